@@ -1,4 +1,6 @@
-"""A consumer: the saved position of a streaming read, and its JSON (`consumer/consumer-<id>`)."""
+"""This module defines a consumer, which is the saved position of a streaming read, and its JSON
+(`consumer/consumer-<id>`).
+"""
 
 from __future__ import annotations
 

@@ -198,5 +198,5 @@ class DedicatedColumns:
         )
 
     def __bool__(self) -> bool:
-        """Is any column written in another way than others?"""
+        """Return whether any column is written in another way than others."""
         return bool(self.blobs or self.vectors or self.references or self.views)

@@ -1,4 +1,6 @@
-"""The columns of a key-value file: `_KEY_*`, `_SEQUENCE_NUMBER`, `_VALUE_KIND`, then the table's."""
+"""This module defines the columns of a key-value file: `_KEY_*`, `_SEQUENCE_NUMBER`, `_VALUE_KIND`, then the
+table's.
+"""
 
 from __future__ import annotations
 

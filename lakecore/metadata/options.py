@@ -231,7 +231,7 @@ class TableOptions:
 
     @property
     def skips_level_0(self) -> bool:
-        """Whether batch reads of a table with a key skip level 0: above it a key has one live row.
+        """Return whether batch reads of a table with a key skip level 0: above it a key has one live row.
 
         Rule of the format for deletion vectors (unless they are merged) and for merge engine first-row.
         """
@@ -241,13 +241,13 @@ class TableOptions:
 
     @property
     def marks_replaced_rows(self) -> bool:
-        """Whether a row that a compaction replaces in a file that stays is marked as deleted there."""
+        """Return whether a row that a compaction replaces in a file that stays is marked as deleted there."""
         return self.deletion_vectors and self.merge_engine is not MergeEngine.FIRST_ROW
 
     @property
     def needs_lookup(self) -> bool:
-        """Whether a compaction of level 0 looks up, in the levels above, the rows that it replaces (rule
-        of the format).
+        """Return whether a compaction of level 0 looks up, in the levels above, the rows that it replaces
+        (rule of the format).
         """
         return (
             self.changelog_producer is ChangelogProducer.LOOKUP

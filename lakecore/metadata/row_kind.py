@@ -1,4 +1,6 @@
-"""The four kinds of a row in a change stream, as stored in `_VALUE_KIND`, and the system columns."""
+"""This module defines the four kinds of a row in a change stream, as stored in `_VALUE_KIND`, and the system
+columns.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ class RowKind(IntEnum):
 
     @classmethod
     def from_symbol(cls, symbol: str) -> RowKind:
-        """Raises ValueError for anything but +I, -U, +U, -D."""
+        """Return the kind with a symbol. Raises ValueError for anything but +I, -U, +U, -D."""
         return cls(("+I", "-U", "+U", "-D").index(symbol))
 
     @property

@@ -42,5 +42,5 @@ def with_run_options(schema: TableSchema, options: Mapping[str, str]) -> TableSc
 
 
 def _only_counts(old: int, new: int) -> bool:
-    """Both fixed numbers, or the same."""
+    """Return whether both are fixed numbers, or the same."""
     return old == new or (old > 0 and new > 0)

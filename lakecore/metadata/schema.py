@@ -1,4 +1,6 @@
-"""A table schema: fields with ids, keys and options, and its JSON (`schema/schema-<id>`)."""
+"""This module defines a table schema, which has fields with ids, keys and options, and its JSON
+(`schema/schema-<id>`).
+"""
 
 from __future__ import annotations
 
@@ -45,8 +47,8 @@ class TableSchema:
 
     @property
     def trimmed_primary_keys(self) -> tuple[str, ...]:
-        """The primary key without partition columns, in primary-key order, which is also the sort order of
-        files.
+        """Return the primary key without partition columns, in primary-key order, which is also the sort
+        order of files.
         """
         return tuple(key for key in self.primary_keys if key not in self.partition_keys)
 
@@ -56,7 +58,7 @@ class TableSchema:
 
     @property
     def bucket_keys(self) -> tuple[str, ...]:
-        """The columns of option `bucket-key`, else the trimmed primary key; empty for tables without
+        """Return the columns of option `bucket-key`, else the trimmed primary key; empty for tables without
         either.
         """
         text = self.options.get("bucket-key", "")

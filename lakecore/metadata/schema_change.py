@@ -32,7 +32,7 @@ FieldPath: TypeAlias = tuple[str, ...]
 
 
 class Place(Enum):
-    """Where a moved column goes."""
+    """The place to which a column is moved."""
 
     FIRST = "first"
     LAST = "last"

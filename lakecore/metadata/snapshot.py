@@ -1,4 +1,4 @@
-"""A snapshot: one committed version of a table, and its JSON."""
+"""This module defines a snapshot, which is one committed version of a table, and its JSON."""
 
 from __future__ import annotations
 
@@ -111,7 +111,9 @@ _LONG = 1 << 63
 
 
 def _checked(snapshot: Snapshot) -> Snapshot:
-    """Types are checked by hand: a snapshot with a wrong type must fail here, not deep in a plan."""
+    """Return the snapshot after its types were checked: one with a wrong type must fail here, not deep in a
+    plan.
+    """
     for name in _TEXT:
         if not isinstance(getattr(snapshot, name), str):
             raise TypeError(f"{name} is not a string")

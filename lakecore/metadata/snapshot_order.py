@@ -1,4 +1,4 @@
-"""Rows of a key in the order of their snapshots (option `sequence.snapshot-ordering`). Pure.
+"""This module orders the rows of a key by their snapshots (option `sequence.snapshot-ordering`). Pure.
 
 Rules of the format: a commit of written data puts the id of its snapshot into the sequence numbers that
 describe each new file, and that is the number of all rows of the file, whatever they store. Files of a

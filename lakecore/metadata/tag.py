@@ -65,7 +65,7 @@ class Tag:
 
 
 def _duration(seconds: Any) -> int:
-    """Nanoseconds of a number of seconds. Raises TypeError, ValueError."""
+    """Return the nanoseconds of a number of seconds. Raises TypeError, ValueError."""
     if not isinstance(seconds, int | Decimal) or isinstance(seconds, bool):
         raise TypeError(f"{_RETAINED} is not a number")
     if not 0 <= seconds < _LONGEST:
@@ -74,7 +74,7 @@ def _duration(seconds: Any) -> int:
 
 
 def _nanos(parts: Any) -> int:
-    """`[2026, 1, 31, 9, 30(, second(, nanosecond))]`, or ISO text."""
+    """Return the nanoseconds of `[2026, 1, 31, 9, 30(, second(, nanosecond))]`, or of ISO text."""
     if isinstance(parts, str):
         return parse_timestamp(parts)
     year, month, day, hour, minute, second, nano = (*(int(part) for part in parts), 0, 0)[:7]

@@ -33,7 +33,7 @@ def schema_as_of(past: TableSchema, today: TableSchema, overrides: Mapping[str, 
 
 
 def _named_columns(raw: Mapping[str, str]) -> set[str]:
-    """The columns that decide how rows are merged."""
+    """Return the columns that decide how rows are merged."""
     names = {*SEQUENCE_FIELD.read(raw), *filter(None, [ROWKIND_FIELD.read(raw)])}
     for key, value in raw.items():
         if key.startswith(_OF_COLUMNS):

@@ -1,4 +1,6 @@
-"""Byte strings in numpy: rows of words for exact comparison, and hashes for finding candidates."""
+"""This module stores byte strings in numpy: rows of words for exact comparison, and hashes to find
+candidates.
+"""
 
 from __future__ import annotations
 
@@ -112,7 +114,7 @@ class ByteWords:
 
 
 def _gather(out: U64, words: U64, start: I64, left: I64) -> None:
-    """The next word of each lane into `out`; lanes with less than a word `left` are cut, or zero."""
+    """Write the next word of each lane to `out`; lanes with less than a word `left` are cut, or zero."""
     if int(left.min(initial=8)) >= 8:
         out[:] = words[start]
         return
@@ -150,7 +152,7 @@ def hash_bytes(values: Sequence[bytes]) -> U64:
 
 
 def _hash_of(value: bytes) -> int:
-    """One by one, which is cheaper for a few."""
+    """Return the hash of one value, which is cheaper for a few values."""
     state = (len(value) + int(_SEED)) & _ALL
     for at in range(0, len(value), 8):
         state = (state ^ int.from_bytes(value[at : at + 8], "little")) * int(_PRIME) & _ALL

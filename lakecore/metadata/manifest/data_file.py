@@ -30,7 +30,7 @@ class EntryKind(IntEnum):
 
 
 class FileSource(IntEnum):
-    """Whether a writer or a compaction made a file."""
+    """The source of a file, which is a writer or a compaction."""
 
     APPEND = 0
     COMPACT = 1
@@ -82,7 +82,7 @@ class DataFile:
 
     @property
     def lacks_row_ids(self) -> bool:
-        """Whether a written file's rows have no ids yet; compactions store the ids of their rows."""
+        """Return whether a written file's rows have no ids yet; compactions store the ids of their rows."""
         stored = self.write_cols is not None and ROW_ID_NAME in self.write_cols
         return self.file_source is not FileSource.COMPACT and self.first_row_id is None and not stored
 
@@ -102,8 +102,8 @@ class ManifestEntry:
 
     @property
     def identity(self) -> FileIdentity:
-        """The identity by which ADD and DELETE are matched. Level is part of it: an upgrade is DELETE +
-        ADD.
+        """Return the identity by which ADD and DELETE are matched. Level is part of it: an upgrade is DELETE
+        + ADD.
         """
         f = self.file
         return (

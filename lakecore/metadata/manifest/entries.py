@@ -100,7 +100,7 @@ def _extra_hashes(files: Sequence[DataFile]) -> Ints:
 
 
 def _array_bytes(names: Sequence[str]) -> bytes:
-    """Names as avro encodes an array of strings, in one block."""
+    """Return names as avro encodes an array of strings, in one block."""
     out = _count_bytes(len(names))
     for name in map(str.encode, names):
         out += _count_bytes(len(name)) + name
@@ -125,7 +125,7 @@ class ManifestEntries:
 
     kind: Ints
     partition: Ints
-    """Codes into `partitions`."""
+    """The codes into `partitions`."""
     bucket: Ints
     total_buckets: Ints
     level: Ints

@@ -99,7 +99,9 @@ def _outcome(entries: ManifestEntries, strict: bool, where: str) -> _Outcome:
 
 
 def _candidates(hashes: Ints) -> tuple[Ints, Ints]:
-    """Lanes whose hash occurs more than once, by group and then in order, and the group of each."""
+    """Return the lanes whose hash occurs more than once, by group and then in order, and the group of
+    each.
+    """
     order = np.argsort(hashes)
     ranked = hashes[order]
     same = ranked[1:] == ranked[:-1]
@@ -116,7 +118,8 @@ def _candidates(hashes: Ints) -> tuple[Ints, Ints]:
 
 
 def _split_collisions(entries: ManifestEntries, lanes: Ints, group: Ints) -> Ints:
-    """Groups of truly equal identities: compare each lane with its predecessor, regroup where one differs.
+    """Return groups of truly equal identities: each lane is compared with its predecessor, and regrouped
+    where one differs.
 
     `lanes` come in order of group; equal hashes of different identities are possible and must not cancel.
     """

@@ -57,7 +57,9 @@ def partition_stats(entries: ManifestEntries, partition_type: RowType) -> Simple
 
 
 def _bounds(values: Sequence[Any], weights: npt.NDArray[Any]) -> tuple[Any, Any, int]:
-    """Binary values have no order in the format: their bounds are null. NaN is above every number."""
+    """Return the bounds of values. Binary values have no order in the format: their bounds are null. NaN is
+    above every number.
+    """
     nulls = sum(int(weight) for value, weight in zip(values, weights, strict=True) if value is None)
     known = [value for value in values if value is not None and not isinstance(value, bytes)]
     if not known:
@@ -74,7 +76,7 @@ def _float_order(value: float) -> tuple[bool, float, float]:
 
 
 def _row_ids(entries: ManifestEntries) -> tuple[int, int] | None:
-    """First and last row id (inclusive), None unless every file has one."""
+    """Return the first and last row id (inclusive), or None unless every file has one."""
     first = entries.first_row_id
     if (first < 0).any():
         return None

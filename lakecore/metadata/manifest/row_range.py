@@ -25,9 +25,9 @@ class RowRange:
     ordinary: tuple[DataFile, ...]
     """Files of ordinary columns, newest first."""
     blobs: tuple[DataFile, ...]
-    """Blob files by first row, newest first."""
+    """The blob files by first row, newest first."""
     vectors: tuple[DataFile, ...]
-    """Vector files by first row, newest first."""
+    """The vector files by first row, newest first."""
 
     @property
     def files(self) -> tuple[DataFile, ...]:
@@ -35,7 +35,7 @@ class RowRange:
 
     @property
     def anchor(self) -> DataFile:
-        """The oldest ordinary file of the range. Rule of the format: deletion vectors belong to it."""
+        """Return the oldest ordinary file of the range. Rule of the format: deletion vectors belong to it."""
         return min(self.ordinary, key=lambda file: (file.max_sequence_number, file.file_name))
 
 

@@ -1,4 +1,6 @@
-"""Stored column statistics of many files: serialised rows in one buffer, and null counts."""
+"""This module reads the stored column statistics of many files: serialised rows in one buffer, and null
+counts.
+"""
 
 from __future__ import annotations
 
