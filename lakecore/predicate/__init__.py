@@ -1,1 +1,3 @@
-"""Filters on rows as immutable trees: parsed from text, evaluated on batches and on statistics."""
+"""This package has filters on rows as immutable trees: they are parsed from text, and evaluated on batches
+and on statistics.
+"""

@@ -1,4 +1,4 @@
-"""Predicates on Arrow batches."""
+"""This module evaluates predicates on Arrow batches."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ COMPARE: dict[Comparison, Callable[..., Any]] = {
 
 
 def mask(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
-    """True for the rows of `batch` that satisfy the predicate; unknown is false. NaN equals nothing.
+    """Return True for the rows of `batch` that satisfy the predicate; unknown is false. NaN equals nothing.
 
     Columns are found by name and may be of any Arrow type that holds the column's values.
     """
@@ -49,7 +49,7 @@ def mask(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
 
 
 def _evaluate(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
-    """Three-valued: null is unknown."""
+    """Return the value of the predicate for each row, in three-valued logic: null is unknown."""
     match predicate:
         case And(children=children):
             return reduce(pc.and_kleene, (_evaluate(child, batch) for child in children))
@@ -64,7 +64,7 @@ def _evaluate(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
 
 
 def _map_values(maps: pa.MapArray, key: Any) -> pa.Array:
-    """Per row the value under `key`, the last one there; null where the map or the key is missing."""
+    """Return, per row, the last value under `key`; null where the map or the key is missing."""
     return pc.map_lookup(maps, arrow_values([key], maps.type.key_type)[0], "last")
 
 

@@ -1,4 +1,5 @@
-"""Comparisons of a typed column with a literal of a request, made exact for the column's type.
+"""This module compares a typed column with a literal of a request, and makes the comparison exact for the
+column's type.
 
 A column of whole steps (integers, decimals, dates, timestamps) compared with a value between two steps or
 beyond the type's range becomes an equivalent comparison with a value the type can hold.
@@ -19,7 +20,7 @@ from lakecore.types.text import parse_value
 __all__ = ["Literal", "comparison", "membership"]
 
 Literal = str | Decimal | bool | bytes
-"""As written: quoted text, a number, true/false, 0x bytes."""
+"""A literal as it was written: quoted text, a number, true/false, 0x bytes."""
 
 _INTEGER_BITS = {
     TypeRoot.TINYINT: 8,
@@ -39,7 +40,7 @@ _DECIMALS = Context(prec=60)
 
 @dataclass(frozen=True, slots=True)
 class _Steps:
-    """The values of a type: whole multiples of `step` from `low` to `high` (in steps)."""
+    """The values of a type, which are whole multiples of `step` from `low` to `high` (in steps)."""
 
     step: Fraction
     low: int
@@ -47,7 +48,7 @@ class _Steps:
 
 
 def comparison(field: DataField, op: Comparison, literal: Literal) -> Predicate:
-    """`field op literal`. Raises InvalidInputError when the literal is none for the column's type."""
+    """Return `field op literal`. Raises InvalidInputError when the literal does not fit the column's type."""
     kind = _atomic(field)
     value = _value(field, kind, literal)
     steps = _steps(kind)
@@ -57,7 +58,7 @@ def comparison(field: DataField, op: Comparison, literal: Literal) -> Predicate:
 
 
 def membership(field: DataField, literals: list[Literal], *, within: bool) -> Predicate:
-    """`field [NOT] IN (literals)`; values the type cannot hold are left out."""
+    """Return `field [NOT] IN (literals)`; values that the type cannot represent are left out."""
     kind = _atomic(field)
     steps = _steps(kind)
     values: list[Any] = []
@@ -83,7 +84,7 @@ def _atomic(field: DataField) -> AtomicType:
 
 
 def _value(field: DataField, kind: AtomicType, literal: Literal) -> Any:
-    """The value of the literal, not yet fitted to the steps of the type."""
+    """Return the value of the literal, not yet fitted to the steps of the type."""
     root = kind.root
     if isinstance(literal, bool):
         return literal if root is TypeRoot.BOOLEAN else _mismatch(field, literal, "true")

@@ -1,4 +1,5 @@
-"""Filters from text: `a = 1 and b in ('x', 'y') or not (c is null) and d between 1 and 5 and e like 'x%'`.
+"""This module parses filters: `a = 1 and b in ('x', 'y') or not (c is null) and d between 1 and 5 and e like
+'x%'`.
 
 `m['key']` is the value under a key of a map column, null without it.
 """
@@ -56,7 +57,7 @@ class _Token:
 
     @property
     def word(self) -> str:
-        """Upper-case keyword or sign; empty for literals and quoted names."""
+        """Return the upper-case keyword or sign; empty for literals and quoted names."""
         return self.text.upper() if self.kind in ("word", "sign") else ""
 
 
@@ -71,7 +72,8 @@ class _Key:
 
 
 def parse_where(text: str, row_type: RowType) -> Predicate:
-    """The predicate of `text` over columns of `row_type`; names may stand in backticks or double quotes.
+    """Return the predicate of `text` over columns of `row_type`; names may stand in backticks or double
+    quotes.
 
     Raises InvalidInputError naming the place, or the column and the literal that do not fit.
     """
@@ -96,7 +98,7 @@ def _tokens(text: str) -> list[_Token]:
 
 
 class _Parser:
-    """Recursive descent over the tokens of one filter."""
+    """A parser by recursive descent, which reads the tokens of one filter."""
 
     def __init__(self, text: str, tokens: list[_Token], row_type: RowType) -> None:
         self._text = text
@@ -181,7 +183,7 @@ class _Parser:
         return comparison(field, Comparison(self._operator()), self._literal())
 
     def _subject(self) -> tuple[DataField, _Key]:
-        """A column, or the values of a map column under one key."""
+        """Parse a column, or the values of a map column under one key."""
         field = self._column()
         if not self._take("["):
             return field, _Key()

@@ -54,7 +54,7 @@ class ColumnStats:
 
 
 def may_match(predicate: Predicate, stats: Mapping[str, ColumnStats], row_counts: NDArray[np.int64]) -> Kept:
-    """True for each file that may hold a row for which the predicate is true.
+    """Return True for each file that may have a row for which the predicate is true.
 
     Columns that `stats` lacks decide nothing. Vectorised: some 10 ms a condition for a million files.
     """
@@ -93,7 +93,9 @@ def _leaf(
 
 
 def _rules(leaf: Any, stats: ColumnStats) -> list[pa.BooleanArray | None]:
-    """Conditions that each must hold for the file to be kept; null is unknown, None is no condition."""
+    """Return conditions that each must hold for the file to be kept; null is unknown, None is no
+    condition.
+    """
     low, high = _known(stats.minimum), _known(stats.maximum)
     match leaf:
         case Compare(op=op, value=value):
@@ -112,7 +114,7 @@ def _rules(leaf: Any, stats: ColumnStats) -> list[pa.BooleanArray | None]:
 
 
 def _known(bounds: pa.Array | None) -> pa.Array | None:
-    """NaN as a bound says nothing: unknown."""
+    """Return the bounds, in which NaN is unknown, because it tells nothing."""
     if bounds is None or not pa.types.is_floating(bounds.type):
         return bounds
     return pc.if_else(pc.is_nan(bounds), pa.scalar(None, bounds.type), bounds)
@@ -143,7 +145,9 @@ def _compare(
 
 
 def _differs(value: Any, low: pa.Array | None, high: pa.Array | None) -> pa.BooleanArray | None:
-    """Not every value equals `value`. Floats may hide NaN, which no bound tells: no condition."""
+    """Return the condition that some value differs from `value`, or None (no condition) for floats, which may
+    hide NaN that no bound tells.
+    """
     if low is None or high is None or pa.types.is_floating(low.type):
         return None
     same = pc.and_(pc.equal(low, _scalar(value, low)), pc.equal(high, _scalar(value, high)))
@@ -168,7 +172,7 @@ def _membership(
 
 
 def _prefix(prefix: str, low: pa.Array | None, high: pa.Array | None) -> list[pa.BooleanArray | None]:
-    """Texts with the prefix lie in [prefix, next text of that length)."""
+    """Return the conditions of a prefix: texts with it are in [prefix, next text of that length)."""
     after = _next_text(prefix)
     return [
         None if high is None else pc.greater_equal(high, pa.scalar(prefix, high.type)),
@@ -177,7 +181,7 @@ def _prefix(prefix: str, low: pa.Array | None, high: pa.Array | None) -> list[pa
 
 
 def _next_text(prefix: str) -> str | None:
-    """The least text above every text with this prefix; None when there is none."""
+    """Return the least text above every text with this prefix, or None when there is none."""
     kept = prefix.rstrip(chr(_MAX_CODE_POINT))
     if not kept:
         return None

@@ -131,7 +131,7 @@ _WILD = str.maketrans({"\\": "\\\\", "%": "\\%", "_": "\\_"})
 
 
 def negated(predicate: Predicate) -> Predicate:
-    """The predicate that is true where `predicate` is false; unknown stays unknown."""
+    """Return the predicate that is true where `predicate` is false; unknown stays unknown."""
     match predicate:
         case And(children=children):
             return Or(tuple(negated(child) for child in children))
@@ -164,7 +164,7 @@ def _negated_leaf(leaf: In | NotIn | IsNull | IsNotNull | StartsWith | Like) -> 
 
 
 def at_key(predicate: Predicate, key: Any) -> Predicate:
-    """What `predicate` says about columns, said about the values of maps under `key`."""
+    """Return a predicate that says of the values of maps under `key` what `predicate` says of columns."""
     match predicate:
         case And(children=children):
             return And(tuple(at_key(child, key) for child in children))
@@ -179,7 +179,7 @@ def at_key(predicate: Predicate, key: Any) -> Predicate:
 
 
 def columns_of(predicate: Predicate) -> frozenset[str]:
-    """Names of the columns the predicate looks at."""
+    """Return the names of the columns that the predicate uses."""
     match predicate:
         case And(children=children) | Or(children=children):
             return frozenset().union(*(columns_of(child) for child in children))
@@ -192,7 +192,7 @@ def columns_of(predicate: Predicate) -> frozenset[str]:
 
 
 def conjuncts(predicate: Predicate | None) -> tuple[Predicate, ...]:
-    """Predicates that must all hold; none for None."""
+    """Return the predicates that must all hold; none for None."""
     if predicate is None:
         return ()
     match predicate:
@@ -205,10 +205,12 @@ def conjuncts(predicate: Predicate | None) -> tuple[Predicate, ...]:
 
 
 def conjunction(parts: tuple[Predicate, ...]) -> Predicate | None:
-    """All of `parts`; None for no parts."""
+    """Return the conjunction of `parts`, or None for no parts."""
     return None if not parts else parts[0] if len(parts) == 1 else And(parts)
 
 
 def restricted(predicate: Predicate | None, columns: Collection[str]) -> Predicate | None:
-    """What the predicate says about rows of which only `columns` are known: never stricter than it."""
+    """Return what the predicate says of rows of which only `columns` are known: it is never stricter than the
+    predicate.
+    """
     return conjunction(tuple(part for part in conjuncts(predicate) if columns_of(part) <= set(columns)))
