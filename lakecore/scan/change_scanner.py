@@ -30,7 +30,7 @@ from lakecore.scan.stream_policy import ChangeKind
 __all__ = ["ChangeScanner", "DiffSplit"]
 
 Deletions: TypeAlias = Mapping[tuple[bytes, int, str], DeletionFile]
-"""Deletion vectors by serialised partition, bucket and name of the data file."""
+"""The deletion vectors by serialised partition, bucket and name of the data file."""
 Identity: TypeAlias = tuple[bytes, int, int, bytes, DeletionFile | None]
 
 
@@ -172,7 +172,7 @@ class ChangeScanner:
         return tuple(DiffSplit(None, split) for split in plan)
 
     def _state(self, snapshot: Snapshot, predicate: Predicate | None) -> ManifestEntries:
-        """What a batch read of the snapshot would merge."""
+        """Return what a batch read of the snapshot would merge."""
         options = TableOptions.from_schema(self.schema)
         entries = self.scanner.live_entries(snapshot)
         entries = entries.select(entries.bucket >= 0)
@@ -183,7 +183,8 @@ class ChangeScanner:
     def _without_common(
         self, states: Sequence[ManifestEntries], deletions: Sequence[Deletions]
     ) -> tuple[ManifestEntries, ManifestEntries]:
-        """Rule of the format: files of both states count for neither. Costs some microseconds a file.
+        """Return both states without common files. Rule of the format: files of both states count for
+        neither. It costs some microseconds per file.
 
         Where an engine makes one row of several, the rest of a bucket does not tell its rows: refused.
         """
@@ -217,7 +218,7 @@ class ChangeScanner:
 
     @property
     def _columnwise(self) -> bool:
-        """Files may hold some columns of their rows only."""
+        """Return whether files may have only some columns of their rows."""
         return TableOptions.from_schema(self.schema).data_evolution
 
     def _raw_splits(self, entries: ManifestEntries) -> SplitPlan:
@@ -242,7 +243,9 @@ class ChangeScanner:
 
 
 def _identities(entries: ManifestEntries, deletions: Deletions) -> list[Identity]:
-    """What makes files equal: partition, bucket, level, name and, if they count, their deleted rows."""
+    """Return what makes files equal: partition, bucket, level, name and, if they count, their deleted
+    rows.
+    """
     partitions = [entries.partitions[code] for code in entries.partition.tolist()]
     buckets, levels, names = entries.bucket.tolist(), entries.level.tolist(), entries.names()
     rows = zip(partitions, buckets, levels, names, strict=True)
@@ -252,6 +255,6 @@ def _identities(entries: ManifestEntries, deletions: Deletions) -> list[Identity
 
 
 def _to_merge(entries: ManifestEntries, deletions: Deletions) -> tuple[Split, ...]:
-    """One split a bucket, whose files have to be merged."""
+    """Return one split per bucket, whose files have to be merged."""
     plan = replace(bucket_splits(entries), deletions=deletions)
     return tuple(replace(split, raw_convertible=False) for split in plan)

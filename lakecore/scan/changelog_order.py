@@ -44,7 +44,7 @@ def _told(files: list[DataFile], key_of: KeyOf) -> list[DataFile]:
 
 
 def _push(heap: list[_Run], item: _Run) -> None:
-    """`heapq` keeps heaps too, but lays equal and later items elsewhere."""
+    """Push an item. `heapq` keeps heaps too, but places equal and later items elsewhere."""
     heap.append(item)
     at = len(heap) - 1
     while at and item[0] < heap[(at - 1) // 2][0]:

@@ -26,9 +26,9 @@ class ScanFilter:
     partitions: tuple[Mapping[str, Any], ...] | None = None
     """Partial partition specifications (column -> internal value); at least one must match."""
     serialized: frozenset[bytes] | None = None
-    """Whole serialised partitions."""
+    """The whole serialised partitions, or None for all."""
     buckets: frozenset[int] | None = None
-    """Bucket numbers."""
+    """The bucket numbers, or None for all."""
     levels: tuple[int, int] | None = None
     """The lowest and the highest level, both inclusive."""
 
@@ -74,7 +74,7 @@ def _meets(low: int | None, high: int | None, wanted: Iterable[int]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Box:
-    """Bounds of one manifest: per column (low, high, null count); None = not recorded."""
+    """The bounds of one manifest, which are per column (low, high, null count); None means not recorded."""
 
     bounds: Mapping[str, tuple[Any, Any, int | None]]
     entries: int

@@ -42,7 +42,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Two states to compare."""
+    """The two states that a read compares."""
 
     before: Snapshot
     after: Snapshot
@@ -139,7 +139,7 @@ class _Resolver:
         return Difference(self.tags.load(earlier[max(earlier)]), self.tags.load(self.asked.end))
 
     def _changes(self, start: int, end: int) -> Interval | Difference:
-        """`start` was seen already: the changes after it, while all of them are left."""
+        """Return the changes after `start`, which was read already, while all of them exist."""
         if self.asked.mode is IncrementalMode.DIFF:
             return Difference(self.snapshots.load(start), self.snapshots.load(end))
         earliest, latest = self.snapshots.earliest(), self.snapshots.latest()

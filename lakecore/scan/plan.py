@@ -107,7 +107,9 @@ def by_bucket(entries: ManifestEntries, within: Ints | None = None) -> tuple[Int
 
 
 def _bucket_numbers(entries: ManifestEntries) -> Ints:
-    """The bucket of each entry as a number in the order of first appearance; small numbers sort fast."""
+    """Return the bucket of each entry as a number in the order of first appearance; small numbers sort
+    fast.
+    """
     low = int(entries.bucket.min())
     width = int(entries.bucket.max()) - low + 1
     place = entries.partition.astype(np.int64) * width + (entries.bucket - low)
@@ -190,7 +192,9 @@ def _sections(
     *,
     as_changelog: bool,
 ) -> tuple[Ints, Ints, Ints]:
-    """The files of one bucket in the order of its sections, where its splits start, and which are raw."""
+    """Return the files of one bucket in the order of its sections, where its splits start, and which are
+    raw.
+    """
     files = entries.files(indices)
     index_of = {id(file): index for file, index in zip(files, indices.tolist(), strict=True)}
     found = (

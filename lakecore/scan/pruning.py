@@ -80,7 +80,7 @@ def prune_buckets(
 
 
 def _key_rows(predicate: Predicate, keys: RowType) -> list[tuple[Any, ...]] | None:
-    """The bucket keys for which the predicate can be true; None when they are not few."""
+    """Return the bucket keys for which the predicate can be true, or None when they are not few."""
     values: dict[str, tuple[Any, ...]] = {}
     for part in conjuncts(predicate):
         match part:
@@ -96,7 +96,7 @@ def _key_rows(predicate: Predicate, keys: RowType) -> list[tuple[Any, ...]] | No
 
 
 def _same_types(entries: ManifestEntries, keys: RowType, schema_of: SchemaOf) -> bool:
-    """Were the rows hashed with the types that the keys have now?"""
+    """Return whether the rows were hashed with the types that the keys have now."""
     for schema_id in np.unique(entries.schema_id).tolist():
         fields = {field.id: field for field in schema_of(schema_id).fields}
         for key in keys.fields:
@@ -167,14 +167,14 @@ def prune_indexed(
 
 @dataclass(frozen=True, slots=True)
 class _Lookup:
-    """Finds wanted columns in the statistics of files of one schema."""
+    """A search for wanted columns, which uses the statistics of files of one schema."""
 
     file_schema: TableSchema
     part: StatsPart
     wanted: Sequence[DataField]
 
     def keep(self, stats: StatsRows, inside: Ints, rows: Ints, condition: Predicate) -> Mask:
-        """`inside`: which of `stats` to look at; `rows`: their row counts."""
+        """Return which files to keep. `inside` tells which of `stats` to use; `rows` are their row counts."""
         out = np.ones(len(inside), np.bool_)
         low = arities(stats.buffer, stats.minimum[inside], stats.minimum_length[inside])
         high = arities(stats.buffer, stats.maximum[inside], stats.maximum_length[inside])

@@ -58,7 +58,7 @@ def plan_row_ranges(
 
 
 def _running_stop(bucket: Any, stops: Any) -> Any:
-    """The highest stop so far within the bucket of each file."""
+    """Return the highest stop so far within the bucket of each file."""
     rank = np.empty(len(stops), np.int64)
     ranked = np.lexsort((stops, bucket))
     rank[ranked] = np.arange(len(stops))
@@ -66,7 +66,7 @@ def _running_stop(bucket: Any, stops: Any) -> Any:
 
 
 def _check_parts(names: list[str], first: Any, stops: Any, heads: Any, table: str) -> None:
-    """Where ranges overlap in part, ordinary files of a range must all be the whole of it."""
+    """Check ranges that overlap in part: ordinary files of a range must all be the whole of it."""
     counts = np.diff(np.append(heads, len(first)))
     low = np.repeat(first[heads], counts)
     high = np.repeat(np.maximum.reduceat(stops, heads), counts)

@@ -128,7 +128,9 @@ class Scanner:
         return plan if snapshot is None else replace(plan, deletions=self.deletions(snapshot))
 
     def _is_unordered(self, entries: ManifestEntries, options: TableOptions) -> bool:
-        """Are files in no order of keys? Then no two of their rows share one, but for those of level 0."""
+        """Return whether files are in no order of keys. Then no two of their rows share one, except for those
+        of level 0.
+        """
         if options.pk_clustering_override and (entries.level == 0).any():
             raise UnsupportedError(
                 f"table {self.table}: option {PK_CLUSTERING_OVERRIDE.key}=true: this release does not merge "
@@ -140,14 +142,16 @@ class Scanner:
     def _pruned(
         self, entries: ManifestEntries, predicate: Predicate, schema: TableSchema, *, unique: bool
     ) -> ManifestEntries:
-        """Files that may hold a matching row. Not for files that hold some columns of a row only."""
+        """Return files that may have a matching row. It is not for files that have only some columns of a
+        row.
+        """
         entries = prune_files(entries, predicate, schema, self.schemas.load, unique=unique)
         if unique or not schema.primary_keys:
             entries = prune_indexed(entries, predicate, schema, self.schemas.load)
         return entries
 
     def _check_whole_rows(self, entries: ManifestEntries) -> None:
-        """Files of some columns only (data evolution) must not be read as whole rows.
+        """Check that files of some columns only (data evolution) are not read as whole rows.
 
         Only tables that track rows write them. Costs the details of every file there.
         """
@@ -167,7 +171,9 @@ class Scanner:
         )
 
     def _load(self, snapshot: Snapshot, read: Callable[[], T]) -> T:
-        """`read()`; when a file is gone, says whether the snapshot expired or the table is damaged."""
+        """Return the result of `read()`; when a file is gone, the error tells whether the snapshot expired or
+        the table is damaged.
+        """
         try:
             return read()
         except NotFoundError as err:

@@ -42,12 +42,12 @@ class Split:
 
     @property
     def size(self) -> int:
-        """The size of the files in bytes."""
+        """Return the size of the files in bytes."""
         return sum(file.file_size for file in self.files)
 
     @property
     def row_count(self) -> int:
-        """The number of rows in the files, before merging."""
+        """Return the number of rows in the files, before merging."""
         return sum(file.row_count for file in self.files)
 
 
@@ -89,12 +89,12 @@ class SplitPlan(Sequence[Split]):
 
     @property
     def row_count(self) -> int:
-        """The number of rows in all files, before merging."""
+        """Return the number of rows in all files, before merging."""
         return int(self.entries.row_count[self.order].sum())
 
     @property
     def size(self) -> int:
-        """The size of all files in bytes."""
+        """Return the size of all files in bytes."""
         return int(self.entries.file_size[self.order].sum())
 
     def _split(self, index: int) -> Split:

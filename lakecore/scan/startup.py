@@ -1,7 +1,8 @@
-"""The start of a read: the `scan.*` and `incremental-*` options of the format, as one checked value. Pure.
+"""This module defines the start of a read: the `scan.*` and `incremental-*` options of the format, as one
+checked value. Pure.
 
-Rule of the format: without `scan.mode` the other options decide the mode, and every mode accepts only its
-own options. Times in text are UTC unless they name a zone.
+Rule of the format: without `scan.mode` the other options decide the mode, and every mode accepts only its own
+options. Times in text are UTC unless they name a zone.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class IncrementalUnit(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incremental:
-    """The changes after `start` up to and including `end`.
+    """The changes that follow `start`, up to and including `end`.
 
     The ends are tags, snapshot ids or times in text, whichever they can be; or times in milliseconds; or
     `end` is an automatic tag and `start` is empty, which means the tag before it.

@@ -70,7 +70,7 @@ def row_column(
 
 
 def _view(buffer: Bytes, dtype: str) -> npt.NDArray[Any]:
-    """The value at every position of the buffer."""
+    """Return a view of the value at every position of the buffer."""
     size = np.dtype(dtype).itemsize
     return np.ndarray((max(len(buffer) - size + 1, 0),), dtype, buffer, strides=(1,))
 

@@ -87,12 +87,16 @@ class StreamPolicy:
 
     @property
     def first_filter(self) -> ScanFilter:
-        """The filter of the initial full read, which leaves out rows that the changelog will still emit."""
+        """Return the filter of the initial full read, which leaves out rows that the changelog will still
+        emit.
+        """
         return EVERYTHING if self.full_levels is None else ScanFilter(levels=self.full_levels)
 
     @property
     def emits_postponed(self) -> bool:
-        """Whether rows are emitted before they have a bucket. A changelog emits them once they have one."""
+        """Return whether rows are emitted before they have a bucket. A changelog emits them once they have
+        one.
+        """
         return self.producer is ChangelogProducer.NONE
 
     def ends_at(self, snapshot: Snapshot) -> bool:

@@ -1,4 +1,4 @@
-"""The start of a stream: a full state, or the changes from some snapshot on."""
+"""This module defines the start of a stream: a full state, or the changes from some snapshot on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FIRST = 1
 
 @dataclass(frozen=True, slots=True)
 class StreamStart:
-    """Where a stream begins."""
+    """The point at which a stream begins."""
 
     next_snapshot: int
     """The first snapshot whose changes are read."""

@@ -210,7 +210,7 @@ def check_rescalable(table: str, schema: TableSchema, options: TableOptions) -> 
 
 
 def _check_new_files(table: str, schema: TableSchema, options: TableOptions, verb: str) -> None:
-    """What both writing and compacting refuse."""
+    """Check what both writing and compacting refuse."""
     raw = schema.options
     _check_rows(table, schema, options, verb)
     _check_changelog(table, schema, options, verb)
@@ -240,7 +240,7 @@ def _check_changelog(table: str, schema: TableSchema, options: TableOptions, ver
 
 
 def _check_other_order(table: str, options: TableOptions, verb: str) -> None:
-    """What files sorted by other columns than the key go with (rule of the format)."""
+    """Check what files that are sorted by other columns than the key need (rule of the format)."""
     if not options.pk_clustering_override:
         return
     first_row = options.merge_engine is MergeEngine.FIRST_ROW
@@ -265,7 +265,7 @@ def _check_other_order(table: str, options: TableOptions, verb: str) -> None:
 
 
 def _check_rows(table: str, schema: TableSchema, options: TableOptions, verb: str) -> None:
-    """What decides the rows of a table, whatever is done with it."""
+    """Check the options that decide the rows of a table, whatever is done with it."""
     _check_kind(table, schema)
     _check_merge_engine(table, schema, options, verb)
     if options.data_evolution and verb == "stream":
@@ -290,7 +290,7 @@ def _check_kind(table: str, schema: TableSchema) -> None:
 
 
 def _check_keyed_blobs(table: str, schema: TableSchema) -> None:
-    """Rules of the format for blobs beside a key, and what is left of them."""
+    """Check the rules of the format for blobs beside a key, and which of them are supported."""
     raw = schema.options
     if views := [name for name in view_columns(raw) if name in schema.row_type.names]:
         remedy = "this release does not resolve references to blobs of other tables; use another engine"

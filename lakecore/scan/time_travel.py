@@ -51,7 +51,9 @@ class TimeTravel:
 
     @property
     def is_latest(self) -> bool:
-        """Whether nothing was asked for: the read uses the latest schema, else that of the snapshot."""
+        """Return whether nothing was requested: the read uses the latest schema, else that of the
+        snapshot.
+        """
         return all(getattr(self, name) is None for name in self.__slots__)
 
 
@@ -149,7 +151,7 @@ def latest_compacted_snapshot(options: Mapping[str, str], snapshots: SnapshotSto
 
 
 def first_snapshot_since(timestamp_ms: int, history: History) -> int | None:
-    """The id of the first snapshot at or after a time, None where that is not known to be the first.
+    """Return the id of the first snapshot at or after a time, or None if it is not known to be the first.
 
     Where all that is left is at or after the time, older ones may have been.
     """
@@ -177,7 +179,7 @@ def snapshot_at(timestamp_ms: int, snapshots: SnapshotStore) -> Snapshot:
 
 
 def _at_watermark(watermark: int, snapshots: SnapshotStore) -> Snapshot:
-    """A snapshot whose watermark is the least one that is at least `watermark`.
+    """Return a snapshot whose watermark is the least one that is at least `watermark`.
 
     Watermarks are taken to grow with ids. A snapshot without one takes the place of the nearest earlier one
     that has one, and is never the answer. Where several have the same, the search decides as the format's
@@ -216,7 +218,7 @@ class _Marked:
     ids: tuple[int, ...]
 
     def first(self) -> tuple[int, Snapshot | None]:
-        """The first snapshot with a watermark, and its place."""
+        """Return the first snapshot with a watermark, and its place."""
         for place, snapshot_id in enumerate(self.ids):
             snapshot = self.snapshots.find(snapshot_id)
             if _mark(snapshot) != _NEVER:
@@ -224,7 +226,7 @@ class _Marked:
         return len(self.ids), None
 
     def at_or_before(self, place: int, first: int) -> tuple[int, Snapshot | None]:
-        """The last snapshot with a watermark from place `first` to `place`, and its place."""
+        """Return the last snapshot with a watermark from place `first` to `place`, and its place."""
         for candidate in range(place, first - 1, -1):
             snapshot = self.snapshots.find(self.ids[candidate])
             if _mark(snapshot) != _NEVER:
@@ -239,7 +241,9 @@ def _mark(snapshot: Snapshot | None) -> int:
 def _bisect(
     ids: tuple[int, ...], snapshots: SnapshotStore, early: Callable[[Snapshot], bool]
 ) -> tuple[int, Snapshot | None]:
-    """How many of `ids` are early, and the last early one that was looked at. Missing ones are early."""
+    """Return how many of `ids` are early, and the last early one that was read. Missing ones count as
+    early.
+    """
     low, high = 0, len(ids)
     found: Snapshot | None = None
     while low < high:
