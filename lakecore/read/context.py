@@ -46,17 +46,17 @@ class ReadContext:
 
     @cached_property
     def options(self) -> TableOptions:
-        """The options of the schema that is read. Raises InvalidOptionError."""
+        """Return the options of the schema that is read. Raises InvalidOptionError."""
         return TableOptions.from_schema(self.schema)
 
     @cached_property
     def engine(self) -> Engine | None:
-        """The merge engine; None: the last row of a key wins. Raises InvalidOptionError."""
+        """Return the merge engine, or None if the last row of a key wins. Raises InvalidOptionError."""
         return engine_of(self.paths.table_path, self.schema, self.options)
 
     @property
     def keyed(self) -> bool:
-        """Whether files are key-value files."""
+        """Return whether files are key-value files."""
         return bool(self.schema.primary_keys)
 
     def in_partition(self, partition: bytes) -> ReadContext:
@@ -69,7 +69,7 @@ class ReadContext:
 
     @cached_property
     def partition_values(self) -> dict[str, pa.Array]:
-        """The partition columns and their one value each, as arrays of one row."""
+        """Return the partition columns and their one value each, as arrays of one row."""
         if self.partition is None:
             return {}
         row_type = self.schema.partition_type

@@ -1,1 +1,3 @@
-"""Stored columns as columns of the table: changed types, default values, blobs and their references."""
+"""This package converts stored columns to columns of the table: changed types, default values, blobs and
+their references.
+"""

@@ -1,4 +1,5 @@
-"""Values of a BLOB column, as bytes or as references; located by the position of a row in its row range.
+"""This module locates values of a BLOB column, as bytes or as references, by the position of a row in its row
+range.
 
 Rules of the format: of the blob files of a column the newest (highest sequence number) that covers a row
 holds its value, unless it says that the row keeps an older one; a row that no file covers is null.
@@ -50,14 +51,14 @@ class BlobColumn:
     file_io: FileIO
     name: str
     kind: DataType
-    """BLOB, or a list or map of it."""
+    """The type, which is BLOB, or a list or map of it."""
     paths: tuple[str, ...]
     owner: npt.NDArray[np.int32]
     """Per row the index in `paths` of the file that has the value; -1 for null."""
     starts: Ints
-    """Per row the first byte of the value."""
+    """The first byte of the value, by row."""
     sizes: Ints
-    """Per row the number of bytes."""
+    """The number of bytes, by row."""
 
     def references(self, rows: Ints) -> pa.Array:
         """Return the references of these rows. Only lists and maps have to be read for it."""
@@ -119,7 +120,7 @@ class BlobColumn:
 
 
 class _OpenBlobs:
-    """Opens blob files by their index in `paths`; a few stay open."""
+    """A reader that opens blob files by their index in `paths`; a few stay open."""
 
     def __init__(self, file_io: FileIO, paths: Sequence[str]) -> None:
         self._file_io = file_io

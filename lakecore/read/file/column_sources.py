@@ -1,4 +1,5 @@
-"""The source files of the columns of a row range (data evolution). Reads schemas, no data.
+"""This module finds the source files of the columns of a row range (data evolution). It reads schemas, no
+data.
 
 Rule of the format: a column is read from the newest ordinary file that has it, without one from the blob
 files of the column, else from vector files; files of the same schema, format and columns together are one

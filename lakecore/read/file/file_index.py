@@ -38,7 +38,7 @@ _ALL = IndexMatch(None)
 
 
 class IndexSearch:
-    """Evaluates the indexes of many files of a table for one predicate."""
+    """A search that evaluates the indexes of many files of a table for one predicate."""
 
     def __init__(self, ctx: ReadContext, predicate: Predicate | None) -> None:
         self._ctx = ctx

@@ -1,4 +1,6 @@
-"""One data file as batches of the table's columns: schema evolution, thin keys, and ORC time zones."""
+"""This module reads one data file as batches of the table's columns: schema evolution, thin keys, and ORC
+time zones.
+"""
 
 from __future__ import annotations
 

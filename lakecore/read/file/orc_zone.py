@@ -1,4 +1,5 @@
-"""TIMESTAMP WITH LOCAL TIME ZONE in ORC: writers store the instant minus the offset of their zone by default.
+"""This module reads TIMESTAMP WITH LOCAL TIME ZONE in ORC: writers store the instant minus the offset of
+their zone by default.
 
 The file does not say whether they did, so the zone is a setting.
 """

@@ -50,7 +50,7 @@ def group_sizes(reader: DataFileReader) -> tuple[int, ...] | None:
 
 
 def _flat_leaves(schema: pa.Schema) -> dict[str, int]:
-    """Leaf column of every top-level column in front of the first nested one."""
+    """Return the leaf column of every top-level column in front of the first nested one."""
     leaves: dict[str, int] = {}
     for i, field in enumerate(schema):
         if pa.types.is_nested(field.type):

@@ -1,4 +1,4 @@
-"""Selection of rows of a file by position: the row groups to read, and the rows of their batches."""
+"""This module selects rows of a file by position: the row groups to read, and the rows of their batches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Selection:
     """The rows to read of a file."""
 
     groups: Sequence[int] | None = None
-    """Row groups to read, None for all."""
+    """The row groups to read, None for all."""
     rows: BitMap | None = None
     """Rows to keep, by their number among the rows of these groups; None for all."""
 

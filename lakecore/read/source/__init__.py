@@ -1,1 +1,3 @@
-"""Sources of rows: a snapshot, the changes between two, the difference of two states, a stream."""
+"""This package has the sources of rows: a snapshot, the changes between two, the difference of two states, a
+stream.
+"""

@@ -1,4 +1,6 @@
-"""Chooses what a batch read reads: a state, the changes of an interval, or the difference of two states."""
+"""This module chooses what a batch read reads: a state, the changes of an interval, or the difference of two
+states.
+"""
 
 from __future__ import annotations
 

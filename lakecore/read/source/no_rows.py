@@ -1,4 +1,4 @@
-"""A source without rows."""
+"""This module has a source without rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["NoRows"]
 
 @dataclass(frozen=True)
 class NoRows:
-    """Has the columns of a table, and no rows."""
+    """A source that has the columns of a table, and no rows."""
 
     row_type: RowType
 

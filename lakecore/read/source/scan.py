@@ -31,7 +31,7 @@ class RowSource(Protocol):
 
     @property
     def row_type(self) -> RowType:
-        """All columns of the source."""
+        """Return all columns of the source."""
 
     def plan(self, where: Predicate | None) -> Sequence[Any]:
         """Return the parts, without those that certainly hold no row for which `where` is true."""
@@ -71,12 +71,12 @@ class Scan:
 
     @property
     def row_type(self) -> RowType:
-        """The columns that are read."""
+        """Return the columns that are read."""
         return self.source.row_type.select(self.columns)
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns that are read, with their Arrow types."""
+        """Return the columns that are read, with their Arrow types."""
         return arrow_schema(self.row_type)
 
     def plan(self) -> Sequence[Any]:

@@ -1,4 +1,4 @@
-"""The rows of a table at one snapshot, as a source for scans."""
+"""This module reads the rows of a table at one snapshot, as a source for scans."""
 
 from __future__ import annotations
 

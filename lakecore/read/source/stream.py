@@ -1,4 +1,5 @@
-"""Streaming reads: the rows of a table, then the changes of one snapshot after the other.
+"""This module has streaming reads: they read the rows of a table, then the changes of one snapshot after the
+other.
 
 All state is one number, the next snapshot to read. A job that stores it together with its results of the
 changes before it gets every change exactly once; a job that stores it later gets some twice after a crash. A
@@ -95,9 +96,9 @@ class Stream:
 
     @property
     def next_snapshot(self) -> int | None:
-        """The position to store. None while everything is still to be read: the table has no snapshot yet, or
-        the stream starts with the whole table, which was not polled yet. A stream that is opened with None
-        and the same start reads all of it.
+        """Return the position to store. None while everything is still to be read: the table has no snapshot
+        yet, or the stream starts with the whole table, which was not polled yet. A stream that is opened with
+        None and the same start reads all of it.
         """
         return self._position if self._full is None else None
 

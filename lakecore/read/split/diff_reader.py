@@ -1,4 +1,5 @@
-"""The difference of two states of a bucket, compared key by key: new, changed and removed rows.
+"""This module reads the difference of two states of a bucket, compared key by key: new, changed and removed
+rows.
 
 Rule of the format: a row counts as changed when its bytes differ in any column, selected or not.
 """

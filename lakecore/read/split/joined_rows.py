@@ -199,7 +199,7 @@ class _Range:
 
     @property
     def _referring(self) -> bool:
-        """Whether blobs are requested as references."""
+        """Return whether blobs are requested as references."""
         return self.as_stored or BLOB_AS_DESCRIPTOR.read(self.ctx.schema.options)
 
     def _values(self, blob: BlobColumn, rows: Ints) -> pa.Array:

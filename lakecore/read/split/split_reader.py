@@ -1,4 +1,4 @@
-"""Reads a split: files in order, or a merge of sorted runs; projected and filtered.
+"""This module reads a split: files in order, or a merge of sorted runs; projected and filtered.
 
 Rules of the format for primary-key tables: rows of one key are ordered by the sequence fields, then by
 `_SEQUENCE_NUMBER`; the last wins, or the merge engine makes one row of them; a key whose row retracts does
@@ -146,7 +146,7 @@ class _Reader:
 
     @property
     def key_predicate(self) -> Predicate | None:
-        """The part of the predicate on the key alone; partition columns are the same in all rows."""
+        """Return the part of the predicate on the key alone; partition columns are the same in all rows."""
         return restricted(self._predicate, self._ctx.schema.primary_keys)
 
     def merges(self, split: Split) -> bool:
