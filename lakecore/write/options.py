@@ -1,4 +1,6 @@
-"""Options of the writers as typed values: the format, codec and statistics of the files of a level."""
+"""This module has the options of the writers as typed values: the format, codec and statistics of the files
+of a level.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ _FORMATS = ("parquet", "orc", "avro", "row")
 
 
 def _parse_levels(text: str) -> Mapping[int, str]:
-    """`0:avro,5:orc` -> {0: "avro", 5: "orc"}."""
+    """Parse `0:avro,5:orc` as {0: "avro", 5: "orc"}."""
     levels: dict[int, str] = {}
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         level, colon, value = part.partition(":")
@@ -89,7 +91,7 @@ class FileRules:
 
     @property
     def extension(self) -> str:
-        """The end of file names: `parquet`, or `zstd.parquet` where the codec is included."""
+        """Return the end of file names: `parquet`, or `zstd.parquet` where the codec is included."""
         return f"{self.compression}.{self.format}" if self.codec_in_name else self.format
 
 

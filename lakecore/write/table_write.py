@@ -69,9 +69,11 @@ class WriteTarget:
     schema: TableSchema
     clock: Clock
     spill_io: FileIO = field(default_factory=lambda: LocalFileIO(sync=False))
-    """Local storage for full sort buffers."""
+    """The local storage for full sort buffers."""
     file_prefix: str | None = None
-    """Begins the names of data files, before the table's own prefix; None: the table's prefix alone."""
+    """The beginning of the names of data files, before the table's own prefix; None: the table's prefix
+    alone.
+    """
     live_keys: Callable[[Snapshot | None], LiveKeys] | None = None
     """Reads the live keys of a snapshot, for tables whose keys may move between partitions."""
     key_limits: KeyLimits = field(default_factory=KeyLimits)
@@ -185,7 +187,7 @@ class TableWrite:
 
     @property
     def overwrite(self) -> Overwrite | None:
-        """The partitions that `replaced` means, once all rows have come."""
+        """Return the partitions that `replaced` means, once all rows have come."""
         if self._replaced is None or self._replaced.partitions is not None:
             return self._replaced
         kind, seen = self._schema.partition_type, self._overwritten
@@ -203,7 +205,7 @@ class TableWrite:
 
     @property
     def preconditions(self) -> Preconditions | None:
-        """The state that determined where rows were placed, if it must not change before they are
+        """Return the state that determined where rows were placed, if it must not change before they are
         committed.
         """
         if self._dynamic is not None:
@@ -369,7 +371,9 @@ class TableWrite:
         )
 
     def _changelog_spec(self, files: FileSpec) -> FileSpec | None:
-        """Rule of the format: an overwriting snapshot has no changelog."""
+        """Return the specification of changelog files, or None. Rule of the format: an overwriting snapshot
+        has no changelog.
+        """
         overwrites = self._load_state is None or self._replaced is not None
         if overwrites or self._options.changelog_producer is not ChangelogProducer.INPUT:
             return None

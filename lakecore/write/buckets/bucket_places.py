@@ -63,7 +63,7 @@ class BucketPlaces:
 
     @property
     def changed(self) -> frozenset[int]:
-        """The buckets that got new hashes."""
+        """Return the buckets that got new hashes."""
         return frozenset(self._changed)
 
     def place(self, hashes: Hashes) -> Buckets:

@@ -38,10 +38,12 @@ Parts = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.int32]
 
 Emptied = Callable[[Sequence[bytes]], frozenset[bytes]]
-"""Selects the overwritten ones of some partitions (serialised rows)."""
+"""A function that selects the overwritten partitions among some (serialised rows)."""
 
 LiveKeys = Callable[[Emptied], Iterator[tuple[bytes, int, pa.RecordBatch]]]
-"""Reads the keys of all live rows except those of some partitions: partition, bucket, primary key columns."""
+"""A function that reads the keys of all live rows except those of some partitions: partition, bucket, primary
+key columns.
+"""
 
 INDEX_TTL: Option[int | None] = Option(
     "cross-partition-upsert.index-ttl", parse_duration_ms, None, "How long keys are remembered (ms)."
@@ -76,7 +78,7 @@ class KeyLimits:
 
 
 class CrossPartition:
-    """Splits the batches of one write.
+    """A router that splits the batches of one write.
 
     `emptied` selects partitions that the write overwrites: their keys do not count, and rows of others are
     refused. With `by_rows` the partitions of the new rows are overwritten instead; they are known when the
@@ -111,7 +113,7 @@ class CrossPartition:
 
     @property
     def overwritten(self) -> frozenset[bytes]:
-        """The partitions of the rows so far, where these are overwritten."""
+        """Return the partitions of the rows so far, where these are overwritten."""
         return frozenset(self._seen or ())
 
     def split(self, rows: Rows) -> list[Share]:

@@ -52,8 +52,8 @@ class DynamicBuckets:
 
     @property
     def read_hash_files(self) -> Mapping[bytes, frozenset[str]]:
-        """The hash files by which rows were placed, by partition: at the commit they must still be all there
-        are.
+        """Return the hash files by which rows were placed, by partition: at the commit they must still be all
+        that exist.
         """
         return {
             partition: frozenset(file.file_name for file in self._files.get(partition, {}).values())

@@ -47,7 +47,9 @@ class _Moves:
 
 
 class KeyMoves:
-    """Splits batches of one table and counts the keys of its buckets. `table` names it in errors."""
+    """A router that splits batches of one table and counts the keys of its buckets. `table` names it in
+    errors.
+    """
 
     def __init__(self, table: str, schema: TableSchema) -> None:
         options = TableOptions.from_schema(schema)

@@ -116,7 +116,7 @@ def postponed_files(files: FileSpec, name_prefix: str) -> FileSpec:
 
 
 class PostponeWriter:
-    """Writes the rows of one partition in the order they came, each with its kind."""
+    """A writer that writes the rows of one partition in the order they came, each with its kind."""
 
     def __init__(
         self, file_io: FileIO, files: FileSpec, now_ms: Callable[[], int], packs: BlobPacks | None = None
@@ -131,7 +131,7 @@ class PostponeWriter:
 
     @property
     def holds_file(self) -> bool:
-        """Whether `park` would close a file."""
+        """Return whether `park` would close a file."""
         return self._writer.holds_file or (self._packs is not None and self._packs.holds_file)
 
     def write(self, rows: Rows) -> None:

@@ -1,1 +1,3 @@
-"""Writers of the files of one bucket: they roll at the target size and return the metadata for manifests."""
+"""This package has the writers of the files of one bucket: they roll at the target size and return the
+metadata for manifests.
+"""

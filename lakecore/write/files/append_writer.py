@@ -1,4 +1,4 @@
-"""Writes rows of one bucket of an append table, in the order they came."""
+"""This module writes rows of one bucket of an append table, in the order they came."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class AppendWriter:
 
     @property
     def holds_file(self) -> bool:
-        """Whether `park` would close a file."""
+        """Return whether `park` would close a file."""
         return self._current is not None
 
     def write(self, rows: Rows) -> None:

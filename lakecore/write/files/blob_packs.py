@@ -30,7 +30,8 @@ __all__ = ["BlobPacks"]
 
 
 class BlobPacks:
-    """Writes the blobs of rows of one bucket into packs, one column per pack. After a failure call `abort`.
+    """A writer that puts the blobs of rows of one bucket into packs, one column per pack. After a failure
+    call `abort`.
 
     Rule of the format: this comes before rows of a key are merged, so a pack may hold what no row refers to.
     """
@@ -50,7 +51,7 @@ class BlobPacks:
 
     @property
     def holds_file(self) -> bool:
-        """Whether `close` would close a file."""
+        """Return whether `close` would close a file."""
         return bool(self._open)
 
     def written(self, rows: Rows) -> Rows:

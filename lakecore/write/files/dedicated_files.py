@@ -1,4 +1,5 @@
-"""Writes rows of one bucket to files of ordinary columns, and blobs and vectors to files of their own.
+"""This module writes rows of one bucket to files of ordinary columns, and blobs and vectors to files of their
+own.
 
 Rules of the format: an ordinary file and the blob and vector files of its rows are closed together, and
 follow one another in the commit; each column of blobs, and all vectors, roll at a size of their own.

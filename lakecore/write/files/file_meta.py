@@ -1,4 +1,6 @@
-"""The manifest metadata of a finished file: row counts, key bounds, sequence numbers, statistics."""
+"""This module computes the manifest metadata of a finished file: row counts, key bounds, sequence numbers,
+statistics.
+"""
 
 from __future__ import annotations
 

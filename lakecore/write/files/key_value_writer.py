@@ -1,4 +1,6 @@
-"""Writes rows of one bucket of a primary-key table: sorted, one row per key, numbered, into level 0."""
+"""This module writes rows of one bucket of a primary-key table: sorted, one row per key, numbered, into level
+0.
+"""
 
 from __future__ import annotations
 
@@ -83,13 +85,13 @@ class KeyValueWriter:
 
     @property
     def buffered(self) -> int:
-        """The bytes that `relieve` would free."""
+        """Return the bytes that `relieve` would free."""
         return self._buffer.size
 
     @property
     def holds_file(self) -> bool:
-        """Whether a file is open between two calls: only packs of blobs, and the changelog of a spilled
-        buffer.
+        """Return whether a file is open between two calls: only packs of blobs, and the changelog of a
+        spilled buffer.
         """
         return self._packs is not None and self._packs.holds_file
 

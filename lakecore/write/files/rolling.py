@@ -60,7 +60,7 @@ class FileSpec:
     keyed: bool
     source: FileSource
     target_size: int
-    """Bytes."""
+    """The size in bytes at which the next file begins."""
     options: Mapping[str, str]
     format: str | None = None
     """None: the format that the options define for this level."""
@@ -76,13 +76,17 @@ class FileSpec:
     columns: tuple[str, ...] | None = None
     """The columns of an append file that does not have all (None); its description then names them."""
     infix: str = ""
-    """Comes before the extension."""
+    """The part of the file name that comes before the extension."""
     clustering_columns: tuple[str, ...] = ()
-    """Columns whose values bound the file in its description in place of the key (pk-clustering-override)."""
+    """The columns whose values bound the file in its description in place of the key
+    (pk-clustering-override).
+    """
 
     @cached_property
     def rules(self) -> FileRules:
-        """The format, codec and statistics by the options. Raises InvalidOptionError, UnsupportedError."""
+        """Return the format, codec and statistics by the options. Raises InvalidOptionError,
+        UnsupportedError.
+        """
         rules = FileRules.of(self.options, self.level, changelog=self.changelog)
         rules = rules if self.format is None else rules.with_format(self.format)
         if rules.format == "row":
@@ -91,7 +95,7 @@ class FileSpec:
 
     @cached_property
     def indexes(self) -> tuple[IndexSpec, ...]:
-        """The file indexes of each file; changelog files have none. Raises InvalidOptionError."""
+        """Return the file indexes of each file; changelog files have none. Raises InvalidOptionError."""
         if self.changelog:
             return ()
         found = index_specs(replace(self.schema, options=self.options))
@@ -99,25 +103,25 @@ class FileSpec:
 
     @cached_property
     def managed(self) -> tuple[str, ...]:
-        """The columns that refer to packs of blobs; files with a key name these packs."""
+        """Return the columns that refer to packs of blobs; files with a key name these packs."""
         if not self.keyed or self.changelog:
             return ()
         return managed_columns(self.schema.row_type, self.options)
 
     @property
     def inline_blobs(self) -> tuple[str, ...]:
-        """The columns of references that the caller gives."""
+        """Return the columns of references that the caller gives."""
         return tuple(name for name in descriptor_columns(self.options) if name in self.schema.row_type.names)
 
     @property
     def value_type(self) -> RowType:
-        """The table's columns that a file has."""
+        """Return the table's columns that a file has."""
         whole = self.schema.row_type
         return whole if self.columns is None else whole.select(self.columns)
 
     @property
     def bounds_type(self) -> RowType:
-        """The columns whose values in the first and the last row bound a key-value file."""
+        """Return the columns whose values in the first and the last row bound a key-value file."""
         return (
             self.schema.row_type.select(self.clustering_columns)
             if self.clustering_columns
@@ -126,7 +130,7 @@ class FileSpec:
 
     @property
     def row_type(self) -> RowType:
-        """The columns of a file: the table's, behind the key-value columns or before those that track
+        """Return the columns of a file: the table's, behind the key-value columns or before those that track
         rows.
         """
         if self.tracked:
@@ -177,19 +181,19 @@ class RollingWriter:
 
     @property
     def files_started(self) -> int:
-        """The number of files opened so far: the next writer with this prefix starts at first_index +
+        """Return the number of files opened so far: the next writer with this prefix starts at first_index +
         this.
         """
         return self._index - self._spec.first_index
 
     @property
     def open_size(self) -> int:
-        """The bytes of the file that is being written."""
+        """Return the bytes of the file that is being written."""
         return 0 if self._current is None else self._current.writer.size_estimate
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Every file that this writer created so far, indexes included."""
+        """Return every file that this writer created so far, indexes included."""
         return tuple(self._paths)
 
     def write(self, batch: pa.RecordBatch) -> None:

@@ -1,5 +1,5 @@
-"""Converts the caller's batches to rows of the table: columns by name, types, defaults, NOT NULL, row
-kinds.
+"""This module converts the caller's batches to rows of the table: columns by name, types, defaults, NOT NULL,
+row kinds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Buffers rows of one bucket in memory and sorts them by key on request, the latest row of a key last.
+"""This module buffers rows of one bucket in memory and sorts them by key on request, the latest row of a key
+last.
 
 Rule of the format: rows of one key become one before they are flushed, by the table's merge engine.
 
@@ -60,7 +61,7 @@ class SortedRows:
 
 
 class SortBuffer:
-    """Holds rows in order of arrival, with their sequence numbers."""
+    """A buffer that holds rows in order of arrival, with their sequence numbers."""
 
     def __init__(
         self, key_names: tuple[str, ...], sequence_fields: tuple[str, ...], *, descending: bool = False

@@ -45,7 +45,7 @@ class BlobUpdate:
 
     @cached_property
     def old(self) -> tuple[DataFile, ...]:
-        """The blob files of the column. The result of `write` fits these, and no others."""
+        """Return the blob files of the column. The result of `write` fits these, and no others."""
         field = self.reading.schema.row_type.field(self.column)
         return tuple(resolve_column_sources(self.reading, self.rows, [field]).blobs.get(self.column, ()))
 

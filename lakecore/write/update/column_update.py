@@ -1,4 +1,4 @@
-"""Updates some columns of existing rows, found by row id, in tables with data evolution.
+"""This module updates some columns of existing rows, found by row id, in tables with data evolution.
 
 Rule of the format: a file with these columns, for all rows of a range in their order, takes precedence over
 older files of the range; the other files stay as they are. Columns in blob and vector files get new files of
