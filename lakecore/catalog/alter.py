@@ -1,4 +1,4 @@
-"""Applies changes to a schema: the rules of ALTER. No IO, no clock.
+"""This module applies changes to a schema: the rules of ALTER. No IO, no clock.
 
 Ids never change and are never given twice. Primary key and partition columns stay as they are, except that a
 key column may be renamed. Options that a snapshot depends on cannot be unset (see `option_change`).

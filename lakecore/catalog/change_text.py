@@ -1,5 +1,5 @@
-"""Parses changes of a schema as people write them: JSON, and short texts such as `name TYPE after x`. No
-IO.
+"""This module parses changes of a schema as people write them: JSON, and short texts such as `name TYPE after
+x`. No IO.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _PART = re.compile(r"`([^`]+)`|([^.`]+)")
 
 
 def parse_path(text: str) -> FieldPath:
-    """`a`, `a.b`, or with backticks where a name has a dot: `` `a.b`.c ``."""
+    """Parse `a`, `a.b`, or with backticks where a name has a dot: `` `a.b`.c ``."""
     parts = [match[1] or match[2] for match in _PART.finditer(text.strip())]
     if not parts:
         raise InvalidInputError(f"column {text!r}: write its name")

@@ -1,5 +1,5 @@
-"""Parses columns as people write them: `v DECIMAL(10, 2) NOT NULL`, `a ARRAY<ROW<x INT, y STRING>>`. No
-IO.
+"""This module parses columns as people write them: `v DECIMAL(10, 2) NOT NULL`, `a ARRAY<ROW<x INT, y
+STRING>>`. No IO.
 """
 
 from __future__ import annotations

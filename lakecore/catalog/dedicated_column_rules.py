@@ -1,4 +1,6 @@
-"""Rules of the format for columns in dedicated files: BLOB, and VECTOR with vector.file.format. Pure."""
+"""This module has the rules of the format for columns in dedicated files: BLOB, and VECTOR with
+vector.file.format. Pure.
+"""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class FilesystemCatalog:
 
     @property
     def allowed_paths(self) -> AllowedPaths:
-        """The paths that the catalog itself may touch: the warehouse."""
+        """Return the paths that the catalog itself may change: the warehouse."""
         return AllowedPaths(
             warehouse=self.warehouse,
             own=self.warehouse,
@@ -112,7 +112,7 @@ class FilesystemCatalog:
 
     @property
     def _storage(self) -> FileIO:
-        """The storage through which the catalog changes the warehouse."""
+        """Return the storage through which the catalog changes the warehouse."""
         return confine(self.file_io, self.allowed_paths)
 
     def list_databases(self) -> list[str]:

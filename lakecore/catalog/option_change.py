@@ -24,7 +24,7 @@ _IMMUTABLE = frozenset({
     "sequence.snapshot-ordering", "blob-field", "blob-descriptor-field", "blob-view-field",
     "blob-external-storage-path", "blob-external-storage-field", "dynamic-bucket.initial-buckets",
 })  # fmt: skip
-"""Of Paimon 1.4 and 2.0."""
+"""The options that Paimon 1.4 and 2.0 do not allow to change."""
 _NAMES_OF_DIRECTORIES = frozenset({"partition.default-name", "partition.legacy-name"})
 """Files are found by these names. Paimon lets them change, and then finds no file any more."""
 _NEVER = frozenset({"type", "path"})

@@ -1,4 +1,5 @@
-"""The rules for every schema, of a new or an altered table: columns, keys, buckets, options. Pure.
+"""This module has the rules for every schema, of a new or an altered table: columns, keys, buckets, options.
+Pure.
 
 They are the rules by which Paimon 1.4 refuses a table, so that no table is created here that it would not
 open.
