@@ -85,7 +85,7 @@ class Stores:
 
 
 class ChangeCommit:
-    """Commits one change. `options` take precedence over the options of the table's schema."""
+    """A commit of one change. `options` take precedence over the options of the table's schema."""
 
     def __init__(
         self,
@@ -408,7 +408,9 @@ class ChangeCommit:
         return latest
 
     def _inherits(self, statistics: str, schema: TableSchema) -> bool:
-        """Rule of the format: statistics live on while the schema they were made for is the latest."""
+        """Return whether statistics are inherited. Rule of the format: they are while the schema they were
+        made for is the latest.
+        """
         path = self._stores.snapshots.paths.statistics(statistics)
         try:
             return bool(json_object(self._stores.snapshots.file_io.read(path))["schemaId"] == schema.id)

@@ -1,4 +1,4 @@
-"""The identity of a commit, and the search for an earlier commit of the same run."""
+"""This module has the identity of a commit, and the search for an earlier commit of the same run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Author:
 
     @property
     def number(self) -> int:
-        """The commit identifier to record in snapshots."""
+        """Return the commit identifier to record in snapshots."""
         return BATCH_IDENTIFIER if self.identifier is None else self.identifier
 
     def landed(self, snapshots: SnapshotStore, kind: CommitKind) -> Snapshot | None:

@@ -1,4 +1,4 @@
-"""Commits to one branch of a table.
+"""This module commits to one branch of a table.
 
 A snapshot appears completely or not at all, and its manifests are complete before it appears. The same (user,
 identifier) is not committed twice. Files of a failed try are removed, unless the outcome is uncertain.

@@ -1,5 +1,5 @@
-"""Detects whether the changes of a commit still fit the current state of the table. Pure: values in,
-conflicts out.
+"""This module detects whether the changes of a commit still fit the current state of the table. Pure: values
+in, conflicts out.
 
 The rules of the format, in its order: (1) the bucket count of a partition changes only by overwriting it; (2)
 no file is added twice; (3) a file to be removed still exists; (4) above level 0 the files of a bucket have

@@ -1,4 +1,4 @@
-"""The search for an earlier commit of the same name in the recent snapshots.
+"""This module searches the recent snapshots for an earlier commit of the same name.
 
 A scheduler that retries a task starts a new process without any memory; only (user, identifier, kind) in the
 snapshots shows that the first try had succeeded.

@@ -17,7 +17,7 @@ from lakecore.metadata.manifest.index_file import DELETION_VECTORS, HASH_INDEX, 
 __all__ = ["DataFiles", "IndexChange", "Place", "indexes_after"]
 
 Place = tuple[bytes, int, str]
-"""Identifies a data file: serialised partition, bucket, name."""
+"""The identity of a data file: serialised partition, bucket, name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class IndexChange:
 
     @property
     def deletes_rows(self) -> bool:
-        """Whether deletion vectors are added or removed."""
+        """Return whether deletion vectors are added or removed."""
         return any(file.index_type == DELETION_VECTORS for file in self.files)
 
 
@@ -51,7 +51,7 @@ class DataFiles:
     live: Callable[[frozenset[tuple[bytes, int]]], frozenset[Place]]
     """Returns the files of the given buckets that are in the table after the commit."""
     emptied: Callable[[Iterable[bytes]], frozenset[bytes]]
-    """Returns those of the given partitions that the commit overwrites."""
+    """A function that returns those of the given partitions that the commit overwrites."""
 
 
 def indexes_after(

@@ -1,4 +1,4 @@
-"""From commit messages to changes, and from a change to the fields of its snapshot. Pure.
+"""This module converts commit messages to changes, and a change to the fields of its snapshot. Pure.
 
 Rules of the format: one commit makes up to two snapshots with the same user and identifier, first the written
 data (APPEND, or OVERWRITE when it removes files or rows), then the compaction (COMPACT). Within a delta

@@ -1,4 +1,4 @@
-"""The request and the result of a commit."""
+"""This module has the request and the result of a commit."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class CommitRequest:
     """BATCH_IDENTIFIER distinguishes nothing: a repetition by a new process is then not noticed."""
     overwrite: Overwrite | None = None
     watermark: int | None = None
-    """Milliseconds."""
+    """The watermark in milliseconds."""
     properties: Mapping[str, str] = field(default_factory=dict)
     check_append: bool = False
     """Plain appends are checked for conflicts, too."""
