@@ -1,9 +1,10 @@
-"""A class archive for the driver's JVM: Spark's classes loaded and checked once, mapped by later sessions.
+"""This module makes a class archive for the driver's JVM: Spark's classes are loaded and checked once, and
+mapped by later sessions.
 
 Without it a session's JVM spends 2.6 CPU seconds before it is ready and 0.85 in its first job, with it 1.35
 and 0.5 (Java 17, Spark 4.2). The file has 65 MB and lies in `$XDG_CACHE_HOME/lakecore` (or `~/.cache`), one
-for each Java and Spark. The JVM itself checks that Java and Spark's jars are those of the archive; if not,
-it starts without, as it does when the file is gone.
+for each Java and Spark. The JVM itself checks that Java and Spark's jars are those of the archive; if not, it
+starts without, as it does when the file is gone.
 
 `python -m lakecore.spark.class_archive FILE` is the process that runs a session and leaves its archive.
 """

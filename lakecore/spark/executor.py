@@ -1,5 +1,5 @@
-"""Runs units on Spark: an RDD map of pickled bytes, results in order as they come, cancelled as one job
-group.
+"""This module runs units on Spark: an RDD map of pickled bytes, results in order as they come, cancelled as
+one job group.
 
 A unit's own failure is a result, so Spark retries only what died (a killed Python worker, a lost executor).
 Results travel in an accumulator: Spark delivers its updates when a task succeeds, once per task, long before
@@ -75,17 +75,17 @@ class SparkExecutor:
 
     @property
     def parallelism(self) -> int:
-        """The cores of the executors. Starts the context."""
+        """Return the number of cores of the executors. Starts the context."""
         return int(self._spark().defaultParallelism)
 
     @property
     def startup_seconds(self) -> float:
-        """The seconds spent waiting for the context; 0 before, and when one was active already."""
+        """Return the seconds spent waiting for the context; 0 before, and when one was active already."""
         return self._waited
 
     @property
     def jvm_process(self) -> subprocess.Popen[bytes] | None:
-        """The driver's JVM; None before the context exists, and when another process started it."""
+        """Return the driver's JVM, or None before the context exists, and when another process started it."""
         process: subprocess.Popen[bytes] | None = getattr(
             getattr(self._context, "_gateway", None), "proc", None
         )
@@ -263,7 +263,9 @@ class _Delivery:
 
 
 class _Runner:
-    """Runs one pickled unit on an executor and hands its pickled result to the accumulator."""
+    """A function that runs one pickled unit on an executor and hands its pickled result to the
+    accumulator.
+    """
 
     def __init__(self, results: Any) -> None:
         self._results = results

@@ -27,7 +27,7 @@ class KeptStderr:
 
     @property
     def file(self) -> IO[Any]:
-        """The file for the JVM. Only the JVM moves the position in it."""
+        """Return the file for the JVM. Only the JVM moves the position in it."""
         return self._file
 
     def end(self) -> int:

@@ -143,7 +143,9 @@ def _defaults(master: str) -> dict[str, str]:
 
 
 def _with_tries(master: str) -> str:
-    """`local` and `local[N]` allow one try of a task; spell out more."""
+    """Return the master with the number of tries: `local` and `local[N]` allow one try of a task, so more are
+    spelled out.
+    """
     if master == "local":
         return f"local[1,{LOCAL_TRIES}]"
     return re.sub(r"^local\[\s*([0-9]+|\*)\s*\]$", rf"local[\1,{LOCAL_TRIES}]", master)
