@@ -1,1 +1,3 @@
-"""System tables (`t$snapshots`, `t$files`, ...) as Arrow tables, columns as the format names them."""
+"""This package has the system tables (`t$snapshots`, `t$files`, ...) as Arrow tables, with columns as the
+format names them.
+"""

@@ -24,7 +24,7 @@ __all__ = ["CATALOG_DATABASE", "CATALOG_TABLES", "CatalogTable"]
 CATALOG_DATABASE = "sys"
 
 Named: TypeAlias = tuple[str, str, Readable]
-"""Database, table, and the table itself."""
+"""The database, the table's name, and the table itself."""
 
 
 def _tables(found: Iterable[Named], _: Mapping[str, str]) -> Iterator[Row]:

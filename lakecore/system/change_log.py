@@ -68,7 +68,7 @@ class BinlogRows:
     whatever row that is (of the same part; a last -U stays alone), with the kind of the second.
     """
     sequence: bool = False
-    """Include the sequence number of a change's first row."""
+    """Whether to include the sequence number of a change's first row."""
 
     @property
     def row_type(self) -> RowType:

@@ -1,4 +1,4 @@
-"""Builds the columns of system tables from SQL text."""
+"""This module builds the columns of system tables from SQL text."""
 
 from __future__ import annotations
 

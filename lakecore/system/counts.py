@@ -1,4 +1,6 @@
-"""`$manifests`, `$partitions`, `$buckets`, `$table_indexes`: the contents of a snapshot, before merging."""
+"""This module has `$manifests`, `$partitions`, `$buckets`, `$table_indexes`: the contents of a snapshot,
+before merging.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`$files` and `$file_key_ranges`: the live data files of a snapshot. Costs some 100 us a file."""
+"""This module has `$files` and `$file_key_ranges`: the live data files of a snapshot. They cost some 100 us
+per file.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`$tags`, `$branches`, `$consumers`: the named parts of a table."""
+"""This module has `$tags`, `$branches`, `$consumers`: the named parts of a table."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`$snapshots`, `$schemas`, `$options`, `$aggregation_fields`, `$statistics`: the history and state of a
-table.
+"""This module has `$snapshots`, `$schemas`, `$options`, `$aggregation_fields`, `$statistics`: the history and
+state of a table.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ class SystemTable:
 
     @property
     def row_type(self) -> RowType:
-        """The columns of the system table."""
+        """Return the columns of the system table."""
         return self._source(Startup.from_options({})).row_type
 
     def with_options(self, options: Mapping[str, str]) -> SystemTable:
