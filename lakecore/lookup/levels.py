@@ -99,7 +99,7 @@ class LevelsAbove:
 
 
 class _Cursor:
-    """The unread rest of a level."""
+    """The rest of a level that is not read yet."""
 
     def __init__(self, located: Iterator[LocatedRows], keys: Sequence[str]) -> None:
         self._located = located
