@@ -28,7 +28,13 @@ from lakecore.verify.digest.rows import covered_columns
 from lakecore.verify.digest.shape import ProofMode, RowShape
 from lakecore.verify.recompute.evidence import Fate, FoldedWindow, MergeEvidence, join_folds
 from lakecore.verify.recompute.expected import Expected, expect_results
-from lakecore.verify.recompute.expected_changes import ChangeLines, KeyRows, expect_changes, same_where_known
+from lakecore.verify.recompute.expected_changes import (
+    ChangeLines,
+    KeyRows,
+    expect_changes,
+    same_for_certain,
+    same_where_known,
+)
 from lakecore.verify.recompute.values import recompute
 from lakecore.verify.rules.expiry import is_expired
 from lakecore.verify.rules.kinds import retracting
@@ -284,33 +290,33 @@ class MergeCertifier:
             result_kinds=window.results.column(KIND_NAME).to_numpy(),
         )
         none = np.empty(0, np.int64)
-        if window.unchanged is not None and len(window.unchanged):
-            self._check_unchanged(shown, expect_changes(self._rules, rows, none), window.unchanged)
-        due = expect_changes(self._rules, rows, none if window.unchanged is None else window.unchanged)
+        unchanged = none if window.unchanged is None else window.unchanged
+        if len(unchanged) or self._rules.compared:
+            self._check_unchanged(shown, expect_changes(self._rules, rows, none), unchanged)
+        due = expect_changes(self._rules, rows, unchanged)
         before = self._tally_rows(shown.columns, due.before, due.before_kinds)
         return before + self._tally_rows(results, due.after, due.after_kinds)
 
     def _check_unchanged(self, shown: _Shown, due: ChangeLines, unchanged: npt.NDArray[np.int64]) -> None:
-        """Check that keys left out of the changelog kept their values, as far as the mode compares values."""
+        """Check that keys left out of the changelog kept their values, and that the others did not, as far as
+        the mode compares values.
+        """
         names = self._rules.compared
         if not names:
             self._refuse("changes are left out of the changelog although the table records every change")
         keys, before, after = due.pairs
-        at = np.searchsorted(keys, unchanged)
-        at = (
-            at[(at < len(keys)) & (keys[np.minimum(at, len(keys) - 1)] == unchanged)] if len(keys) else at[:0]
-        )
-        if self._shape.mode is not ProofMode.FULL or not len(at):
+        if self._shape.mode is not ProofMode.FULL or not len(keys):
             return
-        old, new = pa.array(before[at]), pa.array(after[at])
+        left_out = np.isin(keys, unchanged)
         batch, results = shown.window.rows, shown.window.results
-        same = same_where_known(
-            [batch.column(name).take(old) for name in names],
-            [results.column(name).take(new) for name in names],
-        )
-        if not same.all():
-            place = int(keys[at[same.argmin()]])
-            self._refuse(f"key {shown.key_of(place)} changed, but its change is not in the changelog")
+        old = [batch.column(name).take(pa.array(before)) for name in names]
+        new = [results.column(name).take(pa.array(after)) for name in names]
+        for wrong, problem in (
+            (left_out & ~same_where_known(old, new), "changed, but its change is not in the changelog"),
+            (~left_out & same_for_certain(old, new), "did not change, but the changelog has a change of it"),
+        ):
+            if wrong.any():
+                self._refuse(f"key {shown.key_of(int(keys[wrong.argmax()]))} {problem}")
 
     def _asked(self, shown: _Shown) -> bytes:
         """Return, in full mode, the keys with a row of level 0 and no input row above it, whose old row is

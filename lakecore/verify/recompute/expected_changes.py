@@ -22,7 +22,7 @@ from lakecore.verify.rules.kinds import retracting
 from lakecore.verify.rules.merge_rules import ChangeSource, MergeRules
 from lakecore.verify.rules.order import Bools
 
-__all__ = ["ChangeLines", "KeyRows", "expect_changes", "same_where_known"]
+__all__ = ["ChangeLines", "KeyRows", "expect_changes", "same_for_certain", "same_where_known"]
 
 Places = npt.NDArray[np.int64]
 _NOTHING = -1
@@ -122,3 +122,12 @@ def same_where_known(before: list[pa.Array], after: list[pa.Array]) -> Bools:
         nulls = pc.and_(old.is_null(), new.is_null())
         same &= pc.or_(equal, nulls).to_numpy(zero_copy_only=False)
     return np.asarray(same)
+
+
+def same_for_certain(before: list[pa.Array], after: list[pa.Array]) -> Bools:
+    """Return which rows are equal whatever nested columns hold: these are null on both sides."""
+    same = same_where_known(before, after)
+    for old, new in zip(before, after, strict=True):
+        if pa.types.is_nested(old.type):
+            same &= pc.and_(old.is_null(), new.is_null()).to_numpy(zero_copy_only=False)
+    return same

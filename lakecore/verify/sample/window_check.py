@@ -16,7 +16,13 @@ from lakecore.verify.digest.array_hash import hash_array, hash_unordered
 from lakecore.verify.digest.digest import column_constant, hash_rows
 from lakecore.verify.digest.shape import RowShape
 from lakecore.verify.recompute.evidence import Fate
-from lakecore.verify.recompute.expected_changes import ChangeLines, KeyRows, expect_changes, same_where_known
+from lakecore.verify.recompute.expected_changes import (
+    ChangeLines,
+    KeyRows,
+    expect_changes,
+    same_for_certain,
+    same_where_known,
+)
 from lakecore.verify.recompute.values import recompute
 from lakecore.verify.recompute.window_results import WindowKeys
 from lakecore.verify.rules.merge_rules import MergeRules
@@ -139,14 +145,17 @@ class WindowCheck:
         if not self.rules.compared:
             return due
         pairs, before, after = due.pairs
-        silent = np.flatnonzero(~np.isin(keys[pairs], said) & ~window.tied[pairs])
+        announced = np.isin(keys[pairs], said)
+        old = [window.rows.batch.column(name).take(pa.array(before)) for name in compared]
+        new = [results.batch.column(name).take(pa.array(after)) for name in compared]
+        if len(compared) == len(self.rules.compared):
+            loud = np.flatnonzero(announced & ~window.tied[pairs])
+            differ = ~same_for_certain(old, new)[loud]
+            self._all_right(window, pairs[loud], differ, "the change of a row that stayed the same")
+        silent = np.flatnonzero(~announced & ~window.tied[pairs])
         if not len(silent):
             return due
-        old, new = pa.array(before[silent]), pa.array(after[silent])
-        same = same_where_known(
-            [window.rows.batch.column(name).take(old) for name in compared],
-            [results.batch.column(name).take(new) for name in compared],
-        )
+        same = same_where_known(old, new)[silent]
         self._all_right(window, pairs[silent], same, "the missing change")
         return expect_changes(self.rules, rows, pairs[silent])
 

@@ -276,6 +276,11 @@ FAULTS: dict[str, tuple[str, Faults, tuple[ProofMode, ...]]] = {
     ),
     "a deleted row is looked up": ("deduplicate", Faults(deleted=BitMap(range(20))), BOTH),
     "nobody searched": ("deletion vectors", Faults(searched=lambda found: None), (FULL,)),
+    "rows that stayed the same are announced": (
+        "deduplicate, only changes",
+        Faults(same=lambda old, new: False),
+        (FULL,),
+    ),
     "changes are taken for none": ("deduplicate, only changes", Faults(same=lambda old, new: True), (FULL,)),
 }
 
