@@ -68,11 +68,11 @@ def choose(
         wanted = f"snapshot {snapshot}"
     elif timestamp_ms is not None:
         found = [root for root in snapshots if root.snapshot.time_millis <= timestamp_ms]
-        wanted = f"a snapshot at or before {timestamp_ms} ms"
+        wanted = f"snapshot at or before {timestamp_ms} ms"
     else:
         marks = [(root, root.snapshot.watermark) for root in snapshots]
         found = [root for root, mark in marks if mark is not None and _NO_MARK < mark <= (watermark or 0)]
-        wanted = f"a snapshot with a watermark up to {watermark}"
+        wanted = f"snapshot with a watermark up to {watermark}"
     if not found:
         ids = f"{snapshots[0].name}-{snapshots[-1].name}" if snapshots else "none"
         names = ", ".join(root.name for root in tags[:20]) or "none"
