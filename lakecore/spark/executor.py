@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakecore.clock import SystemClock
 from lakecore.errors import LakeError, UnavailableError
-from lakecore.spark.session import kept_stderr, spark_context
+from lakecore.spark.session import spark_context, stderr_capture
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -144,8 +144,8 @@ class SparkExecutor:
             self._tell_stderr()
 
     def _tell_stderr(self) -> None:
-        kept = kept_stderr()
-        said = "" if kept is None else kept.since(self._said_from)
+        capture = stderr_capture()
+        said = "" if capture is None else capture.since(self._said_from)
         if self._failed:
             sys.stderr.write(said)
             sys.stderr.flush()
@@ -169,8 +169,8 @@ class SparkExecutor:
             return starting
 
     def _start(self, starting: Future[SparkContext]) -> None:
-        kept = kept_stderr()
-        self._said_from = 0 if kept is None else kept.end()
+        capture = stderr_capture()
+        self._said_from = 0 if capture is None else capture.end()
         try:
             context, owned = spark_context(self._master, self._conf)
         except BaseException as err:  # noqa: BLE001 - the border of a thread: who waits raises it

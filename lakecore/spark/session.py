@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 from lakecore.errors import InvalidInputError, UnavailableError
 from lakecore.spark.class_archive import share_options
 from lakecore.spark.java import find_java
-from lakecore.spark.kept_stderr import KeptStderr
 from lakecore.spark.master import check_master
+from lakecore.spark.stderr_capture import StderrCapture
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
 
-__all__ = ["DRIVER_JVM", "LOCAL_TRIES", "kept_stderr", "spark_context"]
+__all__ = ["DRIVER_JVM", "LOCAL_TRIES", "spark_context", "stderr_capture"]
 
 logger = logging.getLogger(__name__)
 
@@ -56,13 +56,13 @@ _LOCAL_DEFAULTS = {
 }
 
 
-_kept: KeptStderr | None = None
+_stderr: StderrCapture | None = None
 """Of the JVM that this process started; pyspark keeps it, too, until the process ends."""
 
 
-def kept_stderr() -> KeptStderr | None:
+def stderr_capture() -> StderrCapture | None:
     """Return the captured standard error of the driver's JVM; None where another process started it."""
-    return _kept
+    return _stderr
 
 
 def spark_context(
@@ -127,15 +127,15 @@ def _start(master: str | None, conf: Mapping[str, str]) -> SparkContext:
 
 def _gateway(settings: SparkConf) -> Any:
     """Start a JVM whose standard error is captured; None where this process has one already."""
-    global _kept
+    global _stderr
     from pyspark import SparkContext
     from pyspark.java_gateway import launch_gateway
 
     with SparkContext._lock:
         if SparkContext._gateway is not None:
             return None
-    _kept = KeptStderr()
-    return launch_gateway(settings, {"stderr": _kept.file})
+    _stderr = StderrCapture()
+    return launch_gateway(settings, {"stderr": _stderr.file})
 
 
 def _defaults(master: str) -> dict[str, str]:

@@ -28,6 +28,8 @@ COINED = frozenset(
         "Heir",
         "heir",
         "joined_plan",
+        "kept_stderr",
+        "KeptStderr",
         "map_notes",
         "name_sets",
         "netting",

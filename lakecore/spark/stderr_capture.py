@@ -11,7 +11,7 @@ import os
 import tempfile
 from typing import IO, Any
 
-__all__ = ["KeptStderr"]
+__all__ = ["StderrCapture"]
 
 logger = logging.getLogger(__name__)
 
@@ -19,7 +19,7 @@ _MOST = 1 << 20
 """Bytes that are told, the last ones."""
 
 
-class KeptStderr:
+class StderrCapture:
     """An unnamed file for a JVM that lives as long as this process; its sessions follow each other."""
 
     def __init__(self) -> None:
