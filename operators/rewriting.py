@@ -13,7 +13,7 @@ __all__ = ["CompactChore", "RewriteFileIndexChore"]
 
 _LEASE_MS = 60_000
 _NAMES = {"partition_idle_time_ms": "partition_idle_ms", "time_zone": "zone"}
-"""Where the job calls a parameter of the command otherwise."""
+"""The names of job parameters that differ from those of the command."""
 
 
 class CompactChore:

@@ -96,7 +96,7 @@ class SnapshotWatch(BaseEventTrigger):
         self.start = start
         self.wanted = dict(wanted or {})
         self.looked: Mark | None = None
-        """Where the table stood at the last look; None before the first."""
+        """The position of the table at the last look; None before the first."""
         self._mark: Mark | None = None
         self._after_round: dict[int, Mark] = {}
         self._at_work_on: int | None = None

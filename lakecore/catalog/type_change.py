@@ -47,7 +47,7 @@ _IMPLICIT: dict[TypeRoot, frozenset[TypeRoot]] = {
     _T.DATE: frozenset((_T.TIMESTAMP,)),
     _T.TIME: frozenset((_T.TIMESTAMP,)),
 }
-"""Without explicit casts: no information is lost."""
+"""The casts that need no explicit cast, because no information is lost."""
 
 _ONLY_TO_STRING = _DAYTIME
 

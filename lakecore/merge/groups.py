@@ -22,7 +22,7 @@ from lakecore.metadata.row_kind import KIND_NAME, is_retract
 __all__ = ["NO_ROW", "Column", "Engine", "Folded", "FoldedGroups", "Groups", "Picked", "Several", "fold"]
 
 NO_ROW = -1
-"""In place of a row kind: the group leaves no row at all."""
+"""The value in place of a row kind for a group that leaves no row at all."""
 _CHUNK_ROWS = 1 << 16
 
 

@@ -29,7 +29,7 @@ View: TypeAlias = tuple[str, int, int]
 _REFERENCE, _REFERENCE_VERSION = 0x424C4F4244455343, 2
 _VIEW, _VIEW_VERSION = 0x424C4F4256494557, 1
 MARK = slice(1, 9)
-"""Where the mark of a value is."""
+"""The offset of the mark of a value."""
 REFERENCE_MARK, VIEW_MARK = (struct.pack("<q", magic) for magic in (_REFERENCE, _VIEW))
 
 _HEAD = struct.Struct("<bqi")

@@ -47,7 +47,7 @@ _NANOS = 1_000_000_000
 _SECOND_DIGITS = 999_999
 _MILLI = 1_000_000
 _MOST_SECONDS = 9_223_372_036_853
-"""To both sides of 1970 that microseconds hold."""
+"""The range to both sides of 1970 that microseconds represent."""
 _MAGIC = b"ORC"
 _DIRECT, _DIRECT_V2 = 0, 2
 _MOST_VALUES = 1 << 31  # of a stripe: damage must not ask for memory

@@ -24,7 +24,7 @@ __all__ = [
 
 _MB = 1 << 20
 _UNKNOWN = 3.0
-"""Without earlier runs the time may be a third of the estimate, or three times as long."""
+"""The factor of the range without earlier runs: the time may be a third of the estimate, or three times."""
 _HOUR = 3600.0
 _LOW, _MEDIUM, _HIGH = 0.01, 0.1, 0.5
 
@@ -87,7 +87,7 @@ class PastRun:
     work: Work
     seconds: float
     memory: int | None = None
-    """Its peak in bytes; None when it was not measured."""
+    """The peak of memory in bytes; None when it was not measured."""
     lost: bool = False
     """Whether a part of it was given up because another commit came first."""
 

@@ -30,7 +30,7 @@ class EndsWith(Enum):
     DEEP_FSCK = "fsck --deep"
     """A check that also decodes every column: the cause cannot be seen without."""
     PERSON = "release"
-    """Nothing else: a person asked for the hold, or its record cannot be read."""
+    """The hold ends only when a person releases it: a person asked for it, or its record cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

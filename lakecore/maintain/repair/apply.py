@@ -54,7 +54,7 @@ ACTIONS: Mapping[str, Action] = MappingProxyType(
         ORPHAN_STEP: ORPHANS,
     }
 )
-"""In the order in which they are applied: those that the next ones must be able to rely on come first."""
+"""The actions in the order in which they are applied: those on which the next ones rely come first."""
 
 _ADVICE = {
     FindingKind.SCHEMA: "restore the schema file from a copy; without it no file written with it can be read",

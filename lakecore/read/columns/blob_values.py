@@ -54,7 +54,7 @@ class BlobColumn:
     """The type, which is BLOB, or a list or map of it."""
     paths: tuple[str, ...]
     owner: npt.NDArray[np.int32]
-    """Per row the index in `paths` of the file that has the value; -1 for null."""
+    """The index in `paths` of the file that has the value, by row; -1 for null."""
     starts: Ints
     """The first byte of the value, by row."""
     sizes: Ints

@@ -45,7 +45,7 @@ class FileColumns:
     stored: tuple[str, ...]
     """The columns to read."""
     sources: tuple[int | None, ...]
-    """Per requested column its index in `stored`, or None for a column that the file does not have."""
+    """The index in `stored` of each requested column, or None for a column that the file does not have."""
     fields: tuple[DataField | None, ...]
     wanted: RowType
     schema: pa.Schema

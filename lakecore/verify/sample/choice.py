@@ -13,7 +13,7 @@ from lakecore.verify.sample.key_marks import STRIDE, KeyMarks, KeySpan
 __all__ = ["LEAST_SHARE", "RowSample", "join_samples", "key_windows", "seeded_order", "window_rows"]
 
 LEAST_SHARE = 16
-"""At least one row of so many is in the sample."""
+"""The number of rows of which at least one is in the sample."""
 _MOST_ROWS = 262144
 _MOST_BYTES = 24 << 20
 _LEAST_ROWS = STRIDE
