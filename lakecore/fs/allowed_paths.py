@@ -76,11 +76,12 @@ def named_roots(options: Mapping[str, str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllowedPaths:
-    """Plain paths of directories. `own`: where files are made, replaced, moved and deleted.
+    """The directories, as plain paths, below which files may be read and changed. Files are created,
+    replaced, moved and deleted below `own`.
 
-    `service`: lakecore's own directory, for its ledger and quarantine; no record may name a file there.
-    `named`: external roots of the table's schema. `declared`: those of the catalog option `external-roots`,
-    None without it. `blob_roots`: of the option `blob-roots`.
+    `service` is lakecore's own directory, for its ledger and quarantine; no record may name a file there.
+    `named` are external roots of the table's schema, `declared` those of the catalog option `external-roots`
+    (None without it), and `blob_roots` those of the option `blob-roots`.
     """
 
     warehouse: str

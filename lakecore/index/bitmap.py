@@ -140,7 +140,9 @@ class BitmapWriter:
 
 @dataclass(frozen=True, slots=True)
 class _Groups:
-    """Rows by value. `first`: a row of each value; `counts`: how many rows it has. `nulls`: rows of null."""
+    """Rows by value. `first` is a row of each value, `counts` the number of its rows, and `nulls` are the
+    rows of null.
+    """
 
     order: Ints
     counts: Ints

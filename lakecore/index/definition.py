@@ -58,7 +58,9 @@ Rules: TypeAlias = BloomFilterRules | BitmapRules | RangeBitmapRules | NoRules
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexSpec:
-    """One index. `key`: of a map column whose values are indexed, else None. `kind`: of the values."""
+    """One index. `key` is that of a map column whose values are indexed, else None; `kind` is the type of the
+    values.
+    """
 
     type: IndexType
     column: str

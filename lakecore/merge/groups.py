@@ -28,11 +28,13 @@ _CHUNK_ROWS = 1 << 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Groups:
-    """Rows of a window. `order[i]`: where in `batch` the i-th row in merge order is; None: as they stand.
+    """The rows of a window, by key. `order[i]` is the place in `batch` of the i-th row in merge order; None:
+    the batch is in merge order.
 
-    `last[i]`: the i-th row is the last of its group. `runs`: number of the run (0 the oldest) and count of
-    rows of each stretch of `batch`; empty when the rows are of no run. `had_several`: groups that had several
-    rows before some were left out, which the engine folds although one is left; None: nothing was left out.
+    `last[i]` tells whether the i-th row is the last of its group. `runs` has the number of the run (0 the
+    oldest) and the count of rows of each stretch of `batch`; it is empty when the rows are of no run.
+    `had_several` are groups that had several rows before some were left out, which the engine folds although
+    one is left; None: nothing was left out.
     """
 
     batch: pa.RecordBatch

@@ -169,7 +169,7 @@ def stage_runs(runs: Sequence[Batches], limit: int, rows: int, scratch: Scratch)
     """Return the same runs. If they are more than `limit`, they are read from local disk, in batches that are
     smaller in proportion.
 
-    `rows`: of a batch where `limit` runs are open. Costs a copy of all rows, one run at a time.
+    `rows` is the size of a batch when `limit` runs are open. It costs a copy of all rows, one run at a time.
     """
     if len(runs) <= limit:
         return list(runs)

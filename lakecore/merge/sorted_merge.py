@@ -86,8 +86,8 @@ class MergeEvidence:
     the batch.
 
     Both have the key and sequence columns, those of `MergeSpec.shown`, `_SEQUENCE_NUMBER` and `_VALUE_KIND`,
-    or all columns (`MergeSpec.gone`). `groups`: for each result, which key of the window it is of. `ignored`:
-    rows that did not count, because they retract.
+    or all columns (`MergeSpec.gone`). `groups` tells, for each result, which key of the window it has.
+    `ignored` are rows that did not count, because they retract.
     """
 
     rows: pa.RecordBatch

@@ -22,8 +22,9 @@ _ONE = np.uint64(1)
 def interleave(columns: Sequence[Sequence[Words]], widths: Sequence[int]) -> list[Words]:
     """Return the z-order: bits of all columns in turn, the highest first.
 
-    `columns`: words of each column, the most significant first, values left-aligned; `widths`: how many bits
-    of each count. A column without bits left is passed over. Cost: four passes over the rows a bit.
+    `columns` has the words of each column, the most significant first, with values left-aligned; `widths` is
+    the number of bits of each that count. A column without bits left is passed over. The cost is four passes
+    over the rows per bit.
     """
     return _gathered(
         (columns[number][bit // WORD_BITS], WORD_BITS - 1 - bit % WORD_BITS)

@@ -94,8 +94,8 @@ class Parts:
     """Fields of objects, or elements of arrays, one after another. `owner` is the index of the object or
     array; `ids` are the keys of fields.
 
-    `exact`: by owner, whether its bytes are what `object_bytes` or `array_bytes` would make of its parts (but
-    for the order of fields), and all parts lie in it.
+    `exact` tells, for each owner, whether its bytes are what `object_bytes` or `array_bytes` would make of
+    its parts (but for the order of fields), and all parts are in it.
     """
 
     owner: Ints

@@ -208,8 +208,9 @@ class StripeFooter:
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """`kinds`, `children`: types of columns by their ids and the ids in them. `start`: where it begins, which
-    is where the stripes end. `ending`: bytes of the file before its end, the footer among them.
+    """The end of an ORC file. `kinds` and `children` are the types of columns by their ids and the ids in
+    them. `start` is the offset of the end, at which the stripes end. `ending` has bytes of the file before
+    its end, the footer among them.
     """
 
     size: int

@@ -88,10 +88,12 @@ class BufferedTail:
 
 
 class OrcStripes:
-    """The rest of a file after other stripes. Holds one stripe, encoded, some columns of it twice.
+    """A writer of the rest of a file after other stripes. It keeps one stripe, encoded, in memory, and some
+    columns of it twice.
 
-    `write`: to the file. `head`: the end that the file would have had before; `make`: a pyarrow writer to a
-    sink, with stripes of a size. `stripe_bytes`: of rows, before they are encoded.
+    `write` writes to the file. `head` is the end that the file would have had before; `make` returns a
+    pyarrow writer to a sink, with stripes of a size. `stripe_bytes` is the number of bytes of rows in a
+    stripe, before they are encoded.
     """
 
     def __init__(self, write: Callable[[bytes], Any], head: Tail, make: Make, stripe_bytes: int) -> None:

@@ -127,9 +127,9 @@ class _View:
 
 @dataclass(frozen=True)
 class OrcTimes:
-    """What is to be known of the timestamps of one file. `apart`: ids of the columns to be read apart.
+    """What is known of the timestamps of one file. `apart` has the ids of the columns to be read apart.
 
-    `zones`: of the writer, by stripes, and `ends`: their last rows plus one.
+    `zones` are those of the writer, by stripes, and `ends` their last rows plus one.
     """
 
     source: Any

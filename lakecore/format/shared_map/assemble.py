@@ -39,7 +39,9 @@ Ints = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    """The keys of one column: `texts` by their `ids`, which ascend. `columns`: how many it has for values."""
+    """The keys of one column: `texts` by their `ids`, which ascend. `columns` is the number of its columns
+    for values.
+    """
 
     texts: pa.Array
     ids: Ints

@@ -16,8 +16,9 @@ __all__ = ["VariantDictionaries"]
 
 @dataclass(frozen=True, slots=True)
 class VariantDictionaries:
-    """Distinct dictionaries. `names`: ids by key; `ranks`: the places of all keys in the order of keys;
-    `starts`: where those of a dictionary begin; `broken`: those that are none, or have a key twice.
+    """Distinct dictionaries. `names` has ids by key, `ranks` the places of all keys in the order of keys,
+    `starts` the beginning of those of each dictionary; `broken` are those that are no dictionary, or have a
+    key twice.
     """
 
     names: tuple[Mapping[str, int], ...]

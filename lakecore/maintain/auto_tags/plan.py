@@ -41,7 +41,7 @@ class AutoRule:
 
 @dataclass(frozen=True, slots=True)
 class AutoTag:
-    """A tag that has the name of an automatic one. `time_ms`: what the name says."""
+    """A tag that has the name of an automatic one. `time_ms` is the time in the name."""
 
     name: str
     time_ms: int

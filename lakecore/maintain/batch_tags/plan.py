@@ -63,9 +63,10 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A snapshot that is known: `clock_ms` of its commit or its watermark (None: it has none).
+    """A snapshot that is known, with `clock_ms` of its commit or its watermark (None: it has none).
 
-    `kept`: by a snapshot file or a tag, so that it can be tagged. A changelog only tells that it was.
+    `kept` tells whether a snapshot file or a tag keeps it, so that it can be tagged. A changelog only tells
+    that it existed.
     """
 
     snapshot: int
@@ -155,7 +156,7 @@ class Period:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeriodAction:
-    """What is to be done about a period. `snapshot`: for its tag to stand for; `found`: for which it does."""
+    """What is to be done about a period. Its tag should name `snapshot`, and names `found` now."""
 
     period: Period
     state: State

@@ -30,7 +30,9 @@ _READ = "/manifest"
 
 @dataclass(frozen=True, slots=True)
 class QuarantinedRoots:
-    """`roots`: those in the quarantine. `places`: where metadata is now, by the path it had in the table."""
+    """The roots that are in the quarantine. `places` has the present path of metadata, by the path it had in
+    the table.
+    """
 
     roots: tuple[Root, ...] = ()
     places: Mapping[str, str] = field(default_factory=dict)

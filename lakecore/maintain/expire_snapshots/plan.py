@@ -52,7 +52,9 @@ class AgedSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """`ids` go, `end` is the first that stays (None: there is nothing). `blocker`: what keeps `end`."""
+    """The snapshots `ids` expire, and `end` is the first that stays (None: nothing expires). `blocker` tells
+    what keeps `end`.
+    """
 
     ids: tuple[int, ...]
     end: int | None

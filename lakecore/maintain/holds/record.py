@@ -38,8 +38,9 @@ class Hold:
     """One reason for which nothing may be removed from `table` (without a branch: branches share their
     files).
 
-    `id`: the name of its file. `since_ms`: since the epoch. `error_class`, `path`: of the error behind it, or
-    empty. `job`: the chore that failed; `by`: the run or the person. `readable`: False for a damaged record.
+    `id` is the name of its file, and `since_ms` counts since the epoch. `error_class` and `path` are those of
+    the error that caused it, or empty. `job` is the chore that failed; `by` is the run or the person.
+    `readable` is False for a damaged record.
     """
 
     id: str

@@ -25,8 +25,8 @@ _AHEAD = 2
 
 @dataclass(frozen=True, slots=True)
 class DirectoryListing:
-    """One directory. `folders`: paths below it. `files`, `size`: of all its files. `old`: those of them that
-    are older than asked for; one whose age is not known counts as young.
+    """The listing of one directory. `folders` are paths below it; `files` and `size` count all its files.
+    `old` are those of them that are older than asked for; one whose age is not known counts as young.
     """
 
     folders: tuple[str, ...]

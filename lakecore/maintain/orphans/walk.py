@@ -22,8 +22,9 @@ __all__ = ["DirectoryScan", "KnownFiles", "Walk"]
 
 @dataclass(frozen=True, slots=True)
 class KnownFiles:
-    """What is no orphan. `others`: names of index files and extra files. The rest are hashes of names of
-    data files; `aside`: that wait in the quarantine, `named`: by any entry, `deleted`: by a DELETE.
+    """The files that are no orphans. `others` are names of index files and extra files. The rest are hashes
+    of names of data files: those that wait in the quarantine (`aside`), that any entry names (`named`), and
+    that a DELETE removes (`deleted`).
     """
 
     others: frozenset[str]

@@ -31,10 +31,11 @@ class Growth(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionPreview:
-    """What an action would do now. `changes`: one line each, the same for the same change.
+    """What an action would do now. `changes` has one line for each, the same for the same change.
 
-    `rows`: that would be lost, None: it is not known how many. `loses`: what else, for people. `undo`:
-    whether `lakecore undo` takes it back. `paths`: of files that fsck complains of and that this settles.
+    `rows` is the number of rows that would be lost, None if it is not known. `loses` tells what else is lost,
+    for people. `undo` tells whether `lakecore undo` reverts it. `paths` are files that fsck reported and that
+    this repairs.
     """
 
     why: str
@@ -76,7 +77,9 @@ class Advice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairPlan:
-    """`made_ms`: when. `later`: what could not be looked at before other steps are done."""
+    """The steps of a repair. `made_ms` is the time at which it was planned. `later` tells what can be
+    examined only after other steps.
+    """
 
     table: str
     made_ms: int

@@ -45,7 +45,9 @@ _BY_PERIOD = ("process-time", "watermark")
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """`created`: the local wall clock as [year, month, …, nanosecond]; `seconds`: how long the tag stays."""
+    """The time that a tag lives. `created` is the local wall clock as [year, month, …, nanosecond]; `seconds`
+    is how long the tag stays.
+    """
 
     created: tuple[int, ...]
     seconds: float

@@ -10,7 +10,9 @@ __all__ = ["AgedTag", "expired_tags"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgedTag:
-    """`created_ms`, `retained_ms`: as the tag says, None where it does not. `written_ms`: of its file."""
+    """A tag with its age. `created_ms` and `retained_ms` are recorded in the tag, None where they are not.
+    `written_ms` is the time of its file.
+    """
 
     name: str
     created_ms: int | None

@@ -26,10 +26,10 @@ _TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class GoneManifests:
-    """Manifests of `snapshot` that are gone, and what the others say.
+    """The manifests of `snapshot` that are gone, and what the others record.
 
-    `rows`: that its total counts and the others do not, None when it has no total. `lone`: whether the
-    others remove files that only a lost one added.
+    `rows` is the number of rows that its total counts and the others do not, None when it has no total.
+    `lone` tells whether the others remove files that only a lost one added.
     """
 
     snapshot: Snapshot

@@ -15,7 +15,9 @@ __all__ = ["FirstRow"]
 
 @dataclass(frozen=True, slots=True)
 class FirstRow:
-    """`table`: for messages. `ignore_retracts`: option `ignore-delete`; else a retraction is an error."""
+    """The merge engine first-row. `table` is its name for messages. `ignore_retracts` is the option
+    `ignore-delete`; without it a retraction is an error.
+    """
 
     table: str
     ignore_retracts: bool = False

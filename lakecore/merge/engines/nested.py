@@ -78,8 +78,8 @@ class NestedUpdate:
     """The function nested_update, which collects the rows of arrays one after another, or the last row of
     each key.
 
-    `sequence`: fields that decide which of two rows with one key stays (nulls first; the later of equals).
-    `limit`: how many rows a column may have; more are left out.
+    `sequence` are the fields that decide which of two rows with one key stays (nulls first; the later of
+    equals). `limit` is the number of rows that a column may have; more are left out.
     """
 
     rows: NestedRows

@@ -33,7 +33,9 @@ _EXACT = Context(prec=200, rounding=ROUND_HALF_UP)
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """`field`: for messages. A retraction subtracts; with nothing there it leaves the negative value."""
+    """The function sum. `field` is the name for messages. A retraction subtracts; without a value it leaves
+    the negative value.
+    """
 
     field: str
     type: AtomicType

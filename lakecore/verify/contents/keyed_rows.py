@@ -19,12 +19,12 @@ _RETRACTS = [int(kind) for kind in RowKind if kind.retracts]
 
 
 class KeyedRows:
-    """Fed with batches of covered columns in file order. Nothing is kept of a batch but its ends.
+    """A check to which batches of covered columns are added in file order. It keeps only the ends of a batch.
 
-    `key`: the columns that order the rows, nulls first.
-    `in_order`: keys strictly increase so far; with `repeats` they do not fall (changelog files). `first_key`,
-    `last_key`: as values to compare; `first`, `last`: the same keys as internal values (empty before the
-    first row). `low`, `high`: sequence numbers.
+    `key` has the columns that order the rows, nulls first. `in_order` tells whether keys strictly increase so
+    far; with `repeats` they do not fall (changelog files). `first_key` and `last_key` are values to compare;
+    `first` and `last` are the same keys as internal values (empty before the first row). `low` and `high` are
+    sequence numbers.
     """
 
     def __init__(self, key: Sequence[DataField], *, repeats: bool = False) -> None:

@@ -29,7 +29,9 @@ _DESCRIPTION = ("extra_hash", "file_size", "row_count", "delete_row_count", "min
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """`size` in bytes, None where nothing records it. `owner`: what refers to it, for messages."""
+    """A file that should exist. `size` is in bytes, None where nothing records it. `owner` is what refers to
+    it, for messages.
+    """
 
     size: int | None
     owner: str

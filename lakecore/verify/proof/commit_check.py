@@ -110,9 +110,9 @@ def check_rows(proof: PickProof, announced_rows: int = 0) -> None:
 def check_live_rows(proof: PickProof, deleted: Mapping[str, int]) -> None:
     """Check that the rows that were read are those of the files without the deleted ones.
 
-    `deleted`: how many rows of a file its deletion vector marks, by file name, from the index files of the
-    snapshot that was planned from. A unit that was not given a vector would bring deleted rows back, and its
-    own account would add up all the same. Raises ProofError.
+    `deleted` is the number of rows of a file that its deletion vector marks, by file name, from the index
+    files of the snapshot that was planned from. A unit that was not given a vector would bring deleted rows
+    back, and its own account would add up all the same. Raises ProofError.
     """
     live = sum(file.row_count - deleted.get(file.file_name, 0) for file in proof.read)
     if live != proof.inputs.rows:

@@ -57,7 +57,7 @@ def check_joined_rows(unit: str, read: Sequence[DataFile], made: Sequence[DataFi
     """Check files with columns of rows that existed: a new one must have the ids of all rows that were read,
     and the oldest and the newest of their sequence numbers. Raises ProofError.
 
-    `read`, `made`: of one unit of a table with data evolution.
+    `read` and `made` are the files of one unit of a table with data evolution.
     """
     if not made:
         return

@@ -46,7 +46,7 @@ _MOST_ROWS = 4_000_000
 
 @dataclass(frozen=True, slots=True)
 class FoldShare:
-    """The postponed rows whose buckets have one remainder. `steps`: of how many; by default all rows."""
+    """The postponed rows whose buckets leave one remainder when divided by `steps`; by default all rows."""
 
     rule: BucketRule
     steps: int = 1
@@ -85,8 +85,9 @@ class PostponedTally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoldFiles:
-    """`postponed`: in any order. `written`, `changelog`: new files with their buckets. `firsts`: the sequence
-    number that the first new row of a bucket has; 0 where it is not among them.
+    """The files of a share. `postponed` are in any order; `written` and `changelog` are new files with their
+    buckets. `firsts` has the sequence number of the first new row of each bucket; it is 0 for a bucket that
+    is not in it.
     """
 
     postponed: Sequence[StoredFile]

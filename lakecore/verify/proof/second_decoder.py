@@ -44,7 +44,7 @@ _PANIC = "PanicException"
 
 @dataclass(slots=True)
 class SecondDecoders:
-    """What one job has looked at, by format and side (input or output). `seed`: of the run."""
+    """What one job has read again, by format and side (input or output). `seed` is that of the run."""
 
     file_io: FileIO
     seed: str = ""

@@ -24,9 +24,10 @@ _FOLDED, _IGNORED, _EXPIRED = 0, 1, 2
 class Expected:
     """The expected results, which have one value per key of the window.
 
-    `numbers`, `kinds`: of the result. `either`: its kind depends on values; an insert or a delete. `no_rows`:
-    no row of the key counts, it need not have a result. `nothing`: it must not have one. `may_vanish`: its
-    result retracts, and need not be kept where no older row of the key exists.
+    `numbers` and `kinds` are those of the result. `either` tells that its kind depends on values: it is an
+    insert or a delete. `no_rows` tells that no row of the key counts, so it need not have a result; `nothing`
+    that it must not have one. `may_vanish` tells that its result retracts, and need not be kept where no
+    older row of the key exists.
     """
 
     numbers: npt.NDArray[np.int64]

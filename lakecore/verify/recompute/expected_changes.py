@@ -31,9 +31,10 @@ _NO_LEVEL = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRows:
-    """A window by keys. `starts`: the first row of each key. `counted`: rows that did not expire.
+    """A window by keys. `starts` is the first row of each key; `counted` are rows that did not expire.
 
-    `levels`: of rows. `groups`: the key of each result. `kinds`, `result_kinds`: of rows and of results.
+    `levels` and `kinds` are those of the rows, `result_kinds` those of the results, and `groups` is the key
+    of each result.
     """
 
     starts: Places

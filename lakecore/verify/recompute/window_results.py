@@ -32,8 +32,8 @@ _NO_LEVEL = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True)
 class WindowRows:
-    """Rows of some keys: `batch` has all columns by name. `levels`: of each row's file. `outside`: rows that
-    are in no input of the merge, but on a level above.
+    """Rows of some keys: `batch` has all columns by name. `levels` is the level of each row's file. `outside`
+    are rows that are in no input of the merge, but on a level above.
     """
 
     batch: pa.RecordBatch

@@ -23,8 +23,8 @@ _LEAST_ROWS = STRIDE
 class RowSample:
     """The account of the rows that a sampled proof compared. Accounts of units can be added and pickled.
 
-    `rows`: of the inputs; `windows`: how many ranges they came in. `tied`: keys left out, because several
-    rows may be the latest of them. `left_out`: columns whose values could not be computed anew.
+    `rows` counts input rows and `windows` the ranges that they are in. `tied` are keys left out, because
+    several rows may be the latest of them. `left_out` are columns whose values could not be recomputed.
     """
 
     rows: int = 0
@@ -47,7 +47,8 @@ def window_rows(rows: int, share: float = 1.0, width: int = 1) -> int:
     """Return the number of rows that one window has of `rows`: a little more than one of 16, if so many fit
     in memory. (Each window costs an opening of all files: few large ones are cheaper than many small ones.)
 
-    `share`: of the rows that go into a window, how many come out of it. `width`: bytes of a stored row.
+    `share` is the part of the rows of a window that are in its result; `width` is the number of bytes of a
+    stored row.
     """
     most = min(_MOST_ROWS, _MOST_BYTES // max(width, 1))
     wanted = -(-rows // (LEAST_SHARE - 1))

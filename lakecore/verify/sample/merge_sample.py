@@ -74,9 +74,9 @@ def sample_merge(context: ProofContext, unit: str, merge: MergeSample, marks: Ma
     """Compare a sample of a merge and return its account. Raises ProofError naming `unit`, a key and a column
     if an output is not what its inputs make.
 
-    `marks`: of files read before; those of others are added, which costs a reading of their keys. Cost: one
-    row of 16 and a few pages beside them of all inputs and outputs, all columns. Memory: the rows of one
-    window.
+    `marks` are those of files read before; those of others are added, which costs a reading of their keys.
+    The cost is one row of 16 and a few pages beside them of all inputs and outputs, all columns. It keeps the
+    rows of one window in memory.
     """
     sampler = _Sampler(context, unit, merge, WindowReader(context, marks), OutputSample(context, unit))
     parts: list[RowSample] = []

@@ -68,9 +68,9 @@ def key_hashes(batch: pa.RecordBatch, shape: RowShape) -> npt.NDArray[np.uint64]
 
 @dataclass(slots=True)
 class WindowReader:
-    """Reads windows of one unit. `marks`: of files that were read before; others are added.
+    """A reader of windows of one unit. `marks` are those of files that were read before; others are added.
 
-    `left_out`: columns whose stored values could not be brought into the type of the table.
+    `left_out` are columns whose stored values could not be converted to the type of the table.
     """
 
     context: ProofContext
