@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakecore.compact.kinds.file_index import apply as index_apply
+from lakecore.compact.kinds.file_index import commit as index_commit
 from lakecore.compact.kinds.postpone import apply as postpone_apply
 from lakecore.errors import ProofError
 from lakecore.jobs import compact, rewrite_file_index
@@ -66,7 +66,7 @@ def test_file_indexes(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     catalog = memory_catalog("other-commits")
     table = append_table(catalog)
     put(table, *([{"v": n, "p": "x"}] for n in range(3)))
-    latest, right = table.snapshots.latest_id(), index_apply._messages
+    latest, right = table.snapshots.latest_id(), index_commit._messages
 
     def wrong(files: Any) -> Any:
         (found,) = right(files)
@@ -76,7 +76,7 @@ def test_file_indexes(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
             return [replace(found, compact_after=found.compact_after * 2)]
         return [replace(found, bucket=7)]
 
-    monkeypatch.setattr(index_apply, "_messages", wrong)
+    monkeypatch.setattr(index_commit, "_messages", wrong)
     job = rewrite_file_index.Job(table="d.a", options={"file-index.bloom-filter.columns": "v"})
     with pytest.raises(ProofError, match="differs from what was proven"):
         rewrite_file_index.run(job, catalog)

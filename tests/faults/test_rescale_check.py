@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from lakecore.compact.kinds.rescale import apply as rescale_apply
+from lakecore.compact.kinds.rescale import commit as rescale_commit
 from lakecore.errors import ProofError
 from lakecore.jobs import rescale
 from lakecore.jobs.rescale import Job
@@ -55,7 +56,7 @@ def test_a_partition_that_is_not_what_was_proven_is_refused_alone(
 ) -> None:
     catalog = memory_catalog("rescale-check")
     table = keyed(catalog, 2)
-    rows, right = rows_of(table), rescale_apply._messages
+    rows, right = rows_of(table), rescale_commit._messages
     bad = next(partition for partition in totals(table) if b"x" in partition)
 
     def wrong(moved: Any, index_files: Any) -> Iterator[CommitMessage]:
@@ -63,7 +64,7 @@ def test_a_partition_that_is_not_what_was_proven_is_refused_alone(
         yield from fault(found) if moved.pick.partition == bad else found
 
     with monkeypatch.context() as patch:
-        patch.setattr(rescale_apply, "_messages", wrong)
+        patch.setattr(rescale_commit, "_messages", wrong)
         with pytest.raises(ProofError, match=r"p=x.*fsck --deep d\.k"):
             rescale.run(Job(table=table.name, bucket_num=3), catalog, clock=catalog.clock)
     assert {partition == bad: count for partition, count in totals(table).items()} == {True: {2}, False: {3}}

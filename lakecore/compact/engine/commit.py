@@ -1,99 +1,79 @@
-"""Committing proven picks: all that still fit; those that lost a race are dropped and named."""
+"""How proven picks are committed: with the index files that must come along, each only as it was proven."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lakecore.commit.committer import Committer
 from lakecore.compact.engine.claims import commit_faults
-from lakecore.compact.engine.deletion_vectors import VectorUpkeep
+from lakecore.compact.engine.deletion_vectors import VectorDraft, VectorUpkeep
 from lakecore.compact.engine.outcome import ProvenPick
-from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError, ProofError
+from lakecore.errors import CommitConflictError, ProofError
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.verify.proof.pick_proof import proof_properties
-from lakecore.verify.proof.snapshot_check import SnapshotCheck
 from lakecore.verify.rules.table_rules import TableRules
 
-__all__ = ["Landed", "commit_picks"]
+__all__ = ["PickCommits"]
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Landed:
-    """What became of the picks of a commit. `duplicate`: another run with this identity was faster.
+class PickCommits:
+    """Commits of picks as COMPACT snapshots (`lakecore.compact.engine.commit_loop.Commits`).
 
-    `lost`: another commit made them impossible. `refused`: what was to be committed was not what was proven.
-    `notes`: of the commit.
+    `upkeep` writes the index files that must come along, and removes them again where they do not.
     """
+
+    overwrites = False
+    preconditions = None
+
+    def __init__(self, upkeep: VectorUpkeep, rules: TableRules) -> None:
+        self._upkeep = upkeep
+        self._rules = rules
+
+    def draft(self, items: Sequence[ProvenPick]) -> PickDraft:
+        """Write the index files of `items`; a failure leaves none behind."""
+        vectors = self._upkeep.draft(items)
+        messages = (*map(_message, items), *vectors.messages)
+        return PickDraft(tuple(items), messages, vectors, self._upkeep, self._rules)
+
+    def concerned(self, items: Sequence[ProvenPick], err: CommitConflictError) -> list[ProvenPick]:
+        """Return the picks that name a file of the conflict; when no file tells, those of its buckets."""
+        gone = _concerned(items, err)
+        if gone:
+            names = ", ".join(proven.pick.name for proven in gone)
+            logger.warning("%s; these picks are not committed: %s", err, names)
+        return gone
+
+
+@dataclass(frozen=True)
+class PickDraft:
+    """One try to commit picks."""
 
     picks: tuple[ProvenPick, ...]
-    lost: tuple[ProvenPick, ...]
-    snapshots: tuple[int, ...]
-    duplicate: bool = False
-    refused: tuple[tuple[ProvenPick, ProofError], ...] = ()
-    notes: tuple[str, ...] = ()
+    messages: tuple[CommitMessage, ...]
+    """One for each pick, and those of the index files."""
+    vectors: VectorDraft
+    upkeep: VectorUpkeep
+    rules: TableRules
 
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """Return the digests of the proofs."""
+        return proof_properties(one.proof for one in self.picks if one.proof is not None)
 
-def commit_picks(
-    committer: Committer,
-    picks: Sequence[ProvenPick],
-    identity: tuple[str, int],
-    upkeep: VectorUpkeep,
-    rules: TableRules,
-) -> Landed:
-    """One COMPACT snapshot with every pick that fits the table as it is now, and is what was proven.
+    def faults(self) -> Mapping[int, ProofError]:
+        """Compare the messages with the proofs."""
+        return commit_faults(self.picks, self.messages, self.vectors.changes, self.rules)
 
-    `identity`: commit user and identifier. `upkeep` writes the index files that must come along, and removes
-    them again where they do not. Raises CommitUncertainError (delete nothing), UnavailableError (nothing
-    landed), UnsupportedError, ProofError where the commit holds what belongs to no pick.
-    """
-    left, lost = list(picks), list[ProvenPick]()
-    refused: list[tuple[ProvenPick, ProofError]] = []
-    user, identifier = identity
-    while left:
-        draft = upkeep.draft(left)
-        try:
-            messages = [*map(_message, left), *draft.messages]
-            faults = commit_faults(left, messages, draft.changes, rules)
-            if faults:
-                upkeep.discard(draft)
-                refused += [(left[number], error) for number, error in faults.items()]
-                left = [proven for number, proven in enumerate(left) if number not in faults]
-                continue
-            result = committer.commit(
-                messages,
-                commit_user=user,
-                identifier=identifier,
-                properties=proof_properties(p.proof for p in left if p.proof is not None),
-                examine=SnapshotCheck(messages),
-            )
-        except CommitUncertainError:
-            raise
-        except CommitConflictError as err:
-            upkeep.discard(draft)
-            gone = _concerned(left, err)
-            if not gone:
-                raise
-            logger.warning(
-                "%s; these picks are not committed: %s", err, ", ".join(proven.pick.name for proven in gone)
-            )
-            lost += gone
-            left = [proven for proven in left if proven not in gone]
-            continue
-        except LakeError:
-            upkeep.discard(draft)
-            raise
-        if result.duplicate:
-            upkeep.discard(draft)
-        else:
-            upkeep.landed(draft)
-        return Landed(
-            tuple(left), tuple(lost), result.snapshot_ids, result.duplicate, tuple(refused), result.notes
-        )
-    return Landed((), tuple(lost), (), refused=tuple(refused))
+    def discard(self) -> None:
+        """Remove the index files."""
+        self.upkeep.discard(self.vectors)
+
+    def landed(self) -> None:
+        """Start later drafts from the index files of this one."""
+        self.upkeep.landed(self.vectors)
 
 
 def _message(proven: ProvenPick) -> CommitMessage:

@@ -18,14 +18,15 @@ from pyroaring import BitMap
 from lakecore.clock import Clock
 from lakecore.commit.committer import Committer
 from lakecore.compact.engine.cleanup import belongs, remove, sweep
-from lakecore.compact.engine.commit import commit_picks
+from lakecore.compact.engine.commit import PickCommits
+from lakecore.compact.engine.commit_loop import CommitGuard, commit_fitting
 from lakecore.compact.engine.deletion_vectors import VectorUpkeep
 from lakecore.compact.engine.licence import levels_of, licensed
 from lakecore.compact.engine.outcome import Outcome, Progress, ProvenPick
 from lakecore.compact.engine.refusal import PickFailure, duplicate_commit, failure_of
 from lakecore.compact.engine.schedule import COMMIT_PICKS
 from lakecore.compact.engine.work import UnitFunction, UnitResult, WorkPick
-from lakecore.errors import CommitUncertainError, LakeError, ProofError
+from lakecore.errors import ProofError
 from lakecore.executor import Executor
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER
@@ -88,7 +89,7 @@ class Driver:
         self._on_progress = on_progress
         self._rules = TableRules.of(reading.schema.options, keyed=reading.keyed)
         self._identifier = settings.identifier
-        self._uncertain = False
+        self._guard = CommitGuard()
         self._committed = set(settings.committed)
         self.decoders = SecondDecoders(reading.file_io, shape.seed)
         self.outcome = Outcome()
@@ -117,7 +118,7 @@ class Driver:
             self._run(run, executor, function)
         finally:
             self.outcome = replace(self.outcome, picks_left=len(picks) - run.finished)
-            if not self._uncertain:
+            if not self._guard.uncertain:
                 self._clean(run, executor)
         if run.failures:
             raise failure_of(self._settings.table, run.failures)
@@ -157,21 +158,19 @@ class Driver:
     def _commit(self, run: _PickRun) -> None:
         if not run.ready:
             return
-        self._uncertain = True
-        try:
-            identity = (self._settings.commit_user, self._identifier)
-            landed = commit_picks(self._committer, run.ready, identity, run.upkeep, self._rules)
-        except LakeError as err:
-            self._uncertain = isinstance(err, CommitUncertainError)
-            raise
-        if not landed.duplicate:
-            self._committed.update(
-                name
-                for proven in landed.picks
-                for file in (*proven.files, *proven.changelog)
-                for name in file.all_names
-            )
-        self._uncertain = False  # only now: an interruption before this line removes nothing
+        identity, commits = (
+            (self._settings.commit_user, self._identifier),
+            PickCommits(run.upkeep, self._rules),
+        )
+        with self._guard.committing():
+            landed = commit_fitting(self._committer, run.ready, identity, commits)
+            if not landed.duplicate:
+                self._committed.update(
+                    name
+                    for proven in landed.items
+                    for file in (*proven.files, *proven.changelog)
+                    for name in file.all_names
+                )
         self.outcome = self.outcome.lost(tuple(proven.pick for proven in landed.lost))
         if landed.duplicate:
             raise duplicate_commit(self._settings.commit_user, self._identifier, landed.snapshots[-1])
@@ -181,7 +180,7 @@ class Driver:
         run.ready.clear()
         if self._identifier != BATCH_IDENTIFIER:
             self._identifier += 1
-        self.outcome = self.outcome.committed(landed.picks, landed.snapshots, landed.notes)
+        self.outcome = self.outcome.committed(landed.items, landed.snapshots, landed.notes)
         if self._on_progress is not None:
             self._on_progress(run.progress())
 

@@ -15,11 +15,13 @@ from lakecore.commit.published import names_in
 from lakecore.commit.support import check_committable
 from lakecore.compact.engine.attempt_files import EarlierCommits, RunFiles, earlier_commits
 from lakecore.compact.engine.cleanup import remove, sweep
+from lakecore.compact.engine.commit_loop import CommitGuard, commit_fitting
 from lakecore.compact.engine.driver import MAX_COMMITS
 from lakecore.compact.engine.naming import place_name
 from lakecore.compact.engine.refusal import duplicate_commit
 from lakecore.compact.engine.target import RewriteTarget
 from lakecore.compact.engine.work import Place
+from lakecore.compact.kinds.file_index.commit import FileKey, IndexCommits, file_key
 from lakecore.compact.kinds.file_index.plan import (
     Coverage,
     Head,
@@ -31,26 +33,20 @@ from lakecore.compact.kinds.file_index.plan import (
 )
 from lakecore.compact.kinds.file_index.run import IndexResult, IndexUnit, Rewritten, run_unit
 from lakecore.errors import (
-    CommitConflictError,
-    CommitUncertainError,
     CorruptDataError,
     LakeError,
     NotFoundError,
-    ProofError,
     UnsupportedError,
     most_severe,
 )
 from lakecore.executor import Executor
 from lakecore.index.container import INDEX_SUFFIX
 from lakecore.index.definition import IndexSpec, index_specs
-from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
 from lakecore.read.file.file_index import index_path, open_index
 from lakecore.scan.filters import EVERYTHING, ScanFilter
-from lakecore.verify.proof.commit_check import Bucket, CommitClaim, check_commit
-from lakecore.verify.proof.snapshot_check import SnapshotCheck
 
 __all__ = ["COMMIT_FILES", "IndexOutcome", "IndexRequest", "IndexRun"]
 
@@ -58,9 +54,6 @@ logger = logging.getLogger(__name__)
 
 COMMIT_FILES = 4096
 _MAX_ROUNDS = 8
-
-FileKey = tuple[bytes, int, str]
-"""Serialised partition, bucket, file name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +105,7 @@ class IndexRun:
         self._specs: tuple[IndexSpec, ...] = ()
         self._named: dict[int, tuple[tuple[IndexSpec, IndexSpec], ...]] = {}
         self._identifier = request.identifier
-        self._uncertain = False
+        self._guard = CommitGuard()
         self._made: set[str] = set()
         self._directories: set[str] = set()
         self.coverage: tuple[Coverage, ...] = ()
@@ -149,7 +142,7 @@ class IndexRun:
                 given_up = tuple(need.file.file_name for need in needs)
                 self.outcome = replace(self.outcome, dropped=self.outcome.dropped + given_up)
         finally:
-            if not self._uncertain:
+            if not self._guard.uncertain:
                 remove(self._target.reading.file_io, sorted(self._made), self._published)
         if not self.outcome.snapshots:
             self._target.scanner.snapshots.catch_up_latest()
@@ -209,7 +202,7 @@ class IndexRun:
             buckets=frozenset(bucket for _, bucket, _ in wanted),
         )
         needs, _ = self._look(snapshot, where)
-        again = tuple(need for need in needs if _key(need.place, need.file) in wanted)
+        again = tuple(need for need in needs if file_key(need.place, need.file) in wanted)
         gone = {name for _, _, name in wanted} - {need.file.file_name for need in again}
         self.outcome = replace(self.outcome, dropped=(*self.outcome.dropped, *sorted(gone)))
         return again
@@ -220,7 +213,7 @@ class IndexRun:
         needs: list[IndexNeed] = []
         entries = self._target.scanner.live_entries(snapshot, where)
         found = coverage(self._files(entries.select(entries.bucket >= 0), needs), self._specs)
-        return tuple(sorted(needs, key=lambda need: _key(need.place, need.file))), found
+        return tuple(sorted(needs, key=lambda need: file_key(need.place, need.file))), found
 
     def _files(
         self, entries: ManifestEntries, needs: list[IndexNeed]
@@ -274,7 +267,7 @@ class IndexRun:
                         lost += self._commit(batch)
             lost += self._commit(batch)
         finally:
-            if (failures or executor.name != "local") and not self._uncertain:
+            if (failures or executor.name != "local") and not self._guard.uncertain:
                 self._sweep_own(names)
         return lost
 
@@ -295,42 +288,17 @@ class IndexRun:
 
     def _commit(self, batch: _Batch) -> list[FileKey]:
         """Commit what fits; the files that do not."""
-        left, lost = batch.files, list[FileKey]()
-        results, batch.results = batch.results, []
-        for file in left:
-            _check_untouched(file)
-        while left:
-            messages = _messages(left)
-            for fault in check_commit([_claim(file) for file in left], messages).values():
-                raise fault
-            self._uncertain = True
-            try:
-                landed = self._target.committer.commit(
-                    messages,
-                    commit_user=self._request.commit_user,
-                    identifier=self._identifier,
-                    examine=SnapshotCheck(messages),
-                )
-            except CommitConflictError as err:
-                self._uncertain = False
-                gone = {_key(file.need.place, file.after) for file in left} & set(err.files)
-                if not gone:
-                    raise
-                logger.warning("%s; %d files are planned again", err, len(gone))
-                lost += sorted(gone)
-                left = [file for file in left if _key(file.need.place, file.after) not in gone]
-                continue
-            except LakeError as err:
-                self._uncertain = isinstance(err, CommitUncertainError)
-                raise
+        files, results, batch.results = batch.files, batch.results, []
+        identity = (self._request.commit_user, self._identifier)
+        with self._guard.committing():
+            landed = commit_fitting(self._target.committer, files, identity, IndexCommits())
             if not landed.duplicate:
-                self._made -= {path for file in left for path in self._index_paths(file)}
-            self._uncertain = False
-            if landed.duplicate:
-                raise duplicate_commit(self._request.commit_user, self._identifier, landed.snapshot_ids[-1])
-            self._count(left, results, landed.snapshot_ids)
-            break
-        return lost
+                self._made -= {path for file in landed.items for path in self._index_paths(file)}
+        if landed.duplicate:
+            raise duplicate_commit(*identity, landed.snapshots[-1])
+        if landed.items:
+            self._count(landed.items, results, landed.snapshots)
+        return sorted(file_key(file.need.place, file.after) for file in landed.lost)
 
     def _count(
         self, files: Sequence[Rewritten], results: Sequence[IndexResult], snapshots: tuple[int, ...]
@@ -370,42 +338,3 @@ class IndexRun:
             lambda name, _: token in name and name not in kept,
             self._published,
         )
-
-
-def _key(place: Place, file: DataFile) -> FileKey:
-    return place.partition, place.bucket, file.file_name
-
-
-def _check_untouched(file: Rewritten) -> None:
-    """The data file and all that is known of it stay as they were."""
-    before = file.need.file
-    same = replace(file.after, extra_files=before.extra_files, embedded_index=before.embedded_index) == before
-    others = [name for name in before.extra_files if not name.endswith(INDEX_SUFFIX)]
-    if not same or [name for name in file.after.extra_files if not name.endswith(INDEX_SUFFIX)] != others:
-        raise ProofError(before.file_name, "the commit would change more than the indexes of the file")
-
-
-def _claim(file: Rewritten) -> CommitClaim:
-    """The description of one file changes, in its bucket."""
-    place = file.need.place
-    bucket = Bucket(place.partition, place.bucket, place.total_buckets)
-    return CommitClaim(
-        name=file.need.file.file_name, removed=((bucket, file.need.file),), added=((bucket, file.after),)
-    )
-
-
-def _messages(files: Sequence[Rewritten]) -> list[CommitMessage]:
-    """One a bucket: the file as it was described goes, as it is to be described comes."""
-    by_place: dict[Place, list[Rewritten]] = {}
-    for file in files:
-        by_place.setdefault(file.need.place, []).append(file)
-    return [
-        CommitMessage(
-            partition=place.partition,
-            bucket=place.bucket,
-            total_buckets=place.total_buckets,
-            compact_before=tuple(file.need.file for file in found),
-            compact_after=tuple(file.after for file in found),
-        )
-        for place, found in by_place.items()
-    ]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+from lakecore.compact.engine.commit_loop import CommitGuard
 from lakecore.compact.engine.refusal import duplicate_commit
 from lakecore.compact.engine.run import RewriteRun
 from lakecore.compact.kinds.postpone.apply import Folded, Folding
-from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError, ProofError
+from lakecore.errors import CommitConflictError, LakeError, ProofError
 from lakecore.executor import Executor
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.verify.proof.pick_proof import proof_properties
@@ -68,18 +69,19 @@ def _assign(run: RewriteRun, snapshot: Snapshot, prefixes: tuple[str, ...], exec
 def _commit(run: RewriteRun, folding: Folding, folded: Folded) -> None:
     """Raises CommitConflictError, CommitUncertainError (delete nothing), UnavailableError."""
     user, identifier = run.request.commit_user, run.next_identifier()
+    guard = CommitGuard()
     try:
-        result = run.target.committer.commit(
-            folded.messages,
-            commit_user=user,
-            identifier=identifier,
-            properties=proof_properties(pick.proof for pick in folded.picks if pick.proof is not None),
-            examine=SnapshotCheck(folded.messages),
-        )
-    except CommitUncertainError:
-        raise
-    except LakeError:  # an interruption may come after landing: it removes nothing
-        folding.abort(run.published)
+        with guard.committing():
+            result = run.target.committer.commit(
+                folded.messages,
+                commit_user=user,
+                identifier=identifier,
+                properties=proof_properties(pick.proof for pick in folded.picks if pick.proof is not None),
+                examine=SnapshotCheck(folded.messages),
+            )
+    except LakeError:
+        if not guard.uncertain:
+            folding.abort(run.published)
         raise
     if result.duplicate:
         folding.abort(run.published)

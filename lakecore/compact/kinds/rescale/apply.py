@@ -11,15 +11,15 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from lakecore.commit.request import Preconditions
 from lakecore.compact.engine.attempt_files import EarlierCommits, RunFiles, earlier_commits
 from lakecore.compact.engine.cleanup import belongs, remove, sweep
+from lakecore.compact.engine.commit_loop import CommitGuard, commit_fitting
 from lakecore.compact.engine.driver import MAX_COMMITS
 from lakecore.compact.engine.naming import place_name
 from lakecore.compact.engine.refusal import PickFailure, duplicate_commit, failure_of
 from lakecore.compact.engine.target import RewriteTarget
 from lakecore.compact.engine.work import Place, UnitTable
-from lakecore.compact.kinds.rescale.claims import commit_faults
+from lakecore.compact.kinds.rescale.commit import RescaleCommits, RescaledPartition
 from lakecore.compact.kinds.rescale.plan import (
     BucketGroup,
     RescalePick,
@@ -29,22 +29,19 @@ from lakecore.compact.kinds.rescale.plan import (
     target_count,
 )
 from lakecore.compact.kinds.rescale.run import RescaleResult, RescaleUnit, run_unit
-from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError
+from lakecore.errors import CommitConflictError, LakeError
 from lakecore.executor import Executor
-from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.key_order import key_order
-from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.entries import ManifestEntries
-from lakecore.metadata.manifest.index_file import DELETION_VECTORS, IndexFile
-from lakecore.metadata.snapshot import RESCALED, CommitKind, Snapshot
+from lakecore.metadata.manifest.index_file import IndexFile
+from lakecore.metadata.snapshot import CommitKind, Snapshot
 from lakecore.scan.filters import EVERYTHING, ScanFilter
 from lakecore.scan.support import check_rescalable
 from lakecore.verify.digest.columns import StoredFile
 from lakecore.verify.digest.shape import ProofMode
-from lakecore.verify.proof.pick_proof import PickProof, proof_properties, prove_pick
+from lakecore.verify.proof.pick_proof import PickProof, prove_pick
 from lakecore.verify.proof.rescaled import BucketRule
 from lakecore.verify.proof.second_decoder import SecondDecoders
-from lakecore.verify.proof.snapshot_check import SnapshotCheck
 
 __all__ = ["RescaleOutcome", "RescaleRequest", "RescaleRun"]
 
@@ -82,15 +79,6 @@ class RescaleOutcome:
     decoded: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Moved:
-    """A partition whose units all ran, and whose proof holds."""
-
-    pick: RescalePick
-    files: tuple[tuple[int, tuple[DataFile, ...]], ...]
-    proof: PickProof
-
-
 class RescaleRun:
     """One run over one table, with what it saw and did, also after an exception.
 
@@ -110,7 +98,7 @@ class RescaleRun:
         self._made: set[str] = set()
         self._committed: set[str] = set()
         self._directories: set[str] = set()
-        self._uncertain = False
+        self._guard = CommitGuard()
         self.count = 0
         self.planned: tuple[RescalePick, ...] = ()
         self.outcome = RescaleOutcome()
@@ -142,7 +130,7 @@ class RescaleRun:
         try:
             self._rounds(snapshot, names, executor, failures)
         finally:
-            if not self._uncertain:
+            if not self._guard.uncertain:
                 self._clean(names, executor, swept=bool(failures))
         if self.outcome.snapshots:
             names.remove_older(
@@ -218,7 +206,7 @@ class RescaleRun:
         units = [self._units(pick, table, f"{prefix}-{i}", executor) for i, pick in enumerate(picks)]
         results = iter(executor.run(run_unit, [unit for found in units for unit in found]))
         index_files = self._target.scanner.index_files(snapshot)
-        ready, lost = list[_Moved](), list[RescalePick]()
+        ready, lost = list[RescaledPartition](), list[RescalePick]()
         for pick, own in zip(picks, units, strict=True):
             moved = self._collect(pick, own, results, failures)
             if moved is not None:
@@ -234,7 +222,7 @@ class RescaleRun:
         units: Sequence[RescaleUnit],
         results: Iterator[RescaleResult | BaseException],
         failures: list[PickFailure],
-    ) -> _Moved | None:
+    ) -> RescaledPartition | None:
         """The partition with its proof; None where a unit failed or the executor was cancelled."""
         found: list[RescaleResult] = []
         for unit in units:
@@ -265,7 +253,8 @@ class RescaleRun:
         except LakeError as err:
             self._fail(pick, err, failures)
             return None
-        return _Moved(pick, tuple(files for result in found for files in result.files), proof)
+        new_files = tuple(files for result in found for files in result.files)
+        return RescaledPartition(self._name(pick), pick, new_files, proof)
 
     def _decode_again(
         self, pick: RescalePick, units: Sequence[RescaleUnit], found: Sequence[RescaleResult]
@@ -287,53 +276,25 @@ class RescaleRun:
         failures.append(PickFailure(self._name(pick), pick.all_files, error))
 
     def _commit(
-        self, ready: Sequence[_Moved], index_files: Sequence[IndexFile], failures: list[PickFailure]
+        self,
+        ready: Sequence[RescaledPartition],
+        index_files: Sequence[IndexFile],
+        failures: list[PickFailure],
     ) -> list[RescalePick]:
         """Commit what fits and is what was proven; the partitions that do not fit."""
-        left, lost = list(ready), list[RescalePick]()
-        while left:
-            messages = [message for moved in left for message in _messages(moved, index_files)]
-            faults = commit_faults(
-                [(self._name(moved.pick), moved.pick, moved.files, moved.proof) for moved in left],
-                messages,
-                index_files,
-            )
-            for number, error in faults.items():
-                self._fail(left[number].pick, error, failures)
-            if faults:
-                left = [moved for number, moved in enumerate(left) if number not in faults]
-                continue
-            self._uncertain = True
-            try:
-                result = self._target.committer.commit(
-                    messages,
-                    commit_user=self._request.commit_user,
-                    identifier=self._identifier,
-                    properties=proof_properties(moved.proof for moved in left) | {RESCALED: str(self.count)},
-                    preconditions=Preconditions(one_bucket_count=True),
-                    examine=SnapshotCheck(messages, overwrites=True),
-                )
-            except CommitConflictError as err:
-                self._uncertain = False
-                gone = {partition for partition, _, _ in err.files}
-                if not gone.intersection(moved.pick.partition for moved in left):
-                    raise
-                logger.warning("%s; %d partitions are planned again", err, len(gone))
-                lost += [moved.pick for moved in left if moved.pick.partition in gone]
-                left = [moved for moved in left if moved.pick.partition not in gone]
-                continue
-            except LakeError as err:
-                self._uncertain = isinstance(err, CommitUncertainError)
-                raise
-            if result.duplicate:
-                self._uncertain = False
-                raise duplicate_commit(self._request.commit_user, self._identifier, result.snapshot_ids[-1])
-            self._count(left, result.snapshot_ids)
-            self._uncertain = False  # only now: an interruption before this line removes nothing
-            break
-        return lost
+        identity = (self._request.commit_user, self._identifier)
+        commits = RescaleCommits(index_files, self.count)
+        with self._guard.committing():
+            landed = commit_fitting(self._target.committer, ready, identity, commits)
+            if landed.items and not landed.duplicate:
+                self._count(landed.items, landed.snapshots)
+        for moved, error in landed.refused:
+            self._fail(moved.pick, error, failures)
+        if landed.duplicate:
+            raise duplicate_commit(*identity, landed.snapshots[-1])
+        return [moved.pick for moved in landed.lost]
 
-    def _count(self, landed: Sequence[_Moved], snapshots: tuple[int, ...]) -> None:
+    def _count(self, landed: Sequence[RescaledPartition], snapshots: tuple[int, ...]) -> None:
         made = [file for moved in landed for _, files in moved.files for file in files]
         gone = [file for moved in landed for file in moved.pick.all_files]
         self._committed.update(name for file in made for name in file.all_names)
@@ -421,25 +382,3 @@ class RescaleRun:
     def _name(self, pick: RescalePick) -> str:
         name = place_name(Place(pick.partition, 0, pick.old_total), self._target.reading.schema)
         return name.rpartition("bucket-")[0].rstrip("/") or "the table"
-
-
-def _messages(moved: _Moved, index_files: Sequence[IndexFile]) -> Iterator[CommitMessage]:
-    """What goes, by old bucket, with the deletion vectors of its files; what comes, by new bucket."""
-    pick = moved.pick
-    for bucket, files in pick.files.items():
-        yield CommitMessage(
-            partition=pick.partition,
-            bucket=bucket,
-            total_buckets=pick.old_total,
-            deleted_files=files,
-            deleted_index_files=tuple(
-                file
-                for file in index_files
-                if (file.partition, file.bucket, file.index_type)
-                == (pick.partition, bucket, DELETION_VECTORS)
-            ),
-        )
-    for bucket, files in moved.files:
-        yield CommitMessage(
-            partition=pick.partition, bucket=bucket, total_buckets=pick.new_total, new_files=files
-        )

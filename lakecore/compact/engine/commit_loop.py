@@ -1,0 +1,168 @@
+"""One commit of what still fits the table, tried again without what another commit has made impossible.
+
+Rule of the uncertain commit: files that a run made may be removed only while it is known that no snapshot
+names them. `CommitGuard` keeps that rule for a run, `commit_fitting` for what is written for one try.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from lakecore.commit.committer import Committer
+from lakecore.commit.request import Preconditions
+from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError, ProofError
+from lakecore.metadata.commit_message import CommitMessage
+from lakecore.verify.proof.snapshot_check import SnapshotCheck
+
+__all__ = ["CommitDraft", "CommitGuard", "Commits", "Landed", "commit_fitting"]
+
+Item = TypeVar("Item")
+
+
+class CommitGuard:
+    """Whether the files of a run may be removed."""
+
+    def __init__(self) -> None:
+        self.uncertain = False
+        """Whether a snapshot may name files that the run does not know to be committed."""
+
+    @contextmanager
+    def committing(self) -> Iterator[None]:
+        """Commit within the block, and note there what was committed.
+
+        The outcome stays uncertain after a CommitUncertainError, and after an interruption at any line of the
+        block: it may come after the snapshot was published.
+        """
+        self.uncertain = True
+        try:
+            yield
+        except LakeError as err:
+            self.uncertain = isinstance(err, CommitUncertainError)
+            raise
+        self.uncertain = False
+
+
+class CommitDraft(Protocol):
+    """What one try is to commit."""
+
+    @property
+    def messages(self) -> Sequence[CommitMessage]:
+        """Return the files that come and go."""
+        ...
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """Return what the snapshot says of itself."""
+        ...
+
+    def faults(self) -> Mapping[int, ProofError]:
+        """Return what is not as it was proven, by the number of the item.
+
+        Raises ProofError where the messages hold what belongs to no item.
+        """
+        ...
+
+    def discard(self) -> None:
+        """Remove what was written for this try: no snapshot refers to it, and none will."""
+        ...
+
+    def landed(self) -> None:
+        """Note that the commit is published."""
+        ...
+
+
+class Commits(Protocol[Item]):
+    """How items of one kind of rewriting are committed."""
+
+    @property
+    def overwrites(self) -> bool:
+        """Return whether the snapshot is an OVERWRITE; it is a COMPACT otherwise."""
+        ...
+
+    @property
+    def preconditions(self) -> Preconditions | None:
+        """Return what must still hold of the table."""
+        ...
+
+    def draft(self, items: Sequence[Item]) -> CommitDraft:
+        """Return one try; files that must come with the items are written here."""
+        ...
+
+    def concerned(self, items: Sequence[Item], err: CommitConflictError) -> list[Item]:
+        """Return the items that the conflict makes impossible."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landed(Generic[Item]):
+    """What became of the items of a commit."""
+
+    items: tuple[Item, ...] = ()
+    """They are committed."""
+    lost: tuple[Item, ...] = ()
+    """Another commit made them impossible."""
+    refused: tuple[tuple[Item, ProofError], ...] = ()
+    """What was to be committed was not what was proven."""
+    snapshots: tuple[int, ...] = ()
+    duplicate: bool = False
+    """Another run with this identity was faster."""
+    notes: tuple[str, ...] = ()
+    """Of the commit, for the report."""
+
+
+def commit_fitting(
+    committer: Committer, items: Sequence[Item], identity: tuple[str, int], commits: Commits[Item]
+) -> Landed[Item]:
+    """Commit every item that fits the table as it is now, and is what was proven, in one snapshot.
+
+    `identity`: commit user and identifier. Raises CommitUncertainError (delete nothing), UnavailableError
+    (nothing landed), UnsupportedError, ProofError where the commit holds what belongs to no item,
+    CommitConflictError where the conflict concerns none.
+    """
+    left, lost = list(items), list[Item]()
+    refused: list[tuple[Item, ProofError]] = []
+    while left:
+        draft = commits.draft(left)
+        try:
+            if faults := draft.faults():
+                draft.discard()
+                refused += [(left[number], error) for number, error in faults.items()]
+                left = [item for number, item in enumerate(left) if number not in faults]
+                continue
+            result = committer.commit(
+                draft.messages,
+                commit_user=identity[0],
+                identifier=identity[1],
+                properties=draft.properties,
+                preconditions=commits.preconditions,
+                examine=SnapshotCheck(draft.messages, overwrites=commits.overwrites),
+            )
+        except CommitUncertainError:
+            raise
+        except CommitConflictError as err:
+            draft.discard()
+            gone = commits.concerned(left, err)
+            if not gone:
+                raise
+            lost += gone
+            left = [item for item in left if item not in gone]
+            continue
+        except LakeError:
+            draft.discard()
+            raise
+        if result.duplicate:
+            draft.discard()
+        else:
+            draft.landed()
+        return Landed(
+            items=tuple(left),
+            lost=tuple(lost),
+            refused=tuple(refused),
+            snapshots=result.snapshot_ids,
+            duplicate=result.duplicate,
+            notes=result.notes,
+        )
+    return Landed(lost=tuple(lost), refused=tuple(refused))

@@ -1,0 +1,104 @@
+"""How new descriptions of files are committed: nothing but the indexes of a file changes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from lakecore.compact.engine.work import Place
+from lakecore.compact.kinds.file_index.run import Rewritten
+from lakecore.errors import CommitConflictError, ProofError
+from lakecore.index.container import INDEX_SUFFIX
+from lakecore.metadata.commit_message import CommitMessage
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.verify.proof.commit_check import Bucket, CommitClaim, check_commit
+
+__all__ = ["FileKey", "IndexCommits", "file_key"]
+
+logger = logging.getLogger(__name__)
+
+FileKey = tuple[bytes, int, str]
+"""Serialised partition, bucket, file name."""
+
+
+def file_key(place: Place, file: DataFile) -> FileKey:
+    """Return the name of a file in its table."""
+    return place.partition, place.bucket, file.file_name
+
+
+class IndexCommits:
+    """Commits of files with new indexes (`lakecore.compact.engine.commit_loop.Commits`)."""
+
+    overwrites = False
+    preconditions = None
+
+    def draft(self, items: Sequence[Rewritten]) -> IndexDraft:
+        """Return one try; nothing is written for it."""
+        return IndexDraft(tuple(items), tuple(_messages(items)))
+
+    def concerned(self, items: Sequence[Rewritten], err: CommitConflictError) -> list[Rewritten]:
+        """Return the files that the conflict names."""
+        named = set(err.files)
+        gone = [file for file in items if file_key(file.need.place, file.after) in named]
+        if gone:
+            logger.warning("%s; %d files are planned again", err, len(gone))
+        return gone
+
+
+@dataclass(frozen=True, slots=True)
+class IndexDraft:
+    """One try to commit new descriptions."""
+
+    files: tuple[Rewritten, ...]
+    messages: tuple[CommitMessage, ...]
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def faults(self) -> Mapping[int, ProofError]:
+        """Raises ProofError where the messages change more than the indexes of the files."""
+        for file in self.files:
+            _check_untouched(file)
+        for fault in check_commit([_claim(file) for file in self.files], self.messages).values():
+            raise fault
+        return {}
+
+    def discard(self) -> None:
+        """Nothing was written for this try."""
+
+    def landed(self) -> None:
+        """Nothing is to be noted."""
+
+
+def _check_untouched(file: Rewritten) -> None:
+    """The data file and all that is known of it stay as they were."""
+    before = file.need.file
+    same = replace(file.after, extra_files=before.extra_files, embedded_index=before.embedded_index) == before
+    others = [name for name in before.extra_files if not name.endswith(INDEX_SUFFIX)]
+    if not same or [name for name in file.after.extra_files if not name.endswith(INDEX_SUFFIX)] != others:
+        raise ProofError(before.file_name, "the commit would change more than the indexes of the file")
+
+
+def _claim(file: Rewritten) -> CommitClaim:
+    """The description of one file changes, in its bucket."""
+    place = file.need.place
+    bucket = Bucket(place.partition, place.bucket, place.total_buckets)
+    return CommitClaim(
+        name=file.need.file.file_name, removed=((bucket, file.need.file),), added=((bucket, file.after),)
+    )
+
+
+def _messages(files: Sequence[Rewritten]) -> list[CommitMessage]:
+    """One a bucket: the file as it was described goes, as it is to be described comes."""
+    by_place: dict[Place, list[Rewritten]] = {}
+    for file in files:
+        by_place.setdefault(file.need.place, []).append(file)
+    return [
+        CommitMessage(
+            partition=place.partition,
+            bucket=place.bucket,
+            total_buckets=place.total_buckets,
+            compact_before=tuple(file.need.file for file in found),
+            compact_after=tuple(file.after for file in found),
+        )
+        for place, found in by_place.items()
+    ]

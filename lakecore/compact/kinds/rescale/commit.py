@@ -1,0 +1,109 @@
+"""How partitions with a new number of buckets are committed: in OVERWRITE snapshots, as they were proven."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from lakecore.commit.request import Preconditions
+from lakecore.compact.kinds.rescale.claims import commit_faults
+from lakecore.compact.kinds.rescale.plan import RescalePick
+from lakecore.errors import CommitConflictError, ProofError
+from lakecore.metadata.commit_message import CommitMessage
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.index_file import DELETION_VECTORS, IndexFile
+from lakecore.metadata.snapshot import RESCALED
+from lakecore.verify.proof.pick_proof import PickProof, proof_properties
+
+__all__ = ["RescaleCommits", "RescaledPartition"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RescaledPartition:
+    """A partition whose units all ran, and whose proof holds."""
+
+    name: str
+    pick: RescalePick
+    files: tuple[tuple[int, tuple[DataFile, ...]], ...]
+    """New files by bucket."""
+    proof: PickProof
+
+
+class RescaleCommits:
+    """Commits of partitions (`lakecore.compact.engine.commit_loop.Commits`).
+
+    `index_files`: all of the snapshot that was planned from. `count`: the new number of buckets.
+    """
+
+    overwrites = True
+    preconditions = Preconditions(one_bucket_count=True)
+
+    def __init__(self, index_files: Sequence[IndexFile], count: int) -> None:
+        self._index_files = tuple(index_files)
+        self._count = count
+
+    def draft(self, items: Sequence[RescaledPartition]) -> RescaleDraft:
+        """Return one try; nothing is written for it."""
+        messages = tuple(message for moved in items for message in _messages(moved, self._index_files))
+        return RescaleDraft(tuple(items), messages, self._index_files, self._count)
+
+    def concerned(
+        self, items: Sequence[RescaledPartition], err: CommitConflictError
+    ) -> list[RescaledPartition]:
+        """Return the partitions that the conflict names."""
+        partitions = {partition for partition, _, _ in err.files}
+        gone = [moved for moved in items if moved.pick.partition in partitions]
+        if gone:
+            logger.warning("%s; %d partitions are planned again", err, len(gone))
+        return gone
+
+
+@dataclass(frozen=True, slots=True)
+class RescaleDraft:
+    """One try to commit partitions."""
+
+    partitions: tuple[RescaledPartition, ...]
+    messages: tuple[CommitMessage, ...]
+    index_files: tuple[IndexFile, ...]
+    count: int
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """Return the digests of the proofs, and the new number of buckets."""
+        return proof_properties(moved.proof for moved in self.partitions) | {RESCALED: str(self.count)}
+
+    def faults(self) -> Mapping[int, ProofError]:
+        """Compare the messages with the proofs."""
+        proven = [(moved.name, moved.pick, moved.files, moved.proof) for moved in self.partitions]
+        return commit_faults(proven, self.messages, self.index_files)
+
+    def discard(self) -> None:
+        """Nothing was written for this try."""
+
+    def landed(self) -> None:
+        """Nothing is to be noted."""
+
+
+def _messages(moved: RescaledPartition, index_files: Sequence[IndexFile]) -> Iterator[CommitMessage]:
+    """What goes, by old bucket, with the deletion vectors of its files; what comes, by new bucket."""
+    pick = moved.pick
+    for bucket, files in pick.files.items():
+        yield CommitMessage(
+            partition=pick.partition,
+            bucket=bucket,
+            total_buckets=pick.old_total,
+            deleted_files=files,
+            deleted_index_files=tuple(
+                file
+                for file in index_files
+                if (file.partition, file.bucket, file.index_type)
+                == (pick.partition, bucket, DELETION_VECTORS)
+            ),
+        )
+    for bucket, files in moved.files:
+        yield CommitMessage(
+            partition=pick.partition, bucket=bucket, total_buckets=pick.new_total, new_files=files
+        )
