@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lakecore.compact.engine.attempt_files import EarlierCommits, RunFiles
+from lakecore.compact.engine.attempt_files import AttemptFiles, EarlierCommits
 from lakecore.compact.engine.planner import PlanContext
 from lakecore.compact.engine.request import CompactRequest
 from lakecore.compact.engine.run import PlannedRound, RewriteRun, Round
 from lakecore.compact.engine.target import RewriteTarget
 from lakecore.compact.engine.work import Strategy
-from lakecore.compact.kinds.postpone.apply import fold_picks
+from lakecore.compact.kinds.postpone.apply import assignment_picks
 from lakecore.compact.kinds.postpone.assign import assign_buckets
 from lakecore.compact.planning import planner_of
 from lakecore.executor import Executor
@@ -88,10 +88,10 @@ class Compaction:
         assigned = entries.select(entries.bucket >= 0)  # rows that wait for a bucket are no pick
         plan = planner.plan(assigned, view.file_prefix, view.lost, deletions)
         if view.dry and self._postpones:
-            plan = replace(plan, picks=(*fold_picks(plan.table, self.before), *plan.picks))
+            plan = replace(plan, picks=(*assignment_picks(plan.table, self.before), *plan.picks))
         return PlannedRound(bool(plan.picks), lambda: plan)
 
-    def finish(self, run: RewriteRun, names: RunFiles) -> None:
+    def finish(self, run: RewriteRun, names: AttemptFiles) -> None:
         """Nothing is left to do."""
 
     @property

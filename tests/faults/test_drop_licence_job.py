@@ -130,10 +130,10 @@ def test_files_in_another_order_drop_deletes_only_where_rows_were_asked_for(
     catalog = memory_catalog("drop-licence")
     options = {"pk_clustering_override": "true", "clustering__columns": "v", **VECTORS}
     table = tall(catalog, **options)
-    right = clustered_apply.ByLevel
+    right = clustered_apply.LookupMerge
     job = compact.Job(table="d.k")
     with monkeypatch.context() as patch:
-        patch.setattr(clustered_apply, "ByLevel", lambda **fields: right(**{**fields, "above": ()}))
+        patch.setattr(clustered_apply, "LookupMerge", lambda **fields: right(**{**fields, "above": ()}))
         with pytest.raises(ProofError, match="its deletes may not be dropped"):
             compact.run(job, catalog)
     compact.run(job, catalog)

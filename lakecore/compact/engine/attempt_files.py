@@ -20,7 +20,7 @@ from lakecore.metadata.snapshot import CommitKind, Snapshot
 from lakecore.store.manifests import ManifestStore
 from lakecore.store.snapshots import SnapshotStore
 
-__all__ = ["EarlierCommits", "RunFiles", "earlier_commits"]
+__all__ = ["AttemptFiles", "EarlierCommits", "earlier_commits"]
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ def earlier_commits(
 
 
 @dataclass(frozen=True, slots=True)
-class RunFiles:
+class AttemptFiles:
     """Names of the files of one attempt begin with one of `own`, those of all attempts of a run with one of
     `shared`: first as data files, then as changelog files.
     """
@@ -78,7 +78,7 @@ class RunFiles:
     own: tuple[str, ...]
 
     @classmethod
-    def of(cls, prefixes: tuple[str, ...], name: tuple[str, str, int], fresh_id: str) -> RunFiles:
+    def of(cls, prefixes: tuple[str, ...], name: tuple[str, str, int], fresh_id: str) -> AttemptFiles:
         """`prefixes`: of the table's files by kind. `name`: table root, user and identifier of the run."""
         digest = hashlib.sha256("\0".join(map(str, name)).encode()).hexdigest()[:_DIGITS]
         shared = tuple(f"{prefix}{digest}-" for prefix in prefixes)

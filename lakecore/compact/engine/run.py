@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from lakecore.compact.engine.attempt_files import EarlierCommits, RunFiles, earlier_commits
+from lakecore.compact.engine.attempt_files import AttemptFiles, EarlierCommits, earlier_commits
 from lakecore.compact.engine.deletion_vectors import VectorUpkeep
 from lakecore.compact.engine.driver import MAX_COMMITS, Driver, RunSettings
 from lakecore.compact.engine.outcome import Outcome, Progress
@@ -128,7 +128,7 @@ class Kind(Protocol):
         """What a round does. Nothing is written."""
         ...
 
-    def finish(self, run: RewriteRun, names: RunFiles) -> None:
+    def finish(self, run: RewriteRun, names: AttemptFiles) -> None:
         """Do what comes after the last round; not called after an exception."""
         ...
 
@@ -179,7 +179,7 @@ class RewriteRun:
         request, target = self.request, self.target
         snapshot = self._start()
         options = target.reading.options
-        names = RunFiles.of(
+        names = AttemptFiles.of(
             (options.data_file_prefix, options.changelog_file_prefix),
             (target.reading.paths.root, request.commit_user, request.identifier),
             target.clock.fresh_id(),
@@ -228,7 +228,7 @@ class RewriteRun:
         self.kind.start(snapshot, self.landed)
         return snapshot
 
-    def _rounds(self, snapshot: Snapshot | None, names: RunFiles, executor: Executor) -> None:
+    def _rounds(self, snapshot: Snapshot | None, names: AttemptFiles, executor: Executor) -> None:
         driver: Driver | None = None
         again: frozenset[Place] | None = None
         for number in range(self.kind.max_rounds):
@@ -284,7 +284,7 @@ class RewriteRun:
         files = () if snapshot is None else scanner.index_files(snapshot)
         return VectorUpkeep.of(store, files, one_per_bucket=self.kind.one_vector_file)
 
-    def _driver(self, plan: RoundPlan, names: RunFiles) -> Driver:
+    def _driver(self, plan: RoundPlan, names: AttemptFiles) -> Driver:
         request, target = self.request, self.target
         settings = RunSettings(
             table=target.name,

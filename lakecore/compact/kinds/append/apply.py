@@ -8,7 +8,7 @@ from lakecore.compact.engine.deletion_vectors import counted
 from lakecore.compact.engine.naming import place_name
 from lakecore.compact.engine.work import UnitTable, WorkPick
 from lakecore.compact.kinds.append.plan import JoinPick
-from lakecore.compact.kinds.append.run import JoinUnit
+from lakecore.compact.kinds.append.run import ConcatUnit
 
 __all__ = ["work_picks"]
 
@@ -23,7 +23,7 @@ def _work_pick(pick: JoinPick, table: UnitTable, prefix: str) -> WorkPick:
     name = f"{place_name(place, table.schema)}, files from {pick.files[0].file_name}"
     bucket_dir = table.reading.bucket_dir(place.partition, place.bucket)
     deletions = tuple(None if vector is None else counted(table, vector) for vector in pick.deletions)
-    unit = JoinUnit(
+    unit = ConcatUnit(
         name=name,
         table=table.in_partition(place.partition),
         bucket_dir=bucket_dir,

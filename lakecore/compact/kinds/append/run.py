@@ -26,11 +26,11 @@ from lakecore.verify.sample.lookups import LookupFile
 from lakecore.verify.sample.row_sample import sample_rows
 from lakecore.write.files.rolling import RollingWriter
 
-__all__ = ["JoinUnit", "run_unit"]
+__all__ = ["ConcatUnit", "run_unit"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class JoinUnit:
+class ConcatUnit:
     """Join `files` in this order, without their deleted rows (`deletions`, in the same order).
 
     `file_prefix`: begins the names of new files; the unit adds the attempt. `overlap`: encode in another
@@ -58,11 +58,11 @@ class JoinUnit:
         """The files whose rows follow one another."""
         return self.files
 
-    def with_second_thread(self) -> JoinUnit:
+    def with_second_thread(self) -> ConcatUnit:
         return replace(self, overlap=True)
 
 
-def run_unit(unit: JoinUnit) -> UnitResult:
+def run_unit(unit: ConcatUnit) -> UnitResult:
     """Copy, read back. On any failure the files of this attempt are removed again.
 
     Raises ProofError when the outputs do not hold, CorruptDataError, UnavailableError.
@@ -93,7 +93,7 @@ def run_unit(unit: JoinUnit) -> UnitResult:
     return UnitResult(unit=unit.name, files=files, rows_in=rows_in, inputs=inputs, proof=proof)
 
 
-def _batches(unit: JoinUnit) -> Generator[pa.RecordBatch]:
+def _batches(unit: ConcatUnit) -> Generator[pa.RecordBatch]:
     """Rows of the files in order. Costs reads of some footers, for the size of a batch."""
     reading = unit.table.reading
     paths = [reading.paths.data_file(unit.bucket_dir, file) for file in unit.files]
@@ -103,7 +103,7 @@ def _batches(unit: JoinUnit) -> Generator[pa.RecordBatch]:
         yield from read_file(reading, unit.bucket_dir, file, batch_size=sizes.batch_rows, deletions=deletions)
 
 
-def _tallies(unit: JoinUnit) -> Generator[Tally]:
+def _tallies(unit: ConcatUnit) -> Generator[Tally]:
     before = 0
     for file, deletion in zip(unit.files, unit.deletions, strict=True):
         deleted = None if deletion is None else load_deletions(unit.table.proof.file_io, deletion)
@@ -112,7 +112,7 @@ def _tallies(unit: JoinUnit) -> Generator[Tally]:
         yield tally
 
 
-def _sampled(unit: JoinUnit, files: tuple[DataFile, ...]) -> RowSample | None:
+def _sampled(unit: ConcatUnit, files: tuple[DataFile, ...]) -> RowSample | None:
     """All columns of a part of the rows, where the mode of the proof asks for that."""
     proof = unit.table.proof
     if not proof.shape.samples:
@@ -126,7 +126,7 @@ def _sampled(unit: JoinUnit, files: tuple[DataFile, ...]) -> RowSample | None:
     return sample_rows(proof, unit.name, inputs, [LookupFile(stored_file(unit, file)) for file in files])
 
 
-def _prove_row_ids(unit: JoinUnit, files: tuple[DataFile, ...]) -> None:
+def _prove_row_ids(unit: ConcatUnit, files: tuple[DataFile, ...]) -> None:
     file_io = unit.table.proof.file_io
     inputs = [
         (stored_file(unit, file), None if deletion is None else load_deletions(file_io, deletion))

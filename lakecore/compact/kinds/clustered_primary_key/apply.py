@@ -10,7 +10,7 @@ from lakecore.compact.engine.naming import place_name
 from lakecore.compact.engine.work import UnitTable, WorkPick
 from lakecore.compact.kinds.clustered_primary_key.plan import SORTED_LEVEL, FreshPick, Picks
 from lakecore.compact.kinds.primary_key.mode import Derivation
-from lakecore.compact.kinds.primary_key.unit import AGE_NAME, ByLevel, MergeUnit
+from lakecore.compact.kinds.primary_key.unit import AGE_NAME, LookupMerge, MergeUnit
 from lakecore.compact.kinds.sort.units import UnitMaker
 from lakecore.executor import Executor
 from lakecore.metadata.manifest.index_file import DeletionFile
@@ -61,7 +61,7 @@ class ClusteredBuilder:
             file_prefix=prefix,
             tallied=pick.fresh,
             deletions=self._deletions(pick),
-            by_level=ByLevel(
+            by_level=LookupMerge(
                 derivation=Derivation.LOOKUP,
                 announces=False,
                 rewrites=True,

@@ -8,7 +8,7 @@ from lakecore.compact.engine.naming import place_name
 from lakecore.compact.engine.work import UnitResult, UnitTable, WorkPick
 from lakecore.compact.kinds.append.plan import JoinPick
 from lakecore.compact.kinds.data_evolution.blob_run import BlobUnit, run_blobs
-from lakecore.compact.kinds.data_evolution.run import JoinedUnit
+from lakecore.compact.kinds.data_evolution.run import ColumnMergeUnit
 from lakecore.compact.kinds.data_evolution.run import run_unit as run_columns
 
 __all__ = ["run_unit", "work_picks"]
@@ -26,7 +26,7 @@ def _work_pick(pick: JoinPick, table: UnitTable, prefix: str) -> WorkPick:
     name = f"{place_name(place, table.schema)}, files from {replaced[0].file_name}"
     bucket_dir = table.reading.bucket_dir(place.partition, place.bucket)
     within = table.in_partition(place.partition)
-    joined = JoinedUnit(
+    joined = ColumnMergeUnit(
         name=name,
         table=within,
         bucket_dir=bucket_dir,
@@ -45,7 +45,7 @@ def _work_pick(pick: JoinPick, table: UnitTable, prefix: str) -> WorkPick:
         )
         for group in pick.blobs
     )
-    units: tuple[JoinedUnit | BlobUnit, ...] = (*([joined] if pick.files else []), *blobs)
+    units: tuple[ColumnMergeUnit | BlobUnit, ...] = (*([joined] if pick.files else []), *blobs)
     reasons = (
         [f"the pick has {len(pick.files)} files with columns of {joined.rows} rows"] if pick.files else []
     )
@@ -61,6 +61,6 @@ def _work_pick(pick: JoinPick, table: UnitTable, prefix: str) -> WorkPick:
     )
 
 
-def run_unit(unit: JoinedUnit | BlobUnit) -> UnitResult:
+def run_unit(unit: ColumnMergeUnit | BlobUnit) -> UnitResult:
     """Run a unit of `work_picks`."""
     return run_blobs(unit) if isinstance(unit, BlobUnit) else run_columns(unit)

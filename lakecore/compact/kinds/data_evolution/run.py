@@ -20,13 +20,13 @@ from lakecore.verify.proof.joined import tally_columns
 from lakecore.verify.proof.pick_proof import UnitProof, check_outputs
 from lakecore.write.files.rolling import FileSpec, RollingWriter
 
-__all__ = ["JoinedUnit", "run_unit"]
+__all__ = ["ColumnMergeUnit", "run_unit"]
 
 _ONE_FILE = 1 << 62
 
 
 @dataclass(frozen=True, kw_only=True)
-class JoinedUnit:
+class ColumnMergeUnit:
     """Join `files`, of row ranges that follow one another without a gap.
 
     `columns`: those that the new file has, None for all. `deletions`: in the order of `files`; deleted rows
@@ -50,11 +50,11 @@ class JoinedUnit:
     def rows(self) -> int:
         return sum(rows.count for rows in row_ranges(self.files))
 
-    def with_second_thread(self) -> JoinedUnit:
+    def with_second_thread(self) -> ColumnMergeUnit:
         return self
 
 
-def run_unit(unit: JoinedUnit) -> UnitResult:
+def run_unit(unit: ColumnMergeUnit) -> UnitResult:
     """Join, read back. On any failure the files of this attempt are removed again.
 
     Raises ProofError when the outputs do not hold, CorruptDataError, UnavailableError.
@@ -85,7 +85,7 @@ def run_unit(unit: JoinedUnit) -> UnitResult:
     return UnitResult(unit=unit.name, files=files, rows_in=rows_in, inputs=tallies, proof=proof, found=found)
 
 
-def _deleted(unit: JoinedUnit) -> BitMap:
+def _deleted(unit: ColumnMergeUnit) -> BitMap:
     """Positions in the new file of the rows that are deleted in the old ones."""
     first = min(map(first_row, unit.files))
     moved, count = BitMap(), 0
@@ -103,7 +103,7 @@ def _deleted(unit: JoinedUnit) -> BitMap:
     return moved
 
 
-def _described(unit: JoinedUnit, files: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
+def _described(unit: ColumnMergeUnit, files: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
     """Rule of the format: the new file takes over row ids, and the oldest and newest sequence number."""
     first = min(file.first_row_id or 0 for file in unit.files)
     low = min(file.min_sequence_number for file in unit.files)
@@ -113,6 +113,6 @@ def _described(unit: JoinedUnit, files: tuple[DataFile, ...]) -> tuple[DataFile,
     )
 
 
-def _file_spec(unit: JoinedUnit) -> FileSpec:
+def _file_spec(unit: ColumnMergeUnit) -> FileSpec:
     """One file, whose rows have the ids and numbers of the range: `_described` tells them."""
     return replace(file_spec(unit, 0), target_size=_ONE_FILE, columns=unit.columns, tracked=False)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from lakecore.commit.published import names_in
 from lakecore.commit.support import check_committable
-from lakecore.compact.engine.attempt_files import EarlierCommits, RunFiles, earlier_commits
+from lakecore.compact.engine.attempt_files import AttemptFiles, EarlierCommits, earlier_commits
 from lakecore.compact.engine.cleanup import remove, sweep
 from lakecore.compact.engine.commit_loop import CommitGuard, commit_fitting
 from lakecore.compact.engine.driver import MAX_COMMITS
@@ -125,7 +125,7 @@ class IndexRun:
 
         Raises UnsupportedError before anything is touched, CommitUncertainError, what units raise.
         """
-        names = RunFiles.of(
+        names = AttemptFiles.of(
             ("",),
             (self._target.reading.paths.root, self._request.commit_user, self._request.identifier),
             self._target.clock.fresh_id(),
@@ -248,7 +248,7 @@ class IndexRun:
         return self._named[schema_id]
 
     def _round(
-        self, needs: Sequence[IndexNeed], names: RunFiles, executor: Executor, failures: list[LakeError]
+        self, needs: Sequence[IndexNeed], names: AttemptFiles, executor: Executor, failures: list[LakeError]
     ) -> list[FileKey]:
         """Run and commit; the files that other commits had touched."""
         lost: list[FileKey] = []
@@ -271,7 +271,7 @@ class IndexRun:
                 self._sweep_own(names)
         return lost
 
-    def _units(self, needs: Sequence[IndexNeed], names: RunFiles) -> Iterator[IndexUnit]:
+    def _units(self, needs: Sequence[IndexNeed], names: AttemptFiles) -> Iterator[IndexUnit]:
         reading = self._target.reading
         for number, part in enumerate(pack(needs)):
             place = part[0].place
@@ -322,7 +322,7 @@ class IndexRun:
             if path.endswith(INDEX_SUFFIX)
         ]
 
-    def _sweep_own(self, names: RunFiles) -> None:
+    def _sweep_own(self, names: AttemptFiles) -> None:
         """Index files of units that died without saying what they had made."""
         scanner = self._target.scanner
         try:

@@ -13,7 +13,7 @@ from lakecore.compact.engine.outcome import ProvenPick
 from lakecore.compact.engine.refusal import PickFailure
 from lakecore.compact.engine.work import Place, UnitTable, WorkPick
 from lakecore.compact.kinds.postpone.plan import Fold, cut, plan_folds, real_totals
-from lakecore.compact.kinds.postpone.run import FoldResult, FoldUnit, postponed_rules, run_unit
+from lakecore.compact.kinds.postpone.run import AssignmentResult, AssignmentUnit, postponed_rules, run_unit
 from lakecore.errors import ProofError, most_severe
 from lakecore.executor import Executor
 from lakecore.metadata.commit_message import CommitMessage
@@ -30,18 +30,18 @@ from lakecore.verify.rules.replay_order import check_waiting
 from lakecore.write.buckets.bucket_state import BucketState
 from lakecore.write.buckets.postpone import POSTPONE_BUCKET, new_buckets
 
-__all__ = ["Folding", "fold_picks"]
+__all__ = ["BucketAssignment", "assignment_picks"]
 
 logger = logging.getLogger(__name__)
 
 
-def fold_picks(table: UnitTable, live: ManifestEntries) -> tuple[WorkPick, ...]:
-    """What a `Folding` of the postponed rows in `live` would do."""
+def assignment_picks(table: UnitTable, live: ManifestEntries) -> tuple[WorkPick, ...]:
+    """What a `BucketAssignment` of the postponed rows in `live` would do."""
     return tuple(_pick(table, fold) for fold in _folds(table, live))
 
 
 @dataclass(frozen=True, slots=True)
-class Folded:
+class AssignedRows:
     """What was written and proven: messages of one commit, and a pick a partition for the report."""
 
     messages: tuple[CommitMessage, ...]
@@ -50,7 +50,7 @@ class Folded:
     """Of the new files."""
 
 
-class Folding:
+class BucketAssignment:
     """The postponed rows of `live` on their way into real buckets.
 
     `file_prefixes` begin the names of all new files, of data files first. Units are cut by partitions, and
@@ -81,7 +81,7 @@ class Folding:
         self.refused: dict[bytes, PickFailure] = {}
         self._made: list[CommitMessage] = []
 
-    def run(self) -> Folded | None:
+    def run(self) -> AssignedRows | None:
         """Write and prove; None when the executor was cancelled.
 
         Raises what units raise, after removing every new file: ProofError, NotFoundError, CorruptDataError.
@@ -91,7 +91,7 @@ class Folding:
         try:
             results = self._results(units)
             done = len(results) == len(units)
-            return self._folded(units, results) if done else None
+            return self._assigned(units, results) if done else None
         except BaseException:
             done = False
             raise
@@ -104,13 +104,13 @@ class Folding:
         remove(self._table.reading.file_io, self._paths(), published)
         self._sweep(self._every_directory(), frozenset(), published)
 
-    def clean(self, folded: Folded, published: Published) -> None:
+    def clean(self, assigned: AssignedRows, published: Published) -> None:
         """After the commit: what attempts left that died with their executor."""
         if self._executor.name != "local":
             kept = frozenset(path.rpartition("/")[2] for path in self._paths())
-            self._sweep(folded.directories, kept, published)
+            self._sweep(assigned.directories, kept, published)
 
-    def _units(self) -> Iterable[FoldUnit]:
+    def _units(self) -> Iterable[AssignmentUnit]:
         idle = self._executor.parallelism // len(self.folds)
         for fold in self.folds:
             steps = cut(fold, idle)
@@ -125,7 +125,7 @@ class Folding:
             )
             name = _pick(self._table, fold).name
             for remainder in range(steps):
-                yield FoldUnit(
+                yield AssignmentUnit(
                     name=name if steps == 1 else f"{name} ({remainder + 1} of {steps})",
                     table=self._table,
                     fold=fold,
@@ -135,15 +135,15 @@ class Folding:
                     file_prefix=self._prefixes[0],
                 )
 
-    def _results(self, units: Sequence[FoldUnit]) -> list[FoldResult]:
+    def _results(self, units: Sequence[AssignmentUnit]) -> list[AssignmentResult]:
         """In the order of units; fewer when the executor was cancelled. Raises the first failure, after all
         units have ended."""
-        found: list[FoldResult] = []
+        found: list[AssignmentResult] = []
         failures: list[BaseException] = []
         results = iter(self._executor.run(run_unit, units))
         try:
             for result in results:
-                if isinstance(result, FoldResult):
+                if isinstance(result, AssignmentResult):
                     found.append(result)
                     self._made += result.messages
                 elif not isinstance(result, Exception):
@@ -158,7 +158,7 @@ class Folding:
             raise most_severe(failures)
         return found
 
-    def _folded(self, units: Sequence[FoldUnit], results: Sequence[FoldResult]) -> Folded:
+    def _assigned(self, units: Sequence[AssignmentUnit], results: Sequence[AssignmentResult]) -> AssignedRows:
         picks, messages, claims = [], [], []
         for fold in self.folds:
             own = [result for unit, result in zip(units, results, strict=True) if unit.fold is fold]
@@ -192,7 +192,7 @@ class Folding:
             raise next(iter(faults.values()))
         directory = self._table.reading.bucket_dir
         directories = frozenset(directory(message.partition, message.bucket) for message in self._made)
-        return Folded(tuple(messages), tuple(picks), directories)
+        return AssignedRows(tuple(messages), tuple(picks), directories)
 
     def _decode_again(self, pick: WorkPick, written: Sequence[CommitMessage]) -> None:
         """One postponed file and one new file of each format through a second decoder. Raises ProofError."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from lakecore.compact.engine.commit_loop import CommitGuard
 from lakecore.compact.engine.refusal import duplicate_commit
 from lakecore.compact.engine.run import RewriteRun
-from lakecore.compact.kinds.postpone.apply import Folded, Folding
+from lakecore.compact.kinds.postpone.apply import AssignedRows, BucketAssignment
 from lakecore.errors import CommitConflictError, LakeError, ProofError
 from lakecore.executor import Executor
 from lakecore.metadata.snapshot import Snapshot
@@ -19,7 +19,7 @@ __all__ = ["assign_buckets"]
 
 logger = logging.getLogger(__name__)
 
-_FOLD_TRIES = 3
+_MAX_TRIES = 3
 
 
 def assign_buckets(
@@ -27,13 +27,13 @@ def assign_buckets(
 ) -> Snapshot | None:
     """The snapshot after the commit; on a conflict, try again with the rows still unassigned."""
     snapshots = run.target.scanner.snapshots
-    for attempt in range(_FOLD_TRIES):
+    for attempt in range(_MAX_TRIES):
         try:
             if snapshot is None or not _assign(run, snapshot, prefixes, executor):
                 return snapshot
             break
         except CommitConflictError as err:
-            if attempt == _FOLD_TRIES - 1:
+            if attempt == _MAX_TRIES - 1:
                 raise
             logger.info("%s: the postponed rows are assigned to buckets again: %s", run.target.name, err)
             snapshot = snapshots.latest()
@@ -48,47 +48,47 @@ def _assign(run: RewriteRun, snapshot: Snapshot, prefixes: tuple[str, ...], exec
     if (live.bucket < 0).any() and (fresh := run.begin(snapshot)) is not None:
         return _assign(run, fresh, prefixes, executor)
     table = target.unit_table(live, request.proof, run.kind.seed, whole=True)
-    folding = Folding(table, live, prefixes, executor, run.decoders, run.refused.keys())
-    if not folding.folds:
+    assignment = BucketAssignment(table, live, prefixes, executor, run.decoders, run.refused.keys())
+    if not assignment.folds:
         return False
     try:
-        folded = folding.run()
+        assigned = assignment.run()
     except ProofError:
-        run.refused |= folding.refused
-        if not folding.refused:
+        run.refused |= assignment.refused
+        if not assignment.refused:
             raise
         return _assign(run, snapshot, prefixes, executor)  # the other partitions
-    run.picks_planned += len(folding.folds)
-    if folded is None:
-        run.outcome = replace(run.outcome, picks_left=len(folding.folds))
+    run.picks_planned += len(assignment.folds)
+    if assigned is None:
+        run.outcome = replace(run.outcome, picks_left=len(assignment.folds))
         return False
-    _commit(run, folding, folded)
+    _commit(run, assignment, assigned)
     return True
 
 
-def _commit(run: RewriteRun, folding: Folding, folded: Folded) -> None:
+def _commit(run: RewriteRun, assignment: BucketAssignment, assigned: AssignedRows) -> None:
     """Raises CommitConflictError, CommitUncertainError (delete nothing), UnavailableError."""
     user, identifier = run.request.commit_user, run.next_identifier()
     guard = CommitGuard()
     try:
         with guard.committing():
             result = run.target.committer.commit(
-                folded.messages,
+                assigned.messages,
                 commit_user=user,
                 identifier=identifier,
-                properties=proof_properties(pick.proof for pick in folded.picks if pick.proof is not None),
-                examine=SnapshotCheck(folded.messages),
+                properties=proof_properties(pick.proof for pick in assigned.picks if pick.proof is not None),
+                examine=SnapshotCheck(assigned.messages),
             )
     except LakeError:
         if not guard.uncertain:
-            folding.abort(run.published)
+            assignment.abort(run.published)
         raise
     if result.duplicate:
-        folding.abort(run.published)
+        assignment.abort(run.published)
         raise duplicate_commit(user, identifier, result.snapshot_ids[-1])
     run.commits += 1
-    run.committed = frozenset(file.file_name for pick in folded.picks for file in pick.files)
-    folding.clean(folded, run.published)
-    committed = run.outcome.committed(folded.picks, result.snapshot_ids, result.notes)
-    directories = committed.directories | folded.directories
+    run.committed = frozenset(file.file_name for pick in assigned.picks for file in pick.files)
+    assignment.clean(assigned, run.published)
+    committed = run.outcome.committed(assigned.picks, result.snapshot_ids, result.notes)
+    directories = committed.directories | assigned.directories
     run.outcome = replace(committed, directories=directories, decoded=run.decoders.report())

@@ -1,4 +1,4 @@
-"""One unit of folding postponed rows: those of some buckets of a partition, through the writers, proven.
+"""One unit that assigns buckets to postponed rows: a part of a partition goes through the writers, proven.
 
 Rows are replayed in their order and merged in the write buffer, as a write would. Memory: that buffer (it
 spills), and the proof's 33 bytes a row of 4 million. A failure removes what was written.
@@ -29,13 +29,13 @@ from lakecore.write.buckets.postpone import POSTPONE_BUCKET
 from lakecore.write.rows.incoming import Rows
 from lakecore.write.table_write import TableWrite, WriteTarget
 
-__all__ = ["FoldResult", "FoldUnit", "postponed_rules", "run_unit"]
+__all__ = ["AssignmentResult", "AssignmentUnit", "postponed_rules", "run_unit"]
 
 _OPTIONS = {"postpone.batch-write-fixed-bucket": "true", "write-buffer-spillable": "true"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class FoldUnit:
+class AssignmentUnit:
     """The rows of `fold` whose buckets leave `remainder` when divided by `steps`.
 
     `state`: of its real buckets. `file_prefix`: begins the names of new data files.
@@ -56,14 +56,14 @@ class FoldUnit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoldResult:
+class AssignmentResult:
     """What a unit wrote, by bucket, and what its half of the proof counted."""
 
     messages: tuple[CommitMessage, ...]
     tally: PostponedTally
 
 
-def run_unit(unit: FoldUnit) -> FoldResult:
+def run_unit(unit: AssignmentUnit) -> AssignmentResult:
     """Raises ProofError when anything differs, NotFoundError when a file is gone, CorruptDataError."""
     table = unit.table
     schema = replace(table.schema, options={**table.schema.options, **_OPTIONS})
@@ -82,7 +82,7 @@ def run_unit(unit: FoldUnit) -> FoldResult:
         for rows in _postponed_rows(unit):
             write.write_rows(rows)
         written = write.finish()
-        return FoldResult(messages=written, tally=_proven(unit, written))
+        return AssignmentResult(messages=written, tally=_proven(unit, written))
     except BaseException:
         write.abort()
         raise
@@ -94,7 +94,7 @@ def postponed_rules(table: UnitTable) -> PostponedRules:
     return PostponedRules(rules, read_merge_rules(table.schema, table.reading.options))
 
 
-def _postponed_rows(unit: FoldUnit) -> Iterator[Rows]:
+def _postponed_rows(unit: AssignmentUnit) -> Iterator[Rows]:
     """Those of the unit, without kinds that the table does not take."""
     table, rule = unit.table, _rule(unit)
     names, ignored = table.schema.row_type.names, [int(kind) for kind in _ignored(table)]
@@ -112,7 +112,7 @@ def _postponed_rows(unit: FoldUnit) -> Iterator[Rows]:
             yield Rows(part, kinds if kinds.any() else None)
 
 
-def _proven(unit: FoldUnit, written: Sequence[CommitMessage]) -> PostponedTally:
+def _proven(unit: AssignmentUnit, written: Sequence[CommitMessage]) -> PostponedTally:
     table, fold, outputs, told = unit.table, unit.fold, [], []
     reading = table.reading
     for message in written:
@@ -149,7 +149,7 @@ def _proven(unit: FoldUnit, written: Sequence[CommitMessage]) -> PostponedTally:
     return check_fold(table.proof, unit.name, files, share, postponed_rules(table))
 
 
-def _rule(unit: FoldUnit) -> BucketRule:
+def _rule(unit: AssignmentUnit) -> BucketRule:
     schema, options = unit.table.schema, unit.table.reading.options
     key = schema.row_type.select(schema.bucket_keys)
     return BucketRule(key, options.bucket_function.value, unit.fold.total_buckets)

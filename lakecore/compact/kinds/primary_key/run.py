@@ -16,7 +16,7 @@ from lakecore.compact.kinds.primary_key.inputs import UnitInputs
 from lakecore.compact.kinds.primary_key.lookup.run import LevelMerge, LevelWindow
 from lakecore.compact.kinds.primary_key.sampled import merge_sample
 from lakecore.compact.kinds.primary_key.unit import (
-    ByLevel,
+    LookupMerge,
     MergeUnit,
     changelog_spec,
     deleted_rows,
@@ -79,7 +79,7 @@ def _run_plain(unit: MergeUnit) -> UnitResult:
     return UnitResult(unit=unit.name, files=files, rows_in=inputs.rows_in, inputs=tallies, proof=proof)
 
 
-def _run_by_level(unit: MergeUnit, by_level: ByLevel) -> UnitResult:
+def _run_by_level(unit: MergeUnit, by_level: LookupMerge) -> UnitResult:
     inputs = UnitInputs(unit)
     merge = LevelMerge(unit, by_level, inputs)
     rows = _KeyedWriter(unit, file_spec(unit) if by_level.rewrites else None, unit.rule)
@@ -137,7 +137,7 @@ def _tallies(unit: MergeUnit, marks: Marks) -> Generator[Tally]:
         yield tally_input(proof, name, stored(unit, file), deleted=deleted_rows(unit, file), marks=noted)
 
 
-def _looked_up(unit: MergeUnit, by_level: ByLevel, found: Mapping[str, BitMap]) -> Tally:
+def _looked_up(unit: MergeUnit, by_level: LookupMerge, found: Mapping[str, BitMap]) -> Tally:
     """The rows at the positions that the merge looked up, read once more."""
     files = {file.file_name: file for level in by_level.above for file in level}
     check_asked_only(unit.name, found, files)
@@ -149,7 +149,7 @@ def _looked_up(unit: MergeUnit, by_level: ByLevel, found: Mapping[str, BitMap]) 
     return FileTally(rows.rows, rows.digest, positions=where)
 
 
-def _searched(unit: MergeUnit, by_level: ByLevel, asked: bytes) -> Tally:
+def _searched(unit: MergeUnit, by_level: LookupMerge, asked: bytes) -> Tally:
     """What a search of all levels finds for the keys that the merge had to ask for (full proof)."""
     levels = [[_asked_file(unit, file) for file in level] for level in by_level.above]
     return search_keys(unit.table.proof, levels, np.frombuffer(asked, np.uint64))

@@ -26,7 +26,7 @@ from lakecore.write.files.rolling import FileSpec
 
 __all__ = [
     "AGE_NAME",
-    "ByLevel",
+    "LookupMerge",
     "MergeUnit",
     "Run",
     "changelog_spec",
@@ -43,7 +43,7 @@ AGE_NAME = "__lakecore_age"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ByLevel:
+class LookupMerge:
     """For a merge that has to know levels. `above`: files where its keys are looked up, nearest level first.
 
     `announces`: it writes a changelog. `rewrites`: False for a file that only moves and whose rows are told
@@ -82,7 +82,7 @@ class MergeUnit:
     bounds: KeyRange | None = None
     overlap: bool = False
     deletions: Mapping[str, DeletionFile] = field(default_factory=dict)
-    by_level: ByLevel | None = None
+    by_level: LookupMerge | None = None
     rule: SortRule | None = None
     licensed: bool = False
 

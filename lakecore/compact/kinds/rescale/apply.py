@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from lakecore.compact.engine.attempt_files import EarlierCommits, RunFiles, earlier_commits
+from lakecore.compact.engine.attempt_files import AttemptFiles, EarlierCommits, earlier_commits
 from lakecore.compact.engine.cleanup import belongs, remove, sweep
 from lakecore.compact.engine.commit_loop import CommitGuard, commit_fitting
 from lakecore.compact.engine.driver import MAX_COMMITS
@@ -121,7 +121,7 @@ class RescaleRun:
         """
         request, target = self._request, self._target
         snapshot = self._start()
-        names = RunFiles.of(
+        names = AttemptFiles.of(
             (target.reading.options.data_file_prefix,),
             (target.reading.paths.root, request.commit_user, request.identifier),
             target.clock.fresh_id(),
@@ -177,7 +177,7 @@ class RescaleRun:
         return picks, entries
 
     def _rounds(
-        self, snapshot: Snapshot | None, names: RunFiles, executor: Executor, failures: list[PickFailure]
+        self, snapshot: Snapshot | None, names: AttemptFiles, executor: Executor, failures: list[PickFailure]
     ) -> None:
         where = self._request.where
         for number in range(_MAX_ROUNDS):
@@ -312,7 +312,7 @@ class RescaleRun:
             proofs=before.proofs + tuple(moved.proof for moved in landed),
         )
 
-    def _clean(self, names: RunFiles, executor: Executor, *, swept: bool) -> None:
+    def _clean(self, names: AttemptFiles, executor: Executor, *, swept: bool) -> None:
         """What units made and nobody committed; and, where attempts may have died, a search."""
         committed = self._committed
         file_io = self._target.reading.file_io

@@ -15,7 +15,7 @@ import numpy as np
 
 from lakecore.clock import local_ms
 from lakecore.commit.published import names_in
-from lakecore.compact.engine.attempt_files import EarlierCommits, RunFiles
+from lakecore.compact.engine.attempt_files import AttemptFiles, EarlierCommits
 from lakecore.compact.engine.naming import place_name
 from lakecore.compact.engine.request import CompactRequest
 from lakecore.compact.engine.run import PlannedRound, RewriteRun, Round, RoundPlan
@@ -104,7 +104,7 @@ class Clustering:
         picks, entries = self._picks(view.snapshot, view.again, view.executor.parallelism)
         return PlannedRound(bool(picks), partial(self._built, picks, entries, view))
 
-    def finish(self, run: RewriteRun, names: RunFiles) -> None:
+    def finish(self, run: RewriteRun, names: AttemptFiles) -> None:
         """Tell which partitions are in order now."""
         latest = self._target.scanner.snapshots.latest()
         if self._policy is not None or latest is None or not (run.outcome.snapshots or self._done):

@@ -10,7 +10,7 @@ from typing import Any
 
 from lakecore.compact.kinds.primary_key.mode import Derivation
 from lakecore.compact.kinds.primary_key.plan import BucketPick, stretch_runs
-from lakecore.compact.kinds.primary_key.unit import ByLevel, MergeUnit, Run
+from lakecore.compact.kinds.primary_key.unit import LookupMerge, MergeUnit, Run
 from lakecore.lsm.sections import Section, sections
 from lakecore.metadata.key_order import key_order
 from lakecore.metadata.manifest.data_file import DataFile
@@ -61,7 +61,7 @@ class LeveledPick:
             model,
             runs=(*_level_runs(files, self._key_of), *fresh_runs),
             drop_deletes=rewrites and pick.drop_deletes,
-            by_level=ByLevel(
+            by_level=LookupMerge(
                 derivation=pick.derivation,
                 announces=self._announces and (bool(fresh) or not lookup),
                 rewrites=rewrites,

@@ -22,7 +22,7 @@ from lakecore.compact.kinds.primary_key.lookup.merge import (
 )
 from lakecore.compact.kinds.primary_key.lookup.row_equality import equal_rows
 from lakecore.compact.kinds.primary_key.mode import Derivation
-from lakecore.compact.kinds.primary_key.unit import AGE_NAME, ByLevel, MergeUnit, deleted_rows, merge_spec
+from lakecore.compact.kinds.primary_key.unit import AGE_NAME, LookupMerge, MergeUnit, deleted_rows, merge_spec
 from lakecore.lookup.levels import LevelsAbove, LookupResult
 from lakecore.lookup.located import LookupSource
 from lakecore.lookup.scattered import ScatteredRows
@@ -57,7 +57,7 @@ class LevelWindow:
 class LevelMerge:
     """Merges the runs of a unit. `found`: positions by file name, of the rows that were looked up so far."""
 
-    def __init__(self, unit: MergeUnit, by_level: ByLevel, inputs: UnitInputs) -> None:
+    def __init__(self, unit: MergeUnit, by_level: LookupMerge, inputs: UnitInputs) -> None:
         self._unit = unit
         self._by_level = by_level
         self._inputs = inputs
@@ -199,7 +199,7 @@ class LevelMerge:
             self.found[one.file.file_name] = known | BitMap(one.positions.astype(np.uint32))
 
 
-def _rules(unit: MergeUnit, by_level: ByLevel, columns: tuple[str, ...]) -> LevelRules:
+def _rules(unit: MergeUnit, by_level: LookupMerge, columns: tuple[str, ...]) -> LevelRules:
     options = unit.table.reading.options
     return LevelRules(
         derivation=by_level.derivation,
