@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
-from lakecore.clock import Clock, SystemClock
 from lakecore.commit.committer import Committer
 from lakecore.commit.request import CommitResult, Overwrite, Preconditions
 from lakecore.errors import (
@@ -20,7 +20,6 @@ from lakecore.errors import (
     LakeError,
     NotFoundError,
 )
-from lakecore.fs.file_io import FileIO
 from lakecore.maintain.retention_options import SNAPSHOT_MAX, SNAPSHOT_MIN, SNAPSHOT_TIME
 from lakecore.metadata.callbacks import callback_warnings
 from lakecore.metadata.commit_message import CommitMessage
@@ -43,15 +42,8 @@ from lakecore.scan.scanner import Scanner
 from lakecore.scan.startup import START_OPTIONS, Incremental, Startup
 from lakecore.scan.support import check_deletable, check_updatable, check_writable
 from lakecore.scan.time_travel import TimeTravel
-from lakecore.store.branches import BranchStore
-from lakecore.store.changelogs import ChangelogStore
-from lakecore.store.consumers import ConsumerStore
-from lakecore.store.indexes import IndexStore
-from lakecore.store.manifests import ManifestStore
-from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
-from lakecore.store.snapshots import SnapshotStore
-from lakecore.store.tags import TagStore
+from lakecore.store.table_stores import TableStores
 from lakecore.types.arrow import arrow_type
 from lakecore.write.buckets.bucket_state import BucketState
 from lakecore.write.buckets.cross_partition import Emptied, LiveKeys, remembers
@@ -93,18 +85,27 @@ class Commit:
 class Table:
     """A table, or a branch of one, as its latest schema described it when it was loaded. It can be
     pickled.
+
+    A catalog makes it: `load_table`, `create_table`. Attributes with a leading underscore are internal: the
+    packages of lakecore share them, and they change without notice.
     """
 
     name: str
-    schema: TableSchema
-    file_io: FileIO
-    paths: TablePaths
-    clock: Clock = field(default_factory=SystemClock, repr=False)
-    overrides: Mapping[str, str] = field(default_factory=dict)
+    """The full name, `db.t` or `db.t$branch_b`."""
+    _stores: TableStores
+    """Where snapshots, schemas, manifests and the other parts are stored."""
+    _overrides: Mapping[str, str] = field(default_factory=dict)
+    """Options that hold for this handle only."""
+
+    @property
+    def schema(self) -> TableSchema:
+        """Columns, keys and options, as of the load, with the options of this handle."""
+        return self._stores.schema
 
     @property
     def path(self) -> str:
-        return self.paths.table_path
+        """The directory of the table; that of a branch is below it."""
+        return self._stores.paths.table_path
 
     @cached_property
     def options(self) -> TableOptions:
@@ -118,51 +119,54 @@ class Table:
         """
         return visibility_warnings(self.schema, self.options) + callback_warnings(self.schema.options)
 
-    @cached_property
-    def snapshots(self) -> SnapshotStore:
-        return SnapshotStore(self.file_io, self.paths, self.clock)
+    def latest_snapshot(self) -> Snapshot | None:
+        """Return the newest snapshot, None before the first. It costs two reads."""
+        return self._stores.snapshots.latest()
+
+    def snapshot(self, snapshot_id: int) -> Snapshot:
+        """Return one snapshot. Raises NotFoundError that names the available ones, CorruptDataError."""
+        return self._stores.snapshots.load(snapshot_id)
+
+    def snapshots(self) -> Iterator[Snapshot]:
+        """Yield the snapshots that exist, newest first. Each costs a read when it is requested; those that
+        expire meanwhile are left out.
+        """
+        store = self._stores.snapshots
+        for snapshot_id in reversed(store.list_ids()):
+            snapshot = store.find(snapshot_id)
+            if snapshot is not None:
+                yield snapshot
+
+    def tags(self) -> dict[str, Snapshot]:
+        """Return the tags in the order of their names, with their snapshots. Each costs a read; those that
+        are deleted meanwhile are left out.
+        """
+        store, found = self._stores.tags, {}
+        for name in store.list():
+            with suppress(NotFoundError):
+                found[name] = store.load(name)
+        return found
+
+    def branches(self) -> tuple[str, ...]:
+        """Return the names of the branches in order, without `main`. For a branch see `at_branch`."""
+        return self._stores.branches.list()
 
     @cached_property
-    def schemas(self) -> SchemaStore:
-        return SchemaStore(self.file_io, self.paths, self.clock)
+    def _scanner(self) -> Scanner:
+        stores = self._stores
+        return Scanner(self.name, stores.snapshots, stores.schemas, stores.manifests)
 
-    @cached_property
-    def manifests(self) -> ManifestStore:
-        return ManifestStore(self.file_io, self.paths, self.schema, self.clock)
-
-    @cached_property
-    def indexes(self) -> IndexStore:
-        return IndexStore(self.file_io, self.paths, self.schema, self.clock)
-
-    @cached_property
-    def tags(self) -> TagStore:
-        return TagStore(self.file_io, self.paths)
-
-    @cached_property
-    def branches(self) -> BranchStore:
-        return BranchStore(self.file_io, self.paths)
-
-    @cached_property
-    def changelogs(self) -> ChangelogStore:
-        return ChangelogStore(self.file_io, self.paths)
-
-    @cached_property
-    def consumers(self) -> ConsumerStore:
-        return ConsumerStore(self.file_io, self.paths, self.clock)
-
-    @cached_property
-    def scanner(self) -> Scanner:
-        return Scanner(self.name, self.snapshots, self.schemas, self.manifests)
-
-    def committer(self) -> Committer:
+    def _committer(self) -> Committer:
         """Publishes commit messages of writers and compactors."""
-        return Committer(self.snapshots, self.schemas, self.manifests, self.overrides, self.clock)
+        stores = self._stores
+        return Committer(stores.snapshots, stores.schemas, stores.manifests, self._overrides, stores.clock)
 
-    def read_context(self, schema: TableSchema | None = None) -> ReadContext:
+    def _read_context(self, schema: TableSchema | None = None) -> ReadContext:
         """Return what readers of splits need; `schema` is that of the snapshot that is read, else the
         latest.
         """
-        return ReadContext(self.file_io, self.paths, schema or self.schema, self.schemas)
+        stores = self._stores
+        return ReadContext(stores.file_io, stores.paths, schema or self.schema, stores.schemas)
 
     def with_options(self, options: Mapping[str, str]) -> Table:
         """Return the same table with options that hold for this handle only.
@@ -170,20 +174,22 @@ class Table:
         Raises InvalidInputError for options that determine the layout of stored rows.
         """
         schema = with_run_options(self.schema, options)
-        return replace(self, schema=schema, overrides={**self.overrides, **options})
+        stores = replace(self._stores, schema=schema)
+        return replace(self, _stores=stores, _overrides={**self._overrides, **options})
 
-    def at_schema(self, schema: TableSchema) -> Table:
+    def _at_schema(self, schema: TableSchema) -> Table:
         """Return the table as an earlier schema describes it. It is for reading only."""
-        return replace(self, schema=schema)
+        return replace(self, _stores=replace(self._stores, schema=schema))
 
     def at_branch(self, branch: str) -> Table:
         """Return the branch of that name. Raises NotFoundError naming the existing branches."""
-        paths = self.branches.open(branch)
-        schema = SchemaStore(self.file_io, paths, self.clock).latest()
+        paths = self._stores.branches.open(branch)
+        schema = SchemaStore(self._stores.file_io, paths, self._stores.clock).latest()
         if schema is None:
             raise InvalidInputError(f"branch {branch!r} of {self.name} has no schema; run fsck")
-        table = replace(self, schema=schema, paths=paths, overrides={})
-        return table.with_options(self.overrides) if self.overrides else table
+        stores = replace(self._stores, schema=schema, paths=paths)
+        table = replace(self, _stores=stores, _overrides={})
+        return table.with_options(self._overrides) if self._overrides else table
 
     def scan(
         self,
@@ -245,7 +251,7 @@ class Table:
         )
 
     def _on(self, branch: str | None) -> Table:
-        return self if branch is None or branch == self.paths.branch else self.at_branch(branch)
+        return self if branch is None or branch == self._stores.paths.branch else self.at_branch(branch)
 
     def append(self, data: Any, commit: Commit | None = None) -> CommitResult:
         """Add rows to a table without primary key.
@@ -304,12 +310,12 @@ class Table:
         found = parse_where(where, self.schema.row_type) if isinstance(where, str) else where
         given = self._named(commit)
         if self.schema.primary_keys:
-            context = self.read_context()
-            latest = SnapshotRows(self.scanner, context, self.snapshots.latest())
+            context = self._read_context()
+            latest = SnapshotRows(self._scanner, context, self._stores.snapshots.latest())
             rows = Deletes(Scan.of(with_resolved_blobs(latest, context), found, None, None).to_batches())
             result = self.write(rows, given)
             return DeletedRows(rows.count, result)
-        deletion = RowDeletion(self.scanner, self.read_context(), self.indexes, self.clock)
+        deletion = RowDeletion(self._scanner, self._read_context(), self._stores.indexes, self._stores.clock)
         return deletion.run(found, lambda messages: self._commit(messages, given))
 
     def update_columns(self, data: pa.Table, commit: Commit | None = None) -> UpdatedRows:
@@ -322,7 +328,7 @@ class Table:
         """
         check_updatable(self.name, self.schema, self.options)
         given = self._named(commit)
-        update = ColumnUpdate(self.scanner, self.read_context(), self.clock)
+        update = ColumnUpdate(self._scanner, self._read_context(), self._stores.clock)
         return update.run(data, lambda messages, base: self._commit(messages, given, preconditions=base))
 
     def overwrite(
@@ -381,7 +387,10 @@ class Table:
                 self.name,
                 limits[0],
             )
-        target = WriteTarget(self.file_io, self.paths, self.schema, self.clock, live_keys=self._live_keys)
+        stores = self._stores
+        target = WriteTarget(
+            stores.file_io, stores.paths, self.schema, stores.clock, live_keys=self._live_keys
+        )
         adds = replaced is None or replaced.append_elsewhere
         state = self._bucket_state if adds else None
         return TableWrite(target, state, commit.user or "lakecore", replaced if adds else None)
@@ -390,8 +399,8 @@ class Table:
         """Return the keys of the rows at `snapshot`, without those that cross-partition-upsert.index-ttl
         drops.
         """
-        rows = SnapshotRows(self.scanner, self.read_context(), snapshot, with_level_0=True)
-        remembered = remembers(self.schema.options, self.clock.now_ms())
+        rows = SnapshotRows(self._scanner, self._read_context(), snapshot, with_level_0=True)
+        remembered = remembers(self.schema.options, self._stores.clock.now_ms())
 
         def read(emptied: Emptied) -> Iterator[tuple[bytes, int, pa.RecordBatch]]:
             for split in rows.plan(None):
@@ -403,14 +412,14 @@ class Table:
 
     def _bucket_state(self) -> BucketState:
         """Return the state of the latest snapshot; of the next one when it expires while it is read."""
-        while (latest := self.snapshots.latest()) is not None:
+        while (latest := self._stores.snapshots.latest()) is not None:
             try:
                 dynamic = self.options.bucket_mode is BucketMode.HASH_DYNAMIC
-                index_files = self.scanner.index_files(latest) if dynamic else ()
-                state = BucketState.of(self.scanner.live_entries(latest), index_files)
+                index_files = self._scanner.index_files(latest) if dynamic else ()
+                state = BucketState.of(self._scanner.live_entries(latest), index_files)
                 return replace(state, snapshot=latest)
             except NotFoundError:
-                if self.snapshots.latest_id() == latest.id:
+                if self._stores.snapshots.latest_id() == latest.id:
                     raise
         return BucketState()
 
@@ -460,7 +469,7 @@ class Table:
         *,
         allow_empty: bool = False,
     ) -> CommitResult:
-        result = self.committer().commit(
+        result = self._committer().commit(
             messages,
             commit_user=commit.user or self._fresh_user(),
             identifier=commit.identifier,
@@ -471,7 +480,7 @@ class Table:
             allow_empty=allow_empty,
         )
         if result.snapshot_ids:
-            self.tag_after_commit(wrote=True)
+            self._tag_after_commit(wrote=True)
         return result
 
     def _forces_snapshot(self) -> bool:
@@ -482,24 +491,24 @@ class Table:
             return False
         from lakecore.maintain.auto_tags.force import forces_snapshot
 
-        return forces_snapshot(self.name, self.file_io, self.paths, self.schema, self.clock)
+        stores = self._stores
+        return forces_snapshot(self.name, stores.file_io, stores.paths, self.schema, stores.clock)
 
-    def tag_after_commit(self, *, wrote: bool) -> None:
+    def _tag_after_commit(self, *, wrote: bool) -> None:
         """Create the automatic tags that the table's options define. `wrote`: after a write, not a
         compaction.
 
         Never fails. Costs nothing without option tag.automatic-creation.
         """
         if "tag.automatic-creation" in self.schema.options:
-            from lakecore.maintain.auto_tags.after_commit import (
-                tag_after_commit,
-            )  # rare, and half of maintain
+            from lakecore.maintain.auto_tags.after_commit import tag_after_commit  # rare, half of maintain
 
-            tag_after_commit(self.name, self.file_io, self.paths, self.schema, self.clock, wrote=wrote)
+            stores = self._stores
+            tag_after_commit(self.name, stores.file_io, stores.paths, self.schema, stores.clock, wrote=wrote)
 
     def _fresh_user(self) -> str:
         prefix = self.schema.options.get(_USER_PREFIX, "").strip() or "lakecore"
-        return f"{prefix}_{self.clock.fresh_id()}"
+        return f"{prefix}_{self._stores.clock.fresh_id()}"
 
 
 def _internal(name: str, value: Any, schema: TableSchema) -> Any:

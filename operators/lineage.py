@@ -59,7 +59,7 @@ def _described(table: str, lake_conn_id: str, report: Mapping[str, Any]) -> tupl
             ]
         ),
     }
-    snapshot = report.get("snapshot") or opened.snapshots.latest_id()
+    snapshot = report.get("snapshot") or opened._stores.snapshots.latest_id()
     if snapshot is not None:
         facets["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(datasetVersion=str(snapshot))
     scheme, separator, rest = opened.path.partition("://")

@@ -281,7 +281,7 @@ class _Rounds(SharedStreamProducer):
 
         try:
             if table not in self._stores:
-                self._stores[table] = self._catalog.load_table(table).snapshots
+                self._stores[table] = self._catalog.load_table(table)._stores.snapshots
             return newest(self._stores[table])
         except NotFoundError:
             return None  # not there yet

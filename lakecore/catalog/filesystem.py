@@ -38,6 +38,7 @@ from lakecore.metadata.schema_change import SchemaChange
 from lakecore.store.branches import BranchStore
 from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
+from lakecore.store.table_stores import TableStores
 from lakecore.system.catalog_tables import CATALOG_DATABASE, CATALOG_TABLES, CatalogTable
 from lakecore.system.system_table import SystemTable
 from lakecore.table import Table
@@ -164,7 +165,8 @@ class FilesystemCatalog:
         if schema is None:
             raise NotFoundError(f"table {name!r} does not exist in {self.warehouse}; {self._tables(parsed)}")
         allowed = self.allowed_paths.of_table(paths.table_path, schema.options)
-        table = Table(str(parsed), schema, confine(self.file_io, allowed), paths, self.clock)
+        stores = TableStores(schema, confine(self.file_io, allowed), paths, self.clock)
+        table = Table(str(parsed), stores)
         return table.with_options(options) if options else table
 
     def create_table(
@@ -224,12 +226,12 @@ class FilesystemCatalog:
         table = self.load_table(name)
         wanted = _changes(changes)
         for _ in range(_ALTER_TRIES):
-            old = table.schemas.latest() or table.schema
-            has_snapshots = table.snapshots.latest_id() is not None
+            old = table._stores.schemas.latest() or table.schema
+            has_snapshots = table._stores.snapshots.latest_id() is not None
             schema = apply_changes(old, wanted, self.clock.now_ms(), has_snapshots=has_snapshots)
             self._check_branches(table, schema)
             _check_postponed(table, old, schema)
-            if table.schemas.publish(schema):
+            if table._stores.schemas.publish(schema):
                 logger.info("apply_changes table %s: schema %d", name, schema.id)
                 return self.load_table(name)
         raise CommitConflictError(
@@ -242,7 +244,7 @@ class FilesystemCatalog:
         for key in ("scan.fallback-branch", "scan.primary-branch"):
             branch = schema.options.get(key, "").strip()
             if branch and table.schema.options.get(key, "").strip() != branch:
-                table.branches.open(branch)
+                table._stores.branches.open(branch)
 
     def drop_table(self, name: str) -> None:
         """Delete a table and all its files, snapshots first and the schema last: a repetition completes it.
@@ -255,14 +257,14 @@ class FilesystemCatalog:
                 f"table {name!r} has files at data-file.external-paths; drop it with the engine "
                 "that created it"
             )
-        if table.paths.branch != TablePaths("").branch:
+        if table._stores.paths.branch != TablePaths("").branch:
             raise UnsupportedError(f"{name!r} is a branch: this release does not delete branches")
-        self._delete_tree(table.paths.snapshot_dir)
-        for status in self.file_io.list(table.paths.table_path):
-            if status.path.rstrip("/") != table.paths.schema_dir:
+        self._delete_tree(table._stores.paths.snapshot_dir)
+        for status in self.file_io.list(table._stores.paths.table_path):
+            if status.path.rstrip("/") != table._stores.paths.schema_dir:
                 self._delete(status)
-        self._delete_tree(table.paths.table_path)
-        logger.info("dropped table %s at %s", name, table.paths.table_path)
+        self._delete_tree(table._stores.paths.table_path)
+        logger.info("dropped table %s at %s", name, table._stores.paths.table_path)
 
     def _delete_tree(self, path: str) -> None:
         for status in self.file_io.list(path):
@@ -308,11 +310,11 @@ def _may_be_dir(status: FileStatus) -> bool:
 
 def _check_postponed(table: Table, old: TableSchema, new: TableSchema) -> None:
     """Refuse to drop postponed buckets while rows wait in them: nobody would read these rows afterwards."""
-    latest = table.snapshots.latest()
+    latest = table._stores.snapshots.latest()
     modes = [TableOptions.from_schema(schema).bucket_mode for schema in (old, new)]
     if latest is None or modes[0] is not BucketMode.POSTPONE or modes[1] is BucketMode.POSTPONE:
         return
-    if (table.scanner.live_entries(latest).bucket < 0).any():
+    if (table._scanner.live_entries(latest).bucket < 0).any():
         raise InvalidOptionError(
             f"option bucket={new.options.get('bucket')}: rows of bucket-postpone would be lost; compact first"
         )

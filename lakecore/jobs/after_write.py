@@ -27,9 +27,9 @@ def expire_after_write(table: Table, lake: Lake, clock: Clock | None = None) -> 
     raw = table.schema.options
     if table.options.write_only:
         return None
-    if len(table.snapshots.list_ids()) <= min(SNAPSHOT_MIN.read(raw), SNAPSHOT_MAX.read(raw)):
+    if len(table._stores.snapshots.list_ids()) <= min(SNAPSHOT_MIN.read(raw), SNAPSHOT_MAX.read(raw)):
         return None
-    job = expire_snapshots.Job(table=table.name, options=dict(table.overrides))
+    job = expire_snapshots.Job(table=table.name, options=dict(table._overrides))
     report = Report(table=table.name, job=expire_snapshots.NAME)
     try:
         return expire_snapshots.run(job, lake, None, clock)

@@ -81,7 +81,7 @@ def _analyze(job: Job, chore: Chore) -> Report:
     author = chore.author(job)
     if (landed := chore.committed_earlier(author, CommitKind.ANALYZE)) is not None:
         return replace(landed, names=report.names)
-    live = chore.table.scanner.live_entries(latest)
+    live = chore.table._scanner.live_entries(latest)
     report = replace(report, files=len(live), bytes=int(live.file_size.sum()))
     chore.work = Work(files=report.files, bytes=report.bytes, rows=int(live.row_count.sum()))
     if job.dry_run:
@@ -124,7 +124,7 @@ def _fields(job: Job, chore: Chore) -> tuple[list[DataField], list[str]]:
 def _statistics(chore: Chore, latest: Snapshot, fields: list[DataField], live: ManifestEntries) -> Statistics:
     """Read the rows of `latest` as a query does, on the executor."""
     table, sweeper = chore.table, chore.sweeper
-    reader = SnapshotRows(table.scanner, table.read_context(), latest)
+    reader = SnapshotRows(table._scanner, table._read_context(), latest)
     found = analyze_splits(reader.context, reader.plan(None), fields, sweeper.executor, sweeper.alive)
     size, stored = int(live.file_size.sum()), int(live.row_count.sum())
     return Statistics(

@@ -108,12 +108,12 @@ def run(job: Job, lake: Lake, clock: Clock | None = None) -> CheckResult:
 def _look(job: Job, lake: Lake, clock: Clock) -> FsckReport:
     try:
         table = lake.load_table(job.table)
-        main = table.paths.with_branch(MAIN_BRANCH)
+        main = table._stores.paths.with_branch(MAIN_BRANCH)
         older_than = clock.now_ms() - DAY_MS if job.older_than_ms is None else job.older_than_ms
 
         def check(first: bool) -> FsckReport:
             return check_table(
-                table.file_io,
+                table._stores.file_io,
                 main,
                 now_ms=clock.now_ms(),
                 deep=job.deep,

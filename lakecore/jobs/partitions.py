@@ -125,10 +125,10 @@ def _expire(job: ExpirePartitions, chore: Chore) -> Report:
     rule = _rule(job, chore)
     now = target.clock.now_ms()
     offset = zone_offset_ms(job.zone, now)
-    latest = table.snapshots.latest()
+    latest = table._stores.snapshots.latest()
     if latest is None:
         return replace(chore.report, nothing_to_do=True)
-    live = table.scanner.live_entries(latest)
+    live = table._scanner.live_entries(latest)
     old, timeless = expired_partitions(
         aged_partitions(target, live, rule.strategy, offset), rule, _wall(now, offset, rule)
     )
@@ -188,7 +188,7 @@ def _drop(job: _PartitionJob, chore: Chore, partitions: Sequence[Mapping[str, An
         for spec in partitions
     )
     report = replace(chore.report, names=names, nothing_to_do=not names)
-    latest = table.snapshots.latest() if partitions else None
+    latest = table._stores.snapshots.latest() if partitions else None
     if latest is not None:
         chore.estimate_manifest_work(latest)
     if not partitions or job.dry_run:
@@ -200,7 +200,7 @@ def _drop(job: _PartitionJob, chore: Chore, partitions: Sequence[Mapping[str, An
     first = _next_identifier(job, table) if isinstance(job, ExpirePartitions) else job.commit_identifier
     for number, low in enumerate(range(0, len(partitions), size)):
         chore.sweeper.gate.check(quarantine=False)
-        result = table.committer().commit(
+        result = table._committer().commit(
             (),
             commit_user=user,
             identifier=first + number,
@@ -225,10 +225,10 @@ def _look(chore: Chore, partitions: Sequence[Mapping[str, Any]], report: Report)
     """Return for a dry run what is dropped with the partitions. This reads the manifests that may have files
     of them.
     """
-    latest = chore.table.snapshots.latest()
+    latest = chore.table._stores.snapshots.latest()
     if latest is None:
         return replace(report, nothing_to_do=True)
-    gone = chore.table.scanner.live_entries(latest, ScanFilter(partitions=tuple(partitions)))
+    gone = chore.table._scanner.live_entries(latest, ScanFilter(partitions=tuple(partitions)))
     _expect(chore, gone, 1 if len(partitions) <= _batch_size(chore) else None)
     return replace(report, nothing_to_do=not len(gone))
 
@@ -237,7 +237,7 @@ def _next_identifier(job: ExpirePartitions, table: Table) -> int:
     """Return the identifier after those that an interrupted run of this name used: what it dropped is not
     among the rest.
     """
-    used = commits_of(table.snapshots, job.commit_user) if job.commit_user else ()
+    used = commits_of(table._stores.snapshots, job.commit_user) if job.commit_user else ()
     return max((one.commit_identifier + 1 for one in used), default=job.commit_identifier)
 
 

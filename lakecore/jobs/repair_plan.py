@@ -60,8 +60,8 @@ def plan_repair(
     """
     clock = clock or SystemClock()
     opened = lake.load_table(table)
-    paths = opened.paths.with_branch(MAIN_BRANCH)
-    target = Target(opened.name, lake.warehouse, opened.file_io, paths, opened.schema, clock)
+    paths = opened._stores.paths.with_branch(MAIN_BRANCH)
+    target = Target(opened.name, lake.warehouse, opened._stores.file_io, paths, opened.schema, clock)
     gate = HoldGate(HoldStore(lake.file_io, lake.warehouse, clock), opened.name, NAME)
     sweeper = Sweeper(target, RunStore(lake.file_io, lake.warehouse, clock), SerialExecutor(), gate)
     older_than = clock.now_ms() - DAY_MS if older_than_ms is None else older_than_ms

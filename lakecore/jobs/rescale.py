@@ -66,7 +66,7 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
 def _rescale(job: Job, chore: Chore, executor: Executor, clock: Clock) -> Report:
     table = chore.table
     target = RewriteTarget(
-        reading=table.read_context(), scanner=table.scanner, committer=table.committer(), clock=clock
+        reading=table._read_context(), scanner=table._scanner, committer=table._committer(), clock=clock
     )
     request = RescaleRequest(
         buckets=job.bucket_num,

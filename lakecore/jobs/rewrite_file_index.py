@@ -241,7 +241,7 @@ def _foretold(report: Report, target: Target) -> Report:
 
 def _index_run(job: Job, table: Table, clock: Clock) -> IndexRun:
     target = RewriteTarget(
-        reading=table.read_context(), scanner=table.scanner, committer=table.committer(), clock=clock
+        reading=table._read_context(), scanner=table._scanner, committer=table._committer(), clock=clock
     )
     request = IndexRequest(
         commit_user=job.commit_user or f"lakecore-index-{clock.fresh_id()}",

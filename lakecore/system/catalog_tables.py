@@ -54,13 +54,13 @@ def _number(text: str | None) -> int | None:
 
 def _table_options(found: Iterable[Named], _: Mapping[str, str]) -> Iterator[Row]:
     for database, name, table in found:
-        for key, value in {**table.schema.options, "path": table.paths.table_path}.items():
+        for key, value in {**table.schema.options, "path": table._stores.paths.table_path}.items():
             yield database, name, key, value
 
 
 def _partitions(found: Iterable[Named], _: Mapping[str, str]) -> Iterator[Row]:
     for database, name, table in found:
-        latest = table.snapshots.latest()
+        latest = table._stores.snapshots.latest()
         kind, options = table.schema.partition_type, table.options
         if latest is None or not kind.fields:
             continue

@@ -32,7 +32,7 @@ def _manifests(table: Readable, snapshot: Snapshot | None) -> Iterator[Row]:
     kind = table.schema.partition_type
     lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list)
     for name in filter(None, lists):
-        for file in table.manifests.read_list(name):
+        for file in table._stores.manifests.read_list(name):
             stats = file.partition_stats
             yield (
                 file.file_name,
@@ -83,7 +83,7 @@ def _counted(
 
     Cost: a plan, and some 1 us an entry.
     """
-    entries = table.manifests.read(table.manifests.data_manifests(snapshot))
+    entries = table._stores.manifests.read(table._stores.manifests.data_manifests(snapshot))
     entries = entries.select(entries.bucket >= lowest_bucket)
     bucket = entries.bucket if by_bucket else np.full(len(entries), -1)
     places = np.stack([entries.partition, bucket], axis=1).astype(np.int64)
@@ -141,7 +141,7 @@ def _named_value(value: Any, field: DataField, default: str) -> str:
 def _deleted_rows(table: Readable, snapshot: Snapshot) -> dict[bytes, int | None]:
     """Count the rows that deletion vectors hide, by partition; None where one does not record it."""
     out: dict[bytes, int | None] = {}
-    for file in table.scanner.index_files(snapshot) if table.options.deletion_vectors else ():
+    for file in table._scanner.index_files(snapshot) if table.options.deletion_vectors else ():
         for place in file.deletions:
             known = out.get(file.partition, 0)
             more = place.cardinality
@@ -205,7 +205,7 @@ def _table_indexes(table: Readable, snapshot: Snapshot | None) -> Iterator[Row]:
         return
     kind = table.schema.partition_type
     names = {field.id: field.name for field in table.schema.fields}
-    for file in table.scanner.index_files(snapshot):
+    for file in table._scanner.index_files(snapshot):
         ranges = [
             (place.data_file, place.offset, place.length, place.cardinality) for place in file.deletions
         ]

@@ -48,10 +48,10 @@ class _Files:
 
     @cached_property
     def context(self) -> ReadContext:
-        return self.table.read_context()
+        return self.table._read_context()
 
     def __iter__(self) -> Iterator[ManifestEntry]:
-        entries = self.table.scanner.live_entries(self.snapshot)
+        entries = self.table._scanner.live_entries(self.snapshot)
         return iter(entries.select(entries.bucket >= 0))
 
     def key_range(self, entry: ManifestEntry) -> Row:

@@ -17,8 +17,8 @@ _SECOND = 1_000_000_000
 
 
 def _tags(table: Readable, _: Snapshot | None) -> Iterator[Row]:
-    for name in table.tags.list():
-        tag = table.tags.open(name)
+    for name in table._stores.tags.list():
+        tag = table._stores.tags.open(name)
         yield (
             name,
             tag.snapshot.id,
@@ -59,9 +59,9 @@ def _branches(table: Readable, _: Snapshot | None) -> Iterator[Row]:
     """List the branches. The time is that of the branch's directory, where storage returns it; else of its
     first schema.
     """
-    for name in table.branches.list():
-        paths = table.branches.open(name)
-        status = table.file_io.stat(paths.root)
+    for name in table._stores.branches.list():
+        paths = table._stores.branches.open(name)
+        status = table._stores.file_io.stat(paths.root)
         yield name, (0 if status is None else status.mtime_ms) * MILLI_NANOS
 
 
@@ -69,7 +69,7 @@ BRANCHES = Listing(columns("branch_name STRING NOT NULL", "create_time TIMESTAMP
 
 
 def _consumers(table: Readable, _: Snapshot | None) -> Iterator[Row]:
-    return ((consumer.id, consumer.next_snapshot) for consumer in table.consumers.list())
+    return ((consumer.id, consumer.next_snapshot) for consumer in table._stores.consumers.list())
 
 
 CONSUMERS = Listing(columns("consumer_id STRING NOT NULL", "next_snapshot_id BIGINT NOT NULL"), _consumers)

@@ -20,8 +20,8 @@ __all__ = ["AGGREGATION_FIELDS", "OPTIONS", "SCHEMAS", "SNAPSHOTS", "STATISTICS"
 
 
 def _snapshots(table: Readable, _: Snapshot | None) -> Iterator[Row]:
-    for snapshot_id in table.snapshots.list_ids():
-        found = table.snapshots.find(snapshot_id)
+    for snapshot_id in table._stores.snapshots.list_ids():
+        found = table._stores.snapshots.find(snapshot_id)
         if found is not None:
             yield (
                 found.id,
@@ -65,8 +65,8 @@ SNAPSHOTS = Listing(
 
 
 def _schemas(table: Readable, _: Snapshot | None) -> Iterator[Row]:
-    for schema_id in table.schemas.list_ids():
-        schema = table.schemas.load(schema_id)
+    for schema_id in table._stores.schemas.list_ids():
+        schema = table._stores.schemas.load(schema_id)
         yield (
             schema.id,
             flat_json([field.to_json() for field in schema.fields]),
@@ -94,7 +94,7 @@ SCHEMAS = Listing(
 
 def _latest(table: Readable) -> TableSchema:
     """Return the latest schema as it is stored, without options of the handle."""
-    return table.schemas.latest() or table.schema
+    return table._stores.schemas.latest() or table.schema
 
 
 def _options(table: Readable, _: Snapshot | None) -> Iterable[Row]:
@@ -138,9 +138,9 @@ def _statistics(table: Readable, snapshot: Snapshot | None) -> Iterator[Row]:
     """List the statistics that the snapshot has, or took over from the one before."""
     if snapshot is None or snapshot.statistics is None:
         return
-    path = table.paths.statistics(snapshot.statistics)
+    path = table._stores.paths.statistics(snapshot.statistics)
     try:
-        raw = json_object(table.file_io.read(path))
+        raw = json_object(table._stores.file_io.read(path))
         yield (
             int(raw["snapshotId"]),
             int(raw["schemaId"]),

@@ -188,10 +188,10 @@ class SystemTable:
         if startup.incremental is not None:
             raise InvalidInputError(f"table {self.name}: it shows a state and no changes; name a snapshot")
         table = self.table
-        start = batch_start(startup, table.schema.options, history_of(table), table.tags)
+        start = batch_start(startup, table.schema.options, history_of(table), table._stores.tags)
         listing = _LISTINGS[self.kind]
         if listing.dated:
-            table = table.at_schema(schema_at(table, start))
+            table = table._at_schema(schema_at(table, start))
         return ViewRows(listing.row_type, partial(listing.rows, table, start.snapshot))
 
     def __getattr__(self, name: str) -> NoReturn:

@@ -89,7 +89,7 @@ def _create(lake: FilesystemCatalog, name: str, partitions: Sequence[str], bucke
 def _history(lake: FilesystemCatalog, snapshots: int) -> None:
     """One commit of files that stay, then as many as asked for that each replace the same number of files."""
     table = _create(lake, "history", (), -1)
-    commit = table.committer().commit
+    commit = table._committer().commit
     churning = _files(table, 0, CHURN)
     first = (*_files(table, 1, STAYING), *churning)
     _touch(Path(table.path) / "bucket-0", first)
@@ -116,7 +116,7 @@ def _listed(lake: FilesystemCatalog, files: int) -> None:
             partition=encode_row((day,), table.schema.partition_type), bucket=bucket, total_buckets=BUCKETS
         )
         messages.append(replace(message, new_files=found[: -max(each // ORPHANS, 1)]))
-    table.committer().commit(messages, commit_user="bench", identifier=BATCH_IDENTIFIER)
+    table._committer().commit(messages, commit_user="bench", identifier=BATCH_IDENTIFIER)
 
 
 def _touch(folder: Path, files: Sequence[DataFile]) -> None:

@@ -160,7 +160,7 @@ def _account(folder: str, javas: list[JavaWriter], logs: dict[str, list[dict[str
     theirs = {(java.writer, number) for java in javas for number in java.acknowledged}
     lines = [line for found in done.values() for line in found]
     return {
-        "snapshots": table.snapshots.latest_id(),
+        "snapshots": table._stores.snapshots.latest_id(),
         "java_commits": {
             "acknowledged": len(theirs),
             "errors": sum(len(java.errors) for java in javas),
@@ -190,7 +190,7 @@ def _delays(table: Any, done: dict[str, list[dict[str, Any]]]) -> list[float]:
     found = []
     for name, lines in done.items():
         for line in lines:
-            path = table.paths.snapshot(line["snapshot"])
+            path = table._stores.paths.snapshot(line["snapshot"])
             raw = json.loads(Path(path).read_text())
             if raw["commitUser"] != name and line["linked"] is not None and not line["duplicate"]:
                 found.append(round(1000 * (os.stat(path).st_ctime - line["linked"]), 3))

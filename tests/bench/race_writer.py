@@ -64,7 +64,7 @@ def _write(warehouse: str, name: str, writer: str, until: float, out: TextIO) ->
                 break
             except (CommitUncertainError, UnavailableError) as err:
                 _say(out, number=number, error=type(err).__name__, message=str(err)[:300])
-        path = table.paths.snapshot(result.snapshot_ids[-1])
+        path = table._stores.paths.snapshot(result.snapshot_ids[-1])
         linked = _LINKED.get(path)
         _LINKED.pop(path, None)
         delays = [os.stat(lost).st_ctime - at for lost, at in _LINKED.items()]

@@ -247,7 +247,7 @@ class Writer(threading.Thread):
         return rows
 
     def _landed(self, kind: Kind, number: int) -> bool:
-        snapshots = load_catalog(self._warehouse).load_table(f"db.{kind.name}").snapshots
+        snapshots = load_catalog(self._warehouse).load_table(f"db.{kind.name}")._stores.snapshots
         found = [snapshots.find(snapshot_id) for snapshot_id in snapshots.list_ids()]
         return any(
             one is not None
@@ -329,10 +329,10 @@ def judge(warehouse: str, kind: Kind) -> dict[str, Any]:
                 wrong += [
                     f"Java {version}: {text}" for text in stream_faults(oracle, warehouse, table, wanted)
                 ]
-            for tag in table.tags.list():
+            for tag in table._stores.tags.list():
                 oracle.read(warehouse, name, tag=tag)
             wrong += sorted(f"Java {version}: {text}" for text in errors(oracle, warehouse, table))
-    snapshots = table.snapshots.latest_id()
+    snapshots = table._stores.snapshots.latest_id()
     return {
         "java_commits": kind.commits,
         "java_rows": kind.rows,
@@ -349,10 +349,10 @@ def errors(oracle: Oracle, warehouse: str, table: Any) -> set[str]:
     Nor is the changelog of a snapshot that expired and that a tag still names: it goes with the snapshot, also when
     Java expires it.
     """
-    snapshots = table.snapshots.list_ids()
+    snapshots = table._stores.snapshots.list_ids()
     gone = set()
-    for tag in table.tags.list():
-        kept = table.tags.load(tag)
+    for tag in table._stores.tags.list():
+        kept = table._stores.tags.load(tag)
         if kept.id not in snapshots and kept.changelog_manifest_list is not None:
             gone.add(f"error: main: tag {tag}: missing manifest list {kept.changelog_manifest_list}")
     return {text for text in findings(oracle.fsck(warehouse, table.name)) if text.startswith("error")} - gone
@@ -383,8 +383,8 @@ def stream_faults(oracle: Oracle, warehouse: str, table: Any, wanted: list[str])
 def settled_snapshot(table: Any) -> int | None:
     """The first snapshot whose rows the change stream has told completely: the producer has seen all of its files."""
     lowest = 5 if table.schema.options["changelog-producer"] == "full-compaction" else 1
-    for snapshot_id in table.snapshots.list_ids():
-        entries = table.scanner.live_entries(table.snapshots.load(snapshot_id))
+    for snapshot_id in table._stores.snapshots.list_ids():
+        entries = table._scanner.live_entries(table._stores.snapshots.load(snapshot_id))
         if len(entries) and int(entries.level.min()) >= lowest:
             return int(snapshot_id)
     return None

@@ -37,7 +37,7 @@ def by_table(airflow: AirflowLake, tasks: list[dict[str, Any]]) -> dict[str, tup
 
 def compactions(table: Table) -> list[int]:
     """Ids of the snapshots that compactions committed."""
-    found = (table.snapshots.load(snapshot_id) for snapshot_id in table.snapshots.list_ids())
+    found = (table._stores.snapshots.load(snapshot_id) for snapshot_id in table._stores.snapshots.list_ids())
     return [snapshot.id for snapshot in found if snapshot.commit_kind is CommitKind.COMPACT]
 
 
@@ -61,12 +61,12 @@ def test_nightly_compacts_what_it_can_and_says_why_not(airflow: AirflowLake) -> 
     for name in names[:2]:
         assert rows(airflow.load_table(f"night.{name[3:]}")) == expected(name)
 
-    snapshots = {name: airflow.load_table(name).snapshots.latest_id() for name in found}
+    snapshots = {name: airflow.load_table(name)._stores.snapshots.latest_id() for name in found}
     state, tasks = airflow.run("lakecore_nightly", conf)
     again = by_table(airflow, tasks)
     assert [state for state, _ in again.values()].count("success") == 2
     assert all(report["nothing_to_do"] for state, report in again.values() if state == "success")
-    assert {name: airflow.load_table(name).snapshots.latest_id() for name in found} == snapshots
+    assert {name: airflow.load_table(name)._stores.snapshots.latest_id() for name in found} == snapshots
 
 
 def test_nightly_on_spark(airflow: AirflowLake) -> None:
@@ -98,7 +98,7 @@ def test_a_try_that_fails_after_its_commit_is_not_repeated(airflow: AirflowLake)
     report = airflow.api.xcom(task)
     assert report["snapshot"] == snapshot, "the second try reports the commit of the first"
     assert report["nothing_to_do"]
-    committed = table.snapshots.load(snapshot)
+    committed = table._stores.snapshots.load(snapshot)
     assert committed.commit_user == "lakecore-lakecore_lost_answer-compact"
     assert rows(table) == expected("g1.a_pk_overwrite")
 

@@ -30,7 +30,7 @@ def test_a_policy_maintains_the_lake(airflow: AirflowLake) -> None:
             "chores": {"expire-snapshots": "off", "compact": "off", "remove-orphan-files": True},
         },
     ]
-    before = second.snapshots.list_ids()
+    before = second._stores.snapshots.list_ids()
     state, tasks = airflow.run("lakecore_maintenance", {"policy": policy, "until": ""})
     assert state == "success"
     done = {task["rendered_map_index"]: task for task in tasks if task["task_id"] == "maintain"}
@@ -39,8 +39,8 @@ def test_a_policy_maintains_the_lake(airflow: AirflowLake) -> None:
         first.name: ["compact", "expire-tags", "expire-snapshots"],
         second.name: ["expire-tags", "remove-orphan-files"],
     }
-    assert first.snapshots.list_ids() == (7, 8, 9)
-    assert second.snapshots.list_ids() == before
+    assert first._stores.snapshots.list_ids() == (7, 8, 9)
+    assert second._stores.snapshots.list_ids() == before
     place = f"/api/v2/dags/lakecore_maintenance/dagRuns/{urllib.parse.quote(tasks[0]['dag_run_id'], safe='')}"
     task = done[first.name]
     found = airflow.api.call("GET", f"{place}/taskInstances/maintain/links?map_index={task['map_index']}")
@@ -51,8 +51,8 @@ def test_a_policy_maintains_the_lake(airflow: AirflowLake) -> None:
 def test_tags_of_past_days_are_backfilled(airflow: AirflowLake) -> None:
     table = airflow.place("g1.a_pk_dedup_l0", "eod")
     first = datetime(2026, 2, 1, 12, tzinfo=UTC)
-    for number in table.snapshots.list_ids():  # one commit every six hours
-        path = Path(table.paths.snapshot(number))
+    for number in table._stores.snapshots.list_ids():  # one commit every six hours
+        path = Path(table._stores.paths.snapshot(number))
         at = first + timedelta(hours=6 * (number - 1))
         path.write_text(json.dumps(json.loads(path.read_text()) | {"timeMillis": int(at.timestamp() * 1000)}))
     runs = airflow.backfill(
@@ -64,7 +64,7 @@ def test_tags_of_past_days_are_backfilled(airflow: AirflowLake) -> None:
         }
     )
     assert sorted(day[:10] for day, _ in runs) == ["2026-02-01", "2026-02-02"]
-    found = {tag: table.tags.load(tag).id for tag in table.tags.list()}
+    found = {tag: table._stores.tags.load(tag).id for tag in table._stores.tags.list()}
     assert found == {"eod-2026-02-01": 2, "eod-2026-02-02": 6}
 
 

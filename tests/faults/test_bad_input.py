@@ -61,10 +61,10 @@ class Lake:
     def newest(self, part: str, name: str = "d.k") -> Path:
         """The newest file of a kind."""
         table = self.catalog.load_table(name)
-        latest = table.snapshots.load(3)
-        [manifest] = table.manifests.read_list(latest.delta_manifest_list)
-        [file] = table.manifests.read([manifest]).files()
-        paths = table.paths
+        latest = table._stores.snapshots.load(3)
+        [manifest] = table._stores.manifests.read_list(latest.delta_manifest_list)
+        [file] = table._stores.manifests.read([manifest]).files()
+        paths = table._stores.paths
         return Path(
             {
                 "snapshot": paths.snapshot(3),

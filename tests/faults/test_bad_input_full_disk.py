@@ -26,6 +26,7 @@ from lakecore.jobs.compact import Job, Strategy, run
 from lakecore.table import Table
 from lakecore.verify.fsck.check import fsck
 from tests.support.fault_fs import FaultyFileIO
+from tests.support.handles import with_stores
 from tests.support.lake import append_table, key_table, memory_catalog, put, rows_of
 
 KEYED, APPEND = "d.k", "d.a"
@@ -73,7 +74,7 @@ def compact(catalog: FilesystemCatalog, name: str) -> Any:
 
 def check(table: Table, expected: list[Any]) -> None:
     assert rows_of(table) == expected
-    report = fsck(table.file_io, table.paths, now_ms=SystemClock().now_ms(), read_data=True)
+    report = fsck(table._stores.file_io, table._stores.paths, now_ms=SystemClock().now_ms(), read_data=True)
     assert report.findings == ()
 
 
@@ -89,7 +90,7 @@ def test_a_disk_with_little_room(name: str, kind: str, room: int, monkeypatch: p
     before = rows_of(table)
     storage = SmallDisk(catalog.file_io, room)
     with pytest.raises(UnavailableError, match="the disk is full; free space or choose another warehouse"):
-        put(replace(table, file_io=storage), [{"k": 1, "v": "x"}])
+        put(with_stores(table, file_io=storage), [{"k": 1, "v": "x"}])
     check(table, before)
     storage.room = room
     with pytest.raises(UnavailableError, match="the disk is full"):

@@ -24,6 +24,7 @@ from lakecore.metadata.snapshot import Snapshot
 from lakecore.table import Table
 from lakecore.verify.fsck.check import fsck
 from tests.support.fault_fs import FaultyFileIO
+from tests.support.handles import with_stores
 from tests.support.lake import append_table, key_table, memory_catalog, paths_of, put, rows_of
 
 COLUMNS = ("k INT", "v STRING")
@@ -35,20 +36,22 @@ def job(name: str, user: str = "job", **fields: Any) -> Job:
 
 def expire(table: Table, *, snapshots: bool = True) -> None:
     """Keep what the latest snapshot needs; `snapshots` False: as far as an expiry has come that deletes those last."""
-    *old, latest = (table.snapshots.load(snapshot_id) for snapshot_id in table.snapshots.list_ids())
+    *old, latest = (
+        table._stores.snapshots.load(snapshot_id) for snapshot_id in table._stores.snapshots.list_ids()
+    )
     needless = set().union(*(_named(table, snapshot) for snapshot in old)) - _named(table, latest)
     for path in paths_of(table, "/bucket-") | paths_of(table, "/manifest/"):
         if path.rpartition("/")[2] in needless:
-            table.file_io.delete(path)
+            table._stores.file_io.delete(path)
     for snapshot in old if snapshots else ():
-        table.file_io.delete(table.paths.snapshot(snapshot.id))
-        table.file_io.overwrite(table.paths.earliest_hint, str(latest.id).encode())
+        table._stores.file_io.delete(table._stores.paths.snapshot(snapshot.id))
+        table._stores.file_io.overwrite(table._stores.paths.earliest_hint, str(latest.id).encode())
 
 
 def _named(table: Table, snapshot: Snapshot) -> set[str]:
-    manifests = table.manifests.data_manifests(snapshot)
+    manifests = table._stores.manifests.data_manifests(snapshot)
     lists = {snapshot.base_manifest_list, snapshot.delta_manifest_list}
-    files = {file.file_name for file in table.scanner.live_entries(snapshot).files()}
+    files = {file.file_name for file in table._scanner.live_entries(snapshot).files()}
     return lists | {manifest.file_name for manifest in manifests} | files
 
 
@@ -75,7 +78,7 @@ def table(request: pytest.FixtureRequest) -> Table:
 
 
 def catalog_of(table: Table) -> FilesystemCatalog:
-    return replace(memory_catalog("other"), file_io=table.file_io, warehouse="memory://storage/wh")
+    return replace(memory_catalog("other"), file_io=table._stores.file_io, warehouse="memory://storage/wh")
 
 
 def compacted_and_expired(table: Table, **how: bool) -> Callable[[], None]:
@@ -91,7 +94,7 @@ def compacted_and_expired(table: Table, **how: bool) -> Callable[[], None]:
 def test_a_snapshot_expired_while_it_is_read(table: Table, part: str, snapshots: bool) -> None:
     before = rows_of(table)
     action = compacted_and_expired(table, snapshots=snapshots)
-    scan = replace(table, file_io=Meanwhile(table.file_io, part, action)).scan()
+    scan = with_stores(table, file_io=Meanwhile(table._stores.file_io, part, action)).scan()
     with pytest.raises(NotFoundError) as caught:
         scan.to_arrow()
     assert "expired" in str(caught.value)
@@ -103,13 +106,15 @@ def test_a_snapshot_expired_while_it_is_read(table: Table, part: str, snapshots:
 def test_inputs_of_a_compaction_expired_meanwhile(table: Table, part: str) -> None:
     """Another compaction was faster, and its inputs, which are ours, are gone."""
     before = rows_of(table)
-    storage = Meanwhile(table.file_io, part, compacted_and_expired(table))
+    storage = Meanwhile(table._stores.file_io, part, compacted_and_expired(table))
     [report] = run_many([job(table.name)], replace(catalog_of(table), file_io=storage))
     assert report.error is not None
     assert "expired" in report.error
     assert report.snapshots == ()
     assert rows_of(table) == before
-    check = fsck(table.file_io, table.paths, now_ms=table.clock.now_ms(), read_data=True)
+    check = fsck(
+        table._stores.file_io, table._stores.paths, now_ms=table._stores.clock.now_ms(), read_data=True
+    )
     assert check.findings == ()
     assert run(job(table.name, "later"), catalog_of(table)).nothing_to_do
 
@@ -122,7 +127,7 @@ def test_a_commit_on_a_snapshot_that_expires_meanwhile(table: Table) -> None:
         expire(table)
 
     expected = sorted([*rows_of(table), (8, "mine"), (9, "other")], key=repr)
-    storage = Meanwhile(table.file_io, "/manifest/manifest-list-", lambda: None)
+    storage = Meanwhile(table._stores.file_io, "/manifest/manifest-list-", lambda: None)
     written: list[int] = []
 
     def rows() -> Iterator[pa.RecordBatch]:
@@ -130,7 +135,7 @@ def test_a_commit_on_a_snapshot_that_expires_meanwhile(table: Table) -> None:
         storage._waiting = [("/manifest/manifest-list-", action)]  # the commit begins
         written.append(1)
 
-    replace(table, file_io=storage).write(rows())
+    with_stores(table, file_io=storage).write(rows())
     assert written
     assert not storage._waiting
     assert rows_of(table) == expected
@@ -147,8 +152,8 @@ class ReadOnly(FaultyFileIO):
 
 def test_a_read_only_storage(table: Table) -> None:
     before = rows_of(table)
-    storage = ReadOnly(table.file_io)
-    readable = replace(table, file_io=storage)
+    storage = ReadOnly(table._stores.file_io)
+    readable = with_stores(table, file_io=storage)
     assert rows_of(readable) == before
     remedy = "mounted read-only; remount it writable or choose another warehouse"
     with pytest.raises(UnavailableError, match=remedy):

@@ -77,7 +77,7 @@ def test_a_replaced_snapshot_of_a_chore_is_made_again_or_reported(
     assert storage.replaced is not None
     number, data = storage.replaced
     if problem is None:
-        assert made.table.snapshots.list_ids()[-1] > number
+        assert made.table._stores.snapshots.list_ids()[-1] > number
         told = [*getattr(reports[0], "notes", ()), *getattr(reports[0], "warnings", ())]
         lost = f"snapshot {number} was replaced by commit 1 of rival"
         assert told.count(lost) == 1, "the report says it, and once"
@@ -86,7 +86,7 @@ def test_a_replaced_snapshot_of_a_chore_is_made_again_or_reported(
         assert isinstance(problem, CommitConflictError | CommitUncertainError), problem
     made.check_whole(name, orphans=False, damage=chore.damage)
     lost = Snapshot.from_json(data, "lost")
-    manifests = ManifestStore(made.catalog.file_io, made.table.paths, made.table.schema)
+    manifests = ManifestStore(made.catalog.file_io, made.table._stores.paths, made.table.schema)
     manifests.read(manifests.data_manifests(lost))
     manifests.read_index(lost.index_manifest)
     chore.again(made.catalog)
@@ -98,9 +98,9 @@ def test_a_commit_to_main_while_it_is_fast_forwarded_is_not_written_over() -> No
     chore = CHORES["fast-forward"]
     made = chore.make("beside-fast-forward")
     storage = made.catalog.file_io
-    number = made.table.at_branch("x").snapshots.list_ids()[-1]
-    path = made.table.paths.snapshot(number)
-    latest = made.table.snapshots.latest()
+    number = made.table.at_branch("x")._stores.snapshots.list_ids()[-1]
+    path = made.table._stores.paths.snapshot(number)
+    latest = made.table._stores.snapshots.latest()
     assert latest is not None
     theirs = replace(latest, id=number, commit_user="rival").to_json().encode()
     late = Meddling(storage, "publish", path, lambda: storage.overwrite(path, theirs))
@@ -116,12 +116,12 @@ def test_a_commit_to_main_while_it_is_fast_forwarded_is_not_written_over() -> No
 def test_a_snapshot_that_main_has_in_another_spelling_is_no_commit_of_a_writer() -> None:
     chore = CHORES["fast-forward"]
     made = chore.make("beside-spelling")
-    storage, branch = made.catalog.file_io, made.table.at_branch("x").snapshots
-    path = made.table.paths.snapshot(branch.list_ids()[0])
+    storage, branch = made.catalog.file_io, made.table.at_branch("x")._stores.snapshots
+    path = made.table._stores.paths.snapshot(branch.list_ids()[0])
     compact = json.dumps(json.loads(storage.read(path)), separators=(",", ":")).encode()
     storage.overwrite(path, compact)
     assert chore.attempt(made.catalog) is None
-    assert made.table.snapshots.latest() == branch.latest()
+    assert made.table._stores.snapshots.latest() == branch.latest()
 
 
 @pytest.mark.parametrize("step", ["totals", "statistics"])
@@ -136,7 +136,9 @@ def test_a_repair_whose_snapshot_was_replaced_deletes_nothing(
     catalog = memory_catalog(f"beside-repair-{step}")
     table = key_table(catalog)
     put(table, [{"k": 1, "v": "a"}])
-    target = Target(table.name, catalog.warehouse, table.file_io, table.paths, table.schema, catalog.clock)
+    target = Target(
+        table.name, catalog.warehouse, table._stores.file_io, table._stores.paths, table.schema, catalog.clock
+    )
     latest, before = target.snapshots.load(1), paths_of(table, "/manifest/")
     bench = SimpleNamespace(user="repair")
     entries = target.manifests.read(target.manifests.data_manifests(latest))

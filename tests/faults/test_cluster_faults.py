@@ -52,7 +52,9 @@ def test_every_operation_fails_once(mode: FaultMode, incremental: str) -> None:
             continue  # what the job does with these bytes is known
         where = f"operation {number} ({storage.log[number - 1 : number]}), {error!r}"
         assert rows_of(table) == rows, where
-        report = fsck(table.file_io, table.paths, now_ms=catalog.clock.now_ms(), read_data=True)
+        report = fsck(
+            table._stores.file_io, table._stores.paths, now_ms=catalog.clock.now_ms(), read_data=True
+        )
         assert report.damage == (), where
         stray = [f.path for f in report.findings if f.kind is FindingKind.ORPHAN]
         if mode is FaultMode.ERROR and not isinstance(error, CommitUncertainError):

@@ -94,17 +94,17 @@ def small(catalog: FilesystemCatalog) -> Table:
 def refused(catalog: FilesystemCatalog, table: Table, match: str, fault: Fault, job: compact.Job) -> None:
     """The job is refused with the fault and changes nothing; without it, it is done."""
     before = paths_of(table, "")
-    latest = table.snapshots.latest_id()
+    latest = table._stores.snapshots.latest_id()
     with pytest.MonkeyPatch.context() as patch:
         fault(patch)
         with pytest.raises(ProofError, match=match):
             compact.run(job, catalog, Wide())
-    assert table.snapshots.latest_id() == latest
+    assert table._stores.snapshots.latest_id() == latest
     assert {path for path in paths_of(table, "") if "/manifest/" not in path} == {
         path for path in before if "/manifest/" not in path
     }
     assert compact.run(job, catalog, Wide()).picks_done > 0
-    found = fsck(table.file_io, table.paths, now_ms=0, deep=True).findings
+    found = fsck(table._stores.file_io, table._stores.paths, now_ms=0, deep=True).findings
     assert [f for f in found if f.kind is not FindingKind.HINT] == []
 
 
@@ -138,7 +138,9 @@ def test_a_file_that_two_picks_add_is_refused() -> None:
         with pytest.raises(ProofError, match="but no proof covers it"):
             compact.run(job, catalog)
     assert [
-        f for f in fsck(table.file_io, table.paths, now_ms=0).findings if f.kind is FindingKind.ORPHAN
+        f
+        for f in fsck(table._stores.file_io, table._stores.paths, now_ms=0).findings
+        if f.kind is FindingKind.ORPHAN
     ] == []
 
 

@@ -23,7 +23,10 @@ MODES = (FaultMode.ERROR, FaultMode.ERROR_AFTER_EFFECT, FaultMode.DEAD, FaultMod
 
 def named(table: Table) -> set[str]:
     """Data files of all snapshots."""
-    found = (table.scanner.live_entries(table.snapshots.load(i)) for i in table.snapshots.list_ids())
+    found = (
+        table._scanner.live_entries(table._stores.snapshots.load(i))
+        for i in table._stores.snapshots.list_ids()
+    )
     return {file.file_name for entries in found for file in entries.files()}
 
 
@@ -51,7 +54,7 @@ def test_every_operation_fails_once(mode: FaultMode) -> None:
         again = run(WANTED, catalog, clock=catalog.clock)
         assert (again.failed, again.skipped) == ((), ())
         assert [len(live_files(table)) for table in tables] == [1, 1]
-        assert [table.snapshots.list_ids() for table in tables] == [(1, 2, 3)] * 2
+        assert [table._stores.snapshots.list_ids() for table in tables] == [(1, 2, 3)] * 2
         for table in tables:
             assert {path.rpartition("/")[2] for path in paths_of(table)} == named(table)
     assert number > 40

@@ -63,7 +63,7 @@ class Scenario:
 
     def compactions(self) -> dict[int, int]:
         """Identifiers of the job's commits by snapshot, oldest first."""
-        snapshots = [self.table.snapshots.load(i) for i in self.table.snapshots.list_ids()]
+        snapshots = [self.table._stores.snapshots.load(i) for i in self.table._stores.snapshots.list_ids()]
         return {s.id: s.commit_identifier for s in snapshots if s.commit_user == "job"}
 
     def told(self) -> list[Any]:
@@ -238,7 +238,9 @@ def _failure(scenario: Scenario, storage: FaultyFileIO) -> BaseException | None:
 def _check_files(scenario: Scenario, storage: FaultyFileIO, error: BaseException | None, where: str) -> None:
     """Nothing is damaged; what nobody names is gone, or could not be removed."""
     table = scenario.table
-    report = fsck(table.file_io, table.paths, now_ms=scenario.catalog.clock.now_ms(), read_data=True)
+    report = fsck(
+        table._stores.file_io, table._stores.paths, now_ms=scenario.catalog.clock.now_ms(), read_data=True
+    )
     assert report.damage == (), where
     failed = storage.log[storage.fail_at - 1] if storage.fired else ""
     if storage.mode not in SETTLED or isinstance(error, CommitUncertainError):
@@ -250,5 +252,5 @@ def _check_files(scenario: Scenario, storage: FaultyFileIO, error: BaseException
 def _stray(scenario: Scenario, part: str) -> list[str]:
     """Files that nothing refers to."""
     table = scenario.table
-    report = fsck(table.file_io, table.paths, now_ms=scenario.catalog.clock.now_ms())
+    report = fsck(table._stores.file_io, table._stores.paths, now_ms=scenario.catalog.clock.now_ms())
     return [f.path for f in report.findings if f.kind is FindingKind.ORPHAN and part in f.path]

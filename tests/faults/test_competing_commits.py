@@ -79,13 +79,16 @@ class Lake:
     def check(self) -> None:
         assert Counter(rows_of(self.table)) == self.expected
         report = fsck(
-            self.table.file_io, self.table.paths, now_ms=self.catalog.clock.now_ms(), read_data=True
+            self.table._stores.file_io,
+            self.table._stores.paths,
+            now_ms=self.catalog.clock.now_ms(),
+            read_data=True,
         )
         assert report.findings == ()
 
     def commits(self) -> list[str]:
         """Kind and user of the snapshots after the first six."""
-        found = [self.table.snapshots.load(i) for i in self.table.snapshots.list_ids()[6:]]
+        found = [self.table._stores.snapshots.load(i) for i in self.table._stores.snapshots.list_ids()[6:]]
         return [f"{s.commit_kind.value} {s.commit_user.partition('_')[0]}" for s in found]
 
 
@@ -200,7 +203,9 @@ def test_a_dropped_partition_stays_dropped(lake: Lake) -> None:
     assert len(report.dropped) == 2
     assert report.picks_done == 1
     lake.check()
-    kinds = [lake.table.snapshots.load(i).commit_kind for i in lake.table.snapshots.list_ids()[-2:]]
+    kinds = [
+        lake.table._stores.snapshots.load(i).commit_kind for i in lake.table._stores.snapshots.list_ids()[-2:]
+    ]
     assert kinds == [CommitKind.OVERWRITE, CommitKind.COMPACT]
 
 

@@ -28,7 +28,7 @@ def append_with_deleted_rows(name: str, **options: str) -> tuple[Any, Any]:
 
 def test_an_append_compaction_that_forgets_vectors_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     catalog, table = append_with_deleted_rows("no-vectors-append")
-    before = table.snapshots.latest(), rows_of(table)
+    before = table._stores.snapshots.latest(), rows_of(table)
     right = append_apply._work_pick
 
     def forgets(pick: Any, *rest: Any) -> Any:
@@ -37,12 +37,12 @@ def test_an_append_compaction_that_forgets_vectors_is_refused(monkeypatch: pytes
     monkeypatch.setattr(append_apply, "_work_pick", forgets)
     with pytest.raises(ProofError, match="60 rows were read, but its files have 47 rows"):
         compact.run(compact.Job(table="d.a", strategy=Strategy.FULL), catalog)
-    assert (table.snapshots.latest(), rows_of(table)) == before
+    assert (table._stores.snapshots.latest(), rows_of(table)) == before
 
 
 def test_a_rescaling_that_forgets_vectors_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     catalog, table = append_with_deleted_rows("no-vectors-rescale", bucket="2", bucket_key="v")
-    before = table.snapshots.latest(), rows_of(table)
+    before = table._stores.snapshots.latest(), rows_of(table)
     right = rescale_apply.plan_rescale
     monkeypatch.setattr(
         rescale_apply,
@@ -51,7 +51,7 @@ def test_a_rescaling_that_forgets_vectors_is_refused(monkeypatch: pytest.MonkeyP
     )
     with pytest.raises(ProofError, match="rows that are not deleted"):
         rescale.run(rescale.Job(table="d.a", bucket_num=3), catalog)
-    assert (table.snapshots.latest(), rows_of(table)) == before
+    assert (table._stores.snapshots.latest(), rows_of(table)) == before
 
 
 def test_a_commit_without_its_index_files_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,11 +65,11 @@ def test_a_commit_without_its_index_files_is_refused(monkeypatch: pytest.MonkeyP
     compact.run(compact.Job(table="d.k", strategy=Strategy.FULL), catalog)
     put(table, [{"k": k, "v": "b"} for k in range(0, 40, 2)])
     put(table, [{"k": k, "v": "c"} for k in range(0, 40, 4)])
-    before = table.snapshots.latest(), rows_of(table)
+    before = table._stores.snapshots.latest(), rows_of(table)
     monkeypatch.setattr(commit.VectorUpkeep, "draft", _without_messages(commit.VectorUpkeep.draft))
     with pytest.raises(ProofError, match="the commit adds 0 index files of the bucket"):
         compact.run(compact.Job(table="d.k"), catalog)
-    assert (table.snapshots.latest(), rows_of(table)) == before
+    assert (table._stores.snapshots.latest(), rows_of(table)) == before
 
 
 def _without_messages(right: Any) -> Any:

@@ -83,14 +83,14 @@ def test_a_claim_without_a_licence_is_refused_before_a_unit_runs(
     options, fault = CASES[name]
     catalog = memory_catalog("drop-licence")
     table = tall(catalog, **options)
-    files, latest = paths_of(table, "bucket-"), table.snapshots.latest_id()
+    files, latest = paths_of(table, "bucket-"), table._stores.snapshots.latest_id()
     job = compact.Job(table="d.k", options=RUNS)
     with monkeypatch.context() as patch:
         fault(patch)
         patch.setattr(keyed_run, "run_unit", None)
         with pytest.raises(ProofError, match=r"its deletes may not be dropped: .* level 5 stays"):
             compact.run(job, catalog)
-    assert (paths_of(table, "bucket-"), table.snapshots.latest_id()) == (files, latest)
+    assert (paths_of(table, "bucket-"), table._stores.snapshots.latest_id()) == (files, latest)
     assert compact.run(job, catalog).picks_done == 1
     compact.run(compact.Job(table="d.k", strategy=Strategy.FULL), catalog)
     assert len(rows_of(table)) == 191
@@ -151,14 +151,14 @@ def test_a_level_that_is_not_asked_for_older_rows_is_noticed(
     put(table, [{"k": k, "v": "old" * 200} for k in range(200)])
     compact.run(compact.Job(table="d.k", strategy=Strategy.FULL), catalog)
     put(table, [{"k": k, "v": "new"} for k in range(9)], [{"k": k, "v": "new"} for k in range(3, 19)])
-    latest, job = table.snapshots.latest_id(), compact.Job(table="d.k", options=RUNS)
+    latest, job = table._stores.snapshots.latest_id(), compact.Job(table="d.k", options=RUNS)
     with monkeypatch.context() as patch:
         forgets_a_level(patch)
         with pytest.raises(
             ProofError, match="on level 5 may hold older rows of its keys, and is not looked up"
         ):
             compact.run(job, catalog)
-    assert table.snapshots.latest_id() == latest
+    assert table._stores.snapshots.latest_id() == latest
     assert compact.run(job, catalog).picks_done == 1
 
 

@@ -60,7 +60,9 @@ def test_every_operation_fails_once(mode: FaultMode) -> None:
         where = f"operation {number} ({storage.log[number - 1 : number]}), {error!r}"
         assert rows_of(table) == rows, where
         assert {f.file_name for f in live_files(table)} == {f.file_name for f in before}, where
-        report = fsck(table.file_io, table.paths, now_ms=catalog.clock.now_ms(), read_data=True)
+        report = fsck(
+            table._stores.file_io, table._stores.paths, now_ms=catalog.clock.now_ms(), read_data=True
+        )
         assert report.damage == (), where
         stray = [f.path for f in report.findings if f.kind is FindingKind.ORPHAN]
         if mode in SETTLED and not isinstance(error, CommitUncertainError):
@@ -71,7 +73,7 @@ def test_every_operation_fails_once(mode: FaultMode) -> None:
         assert all(file.extra_files for file in live_files(table)), where
         assert rows_of(table) == rows, where
         if again.files:
-            report = fsck(table.file_io, table.paths, now_ms=catalog.clock.now_ms())
+            report = fsck(table._stores.file_io, table._stores.paths, now_ms=catalog.clock.now_ms())
             left = [f.path for f in report.findings if f.kind is FindingKind.ORPHAN and "/bucket-" in f.path]
             assert left == [], where
         if not storage.fired:

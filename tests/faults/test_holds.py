@@ -56,9 +56,11 @@ def lose_a_file(made: History) -> bytes:
 
 
 def flip_a_manifest(made: History) -> tuple[str, bytes]:
-    latest = made.table.snapshots.latest()
+    latest = made.table._stores.snapshots.latest()
     assert latest is not None
-    path = made.table.paths.manifest(made.table.manifests.data_manifests(latest)[-1].file_name)
+    path = made.table._stores.paths.manifest(
+        made.table._stores.manifests.data_manifests(latest)[-1].file_name
+    )
     data = made.catalog.file_io.read(path)
     made.catalog.file_io.overwrite(path, data[:40] + bytes([data[40] ^ 0xFF]) + data[41:])
     return path, data
@@ -117,10 +119,10 @@ def test_these_are_refused(name: str) -> None:
 def test_tags_are_made_and_none_is_deleted(name: str) -> None:
     made = CHORES[name].make(f"makes-{name}")
     hold(made)
-    before = set(made.table.tags.list())
+    before = set(made.table._stores.tags.list())
     report = CHORES[name].run(made.catalog)
     assert "on hold" in report.held
-    assert before < set(made.table.tags.list())
+    assert before < set(made.table._stores.tags.list())
 
 
 def test_the_latest_snapshot_must_be_readable_before_any_goes() -> None:
@@ -150,17 +152,17 @@ def data_path_of(error: CorruptDataError) -> str:
 @pytest.mark.parametrize("lost", ["list", "manifest", "index"])
 def test_lost_metadata_of_the_latest_snapshot_holds_the_table(lost: str) -> None:
     made = history(f"lost-{lost}", **({"deletion_vectors.enabled": "true"} if lost == "index" else {}))
-    latest = made.table.snapshots.latest()
+    latest = made.table._stores.snapshots.latest()
     assert latest is not None
     name = latest.delta_manifest_list
     if lost == "manifest":
-        name = made.table.manifests.data_manifests(latest)[-1].file_name
+        name = made.table._stores.manifests.data_manifests(latest)[-1].file_name
     if lost == "index":
-        raw = made.catalog.file_io.read(made.table.paths.snapshot(latest.id))
+        raw = made.catalog.file_io.read(made.table._stores.paths.snapshot(latest.id))
         gone = raw.rstrip().removesuffix(b"}") + b', "indexManifest": "index-manifest-gone"}'
-        made.catalog.file_io.overwrite(made.table.paths.snapshot(latest.id), gone)
+        made.catalog.file_io.overwrite(made.table._stores.paths.snapshot(latest.id), gone)
     else:
-        made.catalog.file_io.delete(made.table.paths.manifest(name))
+        made.catalog.file_io.delete(made.table._stores.paths.manifest(name))
     before = made.state()
     with pytest.raises(CorruptDataError):
         expire(made.catalog)
@@ -282,7 +284,7 @@ def test_partitions_are_looked_after_before_each_commit(monkeypatch: pytest.Monk
     job = partitions.ExpirePartitions(table="d.k", expiration_ms=1000, safety=OWNER)
     with pytest.raises(OnHoldError):
         partitions.run(job, made.catalog, clock=made.catalog.clock)
-    assert len(made.table.snapshots.list_ids()) == 3, "of three partitions one was dropped"
+    assert len(made.table._stores.snapshots.list_ids()) == 3, "of three partitions one was dropped"
 
 
 def test_the_quarantine_of_a_table_on_hold_stays_and_others_go() -> None:

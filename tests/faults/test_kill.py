@@ -41,14 +41,16 @@ def compact(warehouse: str, table: str) -> Report:
 def checked(catalog: FilesystemCatalog, table: str) -> FsckReport:
     """A table without damage; its report may have orphans."""
     loaded = catalog.load_table(table)
-    report = fsck(loaded.file_io, loaded.paths, now_ms=SystemClock().now_ms(), deep=True, read_data=True)
+    report = fsck(
+        loaded._stores.file_io, loaded._stores.paths, now_ms=SystemClock().now_ms(), deep=True, read_data=True
+    )
     assert {finding.kind for finding in report.findings} <= {FindingKind.ORPHAN, FindingKind.HINT}
     return report
 
 
 def commits(catalog: FilesystemCatalog, table: str) -> list[tuple[str, int]]:
     """Kind and identifier of the snapshots of user `job`."""
-    store = catalog.load_table(table).snapshots
+    store = catalog.load_table(table)._stores.snapshots
     found = (store.load(snapshot_id) for snapshot_id in store.list_ids())
     return [(s.commit_kind.value, s.commit_identifier) for s in found if s.commit_user == "job"]
 

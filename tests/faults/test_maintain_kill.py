@@ -68,7 +68,7 @@ def test_a_killed_chore_is_finished_by_the_next(
     kept, changes = made.quarantined(), len(counted.log)
     check_rest(chore, made, name)
     kept = 0 if chore.two_runs else kept
-    done, after, left = made.files(), views(made.table), made.table.branches.list()
+    done, after, left = made.files(), views(made.table), made.table._stores.branches.list()
     assert changes > 2
     whole, left_over = {before}, {before}
     every = request.config.getoption("--every-kill")
@@ -88,5 +88,5 @@ def test_a_killed_chore_is_finished_by_the_next(
             assert views(made.table) == after, where
         kept_files = {path for path in made.files() if chore.damage == NONE or not path.endswith(".tmp")}
         assert chore.commits or kept_files == done, where
-        assert made.table.branches.list() == left, where
+        assert made.table._stores.branches.list() == left, where
     print(f"\n{name}: killed after {changes if every else SAMPLE} of {changes} changes")

@@ -78,13 +78,13 @@ REFUSED: dict[str, tuple[Callable[[History], object], str]] = {
         "snapshot 4 of branch 'main' has kind OVERWRITE",
     ),
     "expired": (
-        lambda made: made.catalog.file_io.delete(made.table.at_branch("b").paths.snapshot(1)),
+        lambda made: made.catalog.file_io.delete(made.table.at_branch("b")._stores.paths.snapshot(1)),
         "snapshot 1 of branch 'b' has expired",
     ),
     "altered": (
         lambda made: made.catalog.file_io.overwrite(
-            made.table.at_branch("b").paths.schema(0),
-            made.catalog.file_io.read(made.table.paths.schema(0)).replace(b'"v"', b'"w"'),
+            made.table.at_branch("b")._stores.paths.schema(0),
+            made.catalog.file_io.read(made.table._stores.paths.schema(0)).replace(b'"v"', b'"w"'),
         ),
         "different columns",
     ),

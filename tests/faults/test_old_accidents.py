@@ -120,7 +120,7 @@ def test_files_of_a_slow_writer_that_commits_meanwhile_are_spared(made: History)
     hidden = {p: d for p, d in late.items() if "/snapshot/" in p}
     for path in hidden:
         made.catalog.file_io.delete(path)
-    made.catalog.file_io.overwrite(made.table.paths.latest_hint, b"6")
+    made.catalog.file_io.overwrite(made.table._stores.paths.latest_hint, b"6")
     rows = rows_of(made.table)
 
     def commit() -> None:
@@ -153,7 +153,7 @@ def test_a_tag_made_while_its_snapshot_expires_either_holds_or_fails(made: Histo
 
         expire(made.through(Meddling(made.catalog.file_io, name, part, tag)))
         made.check_whole(part, orphans=True)
-        assert ("late" in made.table.tags.list()) == isinstance(outcome[0], Report)
+        assert ("late" in made.table._stores.tags.list()) == isinstance(outcome[0], Report)
         assert rows_of(made.table, tag="late") == made.rows["snapshot 3"]
 
 
@@ -179,7 +179,7 @@ def test_expiry_of_a_branch_leaves_main_alone_and_the_other_way_round(made: Hist
         made.check_views(table, all_rows)
         made.check_whole(table, orphans=True)
         assert rows_of(made.table.at_branch("x")) == rows
-    assert len(branch.snapshots.list_ids()) == len(made.table.snapshots.list_ids()) == 1
+    assert len(branch._stores.snapshots.list_ids()) == len(made.table._stores.snapshots.list_ids()) == 1
 
 
 def test_two_chores_do_not_meet(made: History) -> None:
@@ -199,10 +199,10 @@ def test_two_chores_do_not_meet(made: History) -> None:
 def test_a_gap_in_the_ids_does_not_stop_expiry(made: History, gone: tuple[int, ...]) -> None:
     """Java stops for good at the first snapshot that is missing (paimon issue 4743)."""
     for number in gone:
-        made.catalog.file_io.delete(made.table.paths.snapshot(number))
+        made.catalog.file_io.delete(made.table._stores.paths.snapshot(number))
     report = expire(made.catalog)
-    assert (report.nothing_to_do, made.table.snapshots.list_ids()[-1]) == (False, 6)
-    assert min(made.table.snapshots.list_ids()) >= 5
+    assert (report.nothing_to_do, made.table._stores.snapshots.list_ids()[-1]) == (False, 6)
+    assert min(made.table._stores.snapshots.list_ids()) >= 5
     made.check_views(str(gone))
     remove_orphans(made.catalog)
     made.check_whole(str(gone), orphans=5 not in gone)
@@ -224,7 +224,7 @@ def test_what_another_tag_has_stays(made: History, deleted: str, first: str) -> 
         step(lake) if step is expire else step()
         made.check_views(deleted)
         made.check_whole(deleted, orphans=True)
-    assert made.table.tags.list() == tuple(sorted({"a", "b", "c"} - {deleted}))
+    assert made.table._stores.tags.list() == tuple(sorted({"a", "b", "c"} - {deleted}))
 
 
 def test_a_branch_outlives_the_tag_it_was_made_from(made: History) -> None:
@@ -251,7 +251,7 @@ def test_a_branch_that_is_there_stays_unless_it_is_half_made(made: History) -> N
     lake = made.catalog
     create(lake, "empty", None)
     assert create(lake, "empty", "a").nothing_to_do
-    assert made.table.at_branch("empty").snapshots.list_ids() == ()
+    assert made.table.at_branch("empty")._stores.snapshots.list_ids() == ()
     for number in itertools.count(1):
         storage = FaultyFileIO(lake.file_io, number, FaultMode.DEAD_AFTER_EFFECT)
         with contextlib.suppress(LakeError):
@@ -301,7 +301,7 @@ def test_a_rollback_that_stops_halfway_leaves_a_row_of_snapshots_and_a_table_to_
         real = FaultyFileIO.move
 
         def move(self: FaultyFileIO, path: str, target: str) -> None:
-            ids = made.table.snapshots.list_ids()
+            ids = made.table._stores.snapshots.list_ids()
             seen.append(ids)
             if len(ids) == 4:
                 raise UnavailableError("the lights went out")
@@ -314,7 +314,7 @@ def test_a_rollback_that_stops_halfway_leaves_a_row_of_snapshots_and_a_table_to_
     put(made.table, [{"k": 99, "v": "between"}])
     assert rows_of(made.table) == sorted([*made.rows["snapshot 4"], (99, "between")], key=repr)
     rollback.run(job, made.catalog, clock=made.catalog.clock)
-    assert made.table.snapshots.list_ids() == (1, 2)
+    assert made.table._stores.snapshots.list_ids() == (1, 2)
     made.check_views("rolled back")
     made.check_whole("rolled back", orphans=False)
 
@@ -357,13 +357,13 @@ def test_files_that_nobody_has_committed_yet_are_too_young_to_go(made: History) 
 
 def test_a_forgotten_consumer_is_named_and_can_be_cleared(made: History) -> None:
     """It held back everything, and nothing said so (paimon issues 1348, 2675)."""
-    made.table.consumers.write("forgotten", 1)
+    made.table._stores.consumers.write("forgotten", 1)
     assert "consumer forgotten" in expire(made.catalog).blocker
-    assert made.table.snapshots.list_ids() == (1, 2, 3, 4, 5, 6)
+    assert made.table._stores.snapshots.list_ids() == (1, 2, 3, 4, 5, 6)
     job = consumers.ExpireConsumers(table="d.k", expiration_ms=1000, safety=OWNER)
     assert consumers.run(job, made.catalog, clock=FUTURE).names == ("forgotten",)
     expire(made.catalog)
-    assert made.table.snapshots.list_ids() == (5, 6)
+    assert made.table._stores.snapshots.list_ids() == (5, 6)
     made.check_views("cleared")
 
 

@@ -31,13 +31,13 @@ def test_postponed_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     table = key_table(catalog, bucket="-2", **options)
     waiting = table.with_options({"postpone.batch-write-fixed-bucket": "false"})
     put(waiting, *([{"k": k, "v": f"{n}"} for k in range(20)] for n in range(2)))
-    before, latest = paths_of(table, "/bucket-"), table.snapshots.latest_id()
+    before, latest = paths_of(table, "/bucket-"), table._stores.snapshots.latest_id()
     right = getattr(postpone_apply, function)
     with monkeypatch.context() as patch:
         patch.setattr(postpone_apply, function, lambda made: change(right(made)))
         with pytest.raises(ProofError, match="differs from what was proven"):
             compact.run(compact.Job(table="d.k"), catalog)
-    assert (paths_of(table, "/bucket-"), table.snapshots.latest_id()) == (before, latest)
+    assert (paths_of(table, "/bucket-"), table._stores.snapshots.latest_id()) == (before, latest)
     assert compact.run(compact.Job(table="d.k"), catalog).picks_done > 0
 
 
@@ -50,13 +50,13 @@ def test_postponed_rows_are_newer_than_those_of_their_bucket(monkeypatch: pytest
     put(waiting, rows[0])
     compact.run(compact.Job(table="d.k"), catalog)
     put(waiting, rows[1])
-    latest = table.snapshots.latest_id()
+    latest = table._stores.snapshots.latest_id()
     right = postpone_apply.BucketState.of
     with monkeypatch.context() as patch:
         patch.setattr(postpone_apply.BucketState, "of", lambda live: replace(right(live), next_sequences={}))
         with pytest.raises(ProofError, match="has rows with numbers up to"):
             compact.run(compact.Job(table="d.k"), catalog)
-    assert table.snapshots.latest_id() == latest
+    assert table._stores.snapshots.latest_id() == latest
     compact.run(compact.Job(table="d.k"), catalog)
     assert rows_of(table) == [(k, "1") for k in sorted(range(20), key=lambda k: repr((k, "1")))]
 
@@ -66,7 +66,7 @@ def test_file_indexes(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     catalog = memory_catalog("other-commits")
     table = append_table(catalog)
     put(table, *([{"v": n, "p": "x"}] for n in range(3)))
-    latest, right = table.snapshots.latest_id(), index_commit._messages
+    latest, right = table._stores.snapshots.latest_id(), index_commit._messages
 
     def wrong(files: Any) -> Any:
         (found,) = right(files)
@@ -80,5 +80,5 @@ def test_file_indexes(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     job = rewrite_file_index.Job(table="d.a", options={"file-index.bloom-filter.columns": "v"})
     with pytest.raises(ProofError, match="differs from what was proven"):
         rewrite_file_index.run(job, catalog)
-    assert table.snapshots.latest_id() == latest
+    assert table._stores.snapshots.latest_id() == latest
     assert paths_of(table, ".index") == set()

@@ -81,8 +81,8 @@ def test_keys_placed_meanwhile_are_a_conflict(
         return
     with pytest.raises(CommitConflictError, match="assigned keys"):
         table.write(stream)
-    named = {file.file_name for n in table.snapshots.list_ids()
-             for file in table.scanner.index_files(table.snapshots.load(n))}  # fmt: skip
+    named = {file.file_name for n in table._stores.snapshots.list_ids()
+             for file in table._scanner.index_files(table._stores.snapshots.load(n))}  # fmt: skip
     assert {path.rsplit("/", 1)[1] for path in paths_of(table, "/index/")} == named
 
 
@@ -115,8 +115,8 @@ def test_writers_at_once_place_every_key_once(catalog: FilesystemCatalog) -> Non
     keys = [key for _, key, _ in rows_of(table)]
     assert len(keys) == len(set(keys))
     assert errors or len(keys) == 30
-    hashes = [value for file in table.scanner.index_files(table.snapshots.latest())
-              for value in table.indexes.read_hashes(file).tolist()]  # fmt: skip
+    hashes = [value for file in table._scanner.index_files(table._stores.snapshots.latest())
+              for value in table._stores.indexes.read_hashes(file).tolist()]  # fmt: skip
     assert len(hashes) == len(set(hashes)) == len(keys)
 
 
@@ -224,7 +224,7 @@ def test_buckets_of_moving_keys_have_their_size(catalog: FilesystemCatalog) -> N
         [row("b", k) for k in range(4)],
         [row("a", k) for k in range(20, 22)],
     )
-    live = table.scanner.live_entries(table.snapshots.latest())
+    live = table._scanner.live_entries(table._stores.snapshots.latest())
     buckets = {(entry.partition, entry.bucket) for entry in live.rows()}
     assert len(buckets) == 5
     assert len(rows_of(table)) == 9
@@ -256,7 +256,7 @@ def test_rows_of_others_meanwhile_are_a_conflict_where_keys_move(
 
 
 def memory_of(table: Table) -> FilesystemCatalog:
-    return FilesystemCatalog(table.file_io, table.path.rsplit("/", 2)[0], table.clock)
+    return FilesystemCatalog(table._stores.file_io, table.path.rsplit("/", 2)[0], table._stores.clock)
 
 
 def test_writers_at_once_of_moving_keys_leave_each_in_one_partition(catalog: FilesystemCatalog) -> None:
@@ -293,7 +293,7 @@ def test_what_cannot_keep_keys_apart_is_refused(catalog: FilesystemCatalog) -> N
     assert rows_of(table) == [("a", 1, "y"), ("b", 2, "x")]
     table.overwrite(pa.Table.from_pylist([]), "p=b")
     forgetful = table.with_options({"cross-partition-upsert.index-ttl": "1 ms"})
-    table.clock.sleep(10)
+    table._stores.clock.sleep(10)
     put(forgetful, [row("b", 1)])
     assert len(rows_of(table)) == 2, "as the option says, old keys are forgotten"
     with pytest.raises(CorruptDataError, match="in two partitions or buckets"):

@@ -136,7 +136,7 @@ def test_a_broken_append_compaction_is_refused(
 def test_the_snapshot_records_the_proof(tmp_path: Path) -> None:
     table = golden_table("g1.a_pk_dedup_l0").copy_to(tmp_path)
     run(tmp_path, ProofMode.KEYS, table.name)
-    latest = lakecore.load_catalog(str(tmp_path)).load_table(table.name).snapshots.latest()
+    latest = lakecore.load_catalog(str(tmp_path)).load_table(table.name)._stores.snapshots.latest()
     assert latest is not None
     assert latest.properties is not None
     assert latest.properties["lakecore.proof"] == "keys"

@@ -46,9 +46,9 @@ def spread(catalog: FilesystemCatalog, **options: str) -> Table:
 
 def levels_of(table: Table) -> dict[int, set[int]]:
     found: dict[int, set[int]] = {}
-    latest = table.snapshots.latest()
+    latest = table._stores.snapshots.latest()
     assert latest is not None
-    for entry in table.scanner.live_entries(latest):
+    for entry in table._scanner.live_entries(latest):
         found.setdefault(entry.bucket, set()).add(entry.file.level)
     return found
 
@@ -102,7 +102,7 @@ def test_a_refused_bucket_does_not_hold_back_the_others(
 
 
 def orphans(table: Table) -> list[str]:
-    found = fsck(table.file_io, table.paths, now_ms=0).findings
+    found = fsck(table._stores.file_io, table._stores.paths, now_ms=0).findings
     return [finding.path for finding in found if finding.kind is FindingKind.ORPHAN]
 
 
@@ -127,12 +127,12 @@ def test_storage_fails_while_a_pick_is_refused(mode: FaultMode) -> None:
     table = spread(catalog)
     told_wrongly(table, BAD)
     job = compact.Job(table="d.k", strategy=Strategy.FULL)
-    rows, saved = rows_of(table), {path: table.file_io.read(path) for path in paths_of(table, "")}
+    rows, saved = rows_of(table), {path: table._stores.file_io.read(path) for path in paths_of(table, "")}
     for number in range(1, 10_000, 5):
         for path in paths_of(table, ""):
-            table.file_io.delete(path)
+            table._stores.file_io.delete(path)
         for path, data in saved.items():
-            table.file_io.write_new(path, data)
+            table._stores.file_io.write_new(path, data)
         storage = FaultyFileIO(catalog.file_io, fail_at=number, mode=mode)
         with pytest.raises(LakeError):
             compact.run(job, replace(catalog, file_io=storage))

@@ -32,13 +32,13 @@ FUTURE_MS = 4_000_000_000_000
 
 def checked(made: History) -> tuple[Finding, ...]:
     table = made.table
-    return fsck(table.file_io, table.paths.with_branch("main"), now_ms=0).findings
+    return fsck(table._stores.file_io, table._stores.paths.with_branch("main"), now_ms=0).findings
 
 
 def planned(made: History, *, deep: bool = True) -> RepairPlan:
     """As it is read back from its file."""
     table = made.table
-    report = fsck(table.file_io, table.paths, now_ms=0, deep=deep, read_data=deep)
+    report = fsck(table._stores.file_io, table._stores.paths, now_ms=0, deep=deep, read_data=deep)
     clock = FakeClock(FUTURE_MS)  # the time of files in memory is that of the machine
     plan = repair_plan.plan_repair("d.k", made.catalog, report, clock, FUTURE_MS - 1)
     return RepairPlan.from_json(json.loads(json.dumps(plan.to_json())))
@@ -53,12 +53,12 @@ def apply(made: FilesystemCatalog, plan: RepairPlan, *steps: int, **other: Any) 
 
 
 def _hint(made: History) -> None:
-    made.catalog.file_io.overwrite(made.table.paths.latest_hint, b"2")
+    made.catalog.file_io.overwrite(made.table._stores.paths.latest_hint, b"2")
 
 
 def _gap(made: History) -> None:
-    made.catalog.file_io.delete(made.table.paths.snapshot(3))
-    made.catalog.file_io.overwrite(made.table.paths.earliest_hint, b"1")
+    made.catalog.file_io.delete(made.table._stores.paths.snapshot(3))
+    made.catalog.file_io.overwrite(made.table._stores.paths.earliest_hint, b"1")
 
 
 def _orphan(made: History) -> None:
@@ -70,23 +70,23 @@ def _lost_file(made: History) -> None:
 
 
 def _lost_manifest(made: History) -> None:
-    latest = made.table.snapshots.latest()
+    latest = made.table._stores.snapshots.latest()
     assert latest is not None
-    [delta] = made.table.manifests.read_list(latest.delta_manifest_list)
-    made.catalog.file_io.delete(made.table.paths.manifest(delta.file_name))
+    [delta] = made.table._stores.manifests.read_list(latest.delta_manifest_list)
+    made.catalog.file_io.delete(made.table._stores.paths.manifest(delta.file_name))
 
 
 def _lost_changelog(made: History) -> None:
-    latest = made.table.snapshots.latest()
+    latest = made.table._stores.snapshots.latest()
     assert latest is not None
     assert latest.changelog_manifest_list is not None
-    made.catalog.file_io.delete(made.table.paths.manifest(latest.changelog_manifest_list))
+    made.catalog.file_io.delete(made.table._stores.paths.manifest(latest.changelog_manifest_list))
 
 
 def _lost_list(made: History) -> None:
-    latest = made.table.snapshots.latest()
+    latest = made.table._stores.snapshots.latest()
     assert latest is not None
-    made.catalog.file_io.delete(made.table.paths.manifest(latest.delta_manifest_list))
+    made.catalog.file_io.delete(made.table._stores.paths.manifest(latest.delta_manifest_list))
 
 
 def _expire(made: History) -> None:
@@ -96,12 +96,12 @@ def _expire(made: History) -> None:
 
 def _lost_tag(made: History) -> None:
     _expire(made)
-    tagged = made.table.tags.load("a")
-    made.catalog.file_io.delete(made.table.paths.manifest(tagged.base_manifest_list))
+    tagged = made.table._stores.tags.load("a")
+    made.catalog.file_io.delete(made.table._stores.paths.manifest(tagged.base_manifest_list))
 
 
 def _lost_snapshot(made: History) -> None:
-    made.catalog.file_io.overwrite(made.table.paths.snapshot(3), b"{half")
+    made.catalog.file_io.overwrite(made.table._stores.paths.snapshot(3), b"{half")
 
 
 def _lost_branch(made: History) -> None:
@@ -110,8 +110,8 @@ def _lost_branch(made: History) -> None:
 
 def _newest_hashes(made: History) -> str:
     """Which no tag needs."""
-    files = made.table.scanner.index_files(made.table.snapshots.latest())
-    return max(made.table.indexes.path(file) for file in files)
+    files = made.table._scanner.index_files(made.table._stores.snapshots.latest())
+    return max(made.table._stores.indexes.path(file) for file in files)
 
 
 def _lost_hashes(made: History) -> None:
@@ -130,7 +130,7 @@ def _wrong_bytes(made: History) -> None:
 
 
 def _wrong_total(made: History) -> None:
-    path = made.table.paths.snapshot(6)
+    path = made.table._stores.paths.snapshot(6)
     raw = json.loads(made.catalog.file_io.read(path))
     made.catalog.file_io.overwrite(path, json.dumps({**raw, "totalRecordCount": 77}).encode())
 
@@ -142,7 +142,7 @@ def _overlap(made: History) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lakecore.commit.attempt.find_conflicts", lambda *_: ())
         message = CommitMessage(partition=entry.partition, bucket=0, total_buckets=1, **moved)
-        made.table.committer().commit([message], commit_user="broken", identifier=1)
+        made.table._committer().commit([message], commit_user="broken", identifier=1)
     assert len(rows_of(made.table)) > len({row[0] for row in rows_of(made.table)})
 
 
@@ -153,7 +153,7 @@ def _wrong_statistics(made: History) -> None:
 
 
 def _entries(made: History) -> list[ManifestEntry]:
-    return made.table.scanner.live_entries(made.table.snapshots.latest()).rows()
+    return made.table._scanner.live_entries(made.table._stores.snapshots.latest()).rows()
 
 
 DYNAMIC = {"bucket": "-1", "dynamic_bucket__target_row_num": "2"}

@@ -30,7 +30,7 @@ def test_a_rewrite_that_stops_anywhere_goes_on(mode: FaultMode) -> None:
     plan, counted = planned(made, deep=True), FaultyFileIO(made.catalog.file_io)
     assert [(step.action, len(step.changes)) for step in plan.steps] == [("rewrite-times", 1)]
     apply(made.through(counted), plan)
-    assert made.table.snapshots.latest_id() == 2
+    assert made.table._stores.snapshots.latest_id() == 2
     for number, where in enumerate(counted.log, 1):
         if where.split()[0] not in CHANGES or "/.lakecore/" in where:
             continue
@@ -41,4 +41,4 @@ def test_a_rewrite_that_stops_anywhere_goes_on(mode: FaultMode) -> None:
         made.check_whole(where, orphans=False)
         apply(made.catalog, plan)
         made.check_views(where, {"snapshot 2": made.rows["snapshot 1"]})
-        assert made.table.snapshots.latest_id() == 2, where
+        assert made.table._stores.snapshots.latest_id() == 2, where

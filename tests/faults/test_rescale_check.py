@@ -69,7 +69,12 @@ def test_a_partition_that_is_not_what_was_proven_is_refused_alone(
             rescale.run(Job(table=table.name, bucket_num=3), catalog, clock=catalog.clock)
     assert {partition == bad: count for partition, count in totals(table).items()} == {True: {2}, False: {3}}
     assert rows_of(table) == rows
-    assert fsck(table.file_io, table.paths, now_ms=catalog.clock.now_ms(), read_data=True).findings == ()
+    assert (
+        fsck(
+            table._stores.file_io, table._stores.paths, now_ms=catalog.clock.now_ms(), read_data=True
+        ).findings
+        == ()
+    )
 
 
 def test_nothing_is_left_of_partitions_whose_proof_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

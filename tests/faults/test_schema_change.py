@@ -97,7 +97,7 @@ class Lake:
         changed: TableSchema = replace(
             table.schema, id=table.schema.id + 1, fields=fields, highest_field_id=highest
         )
-        assert table.schemas.publish(changed)
+        assert table._stores.schemas.publish(changed)
         self.rows = [AS_READ[self.change](row) for row in self.rows]
         self.put([NEW_ROW[self.change]])
 
@@ -111,7 +111,10 @@ class Lake:
             ({name: row[name] for name in self.table.schema.row_type.names} for row in self.rows), key=repr
         )
         report = fsck(
-            self.table.file_io, self.table.paths, now_ms=self.catalog.clock.now_ms(), read_data=True
+            self.table._stores.file_io,
+            self.table._stores.paths,
+            now_ms=self.catalog.clock.now_ms(),
+            read_data=True,
         )
         assert report.findings == ()
 

@@ -118,16 +118,16 @@ FAULTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str]] = {
 def test_a_snapshot_that_is_not_the_commit_is_not_published(name: str) -> None:
     catalog, table = table_with_vectors()
     fault, says = FAULTS[name]
-    before, rows = table.snapshots.latest_id(), rows_of(table)
+    before, rows = table._stores.snapshots.latest_id(), rows_of(table)
     job = compact.Job(table="d.k")
     with pytest.MonkeyPatch.context() as patch:
         fault(patch)
         with pytest.raises(ProofError, match=says):
             compact.run(job, catalog)
-    assert table.snapshots.latest_id() == before
+    assert table._stores.snapshots.latest_id() == before
     assert rows_of(table) == rows
     assert compact.run(job, catalog).picks_done > 0
-    found = fsck(table.file_io, table.paths, now_ms=0, deep=True).findings
+    found = fsck(table._stores.file_io, table._stores.paths, now_ms=0, deep=True).findings
     assert [f for f in found if f.kind is not FindingKind.HINT] == []
 
 
@@ -146,7 +146,7 @@ def test_a_table_whose_snapshots_name_row_ids_without_tracking_rows_is_compacted
     monkeypatch.setattr(ChangeCommit, "_plan", named)
     put(table, [{"k": 1, "v": "a"}])
     put(table, [{"k": 2, "v": "b"}])
-    assert table.snapshots.latest().next_row_id == 0
+    assert table._stores.snapshots.latest().next_row_id == 0
     compact.run(compact.Job(table="d.k", strategy=compact.Strategy.FULL), catalog)
-    assert table.snapshots.latest().id == 3
+    assert table._stores.snapshots.latest().id == 3
     assert rows_of(table) == [(1, "a"), (2, "b")]

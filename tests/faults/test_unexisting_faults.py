@@ -146,9 +146,9 @@ def test_every_operation_fails_once(kind: Any, mode: FaultMode) -> None:
     made = lost(f"unexisting-{kind.__name__}-{mode.value}")
     if kind is unexisting.RemoveUnexistingManifests:
         made = appended(f"unexisting-{kind.__name__}-{mode.value}")
-        latest = made.table.snapshots.load(5)
-        second = made.table.manifests.data_manifests(latest)[1]
-        path = made.table.paths.manifest(second.file_name)
+        latest = made.table._stores.snapshots.load(5)
+        second = made.table._stores.manifests.data_manifests(latest)[1]
+        path = made.table._stores.paths.manifest(second.file_name)
         made.catalog.file_io.delete(path)
         made.image.pop(path)
     for number in itertools.count(1):
@@ -159,9 +159,9 @@ def test_every_operation_fails_once(kind: Any, mode: FaultMode) -> None:
         remove(made.catalog, kind)
         table = made.catalog.load_table("d.a")
         assert len(rows_of(table)) == 8, storage.log[number - 1 : number]
-        assert table.snapshots.latest_id() == 6
+        assert table._stores.snapshots.latest_id() == 6
         put(table, [{"v": 9, "p": "z"}])
-        report = fsck(table.file_io, table.paths, now_ms=0)
+        report = fsck(table._stores.file_io, table._stores.paths, now_ms=0)
         assert [f for f in report.damage if "missing" not in f.problem] == []
         if not storage.fired:
             assert number > 15

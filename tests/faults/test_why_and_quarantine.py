@@ -23,7 +23,7 @@ def made(request: pytest.FixtureRequest) -> History:
 
 
 def test_why_names_what_holds_a_file_and_a_snapshot(made: History) -> None:
-    store = made.table.snapshots
+    store = made.table._stores.snapshots
     manifest = store.load(2).base_manifest_list
     job = expire_snapshots.Job(table="d.k", retain_max=2, retain_min=1, safety=Safety(quarantine=True))
     expire_snapshots.run(job, made.catalog, clock=made.catalog.clock)
@@ -58,7 +58,7 @@ def test_the_quarantine_is_emptied_by_age_and_by_size(made: History) -> None:
 def test_a_rollback_to_the_latest_moves_nothing_and_says_so(made: History) -> None:
     lake = made.catalog
     job = rollback.RollbackTo(
-        table="d.k", snapshot=made.table.snapshots.list_ids()[-1], safety=Safety(quarantine=True)
+        table="d.k", snapshot=made.table._stores.snapshots.list_ids()[-1], safety=Safety(quarantine=True)
     )
     report = rollback.run(job, lake, clock=lake.clock)
     assert (report.nothing_to_do, report.quarantined) == (True, False)
@@ -111,8 +111,8 @@ def test_only_the_oldest_runs_beyond_the_size_leave_the_quarantine(made: History
 
 
 def test_no_tag_is_made_of_a_snapshot_that_has_just_gone(made: History) -> None:
-    storage, paths = made.catalog.file_io, made.table.paths
-    ids = made.table.snapshots.list_ids()
+    storage, paths = made.catalog.file_io, made.table._stores.paths
+    ids = made.table._stores.snapshots.list_ids()
     gone = next(number for number in ids if number not in (2, 4, ids[-1]))
     lake = made.through(
         Meddling(storage, "publish", paths.tag("fresh"), lambda: storage.delete(paths.snapshot(gone)))
@@ -123,17 +123,17 @@ def test_no_tag_is_made_of_a_snapshot_that_has_just_gone(made: History) -> None:
 
 
 def test_a_tag_stays_where_another_tag_still_keeps_its_snapshot(made: History) -> None:
-    storage, paths = made.catalog.file_io, made.table.paths
+    storage, paths = made.catalog.file_io, made.table._stores.paths
     lake = made.through(
         Meddling(storage, "publish", paths.tag("fresh"), lambda: storage.delete(paths.snapshot(2)))
     )
     tags.run(tags.CreateTag(table="d.k", tag="fresh", snapshot=2), lake, clock=lake.clock)
-    assert made.table.tags.load("fresh").id == 2
+    assert made.table._stores.tags.load("fresh").id == 2
 
 
 def test_a_tag_that_is_set_to_a_snapshot_that_has_just_gone_says_so(made: History) -> None:
-    storage, paths = made.catalog.file_io, made.table.paths
-    ids = made.table.snapshots.list_ids()
+    storage, paths = made.catalog.file_io, made.table._stores.paths
+    ids = made.table._stores.snapshots.list_ids()
     gone = next(number for number in ids if number not in (2, 4, ids[-1]))
     lake = made.through(
         Meddling(storage, "overwrite", paths.tag("a"), lambda: storage.delete(paths.snapshot(gone)))

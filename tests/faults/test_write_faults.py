@@ -19,6 +19,7 @@ from lakecore.metadata.snapshot import Snapshot
 from lakecore.table import Commit, Table
 from tests.support.fake_clock import FakeClock
 from tests.support.fault_fs import FaultMode, FaultyFileIO
+from tests.support.handles import with_stores
 
 SETTLED = (FaultMode.ERROR, FaultMode.ERROR_AFTER_EFFECT)
 """Only this operation fails: what the write made must be gone again if it is not in the table."""
@@ -136,7 +137,7 @@ def rows(table: Table) -> list[str]:
 def stored_files(table: Table) -> set[str]:
     found, folders = set(), [table.path]
     while folders:
-        for status in table.file_io.list(folders.pop()):
+        for status in table._stores.file_io.list(folders.pop()):
             if status.is_dir:
                 folders.append(status.path)
             elif any(part in status.path for part in ("/bucket-", "/index/", "/manifest/")):
@@ -147,21 +148,23 @@ def stored_files(table: Table) -> set[str]:
 def metadata_names(table: Table, snapshot: Snapshot) -> set[str]:
     """Of its manifest lists, their manifests and its index manifest."""
     lists = {snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list}
-    held = {file.file_name for name in filter(None, lists) for file in table.manifests.read_list(name)}
+    held = {
+        file.file_name for name in filter(None, lists) for file in table._stores.manifests.read_list(name)
+    }
     return {name for name in (*lists, *held, snapshot.index_manifest) if name is not None}
 
 
 def named_files(table: Table) -> set[str]:
     """What a snapshot names: metadata, data files, live or replaced, changelog and index files."""
     names = set()
-    for snapshot_id in table.snapshots.list_ids():
-        snapshot = table.snapshots.load(snapshot_id)
+    for snapshot_id in table._stores.snapshots.list_ids():
+        snapshot = table._stores.snapshots.load(snapshot_id)
         names |= metadata_names(table, snapshot)
         for name in filter(None, (snapshot.delta_manifest_list, snapshot.changelog_manifest_list)):
-            entries = table.manifests.read(table.manifests.read_list(name))
+            entries = table._stores.manifests.read(table._stores.manifests.read_list(name))
             names |= {name for entry in entries for name in entry.file.all_names}
             names |= packs(table, [entry.file for entry in entries])
-        names |= {file.file_name for file in table.scanner.index_files(snapshot)}
+        names |= {file.file_name for file in table._scanner.index_files(snapshot)}
     return names
 
 
@@ -173,7 +176,7 @@ def packs(table: Table, files: list[DataFile]) -> set[str]:
         for name in file.extra_files
         if name.endswith(REFERENCES_SUFFIX)
     ]
-    return {pack for path in sidecars for _, pack in decode_packs(table.file_io.read(path), path)}
+    return {pack for path in sidecars for _, pack in decode_packs(table._stores.file_io.read(path), path)}
 
 
 SCENARIOS = (append_table, key_table, overwritten_table, deleted_table)
@@ -219,8 +222,8 @@ def test_every_operation_fails_once(
 
     for number in itertools.count(1):
         table, write = scenario()
-        storage = FaultyFileIO(table.file_io, number, mode)
-        error = _failure(write, replace(table, file_io=storage))
+        storage = FaultyFileIO(table._stores.file_io, number, mode)
+        error = _failure(write, with_stores(table, file_io=storage))
         got = rows(table)
         where = f"operation {number} ({storage.log[number - 1] if storage.fired else 'none'}), {error!r}"
         assert got in (old, new), where

@@ -53,7 +53,7 @@ class EndChecks:
 
     def _travel(self) -> None:
         """Two of the snapshots, read by both."""
-        snapshots = self._table().snapshots
+        snapshots = self._table()._stores.snapshots
         earliest, latest = snapshots.earliest(), snapshots.latest_id()
         if latest is None or earliest is None:
             return
@@ -74,7 +74,7 @@ class EndChecks:
     def _tags(self) -> None:
         """Each tag, read by both; the same tag of the twin, which was made after the same step."""
         table = self._table()
-        for name in table.tags.list():
+        for name in table._stores.tags.list():
             right = self._tagged_rows(MAIN, name)
             ours = read_lines(table.scan(tag=name))
             if ours != right:
@@ -91,7 +91,7 @@ class EndChecks:
 
     def _branches(self) -> None:
         table = self._table()
-        for name in table.branches.list():
+        for name in table._stores.branches.list():
             right = self.player.java_rows(self.player.reader, MAIN, branch=name)
             ours = read_lines(table.at_branch(name).scan())
             if ours != right:
@@ -101,7 +101,7 @@ class EndChecks:
     def stream(self) -> None:
         """Both tell the same changes since the last comparison, plan by plan."""
         table, followed = self._table(), self.player.stream
-        latest = table.snapshots.latest_id() or 0
+        latest = table._stores.snapshots.latest_id() or 0
         if latest < followed.next_snapshot:
             return
         first = followed.next_snapshot
@@ -117,7 +117,7 @@ class EndChecks:
 
     def _changes(self) -> None:
         """What happened between two snapshots, in each of the modes."""
-        snapshots = self._table().snapshots
+        snapshots = self._table()._stores.snapshots
         earliest, latest = snapshots.earliest(), snapshots.latest_id()
         if earliest is None or latest is None or earliest.id == latest:
             return

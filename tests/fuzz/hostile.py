@@ -74,7 +74,7 @@ def _check(lake: Lake) -> None:
     for name in ("d.k", "d.a"):
         with suppress(NotFoundError):
             table = lake.load_table(name)
-            report = fsck(table.file_io, table.paths, now_ms=0, deep=True, read_data=True)
+            report = fsck(table._stores.file_io, table._stores.paths, now_ms=0, deep=True, read_data=True)
             assert all(f.problem == printable(f.problem) for f in report.findings), (
                 "a finding that is not printable"
             )
@@ -107,7 +107,7 @@ def _blob(lake: Lake, value: str) -> None:
 
     table = lake.load_table("d.k")
     found = resolve_references(
-        table.file_io, table.path, "b", pa.array([encode_reference(value, 0, -1)], pa.binary())
+        table._stores.file_io, table.path, "b", pa.array([encode_reference(value, 0, -1)], pa.binary())
     )
     # other tables of the warehouse may be referred to
     assert "/outside/" not in value or b"PAR1" not in found[0].as_py(), "a blob from outside was read"

@@ -123,13 +123,13 @@ class Player:
         table = self.catalog.load_table(MAIN)
         match step.op:
             case "tag":
-                return table.snapshots.latest_id() is not None
+                return table._stores.snapshots.latest_id() is not None
             case "untag" | "rollback":
-                return step.name in table.tags.list()
+                return step.name in table._stores.tags.list()
             case "branch":
-                return step.tag in table.tags.list()
+                return step.tag in table._stores.tags.list()
             case "unbranch":
-                return step.name in table.branches.list()
+                return step.name in table._stores.branches.list()
         return True
 
     def _possible(self, step: Step) -> Step:
@@ -145,7 +145,7 @@ class Player:
         if change.get("op") == "set":
             self.options[change["key"]] = change["value"]
         if step.op == "rollback":
-            latest = self.catalog.load_table(MAIN).snapshots.latest_id() or 0
+            latest = self.catalog.load_table(MAIN)._stores.snapshots.latest_id() or 0
             self.stream.skip_to(latest + 1)
 
     # ------------------------------------------------------------ a twin that Java maintains
@@ -252,7 +252,7 @@ class Player:
         return sorted(rows)
 
     def _latest(self, name: str) -> int:
-        return self.catalog.load_table(name).snapshots.latest_id() or 0
+        return self.catalog.load_table(name)._stores.snapshots.latest_id() or 0
 
     # ------------------------------------------------------------ who does a step
 

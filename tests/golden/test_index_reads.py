@@ -17,6 +17,7 @@ from lakecore.types.datatypes import MapType, RowType
 from tests.golden.test_filtered_reads import as_text, some_filter
 from tests.support.fault_fs import FaultyFileIO
 from tests.support.golden import GoldenTable, golden_tables
+from tests.support.handles import with_stores
 
 INDEXED = [table for table in golden_tables() if any(key.startswith("file-index.") for key in table.options)]
 PREDICATES = 30
@@ -26,8 +27,8 @@ PREDICATES = 30
 def test_indexes_change_nothing_but_the_cost(golden: GoldenTable) -> None:
     dice = random.Random(golden.name)
     table = lakecore.load_catalog(str(golden.warehouse)).load_table(golden.name)
-    storage = FaultyFileIO(table.file_io)
-    counted = replace(table, file_io=storage)
+    storage = FaultyFileIO(table._stores.file_io)
+    counted = with_stores(table, file_io=storage)
     unindexed = counted.with_options({"file-index.read.enabled": "false"})
     everything = table.scan().to_arrow().combine_chunks()
     batch = everything.to_batches()[0]

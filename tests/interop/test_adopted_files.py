@@ -39,11 +39,11 @@ def test_partition_columns_that_files_lack(oracle: Oracle, tmp_path: Path) -> No
         bare, table = lake.load_table("d.bare"), lake.load_table("d.t")
         (file,) = live_files(bare)
         partition = encode_row(place, table.schema.partition_type)
-        target = Path(table.read_context().data_path(partition, 0, file).removeprefix("file://"))
+        target = Path(table._read_context().data_path(partition, 0, file).removeprefix("file://"))
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(bare.read_context().data_path(EMPTY_ROW, 0, file).removeprefix("file://"), target)
+        shutil.copy(bare._read_context().data_path(EMPTY_ROW, 0, file).removeprefix("file://"), target)
         adopted = replace(file, value_stats=EMPTY_STATS, value_stats_cols=())
-        table.committer().commit(
+        table._committer().commit(
             [commit_message(adopted, partition=partition)], commit_user="hive", identifier=number
         )
     table = lake.load_table("d.t")
@@ -155,7 +155,7 @@ def test_files_that_are_sorted_by_other_columns(
     java.write(tmp_path, "d.t", batches[4])
     table = lake.load_table("d.t")
     table.write(json_to_batch(map(json.dumps, batches[5]), table.schema.row_type))
-    states = [java.read(tmp_path, "d.t", snapshot=number) for number in table.snapshots.list_ids()]
+    states = [java.read(tmp_path, "d.t", snapshot=number) for number in table._stores.snapshots.list_ids()]
     shutil.copytree(tmp_path / "d.db", tmp_path / "java" / "d.db")
     java.compact(tmp_path / "java", "d.t", full=True)
     job = compact.Job(table="d.t", strategy=compact.Strategy.FULL, proof=compact.ProofMode.FULL)
@@ -182,7 +182,12 @@ def test_files_that_are_sorted_by_other_columns(
             some = [line for line in wanted if wants in line and json.loads(line)["k"] > "key 1"]
             found = table.scan(snapshot=number, where=f"({where}) and k > 'key 1'", columns=["s", "k", "n"])
             assert canonical(found.to_arrow().to_pylist()) == canonical(map(json.loads, some))
-    assert fsck(table.file_io, table.paths, now_ms=int(time.time() * 1000), read_data=True).damage == ()
+    assert (
+        fsck(
+            table._stores.file_io, table._stores.paths, now_ms=int(time.time() * 1000), read_data=True
+        ).damage
+        == ()
+    )
     found = findings(java.fsck(tmp_path, "d.t"))
     assert {finding for finding in found if not any(text in finding for text in IN_KEY_ORDER)} == set()
     for first, last in ((2, 4), (3, len(states)), (len(states) - 3, len(states))):

@@ -138,7 +138,10 @@ def test_deleted_automatic_tags_free_the_files_that_java_frees(
     assert len(before - twins.files(twins.ours)) > report.files / 2 > 3
     assert twins.new_findings(oracle, twins.java) == set()
     opened = twins.opened
-    assert fsck(opened.file_io, opened.paths, now_ms=int(time.time() * 1000), deep=True).findings == ()
+    assert (
+        fsck(opened._stores.file_io, opened._stores.paths, now_ms=int(time.time() * 1000), deep=True).findings
+        == ()
+    )
 
 
 @pytest.mark.parametrize("mode", ["process-time", "batch"])
@@ -240,6 +243,6 @@ def test_writes_without_rows_make_snapshots_where_java_would(tmp_path: Path, ora
     later = lake.load_table("d.t").with_options(dict(FORCED[5][0]))
     commit = Commit(watermark=now + 50 * HOUR)
     later.write(pa.table({"v": pa.array([], pa.int32())}), commit)
-    assert len(later.tags.list()) == 2  # by the time of the commit, then by the new watermark
+    assert len(later._stores.tags.list()) == 2  # by the time of the commit, then by the new watermark
     assert oracle.read(tmp_path, "d.t") == ['{"v": 1}']
     assert findings(oracle.fsck(tmp_path, "d.t")) == set()

@@ -61,12 +61,12 @@ class Lake:
             self.done.set()
 
     def _note(self, model: dict[int, str]) -> None:
-        latest = self.table.snapshots.latest()
+        latest = self.table._stores.snapshots.latest()
         assert latest is not None
         self.rows[latest.id] = [{"k": key, "v": value} for key, value in sorted(model.items())]
 
     def changelog(self, tag: str) -> str | None:
-        return self.table.tags.load(tag).changelog_manifest_list
+        return self.table._stores.tags.load(tag).changelog_manifest_list
 
     def expire(self) -> None:
         job = expire_snapshots.Job(table="d.k", retain_max=KEPT, retain_min=1, safety=ALONE)
@@ -79,7 +79,7 @@ class Lake:
         self.tags[name] = made.snapshot or 0
         self.worked["tag"] += 1
         for old in list(self.tags)[:-KEPT]:
-            if old in self.table.tags.list():
+            if old in self.table._stores.tags.list():
                 tags.run(tags.DeleteTag(table="d.k", tags=(old,), safety=ALONE), self.catalog)
 
     def clean(self) -> None:
@@ -110,7 +110,7 @@ def test_chores_and_a_writer_at_once(tmp_path: Path, oracle: Oracle) -> None:
     assert min(lake.worked.values()) > 3
     lake.expire()
     tidy(lake.catalog)  # a tag that lost to expiry may leave the lists that were spared for it
-    ids, names = lake.table.snapshots.list_ids(), lake.table.tags.list()
+    ids, names = lake.table._stores.snapshots.list_ids(), lake.table._stores.tags.list()
     assert len(ids) == KEPT
     assert len(names) >= 1
     for number in ids:
@@ -119,5 +119,10 @@ def test_chores_and_a_writer_at_once(tmp_path: Path, oracle: Oracle) -> None:
         assert oracle.read(tmp_path, "d.k", tag=name) == canonical(lake.rows[lake.tags[name]])
     lost = {f"error: main: tag {name}: missing manifest list {lake.changelog(name)}" for name in names}
     assert findings(oracle.fsck(tmp_path, "d.k")) <= lost  # rule of the format: it goes with the snapshot
-    report = fsck(lake.table.file_io, lake.table.paths, now_ms=lake.table.clock.now_ms(), deep=True)
+    report = fsck(
+        lake.table._stores.file_io,
+        lake.table._stores.paths,
+        now_ms=lake.table._stores.clock.now_ms(),
+        deep=True,
+    )
     assert report.findings == ()

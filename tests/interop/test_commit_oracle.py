@@ -62,7 +62,7 @@ def test_two_processes_lose_and_double_nothing(oracle: Oracle, tmp_path: Path) -
     )
     assert findings(oracle.fsck(tmp_path, "d.t")) == set()
     table = load_catalog(str(tmp_path)).load_table("d.t")
-    assert table.snapshots.list_ids() == tuple(range(1, 2 * ROUNDS + 2))
+    assert table._stores.snapshots.list_ids() == tuple(range(1, 2 * ROUNDS + 2))
 
 
 def test_java_goes_on_after_upgrade_and_overwrite(oracle: Oracle, tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_java_goes_on_after_upgrade_and_overwrite(oracle: Oracle, tmp_path: Path
         oracle.write(tmp_path, "d.t", [{"k": 1, "dt": dt, "v": "old"}], "--full")
     table = load_catalog(str(tmp_path)).load_table("d.t")
     before = oracle.read(tmp_path, "d.t")
-    latest = table.snapshots.latest()
+    latest = table._stores.snapshots.latest()
     assert latest is not None
     upgrades = [
         CommitMessage(
@@ -90,11 +90,11 @@ def test_java_goes_on_after_upgrade_and_overwrite(oracle: Oracle, tmp_path: Path
             compact_before=(entry.file,),
             compact_after=(replace(entry.file, level=max(1, entry.file.level - 1)),),
         )
-        for entry in table.scanner.live_entries(latest).rows()
+        for entry in table._scanner.live_entries(latest).rows()
     ]
-    table.committer().commit(upgrades, commit_user="lakecore", identifier=1)
+    table._committer().commit(upgrades, commit_user="lakecore", identifier=1)
     assert oracle.read(tmp_path, "d.t") == before
-    table.committer().commit(
+    table._committer().commit(
         [], commit_user="lakecore", identifier=2, overwrite=Overwrite.static({"dt": "y"})
     )
     assert findings(oracle.fsck(tmp_path, "d.t")) == set()

@@ -107,9 +107,9 @@ def test_two_writers_and_a_compactor(kind: str, oracle: Oracle, tmp_path: Path) 
     assert sorted(table.scan().to_arrow().to_pylist(), key=str) == sorted(
         (dict(zip(("who", "k", "v"), row, strict=True)) for row in _expected(kind)), key=str
     )
-    ids = table.snapshots.list_ids()
+    ids = table._stores.snapshots.list_ids()
     assert ids == tuple(range(1, len(ids) + 1))
-    kinds = [table.snapshots.load(snapshot_id).commit_kind for snapshot_id in ids]
+    kinds = [table._stores.snapshots.load(snapshot_id).commit_kind for snapshot_id in ids]
     assert kinds.count(CommitKind.APPEND) == 2 * ROUNDS[kind]
     assert kinds.count(CommitKind.COMPACT) == len(ids) - 2 * ROUNDS[kind] >= 3
 

@@ -149,7 +149,7 @@ def test_java_reads_our_blobs_and_vectors(
     for java in judges:
         assert java.read(tmp_path, "d.t") == expected
     assert findings(judges[-1].fsck(tmp_path, "d.t")) == set()
-    assert not fsck(table.file_io, table.paths, now_ms=0, deep=True).findings
+    assert not fsck(table._stores.file_io, table._stores.paths, now_ms=0, deep=True).findings
     before = [without_age(row) for row in judges[-1].read(tmp_path, "d.t$row_tracking")]
     assert sorted(row["_ROW_ID"] for row in before) == list(range(305))
     judges[-1].write(
@@ -216,8 +216,14 @@ def test_blobs_that_we_write_over(oracles: dict[str, Oracle], tmp_path: Path) ->
         for judge in (java, newer):
             assert judge.read(tmp_path, "d.t") == ours(table) == canonical(expected.values())
         assert findings(newer.fsck(tmp_path, "d.t")) == set()
-        assert not fsck(table.file_io, table.paths, now_ms=0, deep=True, read_data=True).findings
-        new = [file for file in live_files(table) if file.max_sequence_number == table.snapshots.latest_id()]
+        assert not fsck(
+            table._stores.file_io, table._stores.paths, now_ms=0, deep=True, read_data=True
+        ).findings
+        new = [
+            file
+            for file in live_files(table)
+            if file.max_sequence_number == table._stores.snapshots.latest_id()
+        ]
         rows = sorted(file.row_count for file in new if file.write_cols == ("b",))
         assert rows == [[5], [2, 5, 5], [20]][number], "no other file of blobs is written anew"
         if number == 0:
@@ -300,7 +306,7 @@ def test_compaction_joins_ordinary_columns(who: str, oracle2: Oracle, tmp_path: 
             report = compact.run(compact.Job(table="d.t", strategy=compact.Strategy.FULL), catalog)
             assert (report.error, report.files_out) == (None, 1)
             assert findings(java.fsck(tmp_path, "d.t")) == set()
-            assert not fsck(table.file_io, table.paths, now_ms=0, deep=True).findings
+            assert not fsck(table._stores.file_io, table._stores.paths, now_ms=0, deep=True).findings
         else:
             java.compact(tmp_path, "d.t")
         ordinary = [file for file in live_files(table) if file.write_cols == ("k", "n")]
@@ -420,7 +426,7 @@ def test_references_to_blobs(oracle2: Oracle, tmp_path: Path, monkeypatch: pytes
     with monkeypatch.context() as patch:
         patch.setattr(column_update, "check_references", lambda *_: None)
         table.update_columns(bytes_.append_column("_ROW_ID", ids))
-    found = fsck(table.file_io, table.paths, now_ms=0, deep=True, read_data=True).findings
+    found = fsck(table._stores.file_io, table._stores.paths, now_ms=0, deep=True, read_data=True).findings
     assert [(f.kind, f.problem.partition(" (")[0]) for f in found] == [
         (FindingKind.REFERENCES, "3 rows have bytes in column r, which must hold references")
     ]
@@ -571,7 +577,7 @@ def whole(java: Oracle, table: Table, name: str = "d.t") -> list[str]:
     assert ours(table) == expected
     found = findings(java.fsck(warehouse, name))
     assert {one for one in found if not one.endswith(".managed.blob")} == set()
-    assert not fsck(table.file_io, table.paths, now_ms=0, deep=True, read_data=True).findings
+    assert not fsck(table._stores.file_io, table._stores.paths, now_ms=0, deep=True, read_data=True).findings
     return expected
 
 
@@ -617,7 +623,7 @@ def test_blobs_beside_a_key(writer: str, options: Mapping[str, str], oracle2: Or
     assert len(whole(java, catalog.load_table("d.t"))) >= len(after)
     for pack in (tmp_path / "d.db/t").rglob("*.managed.blob"):
         pack.unlink()
-    lost = fsck(table.file_io, table.paths, now_ms=0, read_data=True).findings
+    lost = fsck(table._stores.file_io, table._stores.paths, now_ms=0, read_data=True).findings
     assert {finding.problem.partition(" (")[0] for finding in lost} == {
         "it is missing, although rows have blobs in it"
     }

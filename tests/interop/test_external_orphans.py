@@ -107,7 +107,7 @@ def test_expired_external_files_go_with_their_snapshots(tmp_path: Path, oracle: 
     assert len(_files(root)) == 2
     assert oracle.read(warehouse, "d.t") == rows
     table = lake.load_table("d.t")
-    assert fsck(table.file_io, table.paths, now_ms=0, read_data=True).findings == ()
+    assert fsck(table._stores.file_io, table._stores.paths, now_ms=0, read_data=True).findings == ()
     assert _remove(warehouse, "d.t").nothing_to_do
 
 
@@ -130,4 +130,6 @@ def test_a_root_that_another_table_uses_is_left_alone(other: str, tmp_path: Path
     assert any("is not examined" in note for note in report.notes)
     assert _files(root) == before
     table = load_catalog(str(warehouse)).load_table("d.t")
-    assert [f for f in fsck(table.file_io, table.paths, now_ms=0).findings if "ext" in f.path] == []
+    assert [
+        f for f in fsck(table._stores.file_io, table._stores.paths, now_ms=0).findings if "ext" in f.path
+    ] == []

@@ -283,11 +283,11 @@ def index_options(table: Table) -> dict[str, str]:
 
 def blobs_of(table: Table) -> dict[tuple[str, str, str], bytes]:
     """Indexes by data file, name and type. Bitmaps by their length: Java's lie in the order of its hash map."""
-    latest = table.snapshots.latest()
+    latest = table._stores.snapshots.latest()
     assert latest is not None
-    ctx = table.read_context()
+    ctx = table._read_context()
     out = {}
-    for entry in table.scanner.live_entries(latest).rows():
+    for entry in table._scanner.live_entries(latest).rows():
         with open_index(ctx, ctx.bucket_dir(entry.partition, entry.bucket), entry.file) as index:
             for name, kinds in index.head.items():
                 for kind, blob in kinds.items():

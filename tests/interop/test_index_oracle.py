@@ -34,7 +34,7 @@ TABLES = [
 
 def rewritten(table: object, file: IndexFile) -> CommitMessage:
     """The same deleted rows in a file of ours."""
-    indexes = table.indexes  # type: ignore[attr-defined]
+    indexes = table._stores.indexes  # type: ignore[attr-defined]
     new = indexes.write_vectors(file.partition, file.bucket, indexes.read_vectors(file))
     assert [replace(a, offset=0, length=0, cardinality=None) for a in new.deletions] == [
         replace(b, offset=0, length=0, cardinality=None) for b in file.deletions
@@ -54,12 +54,12 @@ def test_java_reads_the_same_rows_through_our_index(
 ) -> None:
     golden = next(table for table in golden_tables() if table.name == name).copy_to(tmp_path)
     table = load_catalog(str(tmp_path)).load_table(name)
-    latest = table.snapshots.latest()
+    latest = table._stores.snapshots.latest()
     assert latest is not None
-    files = table.scanner.index_files(latest)
+    files = table._scanner.index_files(latest)
     assert files
     before = set(golden.facts["fsck"]["errors"])
-    table.committer().commit([rewritten(table, file) for file in files], commit_user="ours", identifier=1)
+    table._committer().commit([rewritten(table, file) for file in files], commit_user="ours", identifier=1)
     for oracle in oracles.values():
         assert oracle.read(tmp_path, name) == golden.rows(View("rows.jsonl"))
     report = oracles["1.4.2"].fsck(tmp_path, name)
@@ -100,9 +100,9 @@ def test_level_0_above_deletion_vectors(oracle2: Oracle, tmp_path: Path) -> None
     oracle2.write(tmp_path, name, [{"k": k, "v": "old"} for k in range(20)], "--full")
     oracle2.write(tmp_path, name, [{"k": k, "v": "new"} for k in range(5)])
     lazy = load_catalog(str(tmp_path)).load_table(name).with_options({"write-only": "true"})
-    latest = lazy.snapshots.latest()
+    latest = lazy._stores.snapshots.latest()
     assert latest is not None
-    assert lazy.scanner.deletions(latest)
+    assert lazy._scanner.deletions(latest)
     change = [{"k": 6, "v": None, "_kind": "-D"}, {"k": 7, "v": "newest"}]
     oracle2.call("alter", tmp_path, name, '[{"op":"set","key":"write-only","value":"true"}]')
     oracle2.write(tmp_path, name, change)

@@ -82,7 +82,7 @@ def test_java_makes_the_changelog_that_a_rescaling_left_to_make(
     oracle.write(tmp_path / "a", "d.t", [{**row, "v": "changed"} for row in ROWS[:9]] + MORE)
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     lake = lakecore.load_catalog(str(tmp_path / "a"), **{"local.fsync": "false"})
-    first = (lake.load_table("d.t").snapshots.latest_id() or 0) + 1
+    first = (lake.load_table("d.t")._stores.snapshots.latest_id() or 0) + 1
     rescale.run(rescale.Job(table="d.t", bucket_num=3), lake)
     with pytest.raises(OracleError, match="bucket"):
         oracle.write(tmp_path / "a", "d.t", MORE)
@@ -101,7 +101,10 @@ def clustering_picks(lake: Any, *, full: bool) -> dict[str, Any]:
     """Level and files, by partition, of what a compaction would put in order."""
     table = lake.load_table("d.t")
     target = RewriteTarget(
-        reading=table.read_context(), scanner=table.scanner, committer=table.committer(), clock=lake.clock
+        reading=table._read_context(),
+        scanner=table._scanner,
+        committer=table._committer(),
+        clock=lake.clock,
     )
     request = CompactRequest(strategy=STRATEGIES[full], commit_user="x", identifier=1)
     found = {}

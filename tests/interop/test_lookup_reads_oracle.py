@@ -40,8 +40,8 @@ def test_rows_are_those_that_java_reads(engine: str, producer: str, oracle: Orac
         table = lakecore.load_catalog(str(tmp_path)).load_table("d.t")
         ours = canonical(_lines(table))
         assert ours == oracle.read(tmp_path, "d.t")
-    latest = table.snapshots.latest()
-    assert len({file.level for file in table.scanner.live_entries(latest).files()}) > 2
+    latest = table._stores.snapshots.latest()
+    assert len({file.level for file in table._scanner.live_entries(latest).files()}) > 2
 
 
 def _lines(table: lakecore.Table) -> list[str]:

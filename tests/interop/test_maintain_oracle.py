@@ -124,11 +124,11 @@ def test_a_long_history_expires_alike(
     check_equal(twins)
     # Java's own expiry takes the changelog of a tagged snapshot, of which its check then complains
     assert twins.new_findings(oracle, twins.java) == set()
-    for snapshot in twins.opened.snapshots.list_ids():
+    for snapshot in twins.opened._stores.snapshots.list_ids():
         assert oracle.read(twins.ours, "d.t", snapshot=snapshot) == oracle.read(
             long_history.parents[1], "d.t", snapshot=snapshot
         )
-    for tag in twins.opened.tags.list():
+    for tag in twins.opened._stores.tags.list():
         assert oracle.read(twins.ours, "d.t", tag=tag) == oracle.read(long_history.parents[1], "d.t", tag=tag)
     if "changelogs" in limits:
         kept = ["--retain-max", 6, "--retain-min", 1, "--older-than", _now()]
@@ -146,7 +146,7 @@ def test_a_consumer_holds_what_it_still_has_to_read(
         oracle.call("reset-consumer", warehouse, "d.t", "reader", 6)
     report = expire(twins, oracle, retain_max=2)
     assert report.blocker.startswith("consumer reader still needs snapshot")
-    assert twins.opened.snapshots.list_ids()[0] == 6
+    assert twins.opened._stores.snapshots.list_ids()[0] == 6
     check_equal(twins)
 
 
@@ -170,13 +170,16 @@ def test_data_streamed_from_deltas_outlives_its_snapshots_alike(tmp_path: Path, 
     java, ours = twins.difference()
     assert ours == set()
     assert len(java) <= 1
-    assert fsck(twins.opened.file_io, twins.opened.paths, now_ms=_now(), deep=True).findings == ()
+    assert (
+        fsck(twins.opened._stores.file_io, twins.opened._stores.paths, now_ms=_now(), deep=True).findings
+        == ()
+    )
 
 
 def test_a_gap_in_the_ids_stops_nothing(long_history: Path, tmp_path: Path, oracle: Oracle) -> None:
     """Java gives up for good when the first snapshot to keep is missing; the files before the gap go here."""
     twins = Twins.of(long_history, "d.t", tmp_path)
-    last = twins.opened.snapshots.list_ids()[-1]
+    last = twins.opened._stores.snapshots.list_ids()[-1]
     for missing in (last - 4, last - 3):
         (twins.path(twins.ours) / "snapshot" / f"snapshot-{missing}").unlink()
     shutil.rmtree(twins.path(twins.java))
@@ -185,7 +188,7 @@ def test_a_gap_in_the_ids_stops_nothing(long_history: Path, tmp_path: Path, orac
     assert report.snapshots[-1] == last - 5
     found = twins.new_findings(oracle, long_history.parents[1])
     assert not {text for text in found if "error" in text and "tag middle: missing manifest list" not in text}
-    for snapshot in twins.opened.snapshots.list_ids():
+    for snapshot in twins.opened._stores.snapshots.list_ids():
         assert oracle.read(twins.ours, "d.t", snapshot=snapshot) == oracle.read(
             long_history.parents[1], "d.t", snapshot=snapshot
         )
@@ -342,7 +345,7 @@ def test_consumers_are_reset_and_cleared(long_history: Path, tmp_path: Path, ora
     check_equal(twins)
     cleared = consumers.run(consumers.ClearConsumers(table="d.t", including="read.*"), twins.lake)
     assert cleared.names == ("reader",)
-    assert twins.opened.snapshots.list_ids()[0] == 5
+    assert twins.opened._stores.snapshots.list_ids()[0] == 5
 
 
 DATES = (
@@ -403,7 +406,7 @@ def test_the_same_partitions_expire(
     expected = oracle.read(twins.java, "d.t")
     assert oracle.read(twins.ours, "d.t") == expected
     assert report.nothing_to_do == (len(expected) == len(DATES))
-    assert len(twins.opened.snapshots.list_ids()) == 2 - report.nothing_to_do
+    assert len(twins.opened._stores.snapshots.list_ids()) == 2 - report.nothing_to_do
 
 
 @pytest.mark.parametrize("golden", ["g1.a_dv_append_bucket_part", "g1.a_dv_pk_part64"], ids=str)
@@ -437,9 +440,9 @@ def test_branches_are_made_renamed_and_deleted_as_java_does(
         expected = judge.read(twins.java, "d.t", branch="b")
         assert judge.read(twins.ours, "d.t", branch="c") == expected
     report = branches.run(branches.DeleteBranch(table="d.t", branch="empty"), twins.lake)
-    assert twins.opened.branches.list() == ("c",)
+    assert twins.opened._stores.branches.list() == ("c",)
     quarantine.run(quarantine.Undo(run_id=str(report.run)), twins.lake)
-    assert twins.opened.branches.list() == ("c", "empty")
+    assert twins.opened._stores.branches.list() == ("c", "empty")
 
 
 def test_main_becomes_the_branch(long_history: Path, tmp_path: Path, oracle: Oracle, oracle2: Oracle) -> None:
@@ -459,7 +462,7 @@ def test_main_becomes_the_branch(long_history: Path, tmp_path: Path, oracle: Ora
     assert twins.content(twins.ours, ["snapshot/EARLIEST"]) == {"snapshot/EARLIEST": "1"}
     for judge in (oracle, oracle2):
         assert judge.read(twins.ours, "d.t") == judge.read(twins.java, "d.t") != before
-    assert twins.opened.snapshots.latest_id() == report.snapshot
+    assert twins.opened._stores.snapshots.latest_id() == report.snapshot
 
 
 def test_expiry_spares_what_a_branch_needs(long_history: Path, tmp_path: Path, oracle: Oracle) -> None:
@@ -484,7 +487,7 @@ def test_compacted_manifests_are_read_by_java(
     twins = Twins.of(long_history, "d.t", tmp_path)
     oracle.call("compact-manifests", twins.java, "d.t")
     report = repair.run(repair.CompactManifest(table="d.t"), twins.lake)
-    assert (report.snapshot, report.nothing_to_do) == (twins.opened.snapshots.latest_id(), False)
+    assert (report.snapshot, report.nothing_to_do) == (twins.opened._stores.snapshots.latest_id(), False)
     for judge in (oracle, oracle2):
         assert judge.read(twins.ours, "d.t") == judge.read(twins.java, "d.t")
     assert twins.new_findings(oracle, twins.java) == set()

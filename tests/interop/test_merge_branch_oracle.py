@@ -52,7 +52,9 @@ def _merge(twins: Twins, source: str = "b", target: str = "main", **other: Any) 
 def _whole(twins: Twins, *judges: Oracle) -> None:
     for judge in judges:
         assert findings(judge.fsck(twins.ours, "d.t")) == findings(judge.fsck(twins.java, "d.t"))
-    report = fsck(twins.opened.file_io, twins.opened.paths, now_ms=0, deep=True, read_data=True)
+    report = fsck(
+        twins.opened._stores.file_io, twins.opened._stores.paths, now_ms=0, deep=True, read_data=True
+    )
     assert report.findings == ()
 
 

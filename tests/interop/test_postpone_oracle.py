@@ -98,12 +98,14 @@ def test_postponed_rows_become_what_java_makes_of_them_at_once(
                 assert findings(judge.fsck(tmp_path, "d.t")) == set()
             assert rows_of(catalog.load_table("d.t")) == seen
     table = catalog.load_table("d.t")
-    latest = table.snapshots.latest()
+    latest = table._stores.snapshots.latest()
     assert latest is not None
-    live = table.scanner.live_entries(latest)
+    live = table._scanner.live_entries(latest)
     assert set(live.total_buckets.tolist()) == {3}
-    now = table.clock.now_ms()
-    assert fsck(table.file_io, table.paths, now_ms=now, deep=True, read_data=True).findings == ()
+    now = table._stores.clock.now_ms()
+    assert (
+        fsck(table._stores.file_io, table._stores.paths, now_ms=now, deep=True, read_data=True).findings == ()
+    )
     if options.get("changelog_producer"):
         plans = oracle.call("stream", tmp_path, "d.t", "--from-snapshot", "1")
         twin = oracle.call("stream", tmp_path, "d.twin", "--from-snapshot", "1")
@@ -163,4 +165,6 @@ def test_types_that_files_keep_in_their_own_way(
     expire_snapshots.run(expire_snapshots.Job(table="d.t", retain_max=1, retain_min=1), catalog)
     wanted = [json.dumps({"k": k, "v": read}, sort_keys=True) for k in range(2)]
     assert oracle2.read(tmp_path, "d.t") == rows_of(table) == wanted
-    assert fsck(table.file_io, table.paths, now_ms=0, deep=True, read_data=True).findings == ()
+    assert (
+        fsck(table._stores.file_io, table._stores.paths, now_ms=0, deep=True, read_data=True).findings == ()
+    )

@@ -88,7 +88,7 @@ def test_a_rollback_to_a_time_is_javas(
     oracle.call("rollback-to-timestamp", twins.java, "d.t", moment)
     report = rollback.run(rollback.RollbackTo(table="d.t", timestamp_ms=moment, safety=AT_ONCE), twins.lake)
     _same(twins)
-    assert report.snapshot == twins.opened.snapshots.latest_id()
+    assert report.snapshot == twins.opened._stores.snapshots.latest_id()
     assert oracle.read(twins.ours, "d.t") == oracle.read(twins.java, "d.t")
 
 
@@ -101,7 +101,7 @@ def test_renamed_and_deleted_branches_leave_javas_files(marked: Path, tmp_path: 
     oracle.call("delete-branch", twins.java, "d.t", "c")
     branches.run(branches.DeleteBranch(table="d.t", branch="c", safety=AT_ONCE), twins.lake)
     _same(twins)
-    assert twins.opened.branches.list() == ()
+    assert twins.opened._stores.branches.list() == ()
 
 
 PATTERNS: tuple[dict[str, str], ...] = (

@@ -39,7 +39,7 @@ def _damage(table: Path, rng: random.Random) -> None:
 
 def _plan(lake: FilesystemCatalog, name: str) -> RepairPlan:
     table = lake.load_table(name)
-    report = fsck(table.file_io, table.paths, now_ms=0)
+    report = fsck(table._stores.file_io, table._stores.paths, now_ms=0)
     plan = repair_plan.plan_repair(name, lake, report, older_than_ms=1)
     return RepairPlan.from_json(json.loads(json.dumps(plan.to_json())))
 
@@ -66,11 +66,11 @@ def test_what_is_left_is_whole(seed: int, tmp_path: Path, oracles: dict[str, Ora
         plan = _plan(twins.lake, golden.name)
     assert plan.steps == ()
     oracle = oracles["2.0.0" if golden.version == "2.0.0" else "1.4.2"]
-    latest = twins.opened.snapshots.latest()
+    latest = twins.opened._stores.snapshots.latest()
     assert latest is not None
     rows = oracle.read(twins.ours, golden.name)
     assert len(rows) == twins.opened.scan().to_arrow().num_rows
-    report = fsck(twins.opened.file_io, twins.opened.paths, now_ms=0, deep=True)
+    report = fsck(twins.opened._stores.file_io, twins.opened._stores.paths, now_ms=0, deep=True)
     found = [f for f in report.damage if f.problem.endswith(f"by snapshot {latest.id})")]
     assert [str(f) for f in found] == []
 
@@ -81,26 +81,26 @@ def test_java_goes_on_with_a_hash_index_that_was_made_again(
     """Each bucket's index is lost or zeroed in turn; afterwards it says what Java's said of the keys there are."""
     twins = Twins.of_golden(next(t for t in golden_tables() if t.table == "a_pk_dynamic"), tmp_path)
     name, table = twins.opened.name, twins.opened
-    files = table.scanner.index_files(table.snapshots.latest())
-    before = {(f.partition, f.bucket): set(table.indexes.read_hashes(f).tolist()) for f in files}
+    files = table._scanner.index_files(table._stores.snapshots.latest())
+    before = {(f.partition, f.bucket): set(table._stores.indexes.read_hashes(f).tolist()) for f in files}
     for number, file in enumerate(files):
-        path = Path(table.indexes.path(file))
+        path = Path(table._stores.indexes.path(file))
         path.unlink() if number % 2 else path.write_bytes(bytes(path.stat().st_size))
-    report = fsck(table.file_io, table.paths, now_ms=0, deep=True, read_data=True)
+    report = fsck(table._stores.file_io, table._stores.paths, now_ms=0, deep=True, read_data=True)
     plan = repair_plan.plan_repair(name, twins.lake, report, older_than_ms=1)
     assert [(step.action, len(step.changes)) for step in plan.steps] == [("rebuild-hash-index", len(files))]
     repair_plan.run(repair_plan.Job(table=name, plan=plan.to_json()), twins.lake)
-    after = table.scanner.index_files(table.snapshots.latest())
-    made = {(f.partition, f.bucket): set(table.indexes.read_hashes(f).tolist()) for f in after}
+    after = table._scanner.index_files(table._stores.snapshots.latest())
+    made = {(f.partition, f.bucket): set(table._stores.indexes.read_hashes(f).tolist()) for f in after}
     assert {place: hashes <= before[place] for place, hashes in made.items()} == dict.fromkeys(before, True)
     for java in oracles.values():
         rows = [json.loads(line) for line in java.read(twins.ours, name)]
         java.write(twins.ours, name, [{**row, "_kind": "+I"} for row in rows])
         assert [json.loads(line) for line in java.read(twins.ours, name)] == rows
     fresh = twins.lake.load_table(name)
-    latest = fresh.snapshots.latest()
+    latest = fresh._stores.snapshots.latest()
     assert latest is not None
-    found = fsck(fresh.file_io, fresh.paths, now_ms=0, deep=True, read_data=True).damage
+    found = fsck(fresh._stores.file_io, fresh._stores.paths, now_ms=0, deep=True, read_data=True).damage
     assert [str(f) for f in found if f.problem.endswith(f"by snapshot {latest.id})")] == []
 
 
@@ -114,7 +114,9 @@ def test_java_reads_and_compacts_files_that_were_lowered(
     rows = java.read(twins.ours, name)
     java.write(twins.ours, name, [json.loads(line) for line in rows[: len(rows) // 2]])
     [entry] = [
-        one for one in table.scanner.live_entries(table.snapshots.latest()).rows() if one.file.level == 0
+        one
+        for one in table._scanner.live_entries(table._stores.snapshots.latest()).rows()
+        if one.file.level == 0
     ]
     moved = {"compact_before": (entry.file,), "compact_after": (replace(entry.file, level=5),)}
     with monkeypatch.context() as patch:
@@ -122,7 +124,7 @@ def test_java_reads_and_compacts_files_that_were_lowered(
         message = CommitMessage(
             partition=entry.partition, bucket=0, total_buckets=entry.total_buckets, **moved
         )
-        table.committer().commit([message], commit_user="broken", identifier=1)
+        table._committer().commit([message], commit_user="broken", identifier=1)
     assert len(java.read(twins.ours, name)) > len(rows)
     plan = _plan(twins.lake, name)
     assert [step.action for step in plan.steps] == ["lower-overlapping-files"]
@@ -143,14 +145,14 @@ def test_statistics_are_those_that_java_wrote(case: str, tmp_path: Path, oracles
     twins = Twins.of_golden(golden, tmp_path)
     table, java = twins.opened, oracles[golden.version]
     rows = java.read(twins.ours, golden.name)
-    before = {f.file_name: f for f in table.scanner.live_entries(table.snapshots.latest()).files()}
+    before = {f.file_name: f for f in table._scanner.live_entries(table._stores.snapshots.latest()).files()}
     name = tell_wrong_statistics(twins.lake, table)
     java.call("expire-snapshots", twins.ours, golden.name, "--retain-max", "1", "--retain-min", "1")
-    report = fsck(table.file_io, table.paths, now_ms=0, deep=True, read_data=True)
+    report = fsck(table._stores.file_io, table._stores.paths, now_ms=0, deep=True, read_data=True)
     plan = repair_plan.plan_repair(golden.name, twins.lake, report, older_than_ms=1)
     assert [step.action for step in plan.steps] == ["correct-statistics"]
     repair_plan.run(repair_plan.Job(table=golden.name, plan=plan.to_json()), twins.lake)
-    after = {f.file_name: f for f in table.scanner.live_entries(table.snapshots.latest()).files()}
+    after = {f.file_name: f for f in table._scanner.live_entries(table._stores.snapshots.latest()).files()}
     assert after.keys() == before.keys()
     assert (after[name].key_stats, after[name].value_stats) == (
         before[name].key_stats,

@@ -75,7 +75,7 @@ def test_read_checked_and_compacted(name: str, oracle2: Oracle, tmp_path: Path) 
     news = [line for line in map(json.loads, wanted) if line["text"] == "new"]
     found = read(table, where="text = 'new'", columns=["text", "n"])
     assert found == canonical({"n": line["n"], "text": line["text"]} for line in news)
-    report = fsck(table.file_io, table.paths, now_ms=int(time.time() * 1000), read_data=True)
+    report = fsck(table._stores.file_io, table._stores.paths, now_ms=int(time.time() * 1000), read_data=True)
     assert report.damage == ()
     job = compact.Job(table=full, strategy=compact.Strategy.FULL, proof=compact.ProofMode.FULL)
     if keys:

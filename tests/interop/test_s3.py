@@ -97,7 +97,13 @@ def ours(table: Table, **arguments: Any) -> list[Row]:
 
 
 def checked(table: Table) -> None:
-    report = fsck(table.file_io, table.paths, now_ms=table.clock.now_ms(), deep=True, read_data=True)
+    report = fsck(
+        table._stores.file_io,
+        table._stores.paths,
+        now_ms=table._stores.clock.now_ms(),
+        deep=True,
+        read_data=True,
+    )
     assert not report.findings
 
 
@@ -154,7 +160,7 @@ def test_threads_commit_at_once(catalog: FilesystemCatalog, judged: Callable[[st
         writer.result()
 
     table = catalog.load_table("db.t")
-    snapshots = [table.snapshots.load(number) for number in table.snapshots.list_ids()]
+    snapshots = [table._stores.snapshots.load(number) for number in table._stores.snapshots.list_ids()]
     assert [snapshot.id for snapshot in snapshots] == list(range(1, len(snapshots) + 1))
     assert sum(snapshot.commit_kind is CommitKind.APPEND for snapshot in snapshots) == 8
     assert [row["k"] for row in ours(table)] == [*range(10, 14), *range(20, 24), 99]
@@ -173,7 +179,7 @@ def test_a_commit_whose_answer_is_lost_lands_once(
     with server.losing_answers("snapshot-2", times):
         table.upsert(pa.table({"k": [1], "p": ["p"], "v": ["2"]}))
     rows[1]["v"] = "2"
-    assert table.snapshots.list_ids() == (1, 2)
+    assert table._stores.snapshots.list_ids() == (1, 2)
     with server.losing_answers("snapshot-3", times):
         report = compact.run(compact.Job(table="db.t", strategy=compact.Strategy.FULL), catalog)
     assert report.snapshots == (3,)

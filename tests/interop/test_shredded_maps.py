@@ -76,7 +76,9 @@ def test_read_checked_and_compacted(oracle2: Oracle, tmp_path: Path) -> None:
             name
         )
         assert read(table, where="n is null", columns=["k"]) == ['{"k": 5}'], name
-        assert fsck(table.file_io, table.paths, now_ms=now(), read_data=True).damage == (), name
+        assert fsck(table._stores.file_io, table._stores.paths, now_ms=now(), read_data=True).damage == (), (
+            name
+        )
         job = compact.Job(table=full, strategy=compact.Strategy.FULL, proof=compact.ProofMode.FULL)
         assert compact.run(job, lake).snapshot is not None, name
         table = lake.load_table(full)

@@ -67,7 +67,7 @@ def check(twins: Twins, java: Oracle) -> None:
 
 def check_states(twins: Twins, java: Oracle) -> None:
     table = twins.opened
-    for number in table.snapshots.list_ids():
+    for number in table._stores.snapshots.list_ids():
         wanted = java.read(twins.ours, "d.t", snapshot=number)
         assert ours(table, snapshot=number) == wanted
         some = [line for line in wanted if (row := json.loads(line))["k"] < 20 and row["n"] == 3]

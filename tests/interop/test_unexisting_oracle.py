@@ -29,9 +29,9 @@ GOLDEN = (
 def _partly_gone(twins: Twins) -> list[str]:
     """Every third data file of the latest snapshot, in both copies; their names."""
     table = twins.opened
-    latest = table.snapshots.latest()
+    latest = table._stores.snapshots.latest()
     assert latest is not None
-    names = sorted(file.file_name for file in table.scanner.live_entries(latest).files())
+    names = sorted(file.file_name for file in table._scanner.live_entries(latest).files())
     gone = names[::3]
     for warehouse in (twins.java, twins.ours):
         for name in gone:
@@ -67,7 +67,7 @@ def test_a_table_that_lost_data_files_is_read_as_java_repairs_it(
     report = _run(twins, unexisting.RemoveUnexistingFiles, max_share=1.0, accept_rows=rows)
     for judge in oracles.values():
         assert judge.read(twins.ours, twins.table) == judge.read(twins.java, twins.table)
-    assert report.snapshot == twins.opened.snapshots.latest_id()
+    assert report.snapshot == twins.opened._stores.snapshots.latest_id()
     made = [_snapshot(twins, warehouse, report.snapshot) for warehouse in (twins.java, twins.ours)]
     for key in ("commitKind", "totalRecordCount", "deltaRecordCount"):
         assert made[0].get(key) == made[1].get(key), key
@@ -80,7 +80,7 @@ def test_a_table_that_lost_data_files_is_read_as_java_repairs_it(
 def _drop_stale_vectors(twins: Twins, judges: list[Oracle]) -> None:
     """Java leaves the deletion vectors of the files that it dropped: a step of a repair plan removes them."""
     table = twins.opened
-    found = fsck(table.file_io, table.paths, now_ms=0, deep=True)
+    found = fsck(table._stores.file_io, table._stores.paths, now_ms=0, deep=True)
     plan = repair_plan.plan_repair(twins.table, twins.lake, found, older_than_ms=1)
     number = next(step.number for step in plan.steps if step.action == "remove-stale-vectors")
     before = judges[0].read(twins.ours, twins.table)
@@ -101,7 +101,7 @@ def _snapshot(twins: Twins, warehouse: Path, number: int) -> dict[str, Any]:
 
 def _damage(twins: Twins, snapshot: int) -> list[str]:
     """What is wrong with the newest snapshot; the older ones still name what is gone."""
-    report = fsck(twins.opened.file_io, twins.opened.paths, now_ms=0, deep=True)
+    report = fsck(twins.opened._stores.file_io, twins.opened._stores.paths, now_ms=0, deep=True)
     needed, own = re.compile(rf"by snapshot {snapshot}\b"), f"/snapshot-{snapshot}"
     return [str(f) for f in report.damage if needed.search(f.problem) or f.path.endswith(own)]
 
@@ -118,9 +118,9 @@ def manifested(tmp_path_factory: pytest.TempPathFactory, oracle: Oracle) -> Path
 
 def _drop_manifests(twins: Twins, chosen: Callable[[list[Any]], list[Any]]) -> int:
     table = twins.opened
-    latest = table.snapshots.latest()
+    latest = table._stores.snapshots.latest()
     assert latest is not None
-    gone = chosen(list(table.manifests.data_manifests(latest)))
+    gone = chosen(list(table._stores.manifests.data_manifests(latest)))
     for warehouse in (twins.java, twins.ours):
         for file in gone:
             (twins.path(warehouse) / "manifest" / file.file_name).unlink(missing_ok=True)

@@ -28,7 +28,7 @@ def test_equal_watermarks_mean_the_snapshot_that_java_reads(
         table = catalog.create_table(name, pa.schema([("v", pa.int32())]), options={"write-only": "true"})
         for row, mark in enumerate(marks, 1):
             table.write(pa.table({"v": pa.array([row], pa.int32())}))
-            path = Path(table.paths.snapshot(row))
+            path = Path(table._stores.paths.snapshot(row))
             raw = {key: value for key, value in json.loads(path.read_text()).items() if key != "watermark"}
             path.write_text(json.dumps(raw if mark is None else raw | {"watermark": mark}))
         for asked in (5, 10, 15, 20, 30, 35):

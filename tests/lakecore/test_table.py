@@ -21,10 +21,12 @@ from lakecore.errors import (
     UnsupportedError,
 )
 from lakecore.fs.memory import MemoryFileIO
+from lakecore.jobs.versions import branches, tags
 from lakecore.metadata.snapshot import CommitKind
 from lakecore.table import Commit, Table
 from tests.support.fake_clock import FakeClock
 from tests.support.fault_fs import FaultMode, FaultyFileIO
+from tests.support.handles import with_stores
 
 
 @pytest.fixture
@@ -63,7 +65,7 @@ def files(table: Table) -> set[str]:
     """Names of all data files in the table's folder, live or not."""
     found, folders = set(), [table.path]
     while folders:
-        for status in table.file_io.list(folders.pop()):
+        for status in table._stores.file_io.list(folders.pop()):
             if status.is_dir:
                 folders.append(status.path)
             elif "/bucket-" in status.path:
@@ -72,9 +74,9 @@ def files(table: Table) -> set[str]:
 
 
 def live(table: Table) -> list[Any]:
-    latest = table.snapshots.latest()
+    latest = table._stores.snapshots.latest()
     assert latest is not None
-    return list(table.scanner.live_entries(latest))
+    return list(table._scanner.live_entries(latest))
 
 
 def test_an_empty_table_reads_empty(catalog: FilesystemCatalog) -> None:
@@ -105,7 +107,7 @@ def test_no_rows_no_snapshot(catalog: FilesystemCatalog) -> None:
     result = table.append(pa.table({"v": pa.array([], pa.int32()), "p": pa.array([], pa.string())}))
 
     assert result.snapshot_ids == ()
-    assert table.snapshots.latest() is None
+    assert table._stores.snapshots.latest() is None
 
 
 def test_fixed_buckets_continue_their_sequence(catalog: FilesystemCatalog) -> None:
@@ -150,7 +152,7 @@ def test_input_changelog(catalog: FilesystemCatalog) -> None:
     table = key_table(catalog, changelog_producer="input")
     table.upsert(data([{"k": 1, "v": "a"}, {"k": 1, "v": "b"}]))
 
-    snapshot = table.snapshots.latest()
+    snapshot = table._stores.snapshots.latest()
     assert snapshot is not None
     assert (snapshot.changelog_record_count, snapshot.delta_record_count) == (2, 1)
     assert {name.split("-")[0] for name in files(table)} == {"data", "changelog"}
@@ -191,7 +193,7 @@ def test_overwriting_partitions(catalog: FilesystemCatalog) -> None:
     assert len(files(table)) == 5
     table.overwrite(data([{"v": 7, "p": "c"}]), dynamic=False)
     assert [row["v"] for row in rows(table)] == [7]
-    latest = table.snapshots.latest()
+    latest = table._stores.snapshots.latest()
     assert latest is not None
     assert latest.commit_kind is CommitKind.OVERWRITE
 
@@ -297,7 +299,7 @@ def test_a_repeated_commit_writes_nothing_new(catalog: FilesystemCatalog) -> Non
     assert (first.duplicate, second.duplicate) == (False, True)
     assert first.snapshot_ids == second.snapshot_ids
     assert files(table) == before
-    snapshot = table.snapshots.load(1)
+    snapshot = table._stores.snapshots.load(1)
     assert (snapshot.commit_user, snapshot.commit_identifier, snapshot.watermark) == ("job", 3, 5)
     assert snapshot.properties == {"a": "b"}
 
@@ -306,13 +308,13 @@ def test_users_have_the_prefix_of_the_table(catalog: FilesystemCatalog) -> None:
     table = append_table(catalog, **{"commit.user-prefix": "etl"})
     table.append(data([{"v": 1, "p": "a"}]))
 
-    assert table.snapshots.load(1).commit_user.startswith("etl_")
+    assert table._stores.snapshots.load(1).commit_user.startswith("etl_")
 
 
 def test_an_uncertain_commit_deletes_nothing(catalog: FilesystemCatalog) -> None:
     table = append_table(catalog)
-    storage = FaultyFileIO(table.file_io)
-    faulty = replace(table, file_io=storage)
+    storage = FaultyFileIO(table._stores.file_io)
+    faulty = with_stores(table, file_io=storage)
     storage.mode = FaultMode.DEAD_AFTER_EFFECT
     operations = _operations_of_an_append(catalog)
     storage.fail_at = 1 + next(i for i, name in enumerate(operations) if name.startswith("publish"))
@@ -324,8 +326,8 @@ def test_an_uncertain_commit_deletes_nothing(catalog: FilesystemCatalog) -> None
 
 def _operations_of_an_append(catalog: FilesystemCatalog) -> list[str]:
     twin = catalog.create_table("d.twin", {"columns": ["v INT", "p STRING"], "partitionKeys": ["p"]})
-    storage = FaultyFileIO(twin.file_io)
-    replace(twin, file_io=storage).append(data([{"v": 1, "p": "a"}]))
+    storage = FaultyFileIO(twin._stores.file_io)
+    with_stores(twin, file_io=storage).append(data([{"v": 1, "p": "a"}]))
     return storage.log
 
 
@@ -338,7 +340,7 @@ def test_a_refused_commit_removes_the_files(
         def commit(self, *_: object, **__: object) -> None:
             raise CommitConflictError("taken")
 
-    monkeypatch.setattr(Table, "committer", lambda _: Refusing())
+    monkeypatch.setattr(Table, "_committer", lambda _: Refusing())
     with pytest.raises(CommitConflictError):
         table.append(data([{"v": 1, "p": "a"}]))
     assert files(table) == set()
@@ -373,7 +375,7 @@ def test_reading_at_a_time(catalog: FilesystemCatalog) -> None:
         table.append(data([{"v": value, "p": "a"}]))
         catalog.clock.sleep(60)
 
-    start = table.snapshots.load(1).time_millis
+    start = table._stores.snapshots.load(1).time_millis
     assert [row["v"] for row in rows(table, timestamp_ms=start + 59_999)] == [1]
     assert [row["v"] for row in rows(table, timestamp_ms=start + 60_000)] == [1, 2]
 
@@ -385,3 +387,49 @@ def test_splits_travel_and_read_alone(catalog: FilesystemCatalog) -> None:
 
     found = [row["k"] for split in scan.plan() for batch in scan.read(split) for row in batch.to_pylist()]
     assert sorted(found) == [5, 6, 7, 8]
+
+
+def test_the_snapshots_tags_and_branches_of_a_table_are_listed(catalog: FilesystemCatalog) -> None:
+    table = append_table(catalog)
+    assert (table.latest_snapshot(), list(table.snapshots()), table.tags(), table.branches()) == (
+        None,
+        [],
+        {},
+        (),
+    )
+    for number in range(3):
+        table.append(data([{"v": number, "p": "a"}]))
+    first = table.snapshot(1)
+    tags.run(tags.CreateTag(table=table.name, tag="one", snapshot=1), catalog)
+    branches.run(branches.CreateBranch(table=table.name, branch="b", tag="one"), catalog)
+    assert [snapshot.id for snapshot in table.snapshots()] == [3, 2, 1]
+    assert table.latest_snapshot() == table.snapshot(3)
+    assert (table.tags(), table.branches()) == ({"one": first}, ("b",))
+    assert [snapshot.id for snapshot in table.at_branch("b").snapshots()] == [1]
+    with pytest.raises(NotFoundError, match="snapshot 9"):
+        table.snapshot(9)
+
+
+def test_what_disappears_during_a_listing_is_left_out(catalog: FilesystemCatalog) -> None:
+    table = append_table(catalog)
+    for number in range(3):
+        table.append(data([{"v": number, "p": "a"}]))
+    tags.run(tags.CreateTag(table=table.name, tag="one", snapshot=1), catalog)
+    tags.run(tags.CreateTag(table=table.name, tag="two", snapshot=2), catalog)
+    stores = table._stores
+
+    class Shrinking:
+        """Storage in which the snapshot and the tag disappear once their directories were listed."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(stores.file_io, name)
+
+        def list(self, path: str) -> Any:
+            found = stores.file_io.list(path)
+            stores.file_io.delete(stores.paths.snapshot(2))
+            stores.file_io.delete(stores.paths.tag("one"))
+            return found
+
+    shrinking = with_stores(table, file_io=Shrinking())
+    assert [snapshot.id for snapshot in shrinking.snapshots()] == [3, 1]
+    assert list(with_stores(table, file_io=Shrinking()).tags()) == ["two"]

@@ -64,9 +64,11 @@ def test_the_change_stream_replays_to_the_table(options: Mapping[str, str], seed
         assert rows_of(table) == before
         for line in _lines(table, position):
             _replay(told, line, options)
-        position = (table.snapshots.latest_id() or 0) + 1
+        position = (table._stores.snapshots.latest_id() or 0) + 1
         assert {_counted(row, options) for row in told.values()} == {_counted(row, options) for row in before}
-    assert fsck(table.file_io, table.paths, read_data=True, deep=True, now_ms=0).findings == ()
+    assert (
+        fsck(table._stores.file_io, table._stores.paths, read_data=True, deep=True, now_ms=0).findings == ()
+    )
 
 
 def _row(dice: random.Random) -> dict[str, Any]:

@@ -53,7 +53,7 @@ class _Machine(RuleBasedStateMachine):
 
     def remember(self) -> None:
         """The latest snapshot holds the current state, and so do those before it that are new (compactions)."""
-        latest = self.table.snapshots.latest_id()
+        latest = self.table._stores.snapshots.latest_id()
         if latest is not None:
             for number in range(max(self.states, default=0) + 1, latest + 1):
                 self.states[number] = self.copied()
@@ -81,7 +81,9 @@ class _Machine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "table"):
-            report = fsck(self.table.file_io, self.table.paths, now_ms=0, deep=True, read_data=True)
+            report = fsck(
+                self.table._stores.file_io, self.table._stores.paths, now_ms=0, deep=True, read_data=True
+            )
             assert report.findings == ()
 
     @invariant()

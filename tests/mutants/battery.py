@@ -168,7 +168,7 @@ def _later(work: Path, case: Case, wanted: Expected, found: Expected) -> str:
 def _state(lake: Any, case: Case, since: int | None = None) -> dict[str, Any]:
     """Digests of rows and changes, and what the manifests say of the files, but for their names and times."""
     table = lake.load_table(f"db.{case.name}")
-    latest = table.snapshots.latest()
+    latest = table._stores.snapshots.latest()
     rows = table.scan().to_arrow().to_pylist()
     found = {
         "snapshot": latest.id,
@@ -193,14 +193,14 @@ def _changes(table: Any, since: int) -> list[Any]:
 
 
 def _files(table: Any, latest: Any) -> list[Any]:
-    deletions = table.scanner.deletions(latest)
+    deletions = table._scanner.deletions(latest)
     from lakecore.store.indexes import load_deletions
 
     found = []
-    for entry in table.scanner.live_entries(latest).rows():
+    for entry in table._scanner.live_entries(latest).rows():
         file = entry.file
         vector = deletions.get((entry.partition, entry.bucket, file.file_name))
-        deleted = [] if vector is None else list(load_deletions(table.file_io, vector))
+        deleted = [] if vector is None else list(load_deletions(table._stores.file_io, vector))
         stats = [
             (s.min_values.hex(), s.max_values.hex(), s.null_counts)
             for s in (file.key_stats, file.value_stats)

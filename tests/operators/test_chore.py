@@ -34,12 +34,12 @@ def table(lake: Path, golden: Callable[[str], GoldenTable]) -> str:
 
 def test_a_report_is_small_json_and_a_dry_run_changes_nothing(table: str, lake: Path) -> None:
     arguments: dict[str, Any] = {"table": table, "retain_max": "1", "retain_min": 1}
-    ids = load_catalog(lake).load_table(table).snapshots.list_ids()
+    ids = load_catalog(lake).load_table(table)._stores.snapshots.list_ids()
     before = ExpireSnapshotsOperator(task_id="look", dry_run=True, **arguments).execute(context())
-    assert load_catalog(lake).load_table(table).snapshots.list_ids() == ids
+    assert load_catalog(lake).load_table(table)._stores.snapshots.list_ids() == ids
     after = ExpireSnapshotsOperator(task_id="expire", **arguments).execute(context())
     assert len(json.dumps(after)) < 10_000
-    assert load_catalog(lake).load_table(table).snapshots.list_ids() == ids[-1:]
+    assert load_catalog(lake).load_table(table)._stores.snapshots.list_ids() == ids[-1:]
     assert {name: before[name] for name in ("files", "bytes", "snapshots", "blocker")} == {
         name: after[name] for name in ("files", "bytes", "snapshots", "blocker")
     }
@@ -76,7 +76,7 @@ def test_truth_values_are_templated_too(table: str, lake: Path) -> None:
         rendered(dry="maybe", keep="").execute(context())
     done = rendered(dry="False", keep="true").execute(context())
     assert (done["dry_run"], done["quarantined"]) == (False, True)
-    assert load_catalog(lake).load_table(table).snapshots.list_ids() == (8,)
+    assert load_catalog(lake).load_table(table)._stores.snapshots.list_ids() == (8,)
 
 
 def test_a_chore_is_mapped_over_tables_and_takes_default_args(table: str) -> None:
@@ -127,11 +127,11 @@ def test_what_is_no_number_is_said(table: str) -> None:
 
 def test_a_retry_goes_back_once_though_others_wrote_meanwhile(table: str, lake: Path) -> None:
     loaded = load_catalog(lake).load_table(table)
-    first = loaded.snapshots.list_ids()[0]
+    first = loaded._stores.snapshots.list_ids()[0]
     operator = RollbackToAsLatestOperator(task_id="back", table=table, snapshot=first)
     went = operator.execute(context())
     loaded.upsert(loaded.scan(snapshot=first).to_arrow())
-    ids = loaded.snapshots.list_ids()
+    ids = loaded._stores.snapshots.list_ids()
     again = operator.execute(context())
     assert (again["snapshot"], again["nothing_to_do"]) == (went["snapshot"], True)
-    assert loaded.snapshots.list_ids() == ids
+    assert loaded._stores.snapshots.list_ids() == ids

@@ -62,15 +62,15 @@ def test_a_retry_completes_a_killed_task_once(tables: list[str], lake: Path) -> 
     """The lease and the commits of a try bear the name of the task run."""
     told = {name: value for name, value in os.environ.items() if name.startswith("AIRFLOW")}
     loaded = [load_catalog(str(lake)).load_table(name) for name in tables]
-    before = [(rows_of(table), table.snapshots.list_ids()) for table in loaded]
+    before = [(rows_of(table), table._stores.snapshots.list_ids()) for table in loaded]
     run_and_die(KillPoint(name="publish", part="/snapshot/", after=True), execute, told)
     assert [rows_of(table) for table in loaded] == [rows for rows, _ in before]
     assert operator().execute(context())["failed"] == 0
     assert operator().execute(context())["nothing_to_do"] == 3
     for table, (rows, ids) in zip(loaded, before, strict=True):
         assert rows_of(table) == rows
-        assert table.snapshots.list_ids() == (*ids, ids[-1] + 1)
-        assert fsck(table.file_io, table.paths, now_ms=0).damage == ()
+        assert table._stores.snapshots.list_ids() == (*ids, ids[-1] + 1)
+        assert fsck(table._stores.file_io, table._stores.paths, now_ms=0).damage == ()
 
 
 def test_failures_are_told_at_the_end_and_retried_only_where_that_may_help(

@@ -70,10 +70,12 @@ def _release(lake: Path) -> None:
 @pytest.mark.parametrize("kind", ["data file", "manifest"])
 def test_a_policy_leaves_a_damaged_table_alone_until_it_is_whole(table: Path, lake: Path, kind: str) -> None:
     loaded = load_catalog(lake).load_table(TABLE)
-    latest = loaded.snapshots.latest()
+    latest = loaded._stores.snapshots.latest()
     assert latest is not None
-    manifest = Path(loaded.paths.manifest(loaded.manifests.data_manifests(latest)[-1].file_name))
-    [file, *_] = [entry.file for entry in loaded.scanner.live_entries(latest)]
+    manifest = Path(
+        loaded._stores.paths.manifest(loaded._stores.manifests.data_manifests(latest)[-1].file_name)
+    )
+    [file, *_] = [entry.file for entry in loaded._scanner.live_entries(latest)]
     sick = next(table.rglob(file.file_name)) if kind == "data file" else manifest
     whole = sick.read_bytes()
     if kind == "data file":
@@ -104,7 +106,7 @@ def test_a_policy_leaves_a_damaged_table_alone_until_it_is_whole(table: Path, la
     report = _night().execute(context("healthy"))
     assert (report["held"], report["failed"]) == ({}, {})
     assert report["done"][0]["job"] == "fsck"
-    assert len(loaded.snapshots.list_ids()) == 1
+    assert len(loaded._stores.snapshots.list_ids()) == 1
 
 
 def test_what_a_person_holds_is_no_failure_of_the_night(table: Path, lake: Path) -> None:

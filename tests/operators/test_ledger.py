@@ -31,7 +31,7 @@ def table(lake: Path, golden: Callable[[str], GoldenTable]) -> str:
 def test_a_deleted_tag_is_listed_and_comes_back(table: str, lake: Path) -> None:
     CreateTagOperator(task_id="make", table=table, tag="kept", snapshot=3).execute(context())
     gone = DeleteTagOperator(task_id="drop", table=table, tags="kept").execute(context())
-    tags = load_catalog(lake).load_table(table).tags
+    tags = load_catalog(lake).load_table(table)._stores.tags
     assert (gone["quarantined"], tags.list()) == (True, ())
     newest = ListRunsOperator(task_id="runs", table=table, limit="1").execute(context())
     assert [(line["id"], line["state"]) for line in newest] == [(gone["run"], "quarantined")]

@@ -62,7 +62,7 @@ def test_chores_are_done_in_order_and_reported(table: str, lake: Path) -> None:
     report = _maintain().execute(run)
     assert len(json.dumps(report)) < 10_000
     assert [one["job"] for one in report["done"]] == ["expire-snapshots", "remove-orphan-files"]
-    assert load_catalog(lake).load_table(TABLE).snapshots.list_ids() == (7, 8)
+    assert load_catalog(lake).load_table(TABLE)._stores.snapshots.list_ids() == (7, 8)
     assert not orphan.exists()
     assert all(one["run"] for one in report["done"]), "both in the quarantine: undo can take them back"
     assert (report["failed"], report["left"], report["refused"]) == ({}, [], {})
@@ -78,16 +78,16 @@ def test_files_are_rewritten_by_policy_and_once(table: str, lake: Path) -> None:
     look = _maintain(chores=chores, dry_run=True).execute(context())
     assert [one["job"] for one in look["done"]][:2] == ["compact", "rewrite-file-index"]
     loaded = load_catalog(lake).load_table(TABLE)
-    rows, ids = loaded.scan().to_arrow().num_rows, loaded.snapshots.list_ids()
+    rows, ids = loaded.scan().to_arrow().num_rows, loaded._stores.snapshots.list_ids()
     report = _maintain(chores=chores).execute(context())
     assert (report["failed"], report["refused"]) == ({}, {})
     compacted, indexed = report["done"][:2]
     assert (compacted["snapshot"], compacted["files_out"]) == (ids[-1] + 1, 1)
     assert (indexed["snapshot"], indexed["files"]) == (ids[-1] + 2, 1)
     assert loaded.scan().to_arrow().num_rows == rows
-    last = loaded.snapshots.list_ids()[-1]
+    last = loaded._stores.snapshots.list_ids()[-1]
     _maintain(chores=chores).execute(context())
-    assert loaded.snapshots.list_ids()[-1] == last, "the same task run commits once"
+    assert loaded._stores.snapshots.list_ids()[-1] == last, "the same task run commits once"
     for wrong, problem in (({"strategy": "sideways"}, "sideways"), ({"engine": "x"}, "no parameter")):
         with pytest.raises(AirflowFailException, match=problem):
             _maintain(chores={"compact": wrong}).execute(context())
@@ -96,7 +96,7 @@ def test_files_are_rewritten_by_policy_and_once(table: str, lake: Path) -> None:
 def test_after_the_window_no_chore_begins(table: str, lake: Path) -> None:
     report = _maintain(until="2020-01-01T05:00:00Z").execute(context())
     assert (report["done"], report["left"]) == ([], ["expire-snapshots", "remove-orphan-files"])
-    assert len(load_catalog(lake).load_table(TABLE).snapshots.list_ids()) == 8
+    assert len(load_catalog(lake).load_table(TABLE)._stores.snapshots.list_ids()) == 8
 
 
 def test_a_chore_that_fails_does_not_stop_the_next(table: str, lake: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_chore_that_fails_does_not_stop_the_next(table: str, lake: Path) -> No
         operator.execute(run)
     report = run["ti"].xcoms["report"]
     assert (list(report["failed"]), len(report["done"])) == (["expire-partitions"], 2)
-    assert load_catalog(lake).load_table(TABLE).snapshots.list_ids() == (7, 8)
+    assert load_catalog(lake).load_table(TABLE)._stores.snapshots.list_ids() == (7, 8)
     for chores, problem in (
         ({"expire-snapshots": {"keep": 1}}, "keep"),
         ({"tidy": {}}, "tidy"),

@@ -46,7 +46,7 @@ def test_the_day_of_a_run_is_tagged_once(table: str, lake: Path) -> None:
     # a run without a logical date: the last day that was over when it was to run
     late = tag(table, None, name="eod-{period}", start="", backfill="True")
     assert late["names"] == ["eod-2023-11-08"]
-    assert load_catalog(lake).load_table(table).tags.list() == ("eod-2023-11-07", "eod-2023-11-08")
+    assert load_catalog(lake).load_table(table)._stores.tags.list() == ("eod-2023-11-07", "eod-2023-11-08")
 
 
 def test_a_day_that_is_not_over_is_tried_again_and_a_wrong_argument_is_not(table: str) -> None:
@@ -67,4 +67,4 @@ def test_a_policy_may_ask_for_tags(table: str, lake: Path) -> None:
     chores = {"create-batch-tags": {"name": "eod-{period}", "as-of": "2023-11-08"}, "expire-snapshots": {}}
     report = MaintainTableOperator(task_id="maintain", table=table, chores=chores).execute(context())
     assert [one["job"] for one in report["done"]] == ["create-batch-tags", "expire-snapshots"]
-    assert load_catalog(lake).load_table(table).tags.list() == ("eod-2023-11-07",)
+    assert load_catalog(lake).load_table(table)._stores.tags.list() == ("eod-2023-11-07",)

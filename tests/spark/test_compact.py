@@ -115,5 +115,5 @@ def test_a_refused_bucket_does_not_hold_back_the_others(spark: SparkExecutor, tm
     assert (report.error_class, report.picks_done, report.picks_left) == ("ProofError", 0, 1)
     assert sorted(file.level for file in live_files(table)) == [0, 0, 0, 5, 5, 5]
     assert rows_of(table) == rows
-    found = fsck(table.file_io, table.paths, now_ms=catalog.clock.now_ms() + 10**9).findings
+    found = fsck(table._stores.file_io, table._stores.paths, now_ms=catalog.clock.now_ms() + 10**9).findings
     assert {finding.path.rpartition("/")[2] for finding in found if "orphan" in finding.kind.value} == set()

@@ -37,7 +37,7 @@ def compact(lake: FilesystemCatalog, spark: SparkExecutor, point: KillPoint) -> 
 def check(table: Table, expected: list[object]) -> None:
     """The right rows, and nothing that nobody needs."""
     assert rows_of(table) == expected
-    report = fsck(table.file_io, table.paths, now_ms=SystemClock().now_ms(), read_data=True)
+    report = fsck(table._stores.file_io, table._stores.paths, now_ms=SystemClock().now_ms(), read_data=True)
     assert report.findings == ()
 
 

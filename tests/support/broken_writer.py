@@ -19,7 +19,7 @@ def tell_wrong_statistics(lake: FilesystemCatalog, table: Table) -> str:
     target = target_of(table, lake, lake.clock)
     latest = target.snapshots.latest()
     assert latest is not None
-    *kept, entry = sorted(table.scanner.live_entries(latest).rows(), key=lambda one: one.file.row_count)
+    *kept, entry = sorted(table._scanner.live_entries(latest).rows(), key=lambda one: one.file.row_count)
     stats = replace(entry.file.value_stats, max_values=entry.file.value_stats.min_values)
     keys = replace(entry.file.key_stats, max_values=entry.file.key_stats.min_values)
     wrong = replace(entry, file=replace(entry.file, value_stats=stats, key_stats=keys))

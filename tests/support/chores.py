@@ -82,7 +82,7 @@ def tidy(lake: Lake, table: str = "d.k") -> None:
 
 
 def roll_back_to_timestamp(lake: Lake) -> Any:
-    time = lake.load_table("d.k").snapshots.load(6).time_millis
+    time = lake.load_table("d.k")._stores.snapshots.load(6).time_millis
     return run(rollback, rollback.RollbackTo, timestamp_ms=time)(lake)
 
 
@@ -103,7 +103,7 @@ def repair_as_planned(lake: Lake) -> Any:
 
 def planned(lake: Lake) -> bytes:
     table = lake.load_table("d.k")
-    report = fsck(table.file_io, table.paths, now_ms=0)
+    report = fsck(table._stores.file_io, table._stores.paths, now_ms=0)
     plan = repair_plan.plan_repair("d.k", lake, report, FUTURE, FUTURE.now_ms() - 1)
     return json.dumps(plan.to_json()).encode()
 
@@ -163,15 +163,15 @@ def followed(where: str | Lake) -> History:
     """With consumers."""
     made = history(where)
     for name, position in (("c", 2), ("d", 5)):
-        made.table.consumers.write(name, position)
+        made.table._stores.consumers.write(name, position)
     return remade(made)
 
 
 def misled(where: str | Lake) -> History:
     """With hints that are wrong or missing."""
     made = history(where)
-    made.catalog.file_io.overwrite(made.table.paths.latest_hint, b"3")
-    made.catalog.file_io.delete(made.table.paths.earliest_hint)
+    made.catalog.file_io.overwrite(made.table._stores.paths.latest_hint, b"3")
+    made.catalog.file_io.delete(made.table._stores.paths.earliest_hint)
     return remade(made)
 
 
@@ -245,18 +245,19 @@ def without_a_snapshot(where: str | Lake) -> History:
     """One is damaged, hints are wrong, a tag is of files that are gone; and a plan."""
     made = misled(where)
     storage = made.catalog.file_io
-    storage.overwrite(made.table.paths.snapshot(3), b"{half")
+    storage.overwrite(made.table._stores.paths.snapshot(3), b"{half")
     storage.write_new(
-        made.table.paths.tag("old"), storage.read(made.table.paths.tag("b")).replace(b"-list-", b"-gone-")
+        made.table._stores.paths.tag("old"),
+        storage.read(made.table._stores.paths.tag("b")).replace(b"-list-", b"-gone-"),
     )
     storage.write_new(plan_path(made.catalog), planned(made.catalog))
     return remade(made)
 
 
 def _lose_a_manifest(made: History, which: int) -> None:
-    latest = made.table.snapshots.load(made.table.snapshots.list_ids()[-1])
-    lost = made.table.manifests.data_manifests(latest)[which]
-    made.catalog.file_io.delete(made.table.paths.manifest(lost.file_name))
+    latest = made.table._stores.snapshots.load(made.table._stores.snapshots.list_ids()[-1])
+    lost = made.table._stores.manifests.data_manifests(latest)[which]
+    made.catalog.file_io.delete(made.table._stores.paths.manifest(lost.file_name))
 
 
 NAMED = {"commit_user": "job", "commit_identifier": 7}
@@ -455,8 +456,8 @@ def check_rest(chore: Chore, made: History, where: str) -> None:
     if chore.two_runs:
         empty_quarantine(made.catalog)
     if chore.commits:
-        newest = made.table.snapshots.list_ids()[-1]
-        assert made.catalog.file_io.read(made.table.paths.latest_hint) == b"%d" % newest, where
+        newest = made.table._stores.snapshots.list_ids()[-1]
+        assert made.catalog.file_io.read(made.table._stores.paths.latest_hint) == b"%d" % newest, where
     if whole and chore.commits:
         tidy(made.catalog, made.table.name)
     elif whole and any(path.endswith(".tmp") for path in made.files()):

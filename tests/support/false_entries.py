@@ -13,13 +13,15 @@ __all__ = ["told_wrongly"]
 
 def told_wrongly(table: Table, bucket: int) -> None:
     """A file of level 0 of a bucket is said to hold one row more than it does."""
-    latest = table.snapshots.latest()
+    latest = table._stores.snapshots.latest()
     assert latest is not None
-    entries = [entry for entry in table.scanner.live_entries(latest) if entry.bucket == bucket]
+    entries = [entry for entry in table._scanner.live_entries(latest) if entry.bucket == bucket]
     old = next(entry.file for entry in entries if entry.file.level == 0)
     new = replace(old, file_name=f"data-wrong-{old.file_name}", row_count=old.row_count + 1)
-    folder = table.read_context().bucket_dir(EMPTY_ROW, bucket)
-    table.file_io.write_new(f"{folder}/{new.file_name}", table.file_io.read(f"{folder}/{old.file_name}"))
+    folder = table._read_context().bucket_dir(EMPTY_ROW, bucket)
+    table._stores.file_io.write_new(
+        f"{folder}/{new.file_name}", table._stores.file_io.read(f"{folder}/{old.file_name}")
+    )
     message = CommitMessage(
         partition=EMPTY_ROW,
         bucket=bucket,
@@ -27,4 +29,4 @@ def told_wrongly(table: Table, bucket: int) -> None:
         compact_before=(old,),
         compact_after=(new,),
     )
-    table.committer().commit([message], commit_user="other", identifier=1)
+    table._committer().commit([message], commit_user="other", identifier=1)

@@ -66,8 +66,8 @@ def rows_of(table: Table, **scan: Any) -> list[tuple[Any, ...]]:
 
 def live_files(table: Table) -> list[DataFile]:
     """Files of the latest snapshot."""
-    latest = table.snapshots.latest()
-    return [] if latest is None else table.scanner.live_entries(latest).files()
+    latest = table._stores.snapshots.latest()
+    return [] if latest is None else table._scanner.live_entries(latest).files()
 
 
 def paths_of(table: Table, part: str = "bucket-") -> set[str]:
@@ -75,7 +75,7 @@ def paths_of(table: Table, part: str = "bucket-") -> set[str]:
     found: set[str] = set()
     folders = [table.path]
     while folders:
-        for status in table.file_io.list(folders.pop()):
+        for status in table._stores.file_io.list(folders.pop()):
             if status.is_dir:
                 folders.append(status.path)
             elif part in status.path:

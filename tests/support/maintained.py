@@ -78,7 +78,9 @@ class History:
     def check_whole(self, where: str, *, orphans: bool, damage: str = NONE) -> None:
         """Nothing is damaged, but for problems that match `damage`; with `orphans`, nothing is left over either."""
         table = self.catalog.load_table(self.table.name)
-        report = fsck(table.file_io, table.paths, now_ms=self.catalog.clock.now_ms(), deep=orphans)
+        report = fsck(
+            table._stores.file_io, table._stores.paths, now_ms=self.catalog.clock.now_ms(), deep=orphans
+        )
         allowed = set() if orphans else {FindingKind.ORPHAN, FindingKind.HINT}
         found = [f for f in report.findings if f.kind not in allowed and not re.search(damage, f.problem)]
         assert [f for f in found if orphans or "are missing before it" not in f.problem] == [], where
@@ -87,12 +89,12 @@ class History:
 def views(table: Table) -> Views:
     """The rows at every snapshot and tag there is, of every branch; the error where they cannot be read."""
     found = {}
-    branches = [name for name in table.branches.list() if _begun(table, name)]
+    branches = [name for name in table._stores.branches.list() if _begun(table, name)]
     for branch in ("", *branches):
         at = table.at_branch(branch) if branch else table
         of = f" of {branch}" if branch else ""
-        found |= {f"snapshot {i}{of}": _seen(at, snapshot=i) for i in at.snapshots.list_ids()}
-        found |= {f"tag {name}{of}": _seen(at, tag=name) for name in at.tags.list()}
+        found |= {f"snapshot {i}{of}": _seen(at, snapshot=i) for i in at._stores.snapshots.list_ids()}
+        found |= {f"tag {name}{of}": _seen(at, tag=name) for name in at._stores.tags.list()}
     return found
 
 
@@ -121,7 +123,9 @@ def history(where: str | FilesystemCatalog, **options: str) -> History:
             job = compact.Job(table=table.name, strategy=compact.Strategy.FULL, commit_identifier=number)
             compact.run(job, catalog, clock=catalog.clock)
     for tag, snapshot in (("a", 2), ("b", 4)):
-        catalog.file_io.write_new(table.paths.tag(tag), catalog.file_io.read(table.paths.snapshot(snapshot)))
+        catalog.file_io.write_new(
+            table._stores.paths.tag(tag), catalog.file_io.read(table._stores.paths.snapshot(snapshot))
+        )
     return History.of(catalog, table)
 
 

@@ -138,7 +138,7 @@ def compact_one(session: Session, table: Table, workers: Executor) -> jobs.Repor
     job = jobs.Job(
         table=table.name,
         strategy=of_a_writer(table.schema, table.options),
-        options=dict(table.overrides),
+        options=dict(table._overrides),
         commit_user=f"lakecore-cli-{clock.fresh_id()}",
         commit_identifier=1,
     )

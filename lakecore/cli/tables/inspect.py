@@ -54,8 +54,8 @@ def describe(context: typer.Context, table: TableArgument) -> None:
     """Show columns, keys, options and the latest snapshot of a table."""
     session = session_of(context)
     loaded = session.catalog.load_table(table)
-    latest = loaded.snapshots.latest()
-    holds = HoldStore(loaded.file_io, session.catalog.warehouse, SystemClock()).of(loaded.name)
+    latest = loaded._stores.snapshots.latest()
+    holds = HoldStore(loaded._stores.file_io, session.catalog.warehouse, SystemClock()).of(loaded.name)
     if session.json:
         print_json(session.out, _description(loaded, latest, holds))
     else:
@@ -67,7 +67,7 @@ def _description(table: Table, latest: Snapshot | None, holds: Sequence[Hold]) -
     return {
         "table": table.name,
         "path": table.path,
-        "branch": table.paths.branch,
+        "branch": table._stores.paths.branch,
         "schema_id": schema.id,
         "fields": [field.to_json() for field in schema.fields],
         "primary_keys": list(schema.primary_keys),
@@ -79,10 +79,10 @@ def _description(table: Table, latest: Snapshot | None, holds: Sequence[Hold]) -
         "options": dict(schema.options),
         "comment": schema.comment,
         "snapshot": None if latest is None else _snapshot_row(latest, ()),
-        "tags": list(table.tags.list()),
-        "branches": list(table.branches.list()),
+        "tags": list(table._stores.tags.list()),
+        "branches": list(table._stores.branches.list()),
         "warnings": list(table.warnings),
-        "other_writers": asdict(other_writers(schema.options, table.paths.root)),
+        "other_writers": asdict(other_writers(schema.options, table._stores.paths.root)),
         "holds": [hold.to_json() for hold in holds],
     }
 
@@ -124,9 +124,11 @@ def snapshots(context: typer.Context, table: TableArgument) -> None:
     session = session_of(context)
     loaded = session.catalog.load_table(table)
     tags: dict[int, list[str]] = {}
-    for name in loaded.tags.list():
-        tags.setdefault(loaded.tags.load(name).id, []).append(name)
-    found = (loaded.snapshots.find(snapshot_id) for snapshot_id in loaded.snapshots.list_ids())
+    for name in loaded._stores.tags.list():
+        tags.setdefault(loaded._stores.tags.load(name).id, []).append(name)
+    found = (
+        loaded._stores.snapshots.find(snapshot_id) for snapshot_id in loaded._stores.snapshots.list_ids()
+    )
     rows = [_snapshot_row(s, tags.get(s.id, ())) for s in found if s is not None]
     shown = [
         "id",
@@ -171,7 +173,9 @@ def files(
     """List the live data files of a table."""
     session = session_of(context)
     loaded = session.catalog.load_table(table)
-    found = snapshot_as_of(TimeTravel(snapshot=snapshot, tag=tag), loaded.snapshots, loaded.tags)
+    found = snapshot_as_of(
+        TimeTravel(snapshot=snapshot, tag=tag), loaded._stores.snapshots, loaded._stores.tags
+    )
     schema = loaded.schema
     wanted = EVERYTHING
     if where is not None:
@@ -200,7 +204,7 @@ def files(
 
 def _file_rows(table: Table, snapshot: Snapshot, wanted: ScanFilter) -> Iterator[dict[str, Any]]:
     schema = table.schema
-    for entry in table.scanner.live_entries(snapshot, wanted):
+    for entry in table._scanner.live_entries(snapshot, wanted):
         file = entry.file
         yield {
             "partition": _row_text(entry.partition, schema.partition_type),

@@ -75,7 +75,7 @@ def stream(
         if changes is None:
             if follow is None or found.ended:
                 break
-            loaded.clock.sleep(follow)
+            loaded._stores.clock.sleep(follow)
             continue
         _print(changes)
         left = None if left is None else left - 1

@@ -34,11 +34,11 @@ def part_of(table: Table, job: Job, now_ms: int) -> ScanFilter:
         return chosen
     if job.order_strategy is not OrderStrategy.NONE:
         raise InvalidInputError("partition-idle-time cannot be used with an order strategy; use where")
-    snapshot = table.snapshots.latest()
+    snapshot = table._stores.snapshots.latest()
     if snapshot is None:
         return chosen
     local_ms = now_ms + zone_offset_ms(job.zone, now_ms)
-    entries = table.scanner.live_entries(snapshot, chosen)
+    entries = table._scanner.live_entries(snapshot, chosen)
     idle = _idle_partitions(entries, local_ms - job.partition_idle_ms)
     return ScanFilter(partitions=chosen.partitions, buckets=chosen.buckets, serialized=idle)
 

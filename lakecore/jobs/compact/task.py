@@ -77,7 +77,7 @@ class CompactTask:
             table = lake.load_table(self._job.table).with_options(self._job.options)
             with ExitStack() as ends:
                 if self._budget is not None:
-                    ends.enter_context(self._budget.holding(plan_bytes(table.scanner)))
+                    ends.enter_context(self._budget.holding(plan_bytes(table._scanner)))
                 where = part_of(table, self._job, self._clock.now_ms())
                 run = self._compact_run(table, where, lake, ends)
                 self._report = replace(self._report, warnings=(*table.warnings, *self._put_off(table)))
@@ -107,7 +107,7 @@ class CompactTask:
             error = err
             self._hold(err, lake)
         if run.outcome.snapshots:
-            table.tag_after_commit(wrote=False)
+            table._tag_after_commit(wrote=False)
         seconds = round(max(0, self._clock.monotonic() - started - self._executor.startup_seconds), 6)
         report = replace(self._report.failed(error), seconds=seconds)
         report = self._shaped(with_run(report, run, planned), run, table)
@@ -170,9 +170,9 @@ class CompactTask:
                 f"columns to order by ({', '.join(job.order_by)}) need order, zorder or hilbert as strategy"
             )
         target = RewriteTarget(
-            reading=table.read_context(),
-            scanner=table.scanner,
-            committer=table.committer(),
+            reading=table._read_context(),
+            scanner=table._scanner,
+            committer=table._committer(),
             clock=self._clock,
         )
         request = CompactRequest(
@@ -227,7 +227,7 @@ class CompactTask:
         is time.
         """
         asked = self._job.strategy
-        if asked is not Strategy.UNIVERSAL or not full_is_due(table.scanner, table.schema, table.options):
+        if asked is not Strategy.UNIVERSAL or not full_is_due(table._scanner, table.schema, table.options):
             return asked
         logger.info("%s: a full compaction is due (full-compaction.delta-commits)", table.name)
         return Strategy.FULL
@@ -246,9 +246,9 @@ class CompactTask:
         keyed = _has_levels(table)
         before = after = Shape.of(run.kind.before, keyed=keyed)
         try:
-            latest = table.snapshots.latest() if run.outcome.snapshots else None
+            latest = table._stores.snapshots.latest() if run.outcome.snapshots else None
             if latest is not None:
-                after = Shape.of(table.scanner.live_entries(latest, run.kind.scope), keyed=keyed)
+                after = Shape.of(table._scanner.live_entries(latest, run.kind.scope), keyed=keyed)
         except LakeError as err:
             logger.warning("%s: its figures after the compaction could not be read: %s", table.name, err)
         return replace(report, before=before, after=after)

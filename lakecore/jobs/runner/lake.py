@@ -29,4 +29,4 @@ class Lake(Protocol):
 
 def target_of(table: Table, lake: Lake, clock: Clock) -> Target:
     """Return an opened table as the target of a chore."""
-    return Target(table.name, lake.warehouse, table.file_io, table.paths, table.schema, clock)
+    return Target(table.name, lake.warehouse, table._stores.file_io, table._stores.paths, table.schema, clock)

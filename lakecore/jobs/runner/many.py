@@ -63,7 +63,7 @@ def reserved_memory(budget: PlanBudget | None, open_table: Callable[[], Table]) 
         return
     try:
         table = open_table()
-        size = plan_bytes(table.scanner)
+        size = plan_bytes(table._scanner)
     except LakeError:
         size = 0
     with budget.holding(size):

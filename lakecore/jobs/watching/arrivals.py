@@ -89,7 +89,7 @@ class Arrivals:
 
     def after(self, position: int) -> SnapshotRange | None:
         """Return what arrived above snapshot `position`, when it satisfies the condition; else None."""
-        ids = (one for one in self.table.snapshots.list_ids() if one > position)
+        ids = (one for one in self.table._stores.snapshots.list_ids() if one > position)
         return self._enough(self.existing(ids))
 
     def within(self, start_ms: int, end_ms: int) -> SnapshotRange | None:
@@ -97,7 +97,7 @@ class Arrivals:
         there.
         """
         found = []
-        for snapshot in self.existing(sorted(self.table.snapshots.list_ids(), reverse=True)):
+        for snapshot in self.existing(sorted(self.table._stores.snapshots.list_ids(), reverse=True)):
             if snapshot.time_millis < start_ms:
                 break
             if snapshot.time_millis < end_ms:
@@ -108,7 +108,7 @@ class Arrivals:
         """Yield the snapshots that exist. Snapshots may expire meanwhile: a missing one is skipped."""
         for snapshot_id in ids:
             try:
-                yield self.table.snapshots.load(snapshot_id)
+                yield self.table._stores.snapshots.load(snapshot_id)
             except NotFoundError:
                 continue
 
@@ -120,7 +120,7 @@ class Arrivals:
             return None
         if wanted.watermark is None:
             return SnapshotRange(ids[0], ids[-1], len(ids)) if ids else None
-        latest = self.table.snapshots.latest()
+        latest = self.table._stores.snapshots.latest()
         if latest is None or latest.watermark is None or latest.watermark < wanted.watermark:
             return None
         return SnapshotRange(*((ids[0], ids[-1]) if ids else (latest.id, latest.id)), len(ids))
@@ -164,7 +164,7 @@ def added_entries(table: Table, snapshot: Snapshot, partitions: str | None = Non
     kind = table.schema.partition_type
     default = table.options.partition_default_name
     where = ScanFilter(partitions=parse_partitions(partitions, kind, default) if partitions else None)
-    listed = table.manifests.read_list(snapshot.delta_manifest_list)
-    entries = table.manifests.read([file for file in listed if keeps_manifest(file, where, kind)])
+    listed = table._stores.manifests.read_list(snapshot.delta_manifest_list)
+    entries = table._stores.manifests.read([file for file in listed if keeps_manifest(file, where, kind)])
     chosen = select_entries(entries, where, kind)
     return chosen.select(chosen.kind == int(EntryKind.ADD))

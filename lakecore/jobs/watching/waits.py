@@ -53,10 +53,10 @@ def look(
 
 def _tag(table: Table, asked: Mapping[str, Any]) -> dict[str, Any] | None:
     name = str(asked["tag"])
-    if table.file_io.stat(table.paths.tag(name)) is None:
+    if table._stores.file_io.stat(table._stores.paths.tag(name)) is None:
         return None
     try:
-        snapshot = table.tags.load(name)
+        snapshot = table._stores.tags.load(name)
     except NotFoundError:
         return None  # deleted just now
     return {
@@ -87,7 +87,7 @@ def _partitions_done(table: Table, asked: Mapping[str, Any]) -> dict[str, Any] |
         row = [spec[name] for name in kind.names]
         below = partition_path(row, kind, options.partition_default_name, options.partition_legacy_name)
         try:
-            mark = table.file_io.read(f"{table.paths.table_path}/{below}/{_SUCCESS}")
+            mark = table._stores.file_io.read(f"{table._stores.paths.table_path}/{below}/{_SUCCESS}")
         except NotFoundError:
             return None
         names.append(partition_text(row, kind))

@@ -72,7 +72,7 @@ def first_mark(tables: Tables, table: str, start: str) -> Mark:
     if start == EARLIEST:
         return BEGINNING
     try:
-        return mark_of(tables.load_table(table).snapshots.latest())
+        return mark_of(tables.load_table(table)._stores.snapshots.latest())
     except NotFoundError:
         return BEGINNING
 
@@ -91,7 +91,7 @@ def news_since(arrivals: Arrivals, mark: Mark) -> tuple[dict[str, Any] | None, M
     `last` and `snapshot` (the last), `count`, `watermark`, and, where they are known, `partitions` (of at
     most 50 snapshots) and `tags`, the first 20 of each.
     """
-    store, wanted = arrivals.table.snapshots, arrivals.wanted
+    store, wanted = arrivals.table._stores.snapshots, arrivals.wanted
     ids = store.list_ids()
     after = [
         snapshot for snapshot in arrivals.existing(_candidates(store, ids, mark)) if _is_new(snapshot, mark)
@@ -151,12 +151,12 @@ def _tags(table: Table, found: Sequence[Snapshot]) -> list[str]:
     """Return the tags that refer to one of the snapshots; tags older than the first one are not opened."""
     ids, oldest = {snapshot.id for snapshot in found}, found[0].time_millis
     names = []
-    for status in table.file_io.list(table.paths.tag_dir):
+    for status in table._stores.file_io.list(table._stores.paths.tag_dir):
         name = status.name.removeprefix("tag-")
         if status.is_dir or name == status.name or 0 < status.mtime_ms < oldest:
             continue
         try:
-            if table.tags.load(name).id in ids:
+            if table._stores.tags.load(name).id in ids:
                 names.append(name)
         except NotFoundError:
             continue  # deleted meanwhile

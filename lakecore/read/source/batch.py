@@ -57,7 +57,7 @@ def batch_source(table: Readable, startup: Startup, *, deletes: bool = False) ->
     """
     if startup.incremental is not None:
         return with_resolved_blobs(
-            _changes(table, startup.incremental, deletes=deletes), table.read_context()
+            _changes(table, startup.incremental, deletes=deletes), table._read_context()
         )
     rows = _state(table, startup)
     return with_resolved_blobs(_with_fallback(table, startup, rows), rows.context)
@@ -66,7 +66,7 @@ def batch_source(table: Readable, startup: Startup, *, deletes: bool = False) ->
 def _with_fallback(table: Readable, startup: Startup, rows: SnapshotRows) -> RowSource:
     for key in (FALLBACK_BRANCH, PRIMARY_BRANCH):
         branch = key.read(table.schema.options)
-        if branch and branch != table.paths.branch:
+        if branch and branch != table._stores.paths.branch:
             other = table.at_branch(branch)
             stand_in = _state(other, _same_time(startup, rows, other))
             pair = (rows, stand_in) if key is FALLBACK_BRANCH else (stand_in, rows)
@@ -75,10 +75,10 @@ def _with_fallback(table: Readable, startup: Startup, rows: SnapshotRows) -> Row
 
 
 def _state(table: Readable, startup: Startup) -> SnapshotRows:
-    start = batch_start(startup, table.schema.options, history_of(table), table.tags)
+    start = batch_start(startup, table.schema.options, history_of(table), table._stores.tags)
     schema = schema_at(table, start)
-    table.scanner.check(schema)
-    return SnapshotRows(table.scanner, table.read_context(schema), start.snapshot, start.created_ms)
+    table._scanner.check(schema)
+    return SnapshotRows(table._scanner, table._read_context(schema), start.snapshot, start.created_ms)
 
 
 def _same_time(startup: Startup, rows: SnapshotRows, other: Readable) -> Startup:
@@ -88,7 +88,7 @@ def _same_time(startup: Startup, rows: SnapshotRows, other: Readable) -> Startup
     if startup.snapshot is None or rows.snapshot is None:
         return startup
     try:
-        found = snapshot_at(rows.snapshot.time_millis, other.snapshots)
+        found = snapshot_at(rows.snapshot.time_millis, other._stores.snapshots)
     except NotFoundError:
         return replace(startup, snapshot=_FIRST)
     return replace(startup, snapshot=found.id)
@@ -96,7 +96,9 @@ def _same_time(startup: Startup, rows: SnapshotRows, other: Readable) -> Startup
 
 def history_of(table: Readable) -> History:
     """Return the snapshots, and the changelogs where the options keep them longer."""
-    return History(table.snapshots, table.changelogs, changelogs_live_longer(table.schema.options))
+    return History(
+        table._stores.snapshots, table._stores.changelogs, changelogs_live_longer(table.schema.options)
+    )
 
 
 def schema_at(table: Readable, start: BatchStart) -> TableSchema:
@@ -115,25 +117,27 @@ def schema_of(table: Readable, snapshot: Snapshot) -> TableSchema:
     """
     if snapshot.schema_id == table.schema.id:
         return table.schema
-    schema = table.schemas.load(snapshot.schema_id)
+    schema = table._stores.schemas.load(snapshot.schema_id)
     if schema.id < table.schema.id:
-        return schema_as_of(schema, table.schema, table.overrides)
-    return replace(schema, options={**schema.options, **table.overrides})
+        return schema_as_of(schema, table.schema, table._overrides)
+    return replace(schema, options={**schema.options, **table._overrides})
 
 
 def _changes(table: Readable, asked: Incremental, *, deletes: bool) -> RowSource:
     schema, options = table.schema, table.options
     check_streamable(table.name, schema)
-    found = resolve_interval(asked, options.changelog_producer, schema.options, table.snapshots, table.tags)
-    scanner = ChangeScanner(table.scanner, schema)
-    context = table.read_context()
+    found = resolve_interval(
+        asked, options.changelog_producer, schema.options, table._stores.snapshots, table._stores.tags
+    )
+    scanner = ChangeScanner(table._scanner, schema)
+    context = table._read_context()
     match found:
         case None:
             return NoRows(schema.row_type)
         case Difference():
-            table.scanner.check(schema)
+            table._scanner.check(schema)
             return DiffRows(scanner, context, found, deletes)
         case Interval(first, last):
-            loaded = (table.snapshots.load(snapshot_id) for snapshot_id in range(first, last + 1))
+            loaded = (table._stores.snapshots.load(snapshot_id) for snapshot_id in range(first, last + 1))
             wanted = tuple(snapshot for snapshot in loaded if found.wants(snapshot))
             return ChangedRows(scanner, context, wanted, found.kind)

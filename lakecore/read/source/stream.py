@@ -84,12 +84,12 @@ class Stream:
         if self._policy.keyed and self._policy.reads_overwrites:
             check_overwrites_streamable(table.name, table.schema, table.options)
         self._history = history_of(table)
-        self._scanner = ChangeScanner(table.scanner, table.schema)
+        self._scanner = ChangeScanner(table._scanner, table.schema)
         self.consumer = consumer
         self._position = position
         self.watermark: int | None = None
         self.ended = False
-        self._empty_at_first = table.snapshots.latest_id() is None
+        self._empty_at_first = table._stores.snapshots.latest_id() is None
         self._full: StreamStart | None = None
         if position is None:
             self._find_start()
@@ -137,7 +137,7 @@ class Stream:
                 f"stream of {self._table.name}: the stream has no consumer; give its name (consumer=NAME)"
             )
         if position is not None:
-            self._table.consumers.write(self.consumer, position)
+            self._table._stores.consumers.write(self.consumer, position)
 
     def _find_start(self) -> None:
         start = stream_start(
@@ -145,15 +145,15 @@ class Stream:
         )
         if start is not None:
             if start.full is not None:
-                self._table.scanner.check(self._table.schema)
+                self._table._scanner.check(self._table.schema)
                 self._full = start
             self._position = start.next_snapshot
-            before = start.full or self._table.snapshots.find(start.next_snapshot - 1)
+            before = start.full or self._table._stores.snapshots.find(start.next_snapshot - 1)
             self.ended = before is not None and self._policy.ends_at(before)
 
     def _first(self, start: StreamStart, snapshot: Snapshot) -> Changes:
         self.watermark = snapshot.watermark
-        context = self._table.read_context()
+        context = self._table._read_context()
         state = StateRows(
             self._scanner,
             context,
@@ -172,12 +172,12 @@ class Stream:
             self._check_range(snapshot_id)
             return None
         self.ended = self._policy.ends_at(snapshot)
-        if self.ended or self._policy.waits_for(snapshot, self._table.clock.now_ms()):
+        if self.ended or self._policy.waits_for(snapshot, self._table._stores.clock.now_ms()):
             return None
         return snapshot
 
     def _source(self, snapshot: Snapshot) -> RowSource | None:
-        context = self._table.read_context()
+        context = self._table._read_context()
         match self._policy.changes_of(snapshot):
             case ChangeKind.NOTHING:
                 return None
@@ -193,9 +193,9 @@ class Stream:
         """Raise unless the snapshot merely does not exist yet. Looks again, for it may appear between two
         looks.
         """
-        earliest, latest = self._history.earliest_id(), self._table.snapshots.latest_id()
+        earliest, latest = self._history.earliest_id(), self._table._stores.snapshots.latest_id()
         known = f"snapshots {earliest} to {latest} exist" if latest is not None else "no snapshots exist"
-        where = f"snapshot {snapshot_id} of {self._table.paths.root}"
+        where = f"snapshot {snapshot_id} of {self._table._stores.paths.root}"
         if earliest is not None and earliest > snapshot_id and self._history.find(snapshot_id) is None:
             raise NotFoundError(
                 f"{where}, which the stream needs next, has expired; {known}: start a new "
@@ -241,7 +241,7 @@ def open_stream(
     check_emits_changes(table.name, table.schema.options)
     name = consumer if consumer is not None else CONSUMER_ID.read(table.schema.options)
     if next_snapshot is None and name is not None and not IGNORE_PROGRESS.read(table.schema.options):
-        found = table.consumers.find(name)
+        found = table._stores.consumers.find(name)
         next_snapshot = None if found is None else found.next_snapshot
     row_type = table.schema.row_type
     predicate = parse_where(where, row_type) if isinstance(where, str) else where

@@ -57,8 +57,8 @@ def test_competing_changes_all_land_and_no_id_is_given_twice(catalog: Filesystem
 def test_a_branch_has_schemas_of_its_own(catalog: FilesystemCatalog) -> None:
     table = key_table(catalog)
     put(table, [{"k": 1, "v": "a"}])
-    branch = table.paths.with_branch("b")
-    catalog.file_io.overwrite(branch.schema(0), catalog.file_io.read(table.paths.schema(0)))
+    branch = table._stores.paths.with_branch("b")
+    catalog.file_io.overwrite(branch.schema(0), catalog.file_io.read(table._stores.paths.schema(0)))
     catalog.alter_table("d.k$branch_b", [{"op": "add", "name": "c", "type": "INT"}])
     assert names(catalog, "d.k$branch_b") == ("k", "v", "c")
     assert names(catalog) == ("k", "v")

@@ -58,13 +58,15 @@ def keys_of(
 ) -> dict[str, list[list[tuple[Any, ...]]]]:
     """By partition the sort keys of the rows of each file, the files in the order of their first row."""
     found: dict[str, list[list[tuple[Any, ...]]]] = {}
-    latest = table.snapshots.latest()
+    latest = table._stores.snapshots.latest()
     assert latest is not None
-    for entry in table.scanner.live_entries(latest):
+    for entry in table._scanner.live_entries(latest):
         if names is not None and entry.file.file_name not in names:
             continue
-        directory = table.read_context().bucket_dir(entry.partition, entry.bucket)
-        stored = pa.BufferReader(table.file_io.read(table.paths.data_file(directory, entry.file)))
+        directory = table._read_context().bucket_dir(entry.partition, entry.bucket)
+        stored = pa.BufferReader(
+            table._stores.file_io.read(table._stores.paths.data_file(directory, entry.file))
+        )
         rows = pa.parquet.read_table(stored).combine_chunks()
         keys = rule.keys([rows.column(name).combine_chunks() for name in rule.columns])
         found.setdefault(directory, []).append(list(zip(*(key.to_pylist() for key in keys), strict=True)))
@@ -94,7 +96,7 @@ def test_rows_are_in_order_within_and_between_files(
         assert flat == sorted(flat)
     assert report.files_in == 10
     assert "every column; the rows of the outputs are in the order of " + str(rule) in report.proof
-    latest = table.snapshots.latest()
+    latest = table._stores.snapshots.latest()
     assert latest is not None
     assert latest.commit_kind is CommitKind.COMPACT
 
@@ -140,7 +142,7 @@ def test_statistics_that_lie_stop_a_sort_before_its_commit(monkeypatch: pytest.M
     table = filled(catalog, target_file_size="1 kb")
     with pytest.raises(ProofError, match="its units read"):
         compact.run(job(table, ORDER, "b"), catalog, TwoCores(), catalog.clock)
-    assert table.snapshots.latest_id() == 5
+    assert table._stores.snapshots.latest_id() == 5
 
 
 def test_clustering_columns_of_the_table_are_the_default() -> None:
@@ -153,7 +155,7 @@ def test_a_dry_run_only_plans() -> None:
     catalog = memory_catalog("cluster-dry")
     table = filled(catalog)
     report = compact.run(job(table, ZORDER, "a", "b", dry_run=True), catalog, clock=catalog.clock)
-    assert (len(report.planned), report.snapshots, table.snapshots.latest_id()) == (2, (), 5)
+    assert (len(report.planned), report.snapshots, table._stores.snapshots.latest_id()) == (2, (), 5)
 
 
 def test_only_the_partitions_asked_for_are_put_in_order() -> None:
@@ -249,9 +251,9 @@ def test_rows_deleted_meanwhile_stay_deleted() -> None:
     report = compact.run(job(table, ORDER, "a"), catalog, meddling, catalog.clock)
     assert rows_of(table) == wanted
     assert (report.dropped, report.rows_in) == ((), len(wanted))
-    latest = table.snapshots.latest()
+    latest = table._stores.snapshots.latest()
     assert latest is not None
-    assert dict(table.scanner.deletions(latest)) == {}
+    assert dict(table._scanner.deletions(latest)) == {}
 
 
 def test_rows_keep_their_ids_and_sequence_numbers() -> None:
@@ -316,7 +318,7 @@ def test_refused_before_anything_is_written(
     put(table, [{"a": 1, "b": 2, "s": "3", "p": "x"}])
     with pytest.raises(error, match=text):
         compact.run(job(table, strategy, *columns), catalog, clock=catalog.clock)
-    assert table.snapshots.latest_id() == 1
+    assert table._stores.snapshots.latest_id() == 1
 
 
 def test_a_key_table_is_refused() -> None:
@@ -335,7 +337,7 @@ def test_a_wrong_sort_is_not_committed(monkeypatch: pytest.MonkeyPatch, fault: s
     table = filled(catalog)
     with pytest.raises(ProofError, match="order of" if fault == "order" else "digest"):
         compact.run(job(table, ORDER, "a"), catalog, clock=catalog.clock)
-    assert table.snapshots.latest_id() == 5
+    assert table._stores.snapshots.latest_id() == 5
 
 
 def test_a_partition_without_a_living_row_becomes_empty() -> None:

@@ -101,9 +101,9 @@ def test_compactions_leave_the_rows_of_a_model(
         ]
         assert rows_of(table) == sorted(wanted, key=repr), step
         assert compacted(catalog, table, strategy, proof).snapshots == (), step
-        states.append((table.snapshots.latest_id() or 0, rows_of(table)))
+        states.append((table._stores.snapshots.latest_id() or 0, rows_of(table)))
         _check_difference(table, states[dice.randrange(len(states))], states[-1])
-    report = fsck(table.file_io, table.paths, now_ms=catalog.clock.now_ms(), read_data=True)
+    report = fsck(table._stores.file_io, table._stores.paths, now_ms=catalog.clock.now_ms(), read_data=True)
     assert [f for f in report.findings if f.kind is not FindingKind.ORPHAN] == []
     compacted(catalog, table, Strategy.FULL, ProofMode.KEYS)
     assert {(file.level, file.delete_row_count) for file in live_files(table)} == {(1, 0)}
@@ -148,7 +148,7 @@ def test_a_wrong_compaction_is_not_committed(monkeypatch: pytest.MonkeyPatch, fa
     monkeypatch.setattr(f"{scattered.__name__}.{name}", made)
     with pytest.raises(ProofError, match={"order": "order of s, n"}.get(fault, "looked up")):
         compacted(catalog, table, Strategy.FULL, ProofMode.FULL)
-    assert table.snapshots.latest_id() == 3
+    assert table._stores.snapshots.latest_id() == 3
 
 
 def test_all_rows_of_a_key_are_replaced_where_an_earlier_compaction_left_two(

@@ -168,12 +168,12 @@ def test_idle_partitions_are_taken_along() -> None:
 
 
 def _files(table: Table) -> list[tuple[str, DataFile]]:
-    latest = table.snapshots.latest()
+    latest = table._stores.snapshots.latest()
     assert latest is not None
-    context = table.read_context()
+    context = table._read_context()
     return [
         (context.bucket_dir(entry.partition, entry.bucket).split("p=")[1][0], entry.file)
-        for entry in table.scanner.live_entries(latest)
+        for entry in table._scanner.live_entries(latest)
     ]
 
 

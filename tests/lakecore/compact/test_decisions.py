@@ -41,16 +41,16 @@ def steps(golden: GoldenTable) -> Iterator[Step]:
     table = load_catalog(golden.warehouse).load_table(golden.name)
     if not table.schema.primary_keys:
         return
-    ids = table.snapshots.list_ids()
+    ids = table._stores.snapshots.list_ids()
     for snapshot_id in ids:
-        snapshot = table.snapshots.load(snapshot_id)
+        snapshot = table._stores.snapshots.load(snapshot_id)
         if snapshot.commit_kind is CommitKind.COMPACT and snapshot_id - 1 in ids:
             yield from _steps_of(table, snapshot_id)
 
 
 def _steps_of(table: Table, snapshot_id: int) -> Iterator[Step]:
-    snapshot = table.snapshots.load(snapshot_id)
-    schema = table.schemas.load(snapshot.schema_id)
+    snapshot = table._stores.snapshots.load(snapshot_id)
+    schema = table._stores.schemas.load(snapshot.schema_id)
     options = TableOptions.from_schema(schema)
     if options.bucket_mode is BucketMode.POSTPONE:
         return
@@ -68,11 +68,13 @@ def _steps_of(table: Table, snapshot_id: int) -> Iterator[Step]:
         now_ms=snapshot.time_millis,
     )
     trees: dict[Place, list[DataFile]] = {}
-    for entry in table.scanner.live_entries(table.snapshots.load(snapshot_id - 1)):
+    for entry in table._scanner.live_entries(table._stores.snapshots.load(snapshot_id - 1)):
         place = Place(entry.partition, entry.bucket, entry.total_buckets)
         trees.setdefault(place, []).append(entry.file)
     changed: dict[Place, dict[EntryKind, list[DataFile]]] = {}
-    for entry in table.manifests.read(table.manifests.read_list(snapshot.delta_manifest_list)):
+    for entry in table._stores.manifests.read(
+        table._stores.manifests.read_list(snapshot.delta_manifest_list)
+    ):
         place = Place(entry.partition, entry.bucket, entry.total_buckets)
         changed.setdefault(place, {}).setdefault(entry.kind, []).append(entry.file)
     for place, files in changed.items():
@@ -118,22 +120,26 @@ def test_joins_are_those_of_java() -> None:
     compared = 0
     for golden in golden_tables():
         table = load_catalog(golden.warehouse).load_table(golden.name)
-        ids = table.snapshots.list_ids()
+        ids = table._stores.snapshots.list_ids()
         if table.schema.primary_keys or any(key.startswith("file-index.") for key in table.schema.options):
             continue
         for snapshot_id in ids:
-            snapshot = table.snapshots.load(snapshot_id)
+            snapshot = table._stores.snapshots.load(snapshot_id)
             if snapshot.commit_kind is not CommitKind.COMPACT or snapshot_id - 1 not in ids:
                 continue
-            schema = table.schemas.load(snapshot.schema_id)
+            schema = table._stores.schemas.load(snapshot.schema_id)
             options = TableOptions.from_schema(schema)
             request = JoinRequest(
                 strategy=Strategy.UNIVERSAL,
                 policy=AppendPolicy.from_options(schema.options, options.target_file_size),
                 ordered=options.bucket_mode is not BucketMode.BUCKET_UNAWARE,
             )
-            joins = plan_joins(table.scanner.live_entries(table.snapshots.load(snapshot_id - 1)), request, {})
-            delta = table.manifests.read(table.manifests.read_list(snapshot.delta_manifest_list))
+            joins = plan_joins(
+                table._scanner.live_entries(table._stores.snapshots.load(snapshot_id - 1)), request, {}
+            )
+            delta = table._stores.manifests.read(
+                table._stores.manifests.read_list(snapshot.delta_manifest_list)
+            )
             removed = {entry.file.file_name for entry in delta if entry.kind is EntryKind.DELETE}
             assert {file.file_name for join in joins for file in join.files} == removed, golden.name
             compared += 1

@@ -35,9 +35,9 @@ def compacted(catalog: FilesystemCatalog, strategy: compact.Strategy, number: in
 
 def deleted(table: Table) -> set[int]:
     """Buckets with deleted rows."""
-    latest = table.snapshots.latest()
+    latest = table._stores.snapshots.latest()
     assert latest is not None
-    return {bucket for _, bucket, _ in table.scanner.deletions(latest)}
+    return {bucket for _, bucket, _ in table._scanner.deletions(latest)}
 
 
 def test_no_bucket_keeps_its_deleted_rows(catalog: FilesystemCatalog, table: Table) -> None:

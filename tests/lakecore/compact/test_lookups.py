@@ -79,7 +79,9 @@ def test_a_pick_is_dropped_when_a_file_it_looked_into_is_replaced(vectors: str) 
     assert report.picks_done == 0
     assert sorted(file.level for file in live_files(table)) == [0, 5]
     orphans = [
-        f.path for f in fsck(table.file_io, table.paths, now_ms=0).findings if f.kind is FindingKind.ORPHAN
+        f.path
+        for f in fsck(table._stores.file_io, table._stores.paths, now_ms=0).findings
+        if f.kind is FindingKind.ORPHAN
     ]
     assert orphans == []
     assert compact.run(job, catalog).picks_done == 1
@@ -97,12 +99,14 @@ def rename(table: Table) -> None:
     """Another compactor rewrites the file of the last level alone."""
     old = next(file for file in live_files(table) if file.level)
     new = replace(old, file_name=f"data-other-{old.file_name}")
-    folder = table.read_context().bucket_dir(EMPTY_ROW, 0)
-    table.file_io.write_new(f"{folder}/{new.file_name}", table.file_io.read(f"{folder}/{old.file_name}"))
+    folder = table._read_context().bucket_dir(EMPTY_ROW, 0)
+    table._stores.file_io.write_new(
+        f"{folder}/{new.file_name}", table._stores.file_io.read(f"{folder}/{old.file_name}")
+    )
     message = CommitMessage(
         partition=EMPTY_ROW, bucket=0, total_buckets=1, compact_before=(old,), compact_after=(new,)
     )
-    table.committer().commit([message], commit_user="other", identifier=1)
+    table._committer().commit([message], commit_user="other", identifier=1)
 
 
 def test_a_commit_names_the_consulted_file_that_is_gone() -> None:
@@ -118,7 +122,7 @@ def test_a_commit_names_the_consulted_file_that_is_gone() -> None:
         compact_required_files=(replace(fresh, file_name="data-gone", level=5),),
     )
     with pytest.raises(CommitConflictError, match="data-gone"):
-        table.committer().commit([message], commit_user="me", identifier=1)
+        table._committer().commit([message], commit_user="me", identifier=1)
 
 
 def test_cut_and_whole_lookups_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,10 +175,10 @@ def test_files_of_changes_are_named_so() -> None:
     table = key_table(catalog, changelog_producer="lookup", changelog_file__prefix="told-")
     put(table, [{"k": 1, "v": "a"}])
     compact.run(compact.Job(table="d.k"), catalog)
-    latest = table.snapshots.latest()
+    latest = table._stores.snapshots.latest()
     assert latest is not None
     assert latest.changelog_manifest_list is not None
-    manifests = table.scanner.manifests
+    manifests = table._scanner.manifests
     told = manifests.read(manifests.read_list(latest.changelog_manifest_list)).files()
     assert [file.file_name[:5] for file in told] == ["told-"]
     assert [file.file_name[:5] for file in live_files(table)] == ["data-"]

@@ -74,8 +74,10 @@ def compact(table: Table, **job: Any) -> Report:
         def load_table(self, name: str, options: Mapping[str, str] | None = None) -> Table:
             return table
 
-    catalog = Catalog(table.file_io, table.paths.table_path.rpartition("/")[0], table.clock)
-    return run(Job(table=table.name, commit_user="me", **job), catalog, clock=table.clock)
+    catalog = Catalog(
+        table._stores.file_io, table._stores.paths.table_path.rpartition("/")[0], table._stores.clock
+    )
+    return run(Job(table=table.name, commit_user="me", **job), catalog, clock=table._stores.clock)
 
 
 def test_new_partitions_get_buckets_for_their_rows() -> None:
@@ -83,7 +85,7 @@ def test_new_partitions_get_buckets_for_their_rows() -> None:
     assert [new_buckets(options, rows) for rows in (None, 0, 8, 9, 21)] == [5, 1, 1, 2, 3]
     table = waiting_table("fold-target", postpone__target_row_num_per_bucket="8")
     compact(table)
-    live = table.scanner.live_entries(table.snapshots.latest())
+    live = table._scanner.live_entries(table._stores.snapshots.latest())
     assert set(live.total_buckets.tolist()) == {3}
 
 

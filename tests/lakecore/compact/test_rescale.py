@@ -20,6 +20,7 @@ from lakecore.metadata.snapshot import CommitKind
 from lakecore.table import Table
 from lakecore.verify.fsck.check import fsck
 from tests.lakecore.compact.test_cluster import Meddling
+from tests.support.handles import with_stores
 from tests.support.lake import append_table, key_table, live_files, memory_catalog, put, rows_of
 
 KEYED = ("k INT", "p STRING", "v STRING")
@@ -36,17 +37,17 @@ def keyed(catalog: FilesystemCatalog, buckets: int, **options: str) -> Table:
 
 
 def totals(table: Table) -> dict[bytes, set[int]]:
-    latest = table.snapshots.latest()
+    latest = table._stores.snapshots.latest()
     assert latest is not None
     found: dict[bytes, set[int]] = {}
-    for entry in table.scanner.live_entries(latest):
+    for entry in table._scanner.live_entries(latest):
         assert 0 <= entry.bucket < entry.total_buckets
         found.setdefault(entry.partition, set()).add(entry.total_buckets)
     return found
 
 
 def check(table: Table, catalog: FilesystemCatalog) -> None:
-    report = fsck(table.file_io, table.paths, now_ms=catalog.clock.now_ms(), read_data=True)
+    report = fsck(table._stores.file_io, table._stores.paths, now_ms=catalog.clock.now_ms(), read_data=True)
     assert report.findings == ()
 
 
@@ -56,7 +57,7 @@ def test_rows_and_levels_stay(old: int, new: int) -> None:
     table = keyed(catalog, old)
     rows, levels = rows_of(table), {f.level for f in live_files(table)}
     count = sum(file.row_count for file in live_files(table))
-    last = table.snapshots.list_ids()[-1]
+    last = table._stores.snapshots.list_ids()[-1]
     report = rescale.run(Job(table=table.name, bucket_num=new), catalog, clock=catalog.clock)
     assert Arrivals(table, ArrivalCondition()).after(last) is None, "no row is new to a sensor"
     assert rows_of(table) == rows
@@ -68,7 +69,7 @@ def test_rows_and_levels_stay(old: int, new: int) -> None:
     assert set(map(frozenset, totals(table).values())) == {frozenset({new})}
     check(table, catalog)
     if old != new:
-        latest = table.snapshots.latest()
+        latest = table._stores.snapshots.latest()
         assert latest is not None
         assert latest.commit_kind is CommitKind.OVERWRITE
         assert latest.delta_record_count == 0
@@ -105,7 +106,7 @@ def test_engines_and_changelogs_go_on_as_if_nothing_had_happened(options: dict[s
         before = rows_of(table)
         full = compact.Job(table=table.name, strategy=compact.Strategy.FULL)
         compact.run(full, catalog, clock=catalog.clock)
-        latest = table.snapshots.latest()
+        latest = table._stores.snapshots.latest()
         assert latest is not None
         found.append((before, rows_of(table), latest.changelog_record_count))
     assert found[0] == found[1]
@@ -157,7 +158,7 @@ def test_advice_while_the_option_says_otherwise() -> None:
     report = rescale.run(Job(table=table.name, bucket_num=5, dry_run=True), catalog, clock=catalog.clock)
     assert "--set bucket=5" in report.notes[-1]
     assert report.names == ("p=x: 2 -> 5 buckets", "p=y: 2 -> 5 buckets")
-    assert table.snapshots.latest_id() == 4
+    assert table._stores.snapshots.latest_id() == 4
 
 
 def test_rows_written_meanwhile_are_planned_again() -> None:
@@ -211,7 +212,7 @@ def test_a_write_that_began_before_does_not_land_in_old_buckets() -> None:
     """Rows placed by the old count would be found in no bucket: the write is refused."""
     catalog = memory_catalog("rescale-late")
     table = keyed(catalog, 2)
-    late = replace(table, clock=Intruding(table, catalog))
+    late = with_stores(table, clock=Intruding(table, catalog))
     with pytest.raises(LakeError, match="buckets"):
         put(late, [{"k": 1, "p": "x", "v": "late"}])
     assert set(map(frozenset, totals(table).values())) == {frozenset({4})}
@@ -249,7 +250,7 @@ def test_refused_before_anything_is_written(
     table = key_table(catalog, **options)
     with pytest.raises(error, match=text):
         rescale.run(Job(table=table.name, bucket_num=number), catalog, clock=catalog.clock)
-    assert table.snapshots.latest_id() is None
+    assert table._stores.snapshots.latest_id() is None
 
 
 def test_a_table_that_tracks_rows_is_refused() -> None:
@@ -270,7 +271,7 @@ def test_a_row_in_the_wrong_place_is_not_committed(monkeypatch: pytest.MonkeyPat
     table = keyed(catalog, 1)
     with pytest.raises(ProofError, match="other buckets"):
         rescale.run(Job(table=table.name, bucket_num=3), catalog, clock=catalog.clock)
-    assert table.snapshots.latest_id() == 4
+    assert table._stores.snapshots.latest_id() == 4
     check(table, catalog)
 
 

@@ -174,7 +174,7 @@ def test_tables_of_a_catalog_are_confined_and_can_be_pickled(tmp_path: Path) -> 
     table = lake.create_table(
         "d.t", {"columns": ["k INT"], "options": {"data-file.external-paths": "file:///other"}}
     )
-    storage = pickle.loads(pickle.dumps(table.file_io))
+    storage = pickle.loads(pickle.dumps(table._stores.file_io))
     assert storage.allowed == AllowedPaths(
         warehouse=str(tmp_path), own=table.path, named=("/other",), declared=("/ext",), blob_roots=("/blobs",)
     )

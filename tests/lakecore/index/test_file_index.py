@@ -158,12 +158,12 @@ def test_values_under_a_key_of_a_map_are_indexed() -> None:
 def test_indexes_of_java_come_out_byte_for_byte(table: GoldenTable) -> None:
     """But for bitmaps of text, whose bitmaps lie in the order of Java's hash map."""
     opened_table = lakecore.load_catalog(str(table.warehouse)).load_table(table.name)
-    latest = opened_table.snapshots.latest()
+    latest = opened_table._stores.snapshots.latest()
     assert latest is not None
     seen = 0
-    for entry in opened_table.scanner.live_entries(latest).rows():
+    for entry in opened_table._scanner.live_entries(latest).rows():
         file = entry.file
-        ctx = opened_table.read_context()
+        ctx = opened_table._read_context()
         written = replace(ctx.file_schema(file.schema_id), options=ctx.schema.options)
         directory = ctx.bucket_dir(entry.partition, entry.bucket)
         data = file.embedded_index or Path(f"{directory}/{file.extra_files[0]}").read_bytes()

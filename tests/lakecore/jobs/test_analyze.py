@@ -25,10 +25,12 @@ from tests.support.lake import append_table, key_table, memory_catalog, paths_of
 
 
 def stats_of(table: Table) -> dict[str, Any]:
-    latest = table.snapshots.latest()
+    latest = table._stores.snapshots.latest()
     assert latest is not None
     assert latest.statistics is not None
-    raw: dict[str, Any] = json.loads(table.file_io.read(table.paths.statistics(latest.statistics)))
+    raw: dict[str, Any] = json.loads(
+        table._stores.file_io.read(table._stores.paths.statistics(latest.statistics))
+    )
     return raw
 
 
@@ -58,11 +60,11 @@ def test_the_rows_are_those_of_a_merged_read() -> None:
     assert text == {"colId": 1, "distinctCount": 3, "nullCount": 1, "avgLen": 1, "maxLen": 2}
     assert report.names == ("k", "v")
     assert "have no statistics: a" in report.notes[0]
-    latest = table.snapshots.latest()
+    latest = table._stores.snapshots.latest()
     assert latest is not None
     assert (latest.id, latest.commit_kind, latest.delta_record_count) == (3, CommitKind.ANALYZE, 0)
     assert latest.total_record_count == 12
-    report_ = fsck(table.file_io, table.paths, now_ms=catalog.clock.now_ms(), read_data=True)
+    report_ = fsck(table._stores.file_io, table._stores.paths, now_ms=catalog.clock.now_ms(), read_data=True)
     assert report_.findings == ()
     put(table, [{"k": 100, "v": "new", "a": []}])
     assert stats_of(table) == found
@@ -109,10 +111,10 @@ def test_a_unit_that_fails_leaves_no_statistics() -> None:
     table = append_table(catalog)
     put(table, [{"v": 1, "p": "x"}])
     (path,) = paths_of(table)
-    table.file_io.delete(path)
+    table._stores.file_io.delete(path)
     with pytest.raises(NotFoundError):
         analyze.run(Job(table=table.name), catalog, Shared(), catalog.clock)
-    assert table.snapshots.latest_id() == 1
+    assert table._stores.snapshots.latest_id() == 1
 
 
 def test_without_columns_only_rows_count() -> None:
@@ -129,10 +131,10 @@ def test_a_run_of_one_name_is_made_once_and_a_dry_run_never() -> None:
     table = merged(catalog)
     named = Job(table=table.name, columns=("k",), commit_user="me", commit_identifier=4)
     dry = analyze.run(Job(table=table.name, dry_run=True), catalog, clock=catalog.clock)
-    assert (dry.snapshot, table.snapshots.latest_id()) == (None, 2)
+    assert (dry.snapshot, table._stores.snapshots.latest_id()) == (None, 2)
     first = analyze.run(named, catalog, clock=catalog.clock)
     again = analyze.run(named, catalog, clock=catalog.clock)
-    assert (first.snapshot, again.snapshot, again.nothing_to_do, table.snapshots.latest_id()) == (
+    assert (first.snapshot, again.snapshot, again.nothing_to_do, table._stores.snapshots.latest_id()) == (
         3,
         3,
         True,
@@ -153,16 +155,16 @@ def test_a_table_that_changed_its_columns_meanwhile_is_left_alone(monkeypatch: p
     true = ColumnSketch.to_json
 
     def changing(self: ColumnSketch) -> dict[str, Any]:
-        schema = table.file_io.read(table.paths.schema(0)).replace(b'"id": 0', b'"id": 1', 1)
+        schema = table._stores.file_io.read(table._stores.paths.schema(0)).replace(b'"id": 0', b'"id": 1', 1)
         schema = schema.replace(b'"id" : 0', b'"id" : 1', 1)
-        table.file_io.overwrite(table.paths.schema(1), schema)
+        table._stores.file_io.overwrite(table._stores.paths.schema(1), schema)
         return true(self)
 
     monkeypatch.setattr(ColumnSketch, "to_json", changing)
     with pytest.raises(CommitConflictError, match="changed"):
         analyze.run(Job(table=table.name, columns=("k",)), catalog, clock=catalog.clock)
-    assert table.snapshots.latest_id() == 2
-    assert table.file_io.list(table.paths.statistics_dir) == []
+    assert table._stores.snapshots.latest_id() == 2
+    assert table._stores.file_io.list(table._stores.paths.statistics_dir) == []
 
 
 def test_an_empty_table_has_nothing_to_analyze() -> None:

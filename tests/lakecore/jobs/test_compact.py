@@ -53,8 +53,8 @@ def generations(count: int, keys: int = 10) -> list[list[dict[str, Any]]]:
 def referenced(table: Table) -> set[str]:
     """Every data file that some snapshot can name."""
     names: set[str] = set()
-    for snapshot_id in table.snapshots.list_ids():
-        for file in table.scanner.live_entries(table.snapshots.load(snapshot_id)).files():
+    for snapshot_id in table._stores.snapshots.list_ids():
+        for file in table._scanner.live_entries(table._stores.snapshots.load(snapshot_id)).files():
             names.add(file.file_name)
     return names
 
@@ -76,7 +76,7 @@ def test_full_compaction_of_a_keyed_table(catalog: FilesystemCatalog) -> None:
     assert "41 input rows = 12 output rows + 28 replaced rows + 1 dropped deletes" in report.proof
     [file] = live_files(table)
     assert (file.level, file.delete_row_count) == (5, 0)
-    latest = table.snapshots.load(report.snapshot)
+    latest = table._stores.snapshots.load(report.snapshot)
     assert latest.commit_kind is CommitKind.COMPACT
     assert (latest.commit_user, latest.commit_identifier) == ("test", 1)
     assert latest.properties["lakecore.proof.rows-in"] == "41"
@@ -87,13 +87,13 @@ def test_a_healthy_table_is_left_alone(catalog: FilesystemCatalog) -> None:
     table = key_table(catalog)
     put(table, *generations(5))
     assert not run(catalog, strategy=Strategy.UNIVERSAL).nothing_to_do
-    snapshots = table.snapshots.list_ids()
+    snapshots = table._stores.snapshots.list_ids()
     for strategy in Strategy:
         report = run(catalog, strategy=strategy, commit_user="another")
         assert report.nothing_to_do
         assert report.snapshot is None
         assert report.before == report.after
-    assert table.snapshots.list_ids() == snapshots
+    assert table._stores.snapshots.list_ids() == snapshots
 
 
 def test_an_empty_table_is_left_alone(catalog: FilesystemCatalog) -> None:
@@ -170,9 +170,9 @@ def test_buckets_are_chosen(catalog: FilesystemCatalog, buckets: str | None, don
     put(table, *generations(2, 40))
     assert run(catalog, buckets=buckets).picks_done == len(done)
     assert {file.level for file in live_files(table)} == ({5} if len(done) == 4 else {0, 5})
-    latest = table.snapshots.latest()
+    latest = table._stores.snapshots.latest()
     assert latest is not None
-    entries = table.scanner.live_entries(latest)
+    entries = table._scanner.live_entries(latest)
     assert set(entries.bucket[entries.level == 5].tolist()) == done
 
 
@@ -240,7 +240,7 @@ def test_a_repeated_run_goes_on_where_the_first_stopped(catalog: FilesystemCatal
     put(table, *generations(3))
     third = run(catalog)
     assert len(third.snapshots) == 2
-    identifiers = [table.snapshots.load(i).commit_identifier for i in third.snapshots]
+    identifiers = [table._stores.snapshots.load(i).commit_identifier for i in third.snapshots]
     assert identifiers == [1, 2]
 
 
@@ -386,7 +386,7 @@ def test_files_of_earlier_attempts_that_are_committed_stay(catalog: FilesystemCa
     put(table, *generations(2))
     run(catalog, commit_user="another")
     assert no_debris(table)
-    for snapshot_id in table.snapshots.list_ids():
+    for snapshot_id in table._stores.snapshots.list_ids():
         rows_of(table, snapshot=snapshot_id)
     assert rows_of(table) != []
     assert len(before) == 12
@@ -402,7 +402,7 @@ def test_files_older_than_the_known_snapshots_stay(catalog: FilesystemCatalog) -
     for _ in range(3):
         put(table, generations(1)[0])
     for snapshot_id in range(1, kept + 1):
-        table.file_io.delete(table.paths.snapshot(snapshot_id))
+        table._stores.file_io.delete(table._stores.paths.snapshot(snapshot_id))
     stored = paths_of(table)
     run(catalog)
     assert paths_of(table) > stored
@@ -436,7 +436,7 @@ def test_refusals(catalog: FilesystemCatalog) -> None:
     table = key_table(catalog, data_file__external_paths="s3://b/x")
     with pytest.raises(UnsupportedError, match="external-paths"):
         run(catalog)
-    assert table.snapshots.latest() is None
+    assert table._stores.snapshots.latest() is None
 
 
 def test_options_of_one_run(catalog: FilesystemCatalog) -> None:

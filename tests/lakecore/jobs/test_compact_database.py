@@ -78,9 +78,11 @@ def test_one_bad_table_does_not_stop_the_others_and_is_an_error(catalog: Filesys
     tables = fill(catalog, *(f"d.t{n:02}" for n in range(12)))
     before = [rows_of(table) for table in tables]
     broken, busy, idle = tables[3], tables[5], catalog.create_table("d.zz", KEYED)
-    latest = broken.snapshots.latest()
+    latest = broken._stores.snapshots.latest()
     assert latest is not None
-    catalog.file_io.overwrite(f"{broken.paths.manifest_dir}/{latest.delta_manifest_list}", b"not avro")
+    catalog.file_io.overwrite(
+        f"{broken._stores.paths.manifest_dir}/{latest.delta_manifest_list}", b"not avro"
+    )
     seen: list[str] = []
     with leased(catalog.file_io, catalog.warehouse, busy.name, "nightly x", catalog.clock, 60_000):
         report = run(WANTED, catalog, clock=catalog.clock, on_done=lambda one: seen.append(one.table))
@@ -93,7 +95,7 @@ def test_one_bad_table_does_not_stop_the_others_and_is_an_error(catalog: Filesys
     (skipped,) = report.skipped
     assert skipped.table == busy.name
     assert "maintained by nightly x" in skipped.skipped
-    assert idle.snapshots.latest_id() is None
+    assert idle._stores.snapshots.latest_id() is None
     done = [(table, rows) for table, rows in zip(tables, before, strict=True) if table not in (broken, busy)]
     for table, rows in done:
         assert rows_of(table) == rows
@@ -159,7 +161,7 @@ def test_an_interruption_leaves_whole_tables_and_no_files(catalog: FilesystemCat
     assert [rows_of(table) for table in tables] == before
     assert {len(live_files(table)) for table in tables} == {1, 3}
     for table in tables:
-        named = {file.file_name for i in table.snapshots.list_ids() for file in _files(table, i)}
+        named = {file.file_name for i in table._stores.snapshots.list_ids() for file in _files(table, i)}
         assert {path.rpartition("/")[2] for path in paths_of(table)} == named
     report = run(WANTED, catalog, clock=catalog.clock)
     assert report.failed == report.skipped == ()
@@ -186,15 +188,15 @@ def test_a_killed_run_is_completed_once_by_the_next(
         shutil.copytree(image, lake)
         run_and_die(number, compact_all, str(lake))
         assert [rows_of(table) for table in tables] == before
-        ends.add(tuple(len(table.snapshots.list_ids()) for table in tables))
+        ends.add(tuple(len(table._stores.snapshots.list_ids()) for table in tables))
         report = compact_all(str(lake))
         assert report.failed == report.skipped == ()
         assert [len(live_files(table)) for table in tables] == [1] * 6
-        assert [table.snapshots.list_ids() for table in tables] == [(1, 2, 3, 4)] * 6
+        assert [table._stores.snapshots.list_ids() for table in tables] == [(1, 2, 3, 4)] * 6
         assert [rows_of(table) for table in tables] == before
         for table in tables:
-            assert catalog.file_io.read(table.paths.latest_hint) == b"4", number
-            assert fsck(table.file_io, table.paths, now_ms=0).damage == ()
+            assert catalog.file_io.read(table._stores.paths.latest_hint) == b"4", number
+            assert fsck(table._stores.file_io, table._stores.paths, now_ms=0).damage == ()
         chosen = number % 6
         assert len(oracle.read(lake, f"d.t{chosen}")) == len(before[chosen])
         found = findings(oracle.fsck(lake, f"d.t{chosen}"))
@@ -225,4 +227,4 @@ def test_a_lease_is_kept_alive_until_its_work_ends(catalog: FilesystemCatalog) -
 
 
 def _files(table: Table, snapshot_id: int) -> Any:
-    return table.scanner.live_entries(table.snapshots.load(snapshot_id)).files()
+    return table._scanner.live_entries(table._stores.snapshots.load(snapshot_id)).files()

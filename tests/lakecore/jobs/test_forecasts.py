@@ -207,7 +207,9 @@ def test_chores_of_many_tables_run_at_once_and_tell_of_each(
     assert [one.error_class for one in reports] == [None] * 8 + ["NotFoundError"]
     assert "nightly 1" in reports[2].skipped
     assert reports[2].error is None
-    assert [len(table.snapshots.list_ids()) for table in tables] == [4 if t is busy else 1 for t in tables]
+    assert [len(table._stores.snapshots.list_ids()) for table in tables] == [
+        4 if t is busy else 1 for t in tables
+    ]
 
 
 UNTOLD = {

@@ -173,7 +173,7 @@ def test_a_forged_lease_holds_up_nobody(name: str, lake: FilesystemCatalog) -> N
 def _external(lake: FilesystemCatalog, path: str) -> None:
     """The files of the oldest manifests lie at `path`, as the manifests say."""
     table = lake.load_table("d.k")
-    for manifest in sorted(Path(table.paths.manifest_dir).glob("manifest-*")):
+    for manifest in sorted(Path(table._stores.paths.manifest_dir).glob("manifest-*")):
         if not manifest.name.startswith("manifest-list-"):
             rows = decode_manifest(manifest.read_bytes(), "x").rows()
             moved = [
@@ -185,7 +185,7 @@ def _external(lake: FilesystemCatalog, path: str) -> None:
 
 
 def _name_root(lake: FilesystemCatalog, root: str) -> None:
-    schema = Path(lake.load_table("d.k").paths.schema(0))
+    schema = Path(lake.load_table("d.k")._stores.paths.schema(0))
     raw = json.loads(schema.read_bytes())
     raw["options"]["data-file.external-paths"] = root
     schema.write_text(json.dumps(raw))
@@ -208,10 +208,10 @@ def test_files_outside_are_read_and_removed_below_declared_roots_only(
     shutil.rmtree(Path(lake.warehouse) / ".lakecore" / "holds")
     _name_root(lake, root)
     assert rows_of(lake.load_table("d.k")) == before
-    ids = lake.load_table("d.k").snapshots.list_ids()
+    ids = lake.load_table("d.k")._stores.snapshots.list_ids()
     with pytest.raises(InvalidOptionError, match="external-roots"):
         expire(lake)
-    assert lake.load_table("d.k").snapshots.list_ids() == ids
+    assert lake.load_table("d.k")._stores.snapshots.list_ids() == ids
     assert "expire-snapshots" not in {run.job for run in quarantine.runs_of(lake, "d.k")}
     assert sorted((tmp_path / "ext").iterdir()) == there
     strict = load_catalog(lake.warehouse, **{"external-roots": ""})

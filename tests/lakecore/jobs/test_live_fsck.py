@@ -100,8 +100,8 @@ def test_young_files_that_nobody_refers_to_are_counted(catalog: FilesystemCatalo
     table = key_table(catalog)
     put(table, [{"k": 1, "v": "a"}])
     stray = f"{table.path}/bucket-0/data-in-flight-0.parquet"
-    table.file_io.overwrite(stray, b"12345")
-    (status,) = [one for one in table.file_io.list(f"{table.path}/bucket-0") if one.path == stray]
+    table._stores.file_io.overwrite(stray, b"12345")
+    (status,) = [one for one in table._stores.file_io.list(f"{table.path}/bucket-0") if one.path == stray]
     clock = catalog.clock
     clock.time_ms = status.mtime_ms + 23 * HOUR  # type: ignore[attr-defined]
     report = checked(catalog)
@@ -122,8 +122,8 @@ def test_damage_is_found_on_a_table_that_is_written(catalog: FilesystemCatalog, 
     """A file that vanishes under a live table stays a finding, however often snapshots come."""
     table = key_table(catalog)
     put(table, [{"k": 1, "v": "a"}])
-    (lost,) = [one.path for one in table.file_io.list(f"{table.path}/bucket-0")]
-    table.file_io.delete(lost)
+    (lost,) = [one.path for one in table._stores.file_io.list(f"{table.path}/bucket-0")]
+    table._stores.file_io.delete(lost)
     clock = catalog.clock
     sleeps: list[float] = []
 
@@ -147,7 +147,7 @@ def test_a_table_that_is_written_compacted_and_expired_is_always_clean(tmp_path:
     checks = _beside(lambda: _live(catalog, table, rounds), lambda deep: _findings(catalog, deep))
     assert len(checks) >= 6, checks
     assert [one for one in checks if one] == []
-    assert (table.snapshots.latest_id() or 0) >= rounds
+    assert (table._stores.snapshots.latest_id() or 0) >= rounds
 
 
 def _live(catalog: FilesystemCatalog, table: Table, rounds: int) -> None:

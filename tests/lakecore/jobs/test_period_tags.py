@@ -20,6 +20,7 @@ from lakecore.table import Commit, Table
 from tests.support.chores import repair_hints
 from tests.support.fake_clock import FakeClock
 from tests.support.fault_fs import FaultyFileIO
+from tests.support.handles import with_stores
 from tests.support.lake import key_table, memory_catalog, rows_of
 from tests.support.maintained import History
 
@@ -34,7 +35,7 @@ def lake(request: pytest.FixtureRequest) -> FilesystemCatalog:
 
 
 def found(table: Table) -> dict[str, int]:
-    return {name: table.tags.load(name).id for name in table.tags.list()}
+    return {name: table._stores.tags.load(name).id for name in table._stores.tags.list()}
 
 
 def table_of(lake: FilesystemCatalog, **options: str) -> Table:
@@ -53,7 +54,7 @@ def days(table: Table, count: int, **commit: Any) -> None:
     """A commit at noon of each day."""
     for _ in range(count):
         write(table, **commit)
-        table.clock.sleep(DAY)
+        table._stores.clock.sleep(DAY)
 
 
 def test_writes_make_the_tags_that_are_due(lake: FilesystemCatalog) -> None:
@@ -92,10 +93,10 @@ def test_a_batch_write_moves_the_tag_of_its_day(lake: FilesystemCatalog) -> None
     write(table, "b")
     assert found(table) == {"batch-write-2023-11-06": 2, "mine": 1}
     for _ in range(3):
-        table.clock.sleep(DAY)
+        table._stores.clock.sleep(DAY)
         write(table, "c")
     assert found(table) == {"batch-write-2023-11-08": 4, "batch-write-2023-11-09": 5, "mine": 1}
-    marks = [s.name for s in table.file_io.list(f"{table.paths.tag_dir}/tag-success-file")]
+    marks = [s.name for s in table._stores.file_io.list(f"{table._stores.paths.tag_dir}/tag-success-file")]
     assert marks == [f"{name}_SUCCESS" for name in found(table)]
 
 
@@ -117,7 +118,7 @@ def test_options_that_cannot_be_fail_the_job_and_no_commit(
 ) -> None:
     table = table_of(lake, automatic_creation="process-time", **options)
     days(table, 2)
-    assert (table.snapshots.latest_id(), found(table)) == (2, {})
+    assert (table._stores.snapshots.latest_id(), found(table)) == (2, {})
     with pytest.raises(InvalidOptionError, match=r"option tag\."):
         auto_tags.run(auto_tags.Job(table="d.k"), lake, clock=lake.clock)
 
@@ -134,8 +135,8 @@ class NoTags(FaultyFileIO):
 @pytest.mark.parametrize("mode", ["process-time", "batch"])
 def test_storage_that_refuses_tags_refuses_no_commit(lake: FilesystemCatalog, mode: str) -> None:
     table = table_of(lake, automatic_creation=mode)
-    days(replace(table, file_io=NoTags(lake.file_io)), 3)
-    assert (table.snapshots.latest_id(), found(table)) == (3, {})
+    days(with_stores(table, file_io=NoTags(lake.file_io)), 3)
+    assert (table._stores.snapshots.latest_id(), found(table)) == (3, {})
     write(table)
     expected = {"process-time": {"2023-11-05": 1, "2023-11-06": 2, "2023-11-07": 3, "2023-11-08": 4}}
     assert found(table) == expected.get(mode, {"batch-write-2023-11-09": 4})
@@ -155,10 +156,10 @@ def test_every_operation_of_a_write_that_tags_fails_once(lake: FilesystemCatalog
         storage = FaultyFileIO(lake.file_io, fail_at=number)
         committed = None
         with suppress(LakeError):
-            write(replace(table, file_io=storage))
-            committed = table.snapshots.latest_id()
+            write(with_stores(table, file_io=storage))
+            committed = table._stores.snapshots.latest_id()
         assert committed in (4, None)
-        if table.snapshots.latest_id() == 3:
+        if table._stores.snapshots.latest_id() == 3:
             write(table)
         lake.clock.sleep(61)  # a lease that could not be given back runs out
         auto_tags.run(auto_tags.Job(table="d.k"), lake, clock=lake.clock)
@@ -215,7 +216,7 @@ def test_what_a_period_is(lake: FilesystemCatalog, parameters: dict[str, Any], n
     table = key_table(lake)
     for number in range(4):
         write(table, watermark=NOON + (number - 1) * DAY * 1000 + 1)
-        table.clock.sleep(DAY)
+        table._stores.clock.sleep(DAY)
     batch(lake, backfill=True, **{"start": "2023-11-06", "end": "2023-11-07", **parameters})
     assert found(table) == names
 
@@ -266,7 +267,7 @@ def test_a_replaced_tag_is_there_all_the_time(lake: FilesystemCatalog) -> None:
     left = batch(lake, date="2023-11-07")
     assert left.nothing_to_do
     assert "is a tag of snapshot 3, but the rule gives snapshot 2" in left.notes[0]
-    watched = Watched(lake.file_io, table.paths.tag("2023-11-07"))
+    watched = Watched(lake.file_io, table._stores.paths.tag("2023-11-07"))
     whole = {"start": "2023-11-06", "end": "2023-11-09", "backfill": True, "replace": True}
     report = batch(replace(lake, file_io=watched), **whole)
     assert set(watched.seen) == {3, 2}
@@ -317,7 +318,7 @@ def test_a_snapshot_gets_no_second_automatic_tag(lake: FilesystemCatalog) -> Non
     table = table_of(lake, automatic_creation="process-time")
     write(table)
     assert found(table) == {"2023-11-05": 1}
-    table.clock.sleep(3 * DAY)
+    table._stores.clock.sleep(3 * DAY)
     for job in (
         tags.CreateTag(table="d.k", tag="2023-11-06"),
         tags.CreateTag(table="d.k", tag="2023-11-06 again"),
@@ -360,7 +361,7 @@ def test_a_long_history_is_searched_not_read(lake: FilesystemCatalog, by: str) -
     """Copies of a snapshot, an hour apart; the first has no watermark, and some are gone."""
     table = table_of(lake)
     write(table)
-    text = json.loads(table.file_io.read(table.paths.snapshot(1)))
+    text = json.loads(table._stores.file_io.read(table._stores.paths.snapshot(1)))
     for number in range(2, 400):
         at = {
             "id": number,
@@ -368,9 +369,11 @@ def test_a_long_history_is_searched_not_read(lake: FilesystemCatalog, by: str) -
             "watermark": NOON + number * HOUR * 1000,
         }
         if number % 50:
-            table.file_io.write_new(table.paths.snapshot(number), json.dumps(text | at).encode())
-    table.clock.sleep(400 * HOUR)
-    table.snapshots.write_hints(399)
+            table._stores.file_io.write_new(
+                table._stores.paths.snapshot(number), json.dumps(text | at).encode()
+            )
+    table._stores.clock.sleep(400 * HOUR)
+    table._stores.snapshots.write_hints(399)
     storage = FaultyFileIO(lake.file_io)
     watched = replace(lake, file_io=storage)
     job = batch_tags.Job(table="d.k", date="2023-11-10", by=by)

@@ -45,7 +45,7 @@ def held(table: Table, file: DataFile, directory: str = "p={}/bucket-0") -> set[
     data = file.embedded_index
     if data is None and file.extra_files:
         (path,) = [path for path in paths_of(table, "/bucket-") if path.endswith(file.extra_files[0])]
-        data = table.file_io.read(path)
+        data = table._stores.file_io.read(path)
     return (
         set()
         if data is None
@@ -74,7 +74,7 @@ def test_what_is_missing_is_made_and_what_is_stale_goes(
         assert (look.planned, look.rows_planned, look.snapshot) == (6, read, None)
         done = run(catalog, table, {**options, **placed})
         assert (done.files, done.rows, done.planned, len(done.snapshots)) == (6, read, 6, 1)
-        latest = table.snapshots.latest()
+        latest = table._stores.snapshots.latest()
         assert latest is not None
         assert latest.commit_kind is CommitKind.COMPACT
         assert latest.delta_record_count == 0
@@ -119,8 +119,8 @@ def test_a_lost_or_damaged_index_file_is_made_again(catalog: FilesystemCatalog) 
     options = {**BITMAP, **SEPARATE}
     run(catalog, table, options)
     lost, damaged = [path for path in paths_of(table, "/bucket-") if path.endswith(".index")][:2]
-    table.file_io.delete(lost)
-    table.file_io.overwrite(damaged, b"not an index")
+    table._stores.file_io.delete(lost)
+    table._stores.file_io.overwrite(damaged, b"not an index")
     done = run(catalog, table, options)
     assert done.files == 2
     assert all(held(table, file) == {("v", "bitmap"), ("p", "bitmap")} for file in live_files(table))

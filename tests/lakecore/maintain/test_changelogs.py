@@ -29,10 +29,10 @@ def data_files(made: History) -> set[str]:
 
 def files_by_snapshot(made: History) -> dict[int, set[str]]:
     """What each added."""
-    scanner, found = made.table.scanner, dict[int, set[str]]()
+    scanner, found = made.table._scanner, dict[int, set[str]]()
     before: set[str] = set()
-    for number in made.table.snapshots.list_ids():
-        live = scanner.live_entries(made.table.snapshots.load(number)).files()
+    for number in made.table._stores.snapshots.list_ids():
+        live = scanner.live_entries(made.table._stores.snapshots.load(number)).files()
         now = {file.file_name for file in live}
         found[number] = now - before
         before = now
@@ -44,7 +44,7 @@ def test_files_that_writers_made_stay_and_those_of_compactions_go(made: History)
     expire = expire_snapshots.Job(table="d.k", retain_max=1, retain_min=1, safety=OWNER)
     expire_snapshots.run(expire, made.catalog, clock=made.catalog.clock)
     last = max(added)
-    assert made.table.snapshots.list_ids() == (last,)
+    assert made.table._stores.snapshots.list_ids() == (last,)
     written = set().union(*(added[number] for number in (1, 2, 4, 5)))
     assert data_files(made) == written | added[last]
     made.check_whole("changelogs are left", orphans=True)

@@ -14,7 +14,7 @@ from tests.support.meddling_fs import Meddling
 
 def test_a_tag_that_is_renamed_leaves_one_alone_that_has_just_got_the_name() -> None:
     made = history("tags-renamed")
-    storage, paths = made.catalog.file_io, made.table.paths
+    storage, paths = made.catalog.file_io, made.table._stores.paths
     others = storage.read(paths.tag("b"))
 
     def meanwhile() -> None:
@@ -24,7 +24,7 @@ def test_a_tag_that_is_renamed_leaves_one_alone_that_has_just_got_the_name() -> 
     with pytest.raises(AlreadyExistsError, match="new"):
         tags.run(tags.RenameTag(table="d.k", tag="a", target_tag="new"), lake, clock=lake.clock)
     assert storage.read(paths.tag("new")) == others
-    assert made.table.tags.load("a").id == 2
+    assert made.table._stores.tags.load("a").id == 2
 
 
 def test_the_age_of_a_tag_counts_from_the_wall_clock_of_its_writer() -> None:
@@ -33,7 +33,12 @@ def test_the_age_of_a_tag_counts_from_the_wall_clock_of_its_writer() -> None:
     tags.run(job, made.catalog, clock=made.catalog.clock)
     table = made.table
     target = Target(
-        table.name, made.catalog.warehouse, table.file_io, table.paths, table.schema, made.catalog.clock
+        table.name,
+        made.catalog.warehouse,
+        table._stores.file_io,
+        table._stores.paths,
+        table.schema,
+        made.catalog.clock,
     )
     (here,) = [tag for tag in aged_tags(target, 0) if tag.name == "aged"]
     (there,) = [tag for tag in aged_tags(target, 7_200_000) if tag.name == "aged"]

@@ -74,7 +74,7 @@ def test_rows_with_their_kinds(catalog: FilesystemCatalog, table: Table) -> None
 
 
 def test_named_things(catalog: FilesystemCatalog, table: Table) -> None:
-    table.consumers.write("etl", 2)
+    table._stores.consumers.write("etl", 2)
     assert rows(catalog, "d.k$consumers") == [("etl", 2)]
     assert rows(catalog, "sys.tables", columns=["database_name", "table_name"]) == [("d", "k")]
     with pytest.raises(InvalidInputError, match="a system table of the catalog has no snapshot"):
@@ -94,6 +94,6 @@ def test_only_reading_is_possible(catalog: FilesystemCatalog, table: Table) -> N
         match=r"this system table does not exist; the system tables are aggregation_fields, audit_log",
     ):
         catalog.load_table("d.k$fils")
-    latest = table.snapshots.latest()
+    latest = table._stores.snapshots.latest()
     assert latest is not None
     assert (latest.id, latest.commit_kind) == (3, CommitKind.APPEND)

@@ -57,7 +57,7 @@ def test_a_table_is_held_by_a_person_and_released(shell: Shell) -> None:
         ("d.a", False, None),
         ("d.k", True, None),
     ]
-    assert load_catalog(str(shell.path)).load_table("d.a").snapshots.list_ids() == (4,)
+    assert load_catalog(str(shell.path)).load_table("d.a")._stores.snapshots.list_ids() == (4,)
     [hold] = shell.json("holds")
     assert (hold["table"], hold["by"], hold["ends_with"], hold["automatic"]) == (
         "d.k",
@@ -95,16 +95,16 @@ def test_damage_that_fsck_finds_holds_the_table_until_fsck_is_clean(shell: Shell
     code, out, err = shell(*EXPIRE, "d.k", "--dry-run")
     assert (code, "on hold" in out + err) == (2, True)
     assert shell(*EXPIRE, "d.k")[0] == 2
-    assert len(load_catalog(str(shell.path)).load_table("d.k").snapshots.list_ids()) == 4
+    assert len(load_catalog(str(shell.path)).load_table("d.k")._stores.snapshots.list_ids()) == 4
     lost.write_bytes(data)
     assert "still on hold" in shell.json("fsck", "--no-data", "d.k")[0]["holds"][0]
     assert "the hold has ended" in shell("fsck", "d.k")[1]
     assert shell(*EXPIRE, "d.k")[0] == 0
-    assert load_catalog(str(shell.path)).load_table("d.k").snapshots.list_ids() == (4,)
+    assert load_catalog(str(shell.path)).load_table("d.k")._stores.snapshots.list_ids() == (4,)
 
 
 def test_a_failure_says_that_the_table_is_on_hold(shell: Shell) -> None:
-    newest = Path(shell.table.paths.snapshot(4))
+    newest = Path(shell.table._stores.paths.snapshot(4))
     newest.write_bytes(b"{half")
     code, out, _ = shell("compact", "d.k", "--engine", "local")
     assert (code, "the table is on hold now" in out) == (1, True)

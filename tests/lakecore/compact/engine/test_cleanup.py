@@ -19,7 +19,7 @@ EVERYTHING = lambda name, mtime_ms: True  # noqa: E731
 def table(request: pytest.FixtureRequest) -> Table:
     table = key_table(memory_catalog(f"cleanup-{request.node.name}"))
     put(table, [{"k": 1, "v": "x"}], [{"k": 2, "v": "y"}])
-    table.file_io.write_new(f"{bucket(table)}/data-left-over", b"x")
+    table._stores.file_io.write_new(f"{bucket(table)}/data-left-over", b"x")
     return table
 
 
@@ -28,11 +28,11 @@ def bucket(table: Table) -> str:
 
 
 def users(table: Table) -> list[str]:
-    return [table.snapshots.load(number).commit_user for number in table.snapshots.list_ids()]
+    return [table._stores.snapshots.load(number).commit_user for number in table._stores.snapshots.list_ids()]
 
 
 def committer(table: Table) -> Committer:
-    return Committer(table.snapshots, table.schemas, table.manifests)
+    return Committer(table._stores.snapshots, table._stores.schemas, table._stores.manifests)
 
 
 def published(table: Table) -> frozenset[str]:
@@ -47,14 +47,14 @@ def test_names_of_one_user(table: Table) -> None:
 
 def test_published_files_stay(table: Table, caplog: pytest.LogCaptureFixture) -> None:
     paths = paths_of(table)
-    remove(table.file_io, sorted(paths), partial(published, table))
+    remove(table._stores.file_io, sorted(paths), partial(published, table))
     assert paths - paths_of(table) == {f"{bucket(table)}/data-left-over"}
     assert "2 files that were taken for left-over ones are published" in caplog.text
 
 
 def test_a_search_finds_no_published_file(table: Table) -> None:
     paths = paths_of(table)
-    assert sweep(table.file_io, [bucket(table)], EVERYTHING, partial(published, table)) == 3
+    assert sweep(table._stores.file_io, [bucket(table)], EVERYTHING, partial(published, table)) == 3
     assert paths - paths_of(table) == {f"{bucket(table)}/data-left-over"}
 
 
@@ -63,8 +63,8 @@ def test_nothing_is_removed_where_snapshots_cannot_be_read(table: Table) -> None
         raise NotFoundError("manifest", "it is gone")
 
     paths = paths_of(table)
-    remove(table.file_io, sorted(paths), lost)
-    sweep(table.file_io, [bucket(table)], EVERYTHING, lost)
+    remove(table._stores.file_io, sorted(paths), lost)
+    sweep(table._stores.file_io, [bucket(table)], EVERYTHING, lost)
     assert paths_of(table) == paths
 
 
@@ -72,5 +72,5 @@ def test_snapshots_are_not_read_where_there_is_nothing_to_remove(table: Table) -
     def read() -> frozenset[str]:
         pytest.fail("nothing is to be removed")
 
-    remove(table.file_io, [], read)
-    sweep(table.file_io, [f"{table.path}/bucket-1"], EVERYTHING, read)
+    remove(table._stores.file_io, [], read)
+    sweep(table._stores.file_io, [f"{table.path}/bucket-1"], EVERYTHING, read)

@@ -84,18 +84,18 @@ def test_what_other_compactions_did_meanwhile_counts(catalog: FilesystemCatalog)
     compact.run(compact.Job(table="d.k", strategy=Strategy.FULL), catalog)
     for number in range(6, 9):
         written(table, number)
-    assert not full_is_due(table.scanner, table.schema, table.options)
+    assert not full_is_due(table._scanner, table.schema, table.options)
     written(table, 9)
-    assert full_is_due(table.scanner, table.schema, table.options)
+    assert full_is_due(table._scanner, table.schema, table.options)
 
 
 def test_where_older_snapshots_expired_files_are_taken_for_old(catalog: FilesystemCatalog) -> None:
     table = key_table(catalog, **{"full-compaction__delta-commits": "9"})
     for number in (1, 2):
         written(table, number)
-    assert not full_is_due(table.scanner, table.schema, table.options)
-    table.file_io.delete(table.paths.snapshot(1))
-    assert full_is_due(table.scanner, table.schema, table.options)
+    assert not full_is_due(table._scanner, table.schema, table.options)
+    table._stores.file_io.delete(table._stores.paths.snapshot(1))
+    assert full_is_due(table._scanner, table.schema, table.options)
 
 
 def test_without_the_option_nothing_is_due_but_it_is_said(catalog: FilesystemCatalog) -> None:

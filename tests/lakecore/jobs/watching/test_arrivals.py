@@ -38,7 +38,9 @@ def _load(snapshot_id: int) -> Snapshot:
 
 def _arrivals(ids: Sequence[int] = tuple(KINDS), **wanted: Any) -> Arrivals:
     store = SimpleNamespace(list_ids=lambda: tuple(ids), load=_load, latest=lambda: _load(6))
-    return Arrivals(SimpleNamespace(snapshots=store), ArrivalCondition.from_json(wanted))
+    return Arrivals(
+        SimpleNamespace(_stores=SimpleNamespace(snapshots=store)), ArrivalCondition.from_json(wanted)
+    )
 
 
 @pytest.mark.parametrize(
@@ -87,7 +89,7 @@ def test_rows_and_partitions_are_those_that_the_commits_added(
     """Judged by the manifests' own totals: per partition they add up to what all partitions got."""
     golden(PARTED).copy_to(tmp_path)
     table = load_catalog(tmp_path).load_table(PARTED)
-    snapshots = [table.snapshots.load(one) for one in table.snapshots.list_ids()]
+    snapshots = [table._stores.snapshots.load(one) for one in table._stores.snapshots.list_ids()]
     appended = [one for one in snapshots if one.commit_kind is CommitKind.APPEND]
     total = sum(one.delta_record_count or 0 for one in appended)
 

@@ -31,7 +31,7 @@ def _told(table: Table, mark: Mark) -> tuple[tuple[int, int] | None, Mark]:
 
 def test_what_is_committed_after_a_rollback_is_new(lake: FilesystemCatalog) -> None:
     table = lake.load_table(TABLE)
-    mark = mark_of(table.snapshots.latest())
+    mark = mark_of(table._stores.snapshots.latest())
     rollback.run(rollback.RollbackTo(table=TABLE, snapshot=5), lake)
     assert _told(table, mark) == (None, mark)
     row = table.scan(limit=1).to_arrow()
@@ -53,9 +53,9 @@ def test_a_table_made_anew_is_told_whole(lake: FilesystemCatalog) -> None:
 
 def test_snapshots_expired_before_they_were_told_are_passed_over(lake: FilesystemCatalog) -> None:
     table = lake.load_table(TABLE)
-    mark = mark_of(table.snapshots.load(2))
+    mark = mark_of(table._stores.snapshots.load(2))
     for gone in (1, 2, 3, 4):
-        Path(table.paths.snapshot(gone)).unlink()
+        Path(table._stores.paths.snapshot(gone)).unlink()
     assert _told(table, mark)[0] == (5, 8)
 
 
@@ -63,7 +63,7 @@ def test_news_name_the_tags_of_their_snapshots(lake: FilesystemCatalog) -> None:
     table = lake.load_table(TABLE)
     for name, snapshot in (("early", 2), ("late", 7)):
         tags.run(tags.CreateTag(table=TABLE, tag=name, snapshot=snapshot), lake)
-    news, _ = news_since(Arrivals(table, ArrivalCondition()), mark_of(table.snapshots.load(5)))
+    news, _ = news_since(Arrivals(table, ArrivalCondition()), mark_of(table._stores.snapshots.load(5)))
     assert news is not None
     assert (news["tags"], news["first"], news["snapshot"], news["count"]) == (["late"], 6, 8, 3)
 

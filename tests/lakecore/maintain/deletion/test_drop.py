@@ -38,7 +38,7 @@ def test_files_of_a_quarantined_snapshot_stay_when_the_next_ones_expire(made: Hi
     data = {path for path in paths_of(made.table) if path.endswith(".parquet")}
     first = expire(made, 2)
     second = expire(made, 1)
-    assert made.table.snapshots.list_ids() == (3,)
+    assert made.table._stores.snapshots.list_ids() == (3,)
     assert len(data - paths_of(made.table)) == 1, "of the inputs of the compaction only the second may go"
     undo(made, first)
     assert rows_of(made.table, snapshot=1) == made.rows["snapshot 1"]

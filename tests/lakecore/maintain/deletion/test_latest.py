@@ -38,7 +38,7 @@ def many_files(name: str) -> tuple[Target, Table]:
 
 def lose(table: Table, names: Any) -> None:
     for name in names:
-        table.file_io.delete(f"{table.path}/bucket-0/{name}")
+        table._stores.file_io.delete(f"{table.path}/bucket-0/{name}")
 
 
 @pytest.mark.slow
@@ -49,7 +49,7 @@ def test_every_table_that_java_wrote_is_readable(up_to: int, monkeypatch: pytest
     for golden in golden_tables():
         catalog = load_catalog(str(golden.warehouse))
         table = catalog.load_table(golden.name)
-        for one in (table, *(table.at_branch(name) for name in table.branches.list())):
+        for one in (table, *(table.at_branch(name) for name in table._stores.branches.list())):
             check_latest(target_of(one, catalog, SystemClock()))
             checked += 1
     assert checked > 200

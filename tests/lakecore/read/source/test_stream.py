@@ -63,7 +63,7 @@ def test_starts(catalog: FilesystemCatalog) -> None:
     table = append_table(catalog, ("v INT",))
     early = table.stream(mode="latest")
     put(table, [{"v": 1}])
-    clock = table.clock
+    clock = table._stores.clock
     assert isinstance(clock, FakeClock)
     clock.sleep(60)
     put(table, [{"v": 2}])
@@ -89,7 +89,7 @@ def test_bounds_and_delays(catalog: FilesystemCatalog) -> None:
     assert bounded.next_snapshot == 3
     delayed = table.with_options({"streaming.read.snapshot.delay": "1 min"}).stream(snapshot=1)
     assert everything(delayed) == []
-    table.clock.sleep(61)
+    table._stores.clock.sleep(61)
     assert len(everything(delayed)) == 3
 
 
@@ -109,8 +109,8 @@ def test_what_is_gone_or_was_never_there(catalog: FilesystemCatalog) -> None:
     put(table, [{"v": 1}], [{"v": 2}], [{"v": 3}])
     waiting = table.stream(snapshot=1)
     for number in (1, 2):
-        table.file_io.delete(table.paths.snapshot(number))
-    table.file_io.overwrite(table.paths.earliest_hint, b"3")
+        table._stores.file_io.delete(table._stores.paths.snapshot(number))
+    table._stores.file_io.overwrite(table._stores.paths.earliest_hint, b"3")
     with pytest.raises(
         NotFoundError, match=r"snapshot 1 .*has expired; snapshots 3 to 3 exist: start a new stream"
     ):
@@ -118,10 +118,10 @@ def test_what_is_gone_or_was_never_there(catalog: FilesystemCatalog) -> None:
     assert [number for number, _ in everything(table.stream(snapshot=1))] == [3], "a new one starts later"
     with pytest.raises(NotFoundError, match="has expired"):
         table.stream(next_snapshot=2).poll()
-    table.consumers.write("late", 2)
+    table._stores.consumers.write("late", 2)
     with pytest.raises(NotFoundError, match="has expired"):
         table.stream(consumer="late").poll()
-    table.consumers.write("old", 9)
+    table._stores.consumers.write("old", 9)
     beyond = table.stream(consumer="old")
     with pytest.raises(NotFoundError, match=r"snapshot 9 .*after the latest.*created again or rolled back"):
         beyond.poll()
@@ -133,13 +133,13 @@ def test_consumers_keep_positions(catalog: FilesystemCatalog) -> None:
     stream = table.stream(snapshot=1, consumer="etl")
     first = stream.poll()
     assert first is not None
-    assert table.consumers.find("etl") is None, "nothing was acknowledged"
+    assert table._stores.consumers.find("etl") is None, "nothing was acknowledged"
     stream.acknowledge(first.next_snapshot)
     assert everything(table.stream(consumer="etl")) == [(2, [(2, 0)])]
     ignoring = table.with_options({"consumer-id": "etl", "consumer.ignore-progress": "true"})
     assert [number for number, _ in everything(ignoring.stream(snapshot=1))] == [1, 2]
     table.stream(consumer="new").acknowledge()
-    assert table.consumers.find("new") is None, "the whole table is still to be read"
+    assert table._stores.consumers.find("new") is None, "the whole table is still to be read"
     latest = table.with_options({"scan.mode": "latest"})
     assert [number for number, _ in everything(latest.stream(snapshot=2))] == [2]
     with pytest.raises(InvalidInputError, match="the stream has no consumer"):

@@ -19,7 +19,13 @@ INDEXED = [table for table in golden_tables() if any(key.startswith("file-index.
 @pytest.mark.parametrize("golden", INDEXED, ids=lambda table: table.name)
 def test_indexes_of_java_know_their_rows(golden: GoldenTable) -> None:
     table = lakecore.load_catalog(str(golden.warehouse)).load_table(golden.name)
-    report = fsck(table.file_io, table.paths, now_ms=table.clock.now_ms(), read_data=True, deep=True)
+    report = fsck(
+        table._stores.file_io,
+        table._stores.paths,
+        now_ms=table._stores.clock.now_ms(),
+        read_data=True,
+        deep=True,
+    )
     assert [finding for finding in report.findings if finding.kind is FindingKind.INDEX_FILE] == []
 
 
@@ -42,18 +48,18 @@ def test_an_index_of_other_rows_is_damage(options: Mapping[str, str]) -> None:
 
     def damage(*, deep: bool) -> list[str]:
         now = catalog.clock.now_ms()
-        found = fsck(table.file_io, table.paths, now_ms=now, read_data=True, deep=deep).damage
+        found = fsck(table._stores.file_io, table._stores.paths, now_ms=now, read_data=True, deep=deep).damage
         return [f"{finding.kind.value} {finding.problem}" for finding in found]
 
     assert damage(deep=True) == []
     first, second = sorted(path for path in paths_of(table, "/bucket-") if path.endswith(".index"))
-    own = table.file_io.read(first)
-    table.file_io.overwrite(first, table.file_io.read(second))
+    own = table._stores.file_io.read(first)
+    table._stores.file_io.overwrite(first, table._stores.file_io.read(second))
     assert damage(deep=False) == []
     (found,) = damage(deep=True)
     assert found.startswith("index-file the file indexes of column v do not contain the value of row ")
-    table.file_io.overwrite(first, own[:-9])
+    table._stores.file_io.overwrite(first, own[:-9])
     (found,) = damage(deep=True)
     assert found.startswith("index-file ")
-    table.file_io.delete(first)
+    table._stores.file_io.delete(first)
     assert [text.split()[0] for text in damage(deep=True)] == ["data-file"]

@@ -30,21 +30,21 @@ def table() -> Table:
 
 
 def found(table: Table) -> list[Finding]:
-    report = fsck(table.file_io, table.paths, now_ms=0)
+    report = fsck(table._stores.file_io, table._stores.paths, now_ms=0)
     return [finding for finding in report.findings if finding.kind is FindingKind.INDEX_FILE]
 
 
 def rewrite(table: Table, change: Callable[[Files], Files]) -> None:
     """The index manifest of the latest snapshot, with other index files."""
-    snapshot = table.snapshots.latest()
+    snapshot = table._stores.snapshots.latest()
     assert snapshot is not None
-    name = table.manifests.write_index(change(table.scanner.index_files(snapshot)))
+    name = table._stores.manifests.write_index(change(table._scanner.index_files(snapshot)))
     changed = replace(snapshot, index_manifest=name)
-    table.file_io.overwrite(table.paths.snapshot(snapshot.id), changed.to_json().encode())
+    table._stores.file_io.overwrite(table._stores.paths.snapshot(snapshot.id), changed.to_json().encode())
 
 
 def new_vectors(table: Table, vectors: dict[str, BitMap], bucket: int = 0) -> Callable[[Files], Files]:
-    return lambda _: (table.indexes.write_vectors(EMPTY_ROW, bucket, vectors),)
+    return lambda _: (table._stores.indexes.write_vectors(EMPTY_ROW, bucket, vectors),)
 
 
 def test_a_sound_index(table: Table) -> None:
@@ -52,10 +52,10 @@ def test_a_sound_index(table: Table) -> None:
 
 
 def test_changed_bytes(table: Table) -> None:
-    (status,) = table.file_io.list(table.paths.index_dir)
-    data = bytearray(table.file_io.read(status.path))
+    (status,) = table._stores.file_io.list(table._stores.paths.index_dir)
+    data = bytearray(table._stores.file_io.read(status.path))
     data[12] ^= 1
-    table.file_io.overwrite(status.path, bytes(data))
+    table._stores.file_io.overwrite(status.path, bytes(data))
     (finding,) = found(table)
     assert finding.path == status.path
     assert "checksum" in finding.problem
@@ -63,7 +63,7 @@ def test_changed_bytes(table: Table) -> None:
 
 def test_lies(table: Table) -> None:
     name = live_files(table)[0].file_name
-    sound = table.scanner.index_files(table.snapshots.load(3))
+    sound = table._scanner.index_files(table._stores.snapshots.load(3))
     lies: dict[str, Callable[[Files], Files]] = {
         f"deletes row 5 of {name}, which has 5": new_vectors(table, {name: BitMap([2, 5])}),
         "deletes rows of gone, which is not in its bucket": new_vectors(table, {"gone": BitMap([0])}),
@@ -87,7 +87,7 @@ def test_lies(table: Table) -> None:
         ),
         "it holds 3 hashes or deletion vectors instead of 4": lambda files: (
             *files,
-            replace(table.indexes.write_hashes(EMPTY_ROW, 0, np.arange(3)), row_count=4),
+            replace(table._stores.indexes.write_hashes(EMPTY_ROW, 0, np.arange(3)), row_count=4),
         ),
     }
     for problem, change in lies.items():
@@ -98,6 +98,8 @@ def test_lies(table: Table) -> None:
 
 def copy(table: Table, file: IndexFile) -> str:
     """Another index file with the same bytes: each is looked at once."""
-    name = f"index-{table.clock.fresh_id()}-0"
-    table.file_io.write_new(table.paths.index_file(name), table.file_io.read(table.indexes.path(file)))
+    name = f"index-{table._stores.clock.fresh_id()}-0"
+    table._stores.file_io.write_new(
+        table._stores.paths.index_file(name), table._stores.file_io.read(table._stores.indexes.path(file))
+    )
     return name

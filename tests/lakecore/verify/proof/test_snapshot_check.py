@@ -26,11 +26,11 @@ class Manifests:
     """Manifests with the files of a table, by number, and the snapshots that they make."""
 
     def __init__(self, table: Table) -> None:
-        latest = table.snapshots.latest()
+        latest = table._stores.snapshots.latest()
         assert latest is not None
         self.latest = latest
-        self.store: ManifestStore = table.manifests
-        self.files = table.scanner.live_entries(latest)
+        self.store: ManifestStore = table._stores.manifests
+        self.files = table._scanner.live_entries(latest)
 
     def write(self, line: Line) -> tuple[ManifestFile, ...]:
         parts = [with_kind(self.files.select([number]), kind) for kind, number in line]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ from lakecore.write.files.rolling import FileSpec
 from lakecore.write.rows.incoming import Rows
 from tests.support.builders import table_schema
 from tests.support.fault_fs import FaultyFileIO
+from tests.support.handles import with_stores
 
 
 def storage() -> MemoryFileIO:
@@ -93,8 +93,8 @@ def test_few_files_are_open_and_few_are_made(monkeypatch: pytest.MonkeyPatch) ->
     table = load_catalog("memory://append-many/wh").create_table(
         "d.t", {"columns": ["k INT", "p INT"], "partitionKeys": ["p"]}
     )
-    counted = FaultyFileIO(table.file_io)
-    table = replace(table, file_io=counted)
+    counted = FaultyFileIO(table._stores.file_io)
+    table = with_stores(table, file_io=counted)
 
     def batches() -> Iterator[pa.RecordBatch]:
         for i in range(5):

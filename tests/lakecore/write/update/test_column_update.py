@@ -122,7 +122,7 @@ def test_what_is_refused(data: Any, error: type[LakeError], problem: str) -> Non
     _, table = table_of("p", vector__file__format="avro")
     with pytest.raises(error, match=problem):
         table.update_columns(pa.table(data))
-    assert table.snapshots.latest_id() == 2
+    assert table._stores.snapshots.latest_id() == 2
 
 
 @pytest.mark.parametrize(
@@ -135,10 +135,10 @@ def test_columns_apart_beside_other_updates(kind: str, one: Any, two: Any, what:
     table = append_table(memory_catalog("updates"), ("k INT", f"b {kind}", "r BLOB"), **EVOLVING, **more)
     first = pa.Table.from_pylist([{"k": 1, "b": one}, {"k": 2, "b": two}], schema=table.scan().schema)
     table.append(first)
-    base = table.snapshots.latest()
+    base = table._stores.snapshots.latest()
     inner = column_update.ColumnUpdate._try
     table.update_columns(pa.table({"_ROW_ID": [0], "b": [two]}))
-    update = column_update.ColumnUpdate(table.scanner, table.read_context(), table.clock)
+    update = column_update.ColumnUpdate(table._scanner, table._read_context(), table._stores.clock)
     values = update._checked(pa.table({"_ROW_ID": [1], "b": [one]}))
     with pytest.raises(CommitConflictError, match=f"wrote {what} for rows of"):
         inner(

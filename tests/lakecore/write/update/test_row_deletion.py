@@ -14,6 +14,7 @@ from lakecore.errors import CommitConflictError, InvalidInputError, UnsupportedE
 from lakecore.jobs.compact import Job, Strategy, run
 from lakecore.metadata.snapshot import CommitKind
 from lakecore.table import Commit, Table
+from tests.support.handles import with_stores
 from tests.support.lake import append_table, key_table, memory_catalog, put
 
 MARKED = {"deletion_vectors__enabled": "true"}
@@ -45,7 +46,7 @@ def test_rows_go_and_stay_gone(options: dict[str, str], partitions: tuple[str, .
     left = sorted({*range(20)} - {3, 4, 13, 5} - {v for v in range(20) if v % 3 == 0})
     assert values(table) == left
     assert len(table.scan(snapshot=2).to_arrow()) == 20
-    latest = table.snapshots.load(4)
+    latest = table._stores.snapshots.load(4)
     assert (latest.commit_kind, latest.delta_record_count, latest.total_record_count) == (
         CommitKind.OVERWRITE,
         0,
@@ -54,9 +55,9 @@ def test_rows_go_and_stay_gone(options: dict[str, str], partitions: tuple[str, .
     report = compact(catalog, table)
     assert report.rows_in == report.rows_out <= len(left)
     assert values(table) == left
-    latest = table.snapshots.latest()
+    latest = table._stores.snapshots.latest()
     assert latest is not None
-    assert table.scanner.deletions(latest) == {}
+    assert table._scanner.deletions(latest) == {}
     assert latest.total_record_count == len(left)
     assert compact(catalog, table).nothing_to_do
 
@@ -78,7 +79,7 @@ def test_only_touched_index_files_are_replaced() -> None:
     numbers(table, range(5), range(5, 10), range(10, 15))
     table.delete("v = 1 or v = 6 or v = 11")
     table.delete("v = 7")
-    first, second = (table.scanner.index_files(table.snapshots.load(n)) for n in (4, 5))
+    first, second = (table._scanner.index_files(table._stores.snapshots.load(n)) for n in (4, 5))
     assert len(first) == len(second) == 3
     assert len({file.file_name for file in first} & {file.file_name for file in second}) == 2
 
@@ -94,15 +95,15 @@ def test_another_commit_in_between() -> None:
             self.steps = list(steps)
 
         def __getattr__(self, name: str) -> Any:
-            return getattr(table.file_io, name)
+            return getattr(table._stores.file_io, name)
 
         def publish(self, path: str, data: bytes) -> bool:
             if self.steps:
                 self.steps.pop(0)()
-            return table.file_io.publish(path, data)
+            return table._stores.file_io.publish(path, data)
 
     def through(*steps: Any) -> Table:
-        return Table(table.name, table.schema, Meanwhile(*steps), table.paths, table.clock)  # type: ignore[arg-type]
+        return with_stores(table, file_io=Meanwhile(*steps))
 
     through(lambda: table.delete("v = 2"), lambda: compact(catalog, table)).delete("v = 3 or v = 7")
     assert values(table) == [0, 1, 4, 5, 6, 8, 9]
@@ -110,10 +111,10 @@ def test_another_commit_in_between() -> None:
     with pytest.raises(CommitConflictError, match="index file to be replaced was replaced"):
         one.with_options({"commit.max-retries": "1"}).delete("v = 9")
     assert values(table) == [4, 5, 6, 8, 9]
-    assert {s.name for s in table.file_io.list(table.paths.index_dir)} == {
+    assert {s.name for s in table._stores.file_io.list(table._stores.paths.index_dir)} == {
         file.file_name
-        for number in table.snapshots.list_ids()
-        for file in table.scanner.index_files(table.snapshots.load(number))
+        for number in table._stores.snapshots.list_ids()
+        for file in table._scanner.index_files(table._stores.snapshots.load(number))
     }
 
 

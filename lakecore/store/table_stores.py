@@ -1,0 +1,66 @@
+"""All stores of a table in one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from lakecore.clock import Clock, SystemClock
+from lakecore.fs.file_io import FileIO
+from lakecore.metadata.schema import TableSchema
+from lakecore.store.branches import BranchStore
+from lakecore.store.changelogs import ChangelogStore
+from lakecore.store.consumers import ConsumerStore
+from lakecore.store.indexes import IndexStore
+from lakecore.store.manifests import ManifestStore
+from lakecore.store.paths import TablePaths
+from lakecore.store.schemas import SchemaStore
+from lakecore.store.snapshots import SnapshotStore
+from lakecore.store.tags import TagStore
+
+__all__ = ["TableStores"]
+
+
+@dataclass(frozen=True)
+class TableStores:
+    """Where the parts of a table, or of a branch of one, are stored. It can be pickled when its storage
+    can; a store is made when it is first used, which reads nothing.
+    """
+
+    schema: TableSchema
+    """The latest schema when the table was loaded, with the options of the handle."""
+    file_io: FileIO
+    paths: TablePaths
+    clock: Clock = field(default_factory=SystemClock)
+
+    @cached_property
+    def snapshots(self) -> SnapshotStore:
+        return SnapshotStore(self.file_io, self.paths, self.clock)
+
+    @cached_property
+    def schemas(self) -> SchemaStore:
+        return SchemaStore(self.file_io, self.paths, self.clock)
+
+    @cached_property
+    def manifests(self) -> ManifestStore:
+        return ManifestStore(self.file_io, self.paths, self.schema, self.clock)
+
+    @cached_property
+    def indexes(self) -> IndexStore:
+        return IndexStore(self.file_io, self.paths, self.schema, self.clock)
+
+    @cached_property
+    def tags(self) -> TagStore:
+        return TagStore(self.file_io, self.paths)
+
+    @cached_property
+    def branches(self) -> BranchStore:
+        return BranchStore(self.file_io, self.paths)
+
+    @cached_property
+    def changelogs(self) -> ChangelogStore:
+        return ChangelogStore(self.file_io, self.paths)
+
+    @cached_property
+    def consumers(self) -> ConsumerStore:
+        return ConsumerStore(self.file_io, self.paths, self.clock)
