@@ -63,10 +63,12 @@ TABLE_TYPES = ("table", "materialized-table")
 def check_readable(table: str, schema: TableSchema, options: TableOptions) -> None:
     """Raise UnsupportedError unless a batch read of `table` returns exactly its rows.
 
-    `schema` and `options` are those of the snapshot that is read. A changelog producer never matters here:
-    it makes a change stream, and the rows are the same.
+    `schema` and `options` are those of the snapshot that is read. A changelog producer matters in one case
+    only (`_check_sequence_of_levels`): else it makes a change stream, and the rows are the same.
     """
     _check_rows(table, schema, options, "read")
+    if schema.primary_keys:
+        _check_sequence_of_levels(table, options, "read")
     if _is_on(schema.options, _CHAIN):
         remedy = "partitions continue those of other branches; use another engine"
         raise _refuse(table, _CHAIN, "true", "read", remedy)
@@ -222,10 +224,24 @@ def _check_new_files(table: str, schema: TableSchema, options: TableOptions, ver
         raise _refuse(table, "data-file.external-paths", raw["data-file.external-paths"], verb, remedy)
 
 
+def _check_sequence_of_levels(table: str, options: TableOptions, verb: str) -> None:
+    """Refuse tables where the row of the lowest level wins whatever its sequence: readers of Java Paimon take
+    it for merged with those above, but the compactions of this producer do not look rows up.
+    """
+    full = options.changelog_producer is ChangelogProducer.FULL_COMPACTION
+    if full and options.force_lookup and options.sequence_fields:
+        remedy = (
+            "with changelog-producer=full-compaction and sequence.field a row with a lower sequence can hide "
+            "one of the levels above; unset it"
+        )
+        raise _refuse(table, "force-lookup", "true", verb, remedy)
+
+
 def _check_changelog(table: str, schema: TableSchema, options: TableOptions, verb: str) -> None:
     if not schema.primary_keys:
         return
     full = options.changelog_producer is ChangelogProducer.FULL_COMPACTION
+    _check_sequence_of_levels(table, options, verb)
     if full and options.force_lookup and options.merge_engine is not MergeEngine.DEDUPLICATE:
         remedy = (
             "with changelog-producer=full-compaction rows of the last level would be missing in "

@@ -199,10 +199,15 @@ class Reach:
         return missing
 
     def _optional(self, roots: Sequence[Root]) -> frozenset[str]:
-        """Return the lists of changelogs that were deleted with their snapshot (rule of the format)."""
-        needed = {n for root in roots for n in _all_lists(root) if root.kind is not RootKind.CHANGELOG}
+        """Return the lists of changelogs that were deleted with their snapshot (rule of the format), and of
+        those of the first snapshot of each branch: one that was made from a tag has lost its changelog.
+        """
+        first = _first_snapshots(roots)
+        whole = [root for root in roots if root.path not in first]
+        needed = {n for root in whole for n in _all_lists(root) if root.kind is not RootKind.CHANGELOG}
+        needed |= {n for root in roots if root.path in first for n in _data_lists(root)}
         needed |= {
-            root.snapshot.changelog_manifest_list or "" for root in roots if root.kind is not RootKind.TAG
+            root.snapshot.changelog_manifest_list or "" for root in whole if root.kind is not RootKind.TAG
         }
         return frozenset(n for root in roots for n in _all_lists(root)) - needed
 
@@ -302,10 +307,23 @@ def _mentioned(entries: ManifestEntries) -> NamedFiles:
     return NamedFiles(name_set([entries.name_hash]), name_set([deleted]), extras)
 
 
+def _first_snapshots(roots: Sequence[Root]) -> frozenset[str]:
+    """Return the paths of the first snapshot of each branch."""
+    first: dict[str, Root] = {}
+    for root in roots:
+        if root.kind is RootKind.SNAPSHOT:
+            known = first.setdefault(root.branch, root)
+            first[root.branch] = min(known, root, key=lambda found: found.snapshot.id)
+    return frozenset(root.path for root in first.values())
+
+
+def _data_lists(root: Root) -> tuple[str, str]:
+    return root.snapshot.base_manifest_list, root.snapshot.delta_manifest_list
+
+
 def _all_lists(root: Root) -> tuple[str, ...]:
-    snapshot = root.snapshot
-    lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
-    extra = snapshot.changelog_manifest_list
+    lists = _data_lists(root)
+    extra = root.snapshot.changelog_manifest_list
     return lists if extra is None or root.kind is RootKind.TAG else (*lists, extra)
 
 

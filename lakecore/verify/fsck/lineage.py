@@ -85,7 +85,7 @@ class Lineage:
                 self.findings.add(FindingKind.SNAPSHOT, path, problem)
                 self._total = None
             whole = self.deep or before != snapshot_id - 1 or snapshot_id == ids[-1]
-            self._check_file(path, f"snapshot {snapshot_id}", whole=whole)
+            self._check_file(path, f"snapshot {snapshot_id}", whole=whole, first=snapshot_id == ids[0])
             before = snapshot_id
         if self._live is not None and self._placed is not None:
             self.latest = self._placed, self._live, self._owner(f"snapshot {before}")
@@ -118,8 +118,8 @@ class Lineage:
                     FindingKind.HINT, path, f"it says '{printable(text, 40)}', but the snapshot is {right}"
                 )
 
-    def _check_file(self, path: str, name: str, *, whole: bool) -> None:
-        """Check a snapshot or tag file."""
+    def _check_file(self, path: str, name: str, *, whole: bool, first: bool = False) -> None:
+        """Check a snapshot or tag file. `first`: it is the first snapshot of its branch."""
         self.findings.snapshots += 1
         owner = self._owner(name)
         try:
@@ -134,8 +134,26 @@ class Lineage:
             return
         self._check_schemas({snapshot.schema_id}, owner)
         self._check_snapshot(snapshot, path, owner, whole=whole)
-        self._check_side_files(snapshot, owner, changelog=not name.startswith("tag"))
+        tagged = name.startswith("tag")
+        self._check_side_files(
+            snapshot, owner, changelog=not tagged and not (first and self._lost_changelog(snapshot, path))
+        )
         self._recent, self._used = self._used, {}
+
+    def _lost_changelog(self, snapshot: Snapshot, path: str) -> bool:
+        """Return whether the changelog of the first snapshot of a branch is gone, which no reader needs.
+
+        Rule of the format: a rollback to a tag, and a branch from one, make a snapshot of a tag, whose
+        changelog went when the tagged snapshot expired.
+        """
+        name = snapshot.changelog_manifest_list
+        if name is None or self.file_io.stat(self.paths.manifest(name)) is not None:
+            return False
+        tags = TagStore(self.file_io, self.paths)
+        if not any(_is_tagged(tags, tag, snapshot) for tag in tags.list()):
+            problem = "its changelog is missing; that is right if the snapshot was made from a tag"
+            self.findings.add(FindingKind.HINT, path, problem)
+        return True
 
     def _check_schemas(self, ids: set[int], owner: str) -> None:
         for schema_id in sorted(ids):
@@ -406,3 +424,13 @@ def _after_gap(text: str, ids: tuple[int, ...]) -> bool:
 def _signed_rows(entries: ManifestEntries) -> int:
     signs = np.where(entries.kind == EntryKind.ADD, 1, -1)
     return int((entries.row_count * signs).sum())
+
+
+def _is_tagged(tags: TagStore, name: str, snapshot: Snapshot) -> bool:
+    try:
+        tagged = tags.load(name)
+    except UnavailableError:
+        raise
+    except LakeError:
+        return False  # the check of tags reports it
+    return (tagged.id, tagged.base_manifest_list) == (snapshot.id, snapshot.base_manifest_list)
