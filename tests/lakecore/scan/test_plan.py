@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from lakecore.metadata.manifest.data_file import EMPTY_ROW, DataFile
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.scan.plan import SplitPolicy, plan_splits
 from lakecore.scan.split import SplitPlan
+from tests.support import datadriven
 from tests.support.builders import data_file, manifest_entry, table_schema
 
 POLICY = SplitPolicy(target_size=100, open_file_cost=10)
@@ -107,3 +109,24 @@ def test_policy_comes_from_options() -> None:
     options = {"source.split.target-size": "1 mb", "source.split.open-file-cost": "1 kb"}
     assert SplitPolicy.from_options(options) == SplitPolicy(1 << 20, 1 << 10)
     assert SplitPolicy.from_options({}) == SplitPolicy(128 << 20, 4 << 20)
+
+
+def splits_of(case: datadriven.Case) -> str:
+    """Lines: files in the order of the manifests. One line a split, `raw` or `merge`, with its files."""
+    rows = []
+    for line in case.input:
+        name, *pairs = line.split()
+        values = dict(pair.split("=") for pair in pairs)
+        low, high = map(int, values.get("keys", "0-9").split("-"))
+        deletes = None if values.get("deletes") == "?" else int(values.get("deletes", "0"))
+        level, size = int(values.get("level", "0")), int(values.get("size", "40"))
+        made = file(name, size, low, high, level, deletes)
+        rows.append(manifest_entry(made, bucket=int(values.get("bucket", "0"))))
+    flags = {name: name in case.args for name in ("keys_unique", "unordered", "as_changelog")}
+    key_of = KEY_OF if case.command == "keyed" else None
+    found = plan_splits(ManifestEntries.from_rows(rows), POLICY, key_of, **flags)
+    return text(found).replace(" ", "\n").replace(":", " ").replace(",", " ")
+
+
+def test_splits(rewrite: bool) -> None:
+    datadriven.check(Path(__file__).parent / "testdata" / "splits.txt", splits_of, rewrite)
