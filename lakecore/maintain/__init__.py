@@ -3,8 +3,9 @@
 How deletion stays safe, for every chore alike:
 
 1. What a table needs is what its *roots* reach (`roots.py`, `reachable.py`): snapshots, tags and the
-   changelogs that outlive snapshots, of every branch. A file goes only if no root reaches it.
-2. Roots go first, files after. A snapshot or tag that can be seen is always whole, whatever crashes when.
+   changelogs that outlive snapshots, of every branch. A file is removed only if no root reaches it.
+2. Roots are removed first, files after. A snapshot or tag that can be seen is always complete, whatever
+   crashes when.
 3. Before anything changes, what will be removed and why is written down (`runs.py`, in
    `<warehouse>/.lakecore`). A run that was killed is finished by the next one on that table (`sweep.py`).
 4. After the roots are gone they are all read again. Each root seen before must still be there, and what new

@@ -1,9 +1,9 @@
 """Automatic tags right after a commit of lakecore's own. The commit has landed: nothing here makes it fail.
 
 Rules of the format: periods make tags after the commits of writers that are not `write-only`, and of
-compactions; mode `batch` makes one after every batch write, whatever `write-only` says. What goes wrong is
-logged: the rule by periods looks at history, so that the next commit, or `trigger-tag-automatic-creation`,
-makes what is missing.
+compactions; mode `batch` makes one after every batch write, whatever `write-only` says. Errors are logged:
+the rule by periods looks at history, so that the next commit, or `trigger-tag-automatic-creation`, makes what
+is missing.
 """
 
 from __future__ import annotations

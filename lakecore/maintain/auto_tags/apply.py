@@ -1,4 +1,4 @@
-"""Makes the automatic tags that are due on one branch, and says which tags are to go."""
+"""Makes the automatic tags that are due on one branch, and returns which tags are to be deleted."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def due_tags(target: Target, zone: str, *, latest_only: bool = False) -> DueTags
 
 def make(target: Target, due: DueTags, zone: str) -> tuple[str, ...]:
     """Make the new tags, in order; the names of those that were not there. Raises NotFoundError when a
-    snapshot expires meanwhile: the next run goes on.
+    snapshot expires meanwhile: the next run continues.
     """
     retained_ms = TAG_DEFAULT_TIME.read(target.schema.options)
     lifetime = Lifetime.starting(target.clock.now_ms(), WallClock.of(zone), retained_ms)

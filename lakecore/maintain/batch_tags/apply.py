@@ -69,7 +69,7 @@ class History:
 
 
 class _Points(Sequence[Point]):
-    """Points by id, made when they are looked at."""
+    """Points by id, which are made when they are read."""
 
     def __init__(self, ids: Sequence[int], made: Callable[[int], Point]) -> None:
         self._ids, self._made = ids, made

@@ -283,7 +283,7 @@ class FastForward:
         return Removal(tuple(PlannedDeletion(root.path, 0, why) for root in self.gone))
 
     def apply(self, sweeper: Sweeper, *, quarantine: bool, parameters: dict[str, object]) -> SweepResult:
-        """Carry it out; interrupted, it goes on when it is run again."""
+        """Carry it out; after an interruption, another call continues."""
         return sweeper.sweep(
             "fast-forward",
             self.removal,

@@ -58,7 +58,7 @@ def plan_merge(source: Target, target: Target) -> Merge:
 def merge(source: Target, target: Target, author: Author, clock: Clock) -> tuple[Merge, int | None]:
     """Commit it: what was merged and the new snapshot, None where there was nothing.
 
-    Commits to the target at the same time are looked at again; run twice, the second finds nothing. Raises
+    Commits to the target at the same time are checked again; run twice, the second finds nothing. Raises
     CommitConflictError when others were faster each time.
     """
     tracked = TableOptions.from_schema(target.schema).row_tracking

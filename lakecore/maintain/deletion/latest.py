@@ -36,7 +36,8 @@ _DECODERS = 2
 def check_latest(target: Target) -> None:
     """Raise CorruptDataError when the latest snapshot of the branch needs what is damaged or missing.
 
-    Raises UnavailableError when snapshots go while it is looked at. Nothing for a branch without snapshots.
+    Raises UnavailableError when snapshots are removed during the check. Nothing for a branch without
+    snapshots.
     """
     latest = target.snapshots.latest()
     if latest is None:

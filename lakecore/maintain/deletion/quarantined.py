@@ -1,7 +1,7 @@
 """Snapshots, tags and changelogs in the quarantine of a table. They count as roots, so that each run can be
 taken back alone.
 
-Their manifest lists, and the manifests that nothing else needs, lie in the quarantine and are read there.
+Their manifest lists, and the manifests that nothing else needs, are in the quarantine and are read there.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def plan(
     files the other roots have.
 
     `decoupled`: changelogs live longer than snapshots. Raises LakeError when some root cannot be read: what
-    it needs is unknown, so nothing may go.
+    it needs is unknown, so nothing may be removed.
     """
     roots = read_roots(target.file_io, target.paths)
     found = roots.of(RootKind.SNAPSHOT, target.paths.branch)

@@ -1,7 +1,8 @@
-"""Which snapshots go: a prefix of them, up to the first that something protects. Pure.
+"""This module decides which snapshots expire: a prefix of them, up to the first that something protects.
+Pure.
 
-Spec: with L the latest id and E the earliest, ids below L - retain_max + 1 go whatever their age; ids up to
-L - retain_min only when older than a time; never from a consumer's position on; at most `max_deletes` ids
+Spec: with L the latest id and E the earliest, ids below L - retain_max + 1 expire whatever their age; ids up
+to L - retain_min only when older than a time; never from a consumer's position on; at most `max_deletes` ids
 at once. Ids are counted, so gaps count as if filled; the snapshots that exist decide what is left.
 """
 
@@ -17,7 +18,7 @@ __all__ = ["AgedSnapshot", "Expiry", "Retention", "plan_expiry"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """`older_than_ms`: snapshots committed before may go. `max_deletes`: ids in one run.
+    """`older_than_ms`: snapshots committed before may expire. `max_deletes`: ids in one run.
 
     `by_successor`: the age of a snapshot counts from when the next one replaced it (rule since 2.0): one that
     was the latest for long is not taken from under its readers.

@@ -83,8 +83,8 @@ EFFECTS: Mapping[str, HoldEffect] = MappingProxyType(
         ),
     }
 )
-"""Every chore by its name. Compaction and its like go on: they prove what they write, fail by themselves at
-what is damaged, and remove no file, as the snapshots before theirs stay.
+"""Every chore by its name. Compaction and similar chores continue: they prove what they write, fail by
+themselves at what is damaged, and remove no file, as the snapshots before theirs stay.
 """
 
 

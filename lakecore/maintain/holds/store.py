@@ -1,7 +1,7 @@
 """This module stores holds in `<warehouse>/.lakecore/holds/<table>/<id>.json`, one file per hold.
 
-Each is published atomically under a fresh name and never changed. Who ends holds deletes the files that it
-had seen before it looked at the table, so a hold that is placed meanwhile stays.
+Each is published atomically under a fresh name and never changed. A check that ends holds deletes the files
+that existed before it read the table, so a hold that is placed meanwhile stays.
 """
 
 from __future__ import annotations

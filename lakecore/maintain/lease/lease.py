@@ -45,13 +45,13 @@ class Lease:
     millis: int
     process: ProcessMark | None = None
     waited: bool = False
-    """Whether somebody else held the table first: it may have changed since it was looked at."""
+    """Whether another run held the table first: it may have changed since it was read."""
     _released: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def renew(self) -> None:
-        """Renew the lease. This does nothing once the lease is released, because it must not come back to
-        life.
+        """Renew the lease. This does nothing once the lease is released, because it must not become valid
+        again.
         """
         with self._lock:
             if not self._released:
@@ -64,7 +64,7 @@ class Lease:
             self.file_io.overwrite(self.path, self._text(0))
 
     def publish(self) -> bool:
-        """Create the record. False means that somebody else has this number."""
+        """Create the record. False means that another run has this number."""
         first = self._text(self.clock.now_ms() + self.millis)
         return publish_resolved(self.file_io, self.path, first, self.clock)
 
@@ -86,12 +86,12 @@ def leased(
     *,
     wait_ms: int = 0,
 ) -> Iterator[Lease]:
-    """Hold the table's lease within the block. Raises BusyError when somebody else holds it for longer than
+    """Hold the table's lease within the block. Raises BusyError when another run holds it for longer than
     `wait_ms`, InvalidInputError for a lease longer than `LONGEST_LEASE_MS`.
 
     `millis` is the wait after a killed run, where it cannot be seen that its process has ended: on another
-    machine or in another container. A run that shows no sign of life for longer can be overtaken, which
-    costs work, not data.
+    machine or in another container. A run that shows no sign of life for longer can be overtaken, which costs
+    work, not data.
     """
     if not 0 < millis <= LONGEST_LEASE_MS:
         raise InvalidInputError(f"a lease of {millis} ms is not possible; use more than 0 and at most a day")

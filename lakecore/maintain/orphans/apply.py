@@ -1,8 +1,8 @@
 """Finds and removes orphans: what is needed first, then a walk over the directories.
 
-A file that is committed between the two is old but needed: the second look at the roots spares it.
-Cost: every manifest once, every directory once, several at a time; more than 500 of them on the executor.
-Memory: 16 bytes a data file, the directories being looked at, and the orphans.
+A file that is committed between the two is old but needed: the second reading of the roots keeps it. Cost:
+every manifest once, every directory once, several at a time; more than 500 of them on the executor. Memory:
+16 bytes a data file, the directories being listed, and the orphans.
 """
 
 from __future__ import annotations

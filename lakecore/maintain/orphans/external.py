@@ -35,8 +35,8 @@ class ExternalRoots:
 
 
 def is_made_by_writers(name: str) -> bool:
-    """Return whether a file has a fresh name, as writers of the format give: files of other names belong to
-    somebody else.
+    """Return whether a file has a fresh name, as writers of the format give: files of other names were made
+    by others.
     """
     return _FRESH.fullmatch(name) is not None
 

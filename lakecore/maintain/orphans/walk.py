@@ -57,10 +57,10 @@ class _Above:
 
 @dataclass(slots=True)
 class Walk:
-    """Counts what it sees. Files that are younger than `lister` is told are left alone.
+    """Counts what it sees. Files that are younger than the limit of `lister` are ignored.
 
     `temporary_files`: old temporary files beside the directories of data files (of marks of partitions),
-    complete once all of `data_files` was seen.
+    complete once all of `data_files` was read.
     """
 
     target: Target

@@ -25,7 +25,7 @@ def aged_partitions(
 ) -> list[AgedPartition]:
     """Return the partitions that have files. `offset_ms` is that of the writers' wall clock to UTC.
 
-    By update time it costs a look at every file (some 1 us each), else at each partition.
+    By update time it costs a pass over every file (some 1 us each), else at each partition.
     """
     kind = target.schema.partition_type
     by_update = strategy is ExpireStrategy.UPDATE_TIME

@@ -40,7 +40,7 @@ Mark = Callable[[Target, str], None]
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirected POST would become a GET, and tell nobody anything."""
+    """A redirected POST would become a GET, and notify nobody."""
 
     def redirect_request(self, *_: Any) -> None:
         return None

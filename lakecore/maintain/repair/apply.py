@@ -93,7 +93,7 @@ def make_plan(
     """Return the plan of a repair; it only reads. `branches` are all branches, main first; orphans younger
     than `older_than_ms` do not count.
 
-    What an action cannot look at because of other damage is in `later`. Raises UnavailableError.
+    What an action cannot examine because of other damage is in `later`. Raises UnavailableError.
     """
     given = _parameters(findings, older_than_ms)
     steps: list[Step] = []

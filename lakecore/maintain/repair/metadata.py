@@ -167,7 +167,7 @@ def _roots(context: RepairContext, branch: str, _: Parameters) -> ActionPreview 
     """Find roots to remove. Old snapshots are removed with all that are older, so that no gap is left; tags
     and changelogs one by one.
 
-    The latest stays: it goes when a newer one is there.
+    The latest stays: it is removed when a newer one exists.
     """
     target = context.at(branch)
     broken = broken_roots(target)

@@ -79,7 +79,7 @@ def newest_readable(target: Target, broken: BrokenRoots) -> int | None:
 
 @dataclass(slots=True)
 class _Look:
-    """Answers are empty where all is well, or where a root went meanwhile."""
+    """Texts are empty where nothing is wrong, or where a root was removed meanwhile."""
 
     target: Target
     lists: dict[str, str] = field(default_factory=dict)

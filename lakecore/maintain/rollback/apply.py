@@ -126,7 +126,7 @@ def _after(target: Target, roots: RootSet, snapshot_id: int) -> tuple[Root, ...]
 def _prepare(target: Target, state: Root) -> None:
     """Write the snapshot again if only its tag kept it; it lacks its changelog, if that was deleted with it.
 
-    LATEST goes back first: others trust it blindly.
+    LATEST is set back first: others trust it blindly.
     """
     path = target.paths.snapshot(state.snapshot.id)
     if target.file_io.stat(path) is None:

@@ -83,7 +83,7 @@ def remove_gone_manifests(
 ) -> tuple[GoneManifests | None, int | None]:
     """Publish an OVERWRITE snapshot without them; what was gone, and its id. Run again, it finds nothing.
 
-    Vectors of data files that are no longer named go too. Errors as `remove_gone_files`.
+    Vectors of data files that are no longer named are removed too. Errors as `remove_gone_files`.
     """
     for retry in range(_TRIES):
         found = find_gone_manifests(target)

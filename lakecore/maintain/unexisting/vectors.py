@@ -20,7 +20,7 @@ Bucket = tuple[bytes, int]
 
 @dataclass(frozen=True, slots=True)
 class VectorChange:
-    """Index files of one bucket that come and go together."""
+    """The index files of one bucket that are added and removed together."""
 
     bucket: Bucket
     added: tuple[IndexFile, ...]
