@@ -38,7 +38,7 @@ class Job:
     older_than_ms: int | None = None
     max_deletes: int | None = None
     delete_all: bool = False
-    """Expire all changelogs, whatever the limits say."""
+    """Whether all changelogs expire, whatever the limits are."""
     options: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = False
     safety: Safety = field(default_factory=Safety)

@@ -40,13 +40,15 @@ class Job:
     retain_max: int | None = None
     retain_min: int | None = None
     older_than_ms: int | None = None
-    """In milliseconds since the epoch; younger snapshots expire only because of `retain_max`."""
+    """The time before which snapshots expire, in milliseconds since the epoch; younger ones expire only
+    because of `retain_max`.
+    """
     max_deletes: int | None = None
     """How many snapshots one run may expire."""
     by_successor: bool = False
     """See `Retention.by_successor`."""
     options: Mapping[str, str] = field(default_factory=dict)
-    """Table options for this run only."""
+    """The table options for this run only."""
     dry_run: bool = False
     safety: Safety = field(default_factory=Safety)
 

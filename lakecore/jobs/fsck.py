@@ -40,9 +40,9 @@ class Job:
 
     table: str
     deep: bool = False
-    """Check every snapshot on its own, and decode every column."""
+    """Whether every snapshot is checked on its own, and every column decoded."""
     read_data: bool = True
-    """Open the data files."""
+    """Whether data files are opened."""
     older_than_ms: int | None = None
     """In milliseconds since the epoch; younger files that nobody refers to are counted, but are no findings.
     The default is a day ago.
@@ -62,7 +62,7 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckResult:
-    """The result of a check."""
+    """The result that a check returns."""
 
     table: str
     report: FsckReport

@@ -1,4 +1,4 @@
-"""Jobs on partitions: expire old ones, drop some, mark some as done.
+"""This module has the jobs on partitions: expire old ones, drop some, mark some as done.
 
 Dropping removes rows from the table, not files from storage: the files are deleted when the older snapshots
 expire.

@@ -1,4 +1,4 @@
-"""Jobs on the quarantine: restore what a run moved there, and purge it."""
+"""This module has the jobs on the quarantine: restore what a run moved there, and purge it."""
 
 from __future__ import annotations
 

@@ -36,7 +36,9 @@ class Job:
 
     table: str
     older_than_ms: int | None = None
-    """In milliseconds since the epoch; younger files stay. None means a day ago."""
+    """The time before which files may be removed, in milliseconds since the epoch; younger files stay. None
+    means a day ago.
+    """
     max_share: float = 0.5
     few: int = 1000
     allow_empty: bool = False

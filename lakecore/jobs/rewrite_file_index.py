@@ -46,9 +46,9 @@ class Job:
 
     table: str
     where: str | None = None
-    """Partitions as `dt=a,hh=b;dt=c`; None means all."""
+    """The partitions as `dt=a,hh=b;dt=c`; None means all."""
     options: Mapping[str, str] = field(default_factory=dict)
-    """Table options for this run only."""
+    """The table options for this run only."""
     dry_run: bool = False
     commit_user: str = ""
     """(`commit_user`, `commit_identifier`) names the run, so that a repeated one is recognised; its commits
@@ -77,7 +77,7 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """The result of a job."""
+    """The result that a job returns."""
 
     table: str
     engine: str

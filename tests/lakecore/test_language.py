@@ -87,7 +87,6 @@ def names(tree: ast.Module) -> Iterator[str]:
 
 UNREAD = frozenset({
     "lakecore/compact",
-    "lakecore/jobs",
 })  # fmt: skip
 """Packages some of whose docstrings have no verb yet. It only shrinks."""
 

@@ -1,4 +1,4 @@
-"""The request to compact one table, as a value."""
+"""This module defines the request to compact one table, as a value."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class Job:
     force: bool = False
     """Also sort what an earlier run has put in this order and nobody has changed since."""
     where: str | None = None
-    """Partitions as `dt=a,hh=b;dt=c`; None means all."""
+    """The partitions as `dt=a,hh=b;dt=c`; None means all."""
     buckets: str | None = None
-    """Buckets of a table with a fixed number of them, as `0-99,200`; None means all."""
+    """The buckets of a table with a fixed number of them, as `0-99,200`; None means all."""
     partition_idle_ms: int | None = None
-    """Only partitions without a new file for this long, in milliseconds."""
+    """The time in milliseconds for which a partition must have no new file to be compacted."""
     zone: str = "UTC"
     """The time zone of the clock that file times were written by."""
     options: Mapping[str, str] = field(default_factory=dict)
-    """Table options for this run only."""
+    """The table options for this run only."""
     dry_run: bool = False
     until_ms: int | None = None
     """In milliseconds since the epoch; what is proven by then is committed, the rest reported."""

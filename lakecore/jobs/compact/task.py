@@ -1,4 +1,4 @@
-"""One compaction job, from the request to the report."""
+"""This module runs one compaction job, from the request to the report."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 
 
 class CompactTask:
-    """One compaction job, from the request to the report.
+    """A compaction job that is run from the request to the report.
 
     `heartbeat` renews the lease of this table, and perhaps those of others. `budget` limits the plans of
     several tables at once.
@@ -255,5 +255,5 @@ class CompactTask:
 
 
 def _has_levels(table: Table) -> bool:
-    """Whether the files of a level are one sorted run."""
+    """Return whether the files of a level are one sorted run."""
     return bool(table.schema.primary_keys) or clusters(table.schema)

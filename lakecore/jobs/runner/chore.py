@@ -102,8 +102,8 @@ class Report:
     blocker: str = ""
     """Why the job cannot do more."""
     notes: tuple[str, ...] = ()
-    """Further facts for users, for example that another writer replaced the snapshot of the job, and that the
-    job committed it again.
+    """The notes for users, for example that another writer replaced the snapshot of the job, and that the job
+    committed it again.
     """
     resumed: int = 0
     """The interrupted runs that were finished first."""
@@ -141,7 +141,7 @@ class Report:
 
 
 class ChoreJob(Protocol):
-    """The fields of every maintenance job."""
+    """The fields that every maintenance job has."""
 
     @property
     def table(self) -> str: ...
@@ -242,8 +242,8 @@ class Chore:
         return self.work or Work(files=report.files, bytes=report.bytes)
 
     def settle_hint(self) -> None:
-        """Correct the hint when nothing was left to do: an earlier try may have been killed between its
-        commit and LATEST.
+        """Correct the hint when nothing was left to do, because an earlier attempt may have been killed
+        between its commit and LATEST.
         """
         if self.result is not None and self.result.nothing_to_do:
             self.target.snapshots.catch_up_latest()

@@ -1,4 +1,4 @@
-"""One chore on many tables: several run at once, each with its own report."""
+"""This module runs one chore on many tables: several run at once, each with its own report."""
 
 from __future__ import annotations
 

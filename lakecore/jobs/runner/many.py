@@ -23,7 +23,7 @@ R = TypeVar("R")
 
 
 class SerialCallbacks:
-    """Runs the callbacks of several threads one at a time."""
+    """A wrapper that runs the callbacks of several threads one at a time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""Points in time and durations, as users write them."""
+"""This module parses points in time and durations, as users write them."""
 
 from __future__ import annotations
 

@@ -49,8 +49,8 @@ def snapshot_retention(job: RetentionLimits, target: Target, *, by_successor: bo
 
 
 def changelogs_live_longer(snapshots: Retention, target: Target) -> bool:
-    """Whether changelogs outlive their snapshots. By the rule of the format any `changelog.*` limit beyond
-    that of snapshots makes them do so.
+    """Return whether changelogs outlive their snapshots. By the rule of the format any `changelog.*` limit
+    beyond that of snapshots makes them do so.
     """
     raw = target.schema.options
     most, least, time = CHANGELOG_MAX.read(raw), CHANGELOG_MIN.read(raw), CHANGELOG_TIME.read(raw)

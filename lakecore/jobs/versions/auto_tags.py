@@ -47,7 +47,7 @@ class Job:
     option sink.process-time-zone names none.
     """
     options: Mapping[str, str] = field(default_factory=dict)
-    """Table options for this run only, for example tag.automatic-creation."""
+    """The table options for this run only, for example tag.automatic-creation."""
     dry_run: bool = False
     safety: Safety = field(default_factory=Safety)
 

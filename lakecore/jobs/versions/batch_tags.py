@@ -1,4 +1,4 @@
-"""The job `create-batch-tags`: it tags each complete day or hour exactly once."""
+"""This module has the job `create-batch-tags`: it tags each complete day or hour exactly once."""
 
 from __future__ import annotations
 
@@ -77,9 +77,9 @@ class Job:
     created with `backfill`.
     """
     period: str = ""
-    """`daily`, `hourly`, `two-hours` or a duration; by default the table's option."""
+    """The period: `daily`, `hourly`, `two-hours` or a duration; by default the table's option."""
     formatter: str = ""
-    """By default the table's option."""
+    """The formatter of tag names; by default the table's option."""
     name: str = "{period}"
     """The names of the tags, with `{period}` once."""
     delay_ms: int = 0
@@ -119,7 +119,7 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
 
 
 class _Work:
-    """One job, from the request to the report."""
+    """A job that is run from the request to the report."""
 
     def __init__(self, job: Job, chore: Chore) -> None:
         self._job = job

@@ -1,4 +1,4 @@
-"""Jobs on branches: create, delete, rename, fast-forward."""
+"""This module has the jobs on branches: create, delete, rename, fast-forward."""
 
 from __future__ import annotations
 

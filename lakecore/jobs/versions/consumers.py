@@ -1,4 +1,6 @@
-"""Jobs on consumers, the saved positions of streaming reads: reset one, clear some, expire idle ones."""
+"""This module has the jobs on consumers, the saved positions of streaming reads: reset one, clear some,
+expire idle ones.
+"""
 
 from __future__ import annotations
 

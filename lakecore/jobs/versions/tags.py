@@ -1,4 +1,4 @@
-"""Jobs on tags: create, replace, rename, delete, expire."""
+"""This module has the jobs on tags: create, replace, rename, delete, expire."""
 
 from __future__ import annotations
 

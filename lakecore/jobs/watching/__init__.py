@@ -1,1 +1,3 @@
-"""The checks of sensors and triggers: new snapshots, new data, a tag, finished partitions."""
+"""This package has the checks of sensors and triggers: new snapshots, new data, a tag, finished
+partitions.
+"""

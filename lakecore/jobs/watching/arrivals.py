@@ -29,9 +29,9 @@ class ArrivalCondition:
     rows: int = 0
     """The number of rows that they must add."""
     kinds: frozenset[CommitKind] = NEW_DATA
-    """Only commits of these kinds count."""
+    """The commit kinds that count."""
     partitions: str | None = None
-    """Only commits that added files to one of these count, `dt=a,hh=b;dt=c`."""
+    """The partitions, as `dt=a,hh=b;dt=c`, of which a commit must add files to one to count."""
     watermark: int | None = None
     """The watermark of the table's newest snapshot must reach this event time, in milliseconds."""
 
@@ -62,7 +62,7 @@ def _number(given: Mapping[str, Any], name: str, default: int) -> int:
 
 
 def _moment(given: Any) -> int | None:
-    """A number is milliseconds."""
+    """Return a moment in milliseconds; a number is milliseconds already."""
     return given if given is None or isinstance(given, int) else parse_moment(str(given), "watermark")
 
 

@@ -22,15 +22,15 @@ NEW_DATA = frozenset({CommitKind.APPEND, CommitKind.OVERWRITE})
 
 
 def only_moves_rows(snapshot: Snapshot) -> bool:
-    """Whether a commit says that none of its rows is new, whatever its kind: lakecore's rescale does. An
-    overwrite of another engine may be new data.
+    """Return whether a commit records that none of its rows is new, whatever its kind, as lakecore's rescale
+    does. An overwrite of another engine may be new data.
     """
     return RESCALED in (snapshot.properties or {})
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRange:
-    """A range of snapshots with new data: ids from `first` to `last`, both included, `count` of them."""
+    """A range of snapshots that have new data: ids from `first` to `last`, both included, `count` of them."""
 
     first: int
     last: int
@@ -42,7 +42,7 @@ class SnapshotRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """The position of a consumer: `run` consumed the snapshots above `after`, up to `last`."""
+    """The position of a consumer: `run` consumed the snapshots that follow `after`, up to `last`."""
 
     run: str
     after: int
