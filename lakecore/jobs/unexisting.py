@@ -15,11 +15,11 @@ from lakecore.executor import Executor
 from lakecore.jobs.runner.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json
 from lakecore.jobs.runner.counts import Change, counts_of_entries
 from lakecore.maintain.forecast.plan import Work
-from lakecore.maintain.unexisting.files import GoneFiles, find_gone_files, remove_gone_files
+from lakecore.maintain.unexisting.files import MissingFiles, find_missing_files, remove_missing_files
 from lakecore.maintain.unexisting.manifests import (
-    GoneManifests,
-    find_gone_manifests,
-    remove_gone_manifests,
+    MissingManifests,
+    find_missing_manifests,
+    remove_missing_manifests,
 )
 from lakecore.maintain.unexisting.plan import AcceptedLoss
 from lakecore.metadata.snapshot import CommitKind
@@ -97,12 +97,12 @@ def run(
 
 
 def _files(job: RemoveUnexistingFiles, chore: Chore, accepted: AcceptedLoss, author: Author) -> Report:
-    found: GoneFiles | None
+    found: MissingFiles | None
     snapshot: int | None = None
     if job.dry_run:
-        found = find_gone_files(chore.target)
+        found = find_missing_files(chore.target)
     else:
-        found, snapshot = remove_gone_files(chore.target, chore.sweeper.runs, accepted, author)
+        found, snapshot = remove_missing_files(chore.target, chore.sweeper.runs, accepted, author)
     if found is None or not len(found.entries):
         return replace(chore.report, nothing_to_do=True)
     chore.work = Work(files=len(found.entries), entries=len(found.live))
@@ -120,14 +120,14 @@ def _files(job: RemoveUnexistingFiles, chore: Chore, accepted: AcceptedLoss, aut
 def _manifests(
     job: RemoveUnexistingManifests, chore: Chore, accepted: AcceptedLoss, author: Author
 ) -> Report:
-    found: GoneManifests | None
+    found: MissingManifests | None
     snapshot: int | None = None
     target = chore.target
     if job.dry_run:
-        found = find_gone_manifests(target)
+        found = find_missing_manifests(target)
     else:
         revived = job.accept_revived
-        found, snapshot = remove_gone_manifests(
+        found, snapshot = remove_missing_manifests(
             target, chore.sweeper.runs, accepted, author, accept_revived=revived
         )
     if found is None or not found.gone:

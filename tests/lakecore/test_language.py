@@ -26,6 +26,8 @@ COINED = frozenset(
         "column_givers",
         "Descent",
         "Heir",
+        "GoneFiles",
+        "GoneManifests",
         "heir",
         "joined_plan",
         "kept_stderr",

@@ -25,10 +25,10 @@ from lakecore.maintain.target import Target
 from lakecore.maintain.unexisting.files import (
     DAMAGED,
     damaged_files,
-    find_gone_files,
-    remove_gone_files,
+    find_missing_files,
+    remove_missing_files,
 )
-from lakecore.maintain.unexisting.manifests import find_gone_manifests, remove_gone_manifests
+from lakecore.maintain.unexisting.manifests import find_missing_manifests, remove_missing_manifests
 from lakecore.maintain.unexisting.plan import AcceptedLoss
 from lakecore.maintain.unexisting.vectors import discard, stale_vectors, without_vectors
 from lakecore.metadata.commit_message import CommitMessage
@@ -84,7 +84,7 @@ def _set_damaged_aside(
 
 def _manifests(context: RepairContext, branch: str, _: Parameters) -> ActionPreview | None:
     target = context.at(branch)
-    found = find_gone_manifests(target)
+    found = find_missing_manifests(target)
     if found is None or not found.gone:
         return None
     paths = tuple(sorted(target.paths.manifest(file.file_name) for file in found.gone))
@@ -102,7 +102,7 @@ def _remove_manifests(
     context: RepairContext, branch: str, _: Parameters, wanted: frozenset[str]
 ) -> ActionResult:
     runs = context.sweeper.runs
-    gone, snapshot = remove_gone_manifests(
+    gone, snapshot = remove_missing_manifests(
         context.at(branch), runs, ALL, Author(context.user), accept_revived=True
     )
     return ActionResult(snapshot=snapshot, files=0 if gone is None else len(gone.gone))
@@ -112,7 +112,7 @@ def _files(context: RepairContext, branch: str, _: Parameters) -> ActionPreview 
     target = context.at(branch)
     if TableOptions.from_schema(target.schema).data_evolution:
         return None
-    found = find_gone_files(target)
+    found = find_missing_files(target)
     if found is None or not len(found.entries):
         return None
     return ActionPreview(
@@ -125,7 +125,7 @@ def _files(context: RepairContext, branch: str, _: Parameters) -> ActionPreview 
 
 
 def _remove_files(context: RepairContext, branch: str, _: Parameters, wanted: frozenset[str]) -> ActionResult:
-    gone, snapshot = remove_gone_files(context.at(branch), context.sweeper.runs, ALL, Author(context.user))
+    gone, snapshot = remove_missing_files(context.at(branch), context.sweeper.runs, ALL, Author(context.user))
     return ActionResult(snapshot=snapshot, files=0 if gone is None else len(gone.paths))
 
 

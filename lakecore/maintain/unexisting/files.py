@@ -29,7 +29,7 @@ from lakecore.verify.fsck.data_files import DataFileCheck
 from lakecore.verify.fsck.findings import FindingKind, Findings
 from lakecore.verify.fsck.references import DataReference, bucket_directory
 
-__all__ = ["DAMAGED", "GoneFiles", "damaged_files", "find_gone_files", "remove_gone_files"]
+__all__ = ["DAMAGED", "MissingFiles", "damaged_files", "find_missing_files", "remove_missing_files"]
 
 _TRIES = 5
 DAMAGED = "repair-damaged"
@@ -37,7 +37,7 @@ DAMAGED = "repair-damaged"
 
 
 @dataclass(frozen=True, slots=True)
-class GoneFiles:
+class MissingFiles:
     """The data files that are live at `snapshot` and gone. `paths` are where they should be."""
 
     snapshot: Snapshot
@@ -52,7 +52,7 @@ class GoneFiles:
         return total_rows(self.losses)
 
 
-def find_gone_files(target: Target) -> GoneFiles | None:
+def find_missing_files(target: Target) -> MissingFiles | None:
     """Compare the latest snapshot with its directories; return None without a snapshot.
 
     Cost: a listing a bucket, and a look at each file that it lacks; 8 bytes of memory a data file. Raises
@@ -76,7 +76,7 @@ def find_gone_files(target: Target) -> GoneFiles | None:
     def text(partition: bytes) -> str:
         return partition_text(decode_row(partition, kind, target.paths.table_path), kind)
 
-    return GoneFiles(latest, files, entries, paths, losses(entries, text))
+    return MissingFiles(latest, files, entries, paths, losses(entries, text))
 
 
 def damaged_files(
@@ -115,9 +115,9 @@ def _undecodable(target: Target, path: str, file: DataFile | None) -> bool:
     return any(finding.kind is FindingKind.BYTES for finding in findings.found)
 
 
-def remove_gone_files(
+def remove_missing_files(
     target: Target, runs: RunStore, accepted: AcceptedLoss, author: Author
-) -> tuple[GoneFiles | None, int | None]:
+) -> tuple[MissingFiles | None, int | None]:
     """Commit an OVERWRITE without them; what was gone, and the snapshot. Run again, it finds nothing.
 
     Raises UnsupportedError, InvalidInputError when more would be lost than is accepted, or when the
@@ -125,7 +125,7 @@ def remove_gone_files(
     """
     problem: CommitConflictError | None = None
     for _ in range(_TRIES):
-        found = find_gone_files(target)
+        found = find_missing_files(target)
         if found is None or not len(found.entries):
             return found, None
         check_quarantine(target, runs, found.paths)
@@ -214,7 +214,7 @@ def _look_again(target: Target, paths: tuple[str, ...]) -> None:
         )
 
 
-def _vectors(target: Target, found: GoneFiles) -> tuple[VectorChange, ...]:
+def _vectors(target: Target, found: MissingFiles) -> tuple[VectorChange, ...]:
     """Index files without the deletion vectors of what goes (and of what is not there anyway)."""
     files = target.manifests.read_index(found.snapshot.index_manifest)
     if not files:

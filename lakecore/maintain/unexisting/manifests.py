@@ -19,13 +19,13 @@ from lakecore.metadata.manifest.manifest_file import ManifestFile
 from lakecore.metadata.next_snapshot import next_metadata_only
 from lakecore.metadata.snapshot import CommitKind, Snapshot
 
-__all__ = ["GoneManifests", "find_gone_manifests", "remove_gone_manifests"]
+__all__ = ["MissingManifests", "find_missing_manifests", "remove_missing_manifests"]
 
 _TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class GoneManifests:
+class MissingManifests:
     """The manifests of `snapshot` that are gone, and what the others record.
 
     `rows` is the number of rows that its total counts and the others do not, None when it has no total.
@@ -51,7 +51,7 @@ class GoneManifests:
         return sum(file.num_deleted_files for file in self.gone)
 
 
-def find_gone_manifests(target: Target) -> GoneManifests | None:
+def find_missing_manifests(target: Target) -> MissingManifests | None:
     """Return the missing manifests of the latest snapshot, or None if there is no snapshot. The cost is a
     listing, and when some are gone, a read of all the others.
 
@@ -75,18 +75,18 @@ def find_gone_manifests(target: Target) -> GoneManifests | None:
     kept = tuple(file for file in named if file.file_name not in lost)
     entries = target.manifests.read(kept) if gone else ManifestEntries.empty()
     there = live_entries(entries, where=f"the remaining manifests of snapshot {latest.id}")
-    return GoneManifests(latest, gone, kept, there, bool(len(remaining_deletes(entries))))
+    return MissingManifests(latest, gone, kept, there, bool(len(remaining_deletes(entries))))
 
 
-def remove_gone_manifests(
+def remove_missing_manifests(
     target: Target, runs: RunStore, accepted: AcceptedLoss, author: Author, *, accept_revived: bool
-) -> tuple[GoneManifests | None, int | None]:
+) -> tuple[MissingManifests | None, int | None]:
     """Publish an OVERWRITE snapshot without them; what was gone, and its id. Run again, it finds nothing.
 
-    Vectors of data files that are no longer named are removed too. Errors as `remove_gone_files`.
+    Vectors of data files that are no longer named are removed too. Errors as `remove_missing_files`.
     """
     for retry in range(_TRIES):
-        found = find_gone_manifests(target)
+        found = find_missing_manifests(target)
         if found is None or not found.gone:
             return found, None
         paths = tuple(target.paths.manifest(file.file_name) for file in found.gone)
@@ -98,7 +98,7 @@ def remove_gone_manifests(
     raise CommitConflictError(f"{target.name}: other writers committed first {_TRIES} times; run again")
 
 
-def _check(target: Target, found: GoneManifests, accepted: AcceptedLoss, *, accept_revived: bool) -> None:
+def _check(target: Target, found: MissingManifests, accepted: AcceptedLoss, *, accept_revived: bool) -> None:
     if found.revived and not accept_revived:
         raise UnsupportedError(
             f"{target.name}: the missing manifests recorded that {found.revived} files were "
@@ -115,7 +115,7 @@ def _check(target: Target, found: GoneManifests, accepted: AcceptedLoss, *, acce
     accepted.check(target.name, "manifests", len(found.gone), named, rows)
 
 
-def _publish(target: Target, found: GoneManifests, author: Author, retry: int) -> int | None:
+def _publish(target: Target, found: MissingManifests, author: Author, retry: int) -> int | None:
     """Return the id, or None when another commit was first: then nothing of ours is left, unless it was
     visible for a while.
     """
