@@ -42,7 +42,8 @@ class Compaction:
 
     @property
     def max_rounds(self) -> int:
-        """After a full compaction a second look would only see what others wrote meanwhile.
+        """Return the largest number of rounds. After a full compaction a second round would only see what
+        others wrote meanwhile.
 
         Append tables need several. Files in another order than the key's are merged after level 0.
         """
@@ -56,11 +57,13 @@ class Compaction:
         return self._target.reading.options.bucket_mode is not BucketMode.BUCKET_UNAWARE
 
     def check(self) -> None:
-        """Raises UnsupportedError for tables that this release does not compact."""
+        """Raise UnsupportedError for tables that this release does not compact."""
         check_compactable(self._target.name, self._target.reading.schema, self._target.reading.options)
 
     def start(self, snapshot: Snapshot, landed: EarlierCommits) -> None:
-        """Raises UnsupportedError for index files that a compaction would have to keep up to date."""
+        """Check the index files. Raises UnsupportedError for those that a compaction would have to keep up to
+        date.
+        """
         reading = self._target.reading
         if reading.keyed and not reading.options.deletion_vectors:
             check_index_files(self._target.name, snapshot.id, self._target.scanner.index_files(snapshot))
@@ -76,7 +79,7 @@ class Compaction:
         return found
 
     def plan(self, view: Round) -> PlannedRound:
-        """Picks by the rules of the table. Raises InvalidOptionError, UnsupportedError."""
+        """Return picks by the rules of the table. Raises InvalidOptionError, UnsupportedError."""
         snapshot, scanner, where = view.snapshot, self._target.scanner, self._request.where
         if view.again is not None:
             where = replace(where, serialized=frozenset(place.partition for place in view.again))
@@ -92,7 +95,7 @@ class Compaction:
         return PlannedRound(bool(plan.picks), lambda: plan)
 
     def finish(self, run: RewriteRun, names: AttemptFiles) -> None:
-        """Nothing is left to do."""
+        """Do nothing, because nothing is left to do."""
 
     @property
     def _postpones(self) -> bool:

@@ -1,4 +1,5 @@
-"""A run's name in the names of its files; what earlier attempts of the same name committed and left behind.
+"""This module puts a run's name into the names of its files, and finds what earlier attempts of the same name
+committed and left behind.
 
 A killed attempt leaves files that nobody committed. They may go once this attempt has committed: commits of
 one name are numbered without gaps, so a predecessor that is still alive finds its number taken and gives up.
@@ -40,7 +41,7 @@ class EarlierCommits:
         return tuple(snapshot.id for snapshot in self.snapshots)
 
     def next_identifier(self, first: int) -> int:
-        """The identifier of the next commit of a run that begins with `first`."""
+        """Return the identifier of the next commit of a run that begins with `first`."""
         return max((snapshot.commit_identifier + 1 for snapshot in self.snapshots), default=first)
 
 
@@ -51,7 +52,7 @@ def earlier_commits(
     identifiers: range,
     kind: CommitKind = CommitKind.COMPACT,
 ) -> EarlierCommits:
-    """What `user` committed under `identifiers`. Cost: at most LOOK_BACK reads of snapshots."""
+    """Return what `user` committed under `identifiers`. It costs at most LOOK_BACK reads of snapshots."""
     found: list[Snapshot] = []
     at: Snapshot | None = latest
     since = latest.time_millis
@@ -70,8 +71,8 @@ def earlier_commits(
 
 @dataclass(frozen=True, slots=True)
 class AttemptFiles:
-    """Names of the files of one attempt begin with one of `own`, those of all attempts of a run with one of
-    `shared`: first as data files, then as changelog files.
+    """The names of files: those of one attempt begin with one of `own`, those of all attempts of a run with
+    one of `shared`: first as data files, then as changelog files.
     """
 
     shared: tuple[str, ...]
@@ -79,7 +80,9 @@ class AttemptFiles:
 
     @classmethod
     def of(cls, prefixes: tuple[str, ...], name: tuple[str, str, int], fresh_id: str) -> AttemptFiles:
-        """`prefixes`: of the table's files by kind. `name`: table root, user and identifier of the run."""
+        """Return the names of a new attempt. `prefixes` are those of the table's files by kind; `name` has
+        the table root, user and identifier of the run.
+        """
         digest = hashlib.sha256("\0".join(map(str, name)).encode()).hexdigest()[:_DIGITS]
         shared = tuple(f"{prefix}{digest}-" for prefix in prefixes)
         return cls(shared, tuple(prefix + fresh_id.replace("-", "")[:_DIGITS] for prefix in shared))
@@ -106,7 +109,9 @@ class AttemptFiles:
         earlier: EarlierCommits,
         published: Published,
     ) -> int:
-        """The same for index files, which have the name of their data file first (`index_token`)."""
+        """Remove the index files of older attempts; their names begin with that of their data file
+        (`index_token`).
+        """
         return self._remove(
             manifests,
             directories,
@@ -117,7 +122,7 @@ class AttemptFiles:
 
     @property
     def index_token(self) -> str:
-        """What is in the names of the index files of one attempt."""
+        """Return what is in the names of the index files of one attempt."""
         return _flat(self.own[0])
 
     def _remove(

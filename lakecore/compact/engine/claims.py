@@ -36,9 +36,10 @@ def commit_faults(
     vectors: Mapping[Place, VectorChange],
     rules: TableRules,
 ) -> dict[int, ProofError]:
-    """What is wrong, by the place of the pick. `vectors`: of every bucket of the picks, as read back.
+    """Return what is wrong, by the place of the pick. `vectors` are those of every bucket of the picks, as
+    read back.
 
-    Raises ProofError where the messages hold what belongs to no pick.
+    Raises ProofError if the messages have what belongs to no pick.
     """
     claims: list[CommitClaim] = []
     faults: dict[int, ProofError] = {}
@@ -70,7 +71,7 @@ def _by_place(picks: Sequence[ProvenPick]) -> dict[Place, list[int]]:
 
 
 def _claim(proven: ProvenPick, number: int) -> CommitClaim:
-    """`number` makes its name one of its own."""
+    """Return the claim of a pick; `number` makes its name unique."""
     pick = proven.pick
     if proven.proof is not None:
         check_rows(proven.proof, sum(file.row_count for file in pick.announced))
@@ -81,7 +82,7 @@ def _claim(proven: ProvenPick, number: int) -> CommitClaim:
 def _vector_error(
     picks: Sequence[ProvenPick], claims: Sequence[CommitClaim], change: VectorChange, rules: TableRules
 ) -> ProofError | None:
-    """What is wrong with the deletion vectors of the bucket of these picks."""
+    """Return what is wrong with the deletion vectors of the bucket of these picks, or None."""
     name = picks[0].pick.name
     moved = {file.file_name for proven in picks for file, _ in proven.pick.moved}
     removed = {file.file_name for claim in claims for _, file in claim.removed} - moved
@@ -99,7 +100,7 @@ def _vector_error(
 def _named_error(
     name: str, place: Place, messages: Iterable[CommitMessage], change: VectorChange
 ) -> ProofError | None:
-    """What is wrong with the index files that the messages name for a bucket."""
+    """Return what is wrong with the index files that the messages name for a bucket, or None."""
     here = [one for one in messages if (one.partition, one.bucket) == (place.partition, place.bucket)]
     new = [file for one in here for file in one.compact_new_index_files]
     old = [file for one in here for file in one.compact_deleted_index_files]
@@ -113,7 +114,9 @@ def _named_error(
 def _due_marks(
     name: str, claims: Iterable[CommitClaim], change: VectorChange, rules: TableRules
 ) -> dict[str, BitMap]:
-    """Rows that the picks of a bucket delete: those that they replaced, or those that were deleted before."""
+    """Return the rows that the picks of a bucket delete: those that they replaced, or those that were deleted
+    before.
+    """
     if rules.data_evolution:
         return joined_marks(
             moved_marks(

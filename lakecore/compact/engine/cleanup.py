@@ -35,7 +35,7 @@ def remove(file_io: FileIO, paths: Iterable[str], published: Published | None = 
 
 
 def belongs(name: str, kept: Collection[str]) -> bool:
-    """Is a file one of `kept`, or an index file that somebody has made of one since?"""
+    """Return whether a file is one of `kept`, or an index file that was made for one since."""
     return name in kept or (name.endswith(INDEX_SUFFIX) and any(map(name.startswith, kept)))
 
 

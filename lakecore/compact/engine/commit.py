@@ -49,11 +49,11 @@ class PickCommits:
 
 @dataclass(frozen=True)
 class PickDraft:
-    """One try to commit picks."""
+    """One attempt to commit picks, which has their messages and the new index files."""
 
     picks: tuple[ProvenPick, ...]
     messages: tuple[CommitMessage, ...]
-    """One for each pick, and those of the index files."""
+    """The messages, one for each pick, and those of the index files."""
     vectors: VectorDraft
     upkeep: VectorUpkeep
     rules: TableRules
@@ -90,7 +90,7 @@ def _message(proven: ProvenPick) -> CommitMessage:
 
 
 def _concerned(picks: Iterable[ProvenPick], err: CommitConflictError) -> list[ProvenPick]:
-    """Picks that name a file of the conflict; when no file tells, those of its buckets."""
+    """Return the picks that name a file of the conflict; when no file is known, those of its buckets."""
     named = set(err.files)
     found = [proven for proven in picks if named & _names(proven)]
     if found:

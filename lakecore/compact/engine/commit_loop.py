@@ -98,19 +98,19 @@ class Commits(Protocol[Item]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Landed(Generic[Item]):
-    """What became of the items of a commit."""
+    """The result of a commit, which has the items by what became of them."""
 
     items: tuple[Item, ...] = ()
     """They are committed."""
     lost: tuple[Item, ...] = ()
-    """Another commit made them impossible."""
+    """The items that another commit made impossible."""
     refused: tuple[tuple[Item, ProofError], ...] = ()
     """What was to be committed was not what was proven."""
     snapshots: tuple[int, ...] = ()
     duplicate: bool = False
     """Another run with this identity was faster."""
     notes: tuple[str, ...] = ()
-    """Of the commit, for the report."""
+    """The notes of the commit, for the report."""
 
 
 def commit_fitting(

@@ -23,7 +23,7 @@ Bucket = tuple[bytes, int]
 
 
 def counted(table: UnitTable, vector: DeletionFile) -> DeletionFile:
-    """With the number of deleted rows, which old writers do not record."""
+    """Return the deletion file with the number of deleted rows, which old writers do not record."""
     if vector.place.cardinality is not None:
         return vector
     count = len(load_deletions(table.reading.file_io, vector))
@@ -32,9 +32,10 @@ def counted(table: UnitTable, vector: DeletionFile) -> DeletionFile:
 
 @dataclass(frozen=True, slots=True)
 class VectorDraft:
-    """Index files of one try of a commit. `added` were written, `removed` may go when the commit lands.
+    """The index files of one attempt to commit. `added` were written, `removed` may be deleted when the
+    commit is done.
 
-    `changes`: what was read before and after, of every bucket of the picks.
+    `changes` has what was read before and after, of every bucket of the picks.
     """
 
     messages: tuple[CommitMessage, ...] = ()
@@ -64,7 +65,7 @@ class _Changes:
 
 @dataclass(slots=True)
 class VectorUpkeep:
-    """The deletion vectors of a table as a run saw them, and changed them since.
+    """The deletion vectors of a table as a run read them, and changed them since.
 
     `one_per_bucket`: rule of the format for all tables but those with unaware buckets.
     """
@@ -75,7 +76,7 @@ class VectorUpkeep:
 
     @classmethod
     def of(cls, store: IndexStore, files: Iterable[IndexFile], *, one_per_bucket: bool) -> VectorUpkeep:
-        """`files`: all index files of the snapshot that picks were planned from."""
+        """Return the vectors of a snapshot. `files` are all its index files; picks were planned from it."""
         upkeep = cls(store, one_per_bucket)
         for file in files:
             if file.index_type == DELETION_VECTORS:
@@ -102,11 +103,11 @@ class VectorUpkeep:
         return VectorDraft(tuple(messages), found)
 
     def discard(self, draft: VectorDraft) -> None:
-        """No snapshot refers to the files of the draft, and none will."""
+        """Delete the files of the draft, to which no snapshot refers, and none will."""
         self.store.discard(draft.added)
 
     def landed(self, draft: VectorDraft) -> None:
-        """The commit is done: later drafts start from its files."""
+        """Record that the commit is done: later drafts start from its files."""
         removed = {file.file_name for file in draft.removed}
         for bucket in {(file.partition, file.bucket) for file in (*draft.added, *draft.removed)}:
             kept = (file for file in self.files.get(bucket, ()) if file.file_name not in removed)
@@ -116,14 +117,14 @@ class VectorUpkeep:
     def _replaced(
         self, place: Place, change: _Changes
     ) -> tuple[tuple[IndexFile, ...], tuple[IndexFile, ...]]:
-        """New index files of a bucket, and those that they replace."""
+        """Return the new index files of a bucket, and those that they replace."""
         bucket = (place.partition, place.bucket)
         known = self.files.get(bucket, ())
         one = self.one_per_bucket
         return replace_vectors(self.store, bucket, known, change.gone, change.marks, one_per_bucket=one)
 
     def _read(self, place: Place, new: Sequence[IndexFile], old: Sequence[IndexFile]) -> VectorChange:
-        """The vectors of index files that come and go, read from their bytes."""
+        """Return the vectors of index files that are added and removed, read from their bytes."""
         return VectorChange(
             before=self._vectors(old),
             after=self._vectors(new),

@@ -49,12 +49,12 @@ MAX_COMMITS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
-    """How a run commits. `table`: its name, for messages.
+    """The settings by which a run commits. `table` is its name, for messages.
 
-    `until_ms`: since the epoch; no unit is waited for after it. None: no end.
-    `commit_picks`, `commit_seconds`: a commit at the latest after so many picks, or so long after the last.
-    `file_prefixes`: begin the names of all files that the run makes. `committed`: names of those of them that
-    are in the table already.
+    `until_ms`: since the epoch; no unit is waited for after it. None: no end. `commit_picks`,
+    `commit_seconds`: a commit at the latest after so many picks, or so long after the last. `file_prefixes`:
+    begin the names of all files that the run makes. `committed`: names of those of them that are in the table
+    already.
     """
 
     table: str
@@ -68,8 +68,8 @@ class RunSettings:
 
 
 class Driver:
-    """One run. `outcome` holds what is committed so far, also after an exception. `decoders`: what the run
-    has decoded twice so far.
+    """The driver of one run. `outcome` has what is committed so far, also after an exception. `decoders` has
+    what the run has decoded twice so far.
     """
 
     def __init__(
@@ -102,13 +102,13 @@ class Driver:
         upkeep: VectorUpkeep,
         live: ManifestEntries,
     ) -> None:
-        """Do `picks`; adds to `outcome`. `upkeep`, `live`: of the snapshot they were planned from; `live` has
-        all files of their buckets.
+        """Run, prove and commit `picks`, and add to `outcome`. `upkeep` and `live` are those of the snapshot
+        they were planned from; `live` has all files of their buckets.
 
         A failed unit and a refused proof fail their pick only: the rest is done and committed, then the first
         ProofError is raised, or else the first failure. A failed commit and an interruption end the run at
         once, and so does a commit that another run of this name has made: of two runs of one name, the first
-        to commit goes on.
+        to commit continues.
         """
         allowed, refused = licensed(picks, live, self._reading.schema, self._rules, upkeep.files)
         run = _PickRun(self._reading, self._shape, allowed, upkeep, self._rules)
@@ -137,7 +137,9 @@ class Driver:
         self._commit(run)
 
     def _decode_again(self, proven: ProvenPick) -> None:
-        """One input and one output of each format through a second decoder, once a run. Raises ProofError."""
+        """Read one input and one output of each format through a second decoder, once per run. Raises
+        ProofError.
+        """
         if self._shape.mode is ProofMode.KEYS:
             return
         pick, reading = proven.pick, self._reading
@@ -185,7 +187,9 @@ class Driver:
             self._on_progress(run.progress())
 
     def _clean(self, run: _PickRun, executor: Executor) -> None:
-        """What finished units made and nobody committed; and, where attempts may have died, a search."""
+        """Remove what finished units made and nobody committed; if attempts may have died, search for their
+        files too.
+        """
         made = [(pick, name) for pick, name in run.made if name not in self._committed]
         published = partial(self._committer.published_names, self._settings.commit_user)
         remove(self._reading.file_io, (f"{pick.bucket_dir}/{name}" for pick, name in made), published)
@@ -202,7 +206,7 @@ class Driver:
 
 
 class _PickRun:
-    """The units of picks on their way through the executor."""
+    """The units of picks that run on the executor."""
 
     def __init__(
         self,
@@ -232,7 +236,8 @@ class _PickRun:
     def proven(
         self, executor: Executor, function: UnitFunction, may_go_on: Callable[[], bool]
     ) -> Generator[ProvenPick]:
-        """Picks as their units come back, each with its proof. Ends early when `may_go_on` says so.
+        """Yield picks as their units finish, each with its proof. It ends early when `may_go_on` returns
+        False.
 
         Closing it makes the executor give up the units it has not returned.
         """
@@ -261,7 +266,7 @@ class _PickRun:
         self.interrupted = False
 
     def _judge(self, pick: WorkPick, found: Sequence[UnitResult | BaseException]) -> ProvenPick | None:
-        """The pick with its proof; None where a unit failed, or the whole does not hold."""
+        """Return the pick with its proof, or None if a unit failed or the whole proof does not hold."""
         errors = [error for error in found if isinstance(error, BaseException)]
         if errors:
             self.fail(pick, next((error for error in errors if isinstance(error, ProofError)), errors[0]))
@@ -275,7 +280,7 @@ class _PickRun:
     def _collect(
         self, pick: WorkPick, results: Iterator[UnitResult | BaseException]
     ) -> list[UnitResult | BaseException] | None:
-        """Results of all units of a pick; None when the executor was cancelled before."""
+        """Return the results of all units of a pick, or None when the executor was cancelled before."""
         found = []
         for _ in pick.units:
             result = next(results, None)
@@ -308,12 +313,14 @@ class _PickRun:
 
     @property
     def _marks_rows(self) -> bool:
-        """Keys that were looked up become deletion vectors; vectors of joined files move to the new one."""
+        """Return whether rows are marked: looked-up keys become deletion vectors; vectors of joined files
+        move to the new one.
+        """
         options = self._reading.options
         return options.data_evolution or (options.marks_replaced_rows and self._reading.keyed)
 
     def _proof(self, pick: WorkPick, results: Sequence[UnitResult]) -> PickProof:
-        """The units together read every row of the replaced files, as manifests count them."""
+        """Prove that the units together read every row of the replaced files, as manifests count them."""
         read = sum(result.rows_in for result in results)
         if read != pick.rows:
             raise ProofError(pick.name, f"its units read {read} rows, but its inputs have {pick.rows}")
@@ -325,7 +332,7 @@ class _PickRun:
 
 
 def _marks(results: Sequence[UnitResult]) -> dict[str, bytes]:
-    """Rows that the units looked up and replaced, by file."""
+    """Return the rows that the units looked up and replaced, by file."""
     marks: dict[str, BitMap] = {}
     for result in results:
         for name, positions in result.found.items():

@@ -1,4 +1,4 @@
-"""When a universal compaction has to be a full one: `full-compaction.delta-commits`.
+"""This module decides when a universal compaction has to be a full one: `full-compaction.delta-commits`.
 
 Paimon's writers compact all buckets fully at every so-many-th commit of theirs. A compaction that is a job of
 its own counts the commits of everybody instead: what was written that many commits ago, or earlier, must not
@@ -30,20 +30,23 @@ _WRITES = (CommitKind.APPEND, CommitKind.OVERWRITE)
 
 
 def of_a_writer(schema: TableSchema, options: TableOptions) -> Strategy:
-    """What follows a write: rule of the format, a full-compaction producer without the option compacts fully
-    after every commit.
+    """Return the strategy that follows a write. Rule of the format: a full-compaction producer without the
+    option compacts fully after every commit.
     """
     return Strategy.FULL if announces_nothing(schema, options) else Strategy.UNIVERSAL
 
 
 def announces_nothing(schema: TableSchema, options: TableOptions) -> bool:
-    """Whether universal compactions may put off the changelog: nothing says when a full one is due."""
+    """Return whether universal compactions may put off the changelog: no option says when a full one is
+    due.
+    """
     producer = options.changelog_producer is ChangelogProducer.FULL_COMPACTION
     return producer and FULL_COMPACTION_COMMITS.read(schema.options) is None
 
 
 def full_is_due(scanner: Scanner, schema: TableSchema, options: TableOptions) -> bool:
-    """Whether the table's option asks for a full compaction now. False where the option is not set.
+    """Return whether the table's option requires a full compaction now. It is False where the option is not
+    set.
 
     Costs the reading of snapshots back to so many commits ago, and of the manifests of that one. Where it has
     expired, what lies above the last level is taken for old.
@@ -67,7 +70,8 @@ def full_is_due(scanner: Scanner, schema: TableSchema, options: TableOptions) ->
 
 
 def waits_too_long(now: ManifestEntries, then: ManifestEntries | None, levels: int) -> bool:
-    """Whether some bucket has files above its last level that it had `then` already (None: any such files).
+    """Return whether some bucket has files above its last level that it had `then` already (None: any such
+    files).
 
     A bucket whose last level has changed since was compacted fully since: what lies above is younger.
     """
@@ -84,7 +88,7 @@ def waits_too_long(now: ManifestEntries, then: ManifestEntries | None, levels: i
 def _buckets(
     entries: ManifestEntries, levels: int
 ) -> Mapping[_Bucket, tuple[frozenset[bytes], frozenset[bytes]]]:
-    """Names of the files above the last level, and on it."""
+    """Return the names of the files above the last level, and on it."""
     found: dict[_Bucket, list[tuple[int, bytes]]] = defaultdict(list)
     names = entries.names()
     for row in range(len(entries)):
@@ -103,7 +107,9 @@ def _buckets(
 
 
 def _commits_ago(scanner: Scanner, latest: Snapshot, commits: int) -> Snapshot | None:
-    """The snapshot of the so-many-th newest write; None where there never were so many."""
+    """Return the snapshot of the n-th newest write (n = `commits`), or None where there never were so
+    many.
+    """
     left = commits
     for snapshot_id in range(latest.id, 0, -1):
         snapshot = scanner.snapshots.load(snapshot_id)

@@ -42,11 +42,11 @@ class DroppingUnit(Protocol):
 
     @property
     def drops(self) -> DropClaim | None:
-        """What it wants to leave out; None: nothing."""
+        """Return the deletes that the unit wants to drop, or None."""
         ...
 
     def with_licence(self) -> Unit:
-        """The same unit, whose certifier lets deletes go."""
+        """Return the same unit, with a certifier that lets it drop deletes."""
         ...
 
 
@@ -56,7 +56,7 @@ class AskingUnit(Protocol):
 
     @property
     def asks(self) -> AskClaim:
-        """What it takes up, and whom it asks."""
+        """Return which files the unit merges, and which it searches."""
         ...
 
 
@@ -66,7 +66,7 @@ class JoiningUnit(Protocol):
 
     @property
     def joins(self) -> tuple[DataFile, ...]:
-        """The files, in the order of their rows."""
+        """Return the files, in the order of their rows."""
         ...
 
 
@@ -76,7 +76,7 @@ class MarkedUnit(AskingUnit, Protocol):
 
     @property
     def deletions(self) -> Mapping[str, DeletionFile]:
-        """By name of the file, of all files that it reads."""
+        """Return the deletion files, by name of the file, of all files that the unit reads."""
         ...
 
 
@@ -110,7 +110,7 @@ def licensed(
     rules: TableRules,
     vectors: Mapping[tuple[bytes, int], Sequence[IndexFile]],
 ) -> tuple[tuple[WorkPick, ...], tuple[Refused, ...]]:
-    """The picks whose claims hold, their units with licences; and those that claim too much.
+    """Return the picks whose claims hold, their units with licences; and those that claim too much.
 
     `vectors`: the index files with deletion vectors, by serialised partition and bucket.
     """
@@ -128,7 +128,7 @@ def licensed(
 
 
 def levels_of(pick: WorkPick) -> frozenset[int]:
-    """The levels that the units of a pick were let write to; none where levels order no rows."""
+    """Return the levels to which the units of a pick may write; none where levels order no rows."""
     return frozenset(unit.asks.level for unit in pick.units if isinstance(unit, AskingUnit))
 
 
@@ -154,7 +154,9 @@ def _licensed(pick: WorkPick, files: _LiveFiles, rules: TableRules, key_of: KeyO
 
 
 def _check_vectors(pick: WorkPick, known: Sequence[IndexFile]) -> None:
-    """Merges by key know the deleted rows of the files that they read, and of those that they ask."""
+    """Check that merges by key use the deleted rows of the files that they read, and of those that they
+    search.
+    """
     for unit in pick.units:
         if isinstance(unit, MarkedUnit):
             files = [*unit.asks.merged, *(file for level in unit.asks.levels for file in level)]
@@ -162,7 +164,9 @@ def _check_vectors(pick: WorkPick, known: Sequence[IndexFile]) -> None:
 
 
 def _stretches(pick: WorkPick) -> list[Stretch]:
-    """What its units make files of; those that only tell of files that move make none."""
+    """Return the stretches whose units write files; units that only announce rows of files that move write
+    none.
+    """
     told = {file.file_name for file in pick.announced}
     asks = (unit.asks for unit in pick.units if isinstance(unit, AskingUnit))
     return [

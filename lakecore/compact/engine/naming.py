@@ -12,12 +12,14 @@ __all__ = ["attempt_name", "place_name"]
 
 
 def place_name(place: Place, schema: TableSchema) -> str:
-    """`dt=2024-01-01,hh=2/bucket-0`."""
+    """Return a place as in `dt=2024-01-01,hh=2/bucket-0`."""
     values = decode_row(place.partition, schema.partition_type, "partition")
     bucket = "postpone" if place.bucket < 0 else place.bucket
     return "/".join(filter(None, (partition_text(values, schema.partition_type), f"bucket-{bucket}")))
 
 
 def attempt_name(clock: Clock) -> str:
-    """Tells the files of one attempt at a unit from those of another: 16 letters and digits."""
+    """Return what distinguishes the files of one attempt at a unit from those of another: 16 letters and
+    digits.
+    """
     return clock.fresh_id().replace("-", "")[:16]

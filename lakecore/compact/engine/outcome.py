@@ -38,12 +38,12 @@ class ProvenPick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Figures of committed picks; rows, files and bytes of moved files do not count (nothing was read).
+    """The figures of committed picks; rows, files and bytes of moved files do not count (nothing was read).
 
-    `dropped`: names of picks that another commit, or a change of the schema, made impossible. `lost_places`:
-    their buckets.
-    `decoded`: which formats a second decoder read, and how many rows.
-    `directories`: those of committed picks. `notes`: what became of snapshots that other writers replaced.
+    `dropped` are names of picks that another commit, or a change of the schema, made impossible, and
+    `lost_places` their buckets. `decoded` tells which formats a second decoder read, and how many rows.
+    `directories` are those of committed picks. `notes` tell what happened to snapshots that other writers
+    replaced.
     """
 
     rows_in: int = 0
@@ -67,7 +67,7 @@ class Outcome:
     def committed(
         self, picks: tuple[ProvenPick, ...], snapshots: tuple[int, ...], notes: tuple[str, ...] = ()
     ) -> Outcome:
-        """With picks that landed in `snapshots`."""
+        """Return the outcome with picks that were committed in `snapshots`."""
         replaced = [file for proven in picks for file in proven.pick.replaced]
         files = [file for proven in picks for file in proven.files]
         return replace(
@@ -87,7 +87,7 @@ class Outcome:
         )
 
     def lost(self, picks: tuple[WorkPick, ...]) -> Outcome:
-        """With picks dropped because of a conflict."""
+        """Return the outcome with picks dropped because of a conflict."""
         return replace(
             self,
             dropped=self.dropped + tuple(pick.name for pick in picks),
@@ -95,7 +95,7 @@ class Outcome:
         )
 
     def left_out(self, places: Mapping[Place, str]) -> Outcome:
-        """With buckets, by name, that hold files of a newer schema than the job knows."""
+        """Return the outcome with buckets, by name, that have files of a newer schema than the job knows."""
         return replace(
             self,
             dropped=self.dropped + tuple(places.values()),
@@ -103,5 +103,5 @@ class Outcome:
         )
 
     def with_lost(self, count: int) -> Outcome:
-        """With the first `count` of what was dropped: the rest is planned again."""
+        """Return the outcome with the first `count` of what was dropped: the rest is planned again."""
         return replace(self, dropped=self.dropped[:count], lost_places=self.lost_places[:count])

@@ -33,7 +33,9 @@ class AppendUnit(Protocol):
 def compacted_files(
     table: UnitTable, directory: str, prefix: str, *, keyed: bool, level: int = 0
 ) -> FileSpec:
-    """The files that one attempt at a unit writes to a bucket; their names are `prefix` and the attempt's."""
+    """Return the specification of files that one attempt at a unit writes to a bucket; their names have
+    `prefix` and the attempt's name.
+    """
     return FileSpec(
         directory=directory,
         name_prefix=f"{prefix}-{attempt_name(table.clock)}",
@@ -47,13 +49,15 @@ def compacted_files(
 
 
 def file_spec(unit: AppendUnit, first_sequence: int) -> FileSpec:
-    """Rule of the format: sequence numbers go on from the first input's."""
+    """Return the specification of new files. Rule of the format: sequence numbers continue from the first
+    input's.
+    """
     spec = compacted_files(unit.table, unit.bucket_dir, unit.file_prefix, keyed=False)
     return replace(spec, first_sequence=first_sequence, tracked=unit.table.reading.options.row_tracking)
 
 
 def numbered(unit: AppendUnit, files: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
-    """Where rows keep their own sequence numbers, files say between which these lie."""
+    """Return the files with the range of their sequence numbers, where rows keep their own."""
     if not unit.table.reading.options.row_tracking:
         return files
     low = min(file.min_sequence_number for file in unit.files)
@@ -62,5 +66,5 @@ def numbered(unit: AppendUnit, files: tuple[DataFile, ...]) -> tuple[DataFile, .
 
 
 def stored(unit: AppendUnit, file: DataFile) -> StoredFile:
-    """A file of the unit's bucket, as the proof opens it."""
+    """Return a file of the unit's bucket, as the proof opens it."""
     return StoredFile(unit.table.reading.paths.data_file(unit.bucket_dir, file), file)

@@ -59,7 +59,7 @@ class PlanContext:
     executor: Executor
     """Runs the units later; a planner asks it for its cores."""
     seed: str = ""
-    """Chooses the rows of sampled proofs."""
+    """The seed, which chooses the rows of sampled proofs."""
 
     def unit_table(self, entries: ManifestEntries) -> UnitTable:
         """Return what units know about the table."""

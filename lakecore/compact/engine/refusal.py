@@ -30,7 +30,9 @@ class PickFailure:
 
 
 def duplicate_commit(user: str, identifier: int, snapshot_id: int) -> CommitConflictError:
-    """The error of a run whose commit another run of the same name has made: the first to commit goes on."""
+    """Return the error of a run whose commit another run of the same name has made: the first to commit
+    continues.
+    """
     return CommitConflictError(
         f"commit {identifier} of {user} is already in snapshot {snapshot_id}: another run with the same "
         "commit user and identifier is active; let that run finish"
@@ -38,7 +40,9 @@ def duplicate_commit(user: str, identifier: int, snapshot_id: int) -> CommitConf
 
 
 def failure_of(table: str, failures: Sequence[PickFailure]) -> Exception:
-    """The error that a run ends with: a refused proof or damage rather than what a retry may cure."""
+    """Return the error that a run ends with: a refused proof or damage comes before what a retry may
+    repair.
+    """
     refused = [failure for failure in failures if isinstance(failure.error, ProofError)]
     if refused:
         return _refusal(table, refused[0], len(failures) - 1)
@@ -49,7 +53,7 @@ def failure_of(table: str, failures: Sequence[PickFailure]) -> Exception:
 
 
 def _refusal(table: str, failure: PickFailure, others: int) -> ProofError:
-    """For a refused pick: the unit, the problem, what was read, and what helps."""
+    """Return the error for a refused pick, which has the unit, the problem, what was read, and what helps."""
     error, name = failure.error, failure.name
     unit, problem = (error.unit, error.problem) if isinstance(error, ProofError) else (name, str(error))
     also = f" ({others} more picks failed, too)" if others else ""

@@ -32,5 +32,7 @@ class CompactRequest:
 
     @property
     def named(self) -> bool:
-        """Whether another run of the same name may have been, and can be told from others."""
+        """Return whether another run of the same name may have existed, and can be distinguished from
+        others.
+        """
         return self.repeatable and self.identifier != BATCH_IDENTIFIER

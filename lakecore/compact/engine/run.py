@@ -1,4 +1,5 @@
-"""One run of a kind of rewriting over one table: plan, run units, prove, commit, and look again.
+"""This module has one run of a kind of rewriting over one table: plan, run units, prove, commit, and plan
+again.
 
 Promises: those of `lakecore.compact.engine.driver`. A run that is started again under its name goes on where
 the first stopped: its commits are numbered, and files that the first did not commit are removed.
@@ -55,12 +56,12 @@ class PlannedRound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """From which snapshot a round plans, and for whom. `executor`: where units will run."""
+    """The input of one round, which is planned from `snapshot`. `executor` is where units will run."""
 
     snapshot: Snapshot | None
     executor: Executor
     file_prefix: str
-    """Begins the names of new files."""
+    """The beginning of the names of new files."""
     again: frozenset[Place] | None = None
     """Buckets that are planned again; None in the first round."""
     lost: frozenset[Place] = frozenset()
@@ -73,45 +74,51 @@ class Kind(Protocol):
     """One way to rewrite files of a table: it decides what is done, and the run does it."""
 
     before: ManifestEntries
-    """Live files of `scope` at the start."""
+    """The live files of `scope` at the start."""
 
     @property
     def name(self) -> str:
-        """Which history of earlier runs tells how long it takes."""
+        """Return the name of the history of earlier runs that tells how long a run takes."""
         ...
 
     @property
     def seed(self) -> str:
-        """Chooses the rows that are decoded a second time."""
+        """Return the seed that chooses the rows that are decoded a second time."""
         ...
 
     @property
     def max_rounds(self) -> int:
-        """How often to plan at most."""
+        """Return the largest number of rounds."""
         ...
 
     @property
     def retries_lost(self) -> bool:
-        """Whether later rounds plan what other commits had touched; else what the round before had picked."""
+        """Return whether later rounds plan what other commits changed; if not, what the round before had
+        picked.
+        """
         ...
 
     @property
     def one_vector_file(self) -> bool:
-        """Whether a bucket has one file of deletion vectors at most."""
+        """Return whether a bucket has one file of deletion vectors at most."""
         ...
 
     @property
     def scope(self) -> ScanFilter:
-        """What the run is about."""
+        """Return the scope of the run."""
         ...
 
     @property
     def in_order(self) -> int:
-        """Partitions that are left alone, because an earlier run put their rows in order."""
+        """Return the number of partitions that are skipped, because an earlier run put their rows in
+        order.
+        """
         ...
 
     def check(self) -> None:
-        """Raises UnsupportedError, InvalidInputError for tables and requests that it is not made for."""
+        """Raise UnsupportedError, InvalidInputError for tables and requests that the kind does not
+        support.
+        """
         ...
 
     def start(self, snapshot: Snapshot, landed: EarlierCommits) -> None:
@@ -125,7 +132,7 @@ class Kind(Protocol):
         ...
 
     def plan(self, view: Round) -> PlannedRound:
-        """What a round does. Nothing is written."""
+        """Return what a round does. Nothing is written."""
         ...
 
     def finish(self, run: RewriteRun, names: AttemptFiles) -> None:
@@ -166,7 +173,7 @@ class RewriteRun:
         """Partitions that the kind could not prepare, and why."""
 
     def plan(self) -> RoundPlan:
-        """What the first round would do; nothing is written, and no row is read."""
+        """Return what the first round would do; nothing is written, and no row is read."""
         view = Round(snapshot=self._start(), executor=SerialExecutor(), file_prefix="none", dry=True)
         plan = self.kind.plan(view).build()
         self.picks_planned = len(plan.picks)
@@ -198,7 +205,9 @@ class RewriteRun:
             raise failure_of(target.name, list(self.refused.values()))
 
     def begin(self, planned: Snapshot | None) -> Snapshot | None:
-        """Before the first effect: ask leave. The latest snapshot, if it is another than was planned from."""
+        """Ask for permission before the first effect, and return the latest snapshot, if it is another than
+        was planned from.
+        """
         begin, self._on_begin = self._on_begin, None
         if begin is None:
             return None
@@ -207,7 +216,7 @@ class RewriteRun:
         return None if latest is None or (planned is not None and latest.id == planned.id) else latest
 
     def next_identifier(self) -> int:
-        """The identifier of this run's next commit."""
+        """Return the identifier of this run's next commit."""
         first = self.landed.next_identifier(self.request.identifier)
         return first if first == BATCH_IDENTIFIER else first + self.commits
 
@@ -216,7 +225,7 @@ class RewriteRun:
         return self.target.committer.published_names(self.request.commit_user)
 
     def _start(self) -> Snapshot | None:
-        """The snapshot to plan from, after all checks."""
+        """Return the snapshot to plan from, after all checks."""
         request, snapshots = self.request, self.target.scanner.snapshots
         self.kind.check()
         snapshot = snapshots.latest()
@@ -256,7 +265,9 @@ class RewriteRun:
             snapshot = self.target.scanner.snapshots.latest()
 
     def _planned(self, view: Round) -> tuple[RoundPlan, Snapshot | None]:
-        """The plan of a round and its snapshot: a newer one where another commit came before `begin`."""
+        """Return the plan of a round and its snapshot, which is a newer one if another commit came before
+        `begin`.
+        """
         planned = self.kind.plan(view)
         if planned.has_picks and (fresh := self.begin(view.snapshot)) is not None:
             view = replace(view, snapshot=fresh)
@@ -271,7 +282,7 @@ class RewriteRun:
             self.outcome = driver.outcome
 
     def _again(self, plan: RoundPlan, lost_before: int) -> frozenset[Place]:
-        """The buckets that the next round plans; none when the run is over."""
+        """Return the buckets that the next round plans; none when the run is over."""
         if self.outcome.stopped or self.outcome.picks_left:
             return frozenset()
         if self.kind.retries_lost:

@@ -1,7 +1,7 @@
-"""In which order picks are run, and which of their units get a second thread. Pure.
+"""This module decides in which order picks are run, and which of their units get a second thread. Pure.
 
-A unit left alone at the end keeps every other core idle. So large picks go first, and a unit that is
-expected to outlast the others decodes in one thread and encodes in another. Costs a sort of the picks.
+A unit left alone at the end keeps every other core idle. So large picks go first, and a unit that is expected
+to outlast the others decodes in one thread and encodes in another. Costs a sort of the picks.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from lakecore.executor import Executor
 __all__ = ["COMMIT_PICKS", "largest_first", "scheduled", "with_second_threads"]
 
 COMMIT_PICKS = 256
-"""Picks of one commit, at most."""
+"""The largest number of picks of one commit."""
 
 _SOME_WORK = 16 << 20
-"""Bytes, a second or less on one core: no thread shortens that by much."""
+"""The bytes that take a second or less on one core: no thread shortens that by much."""
 
 _WORTH = 4
 """A second thread costs a unit 5 % more CPU: it gets one if a core would idle for a quarter of its time."""
 
 
 def largest_first(picks: Sequence[WorkPick], window: int = COMMIT_PICKS) -> tuple[WorkPick, ...]:
-    """By rows, the most first, within each `window` picks, which are committed together."""
+    """Return the picks by rows, the most first, within each `window` picks, which are committed together."""
     return tuple(
         pick
         for start in range(0, len(picks), window)
@@ -36,7 +36,9 @@ def largest_first(picks: Sequence[WorkPick], window: int = COMMIT_PICKS) -> tupl
 
 
 def with_second_threads(picks: Sequence[WorkPick], cores: int) -> tuple[WorkPick, ...]:
-    """`picks` in their order, on so many cores, each taking the next unit when it is free."""
+    """Return `picks` in their order with second threads, on so many cores, of which each takes the next unit
+    when it is free.
+    """
     alone = _left_alone([pick.rows // len(pick.units) for pick in picks for _ in pick.units], cores)
     ends = accumulate(len(pick.units) for pick in picks)
     return tuple(
@@ -46,7 +48,8 @@ def with_second_threads(picks: Sequence[WorkPick], cores: int) -> tuple[WorkPick
 
 
 def scheduled(picks: Sequence[WorkPick], engine: Executor) -> tuple[WorkPick, ...]:
-    """Largest first, with second threads where they help; all units of the local engine get one.
+    """Return the picks largest first, with second threads where they help; all units of the local engine get
+    one.
 
     Asks the engine for its cores only if there is some work: it may take seconds to start.
     """
@@ -59,7 +62,7 @@ def scheduled(picks: Sequence[WorkPick], engine: Executor) -> tuple[WorkPick, ..
 
 
 def _threaded(pick: WorkPick, wanted: Collection[int]) -> WorkPick:
-    """The pick, these of its units with a second thread."""
+    """Return the pick with a second thread for these of its units."""
     if not wanted:
         return pick
     units = (unit.with_second_thread() if i in wanted else unit for i, unit in enumerate(pick.units))
@@ -67,7 +70,9 @@ def _threaded(pick: WorkPick, wanted: Collection[int]) -> WorkPick:
 
 
 def _left_alone(rows: Sequence[int], cores: int) -> set[int]:
-    """Units (by number) during which another core has nothing left to do for `1 / _WORTH` of their time."""
+    """Return the units (by number) during which another core has nothing left to do for `1 / _WORTH` of their
+    time.
+    """
     free: list[tuple[int, int, int]] = [(0, -1 - core, 0) for core in range(cores)]
     for number, count in enumerate(rows):
         heapq.heapreplace(free, (free[0][0] + count, number, count))

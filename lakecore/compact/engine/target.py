@@ -29,13 +29,14 @@ class RewriteTarget:
 
     @property
     def name(self) -> str:
-        """The table's name, for messages and reports."""
+        """Return the table's name, for messages and reports."""
         return self.scanner.table
 
     def unit_table(
         self, entries: ManifestEntries, proof: ProofMode, seed: str = "", *, whole: bool = False
     ) -> UnitTable:
-        """What units know about the table: its schema, those of `entries`, and how their rows are proven.
+        """Return what units know about the table: its schema, those of `entries`, and how their rows are
+        proven.
 
         `seed` chooses the rows of sampled proofs. `whole`: the units cannot sample their rows.
         """

@@ -43,41 +43,46 @@ class UnitTable:
         return ProofContext(file_io=self.reading.file_io, shape=self.shape, schemas=self.schemas)
 
     def in_partition(self, partition: bytes) -> UnitTable:
-        """The same for units of one partition, whose columns files may lack (ReadContext.in_partition)."""
+        """Return the same for units of one partition, whose columns files may lack
+        (ReadContext.in_partition).
+        """
         return replace(self, reading=self.reading.in_partition(partition))
 
     @property
     def schema(self) -> TableSchema:
-        """The schema that new files are written with, job options included."""
+        """Return the schema that new files are written with, job options included."""
         return self.reading.schema
 
 
 class Unit(Protocol):
-    """One task: a share of a pick."""
+    """One task, which is a share of a pick."""
 
     @property
     def name(self) -> str:
-        """For messages; unique within a run."""
+        """Return the name for messages, which is unique within a run."""
         ...
 
     @property
     def rows(self) -> int:
-        """How many input rows it is expected to read; an estimate when a pick is cut."""
+        """Return how many input rows the unit is expected to read, which is an estimate when a pick is
+        cut.
+        """
         ...
 
     @property
     def output_level(self) -> int:
-        """The level of its new files; 0 in tables without levels."""
+        """Return the level of its new files; 0 in tables without levels."""
         ...
 
     def with_second_thread(self) -> Unit:
-        """The same work, decoding in one thread and encoding in another where it can."""
+        """Return the same work, which decodes in one thread and encodes in another where it can."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitResult:
-    """New files in key (or row) order, rows read, the digests of whole inputs, and the unit's proof.
+    """The result of a unit, which has new files in key (or row) order, rows read, the digests of whole
+    inputs, and the unit's proof.
 
     `found`: positions (a serialised bitmap) by the name of a file that stays: rows that were looked up.
     """
@@ -96,13 +101,14 @@ UnitFunction = Callable[[Any], UnitResult]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkPick:
-    """One pick: all of it is committed or none. `moved`: (before, after) of files that only change level.
+    """One pick, which is committed whole or not at all. `moved` has (before, after) of files that only change
+    level.
 
-    `units` come in key (or row) order and together read every row of `replaced` and `announced` once.
-    `announced`: those of the moved files whose rows are read for the changelog. `required_files`: files that
-    stay and were asked for old rows; what the pick makes holds only while they stay. `deletions`: in the
-    order of `replaced`, with their cardinality; empty when no row of these files is deleted. `shared_rows`:
-    how often a row of `replaced` is in one more file (with other columns).
+    `units` are in key (or row) order and together read every row of `replaced` and `announced` once.
+    `announced` are those of the moved files whose rows are read for the changelog. `required_files` stay and
+    were searched for old rows; what the pick makes is valid only while they stay. `deletions` are in the
+    order of `replaced`, with their cardinality; empty when no row of these files is deleted. `shared_rows`
+    counts how often a row of `replaced` is in one more file (with other columns).
     """
 
     name: str
@@ -119,17 +125,17 @@ class WorkPick:
 
     @property
     def rows(self) -> int:
-        """Input rows that units read; deleted ones are not."""
+        """Return the input rows that units read, without deleted ones."""
         deleted = (vector.place.cardinality or 0 for vector in self.deletions if vector is not None)
         held = sum(file.row_count for file in (*self.replaced, *self.announced))
         return held - sum(deleted) - self.shared_rows
 
     @property
     def output_level(self) -> int:
-        """The highest level that its units write to."""
+        """Return the highest level that its units write to."""
         return max((unit.output_level for unit in self.units), default=0)
 
     @property
     def size(self) -> int:
-        """Bytes of the input that is rewritten."""
+        """Return the bytes of the input that is rewritten."""
         return sum(file.file_size for file in self.replaced)

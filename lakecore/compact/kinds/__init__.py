@@ -1,4 +1,5 @@
-"""The ways to rewrite files of a table, one package each; they share `lakecore.compact.engine`.
+"""This package has the ways to rewrite files of a table, one package each; they share
+`lakecore.compact.engine`.
 
 - `append`: join small files of tables without a key.
 - `data_evolution`: join files that contain different columns of the same rows (a pick is one of `append`).

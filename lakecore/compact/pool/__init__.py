@@ -1,1 +1,3 @@
-"""Many tables at once: their units share one executor, their plans share a budget of memory."""
+"""This package compacts many tables at once: their units share one executor, their plans share a budget of
+memory.
+"""

@@ -43,7 +43,7 @@ class FairQueue:
         return sum(map(len, self._waiting.values()))
 
     def add(self, units: Sequence[Queued]) -> None:
-        """Behind what waits of the same table already."""
+        """Add units after those of the same table that wait already."""
         for unit in units:
             if unit.stream not in self._waiting:
                 self._waiting[unit.stream] = deque()
@@ -59,7 +59,7 @@ class FairQueue:
         return len(dropped)
 
     def take(self, slots: int) -> tuple[Queued, ...]:
-        """Units for one task: a large one, or several small ones; none when nothing waits.
+        """Return the units for one task: a large one, or several small ones; none when nothing waits.
 
         Small ones are put together as long as that leaves enough for all `slots`.
         """
@@ -99,7 +99,7 @@ class Admission:
 
     @property
     def held(self) -> int:
-        """Bytes of the plans let in."""
+        """Return the bytes of the plans that are admitted."""
         return sum(self._held.values())
 
     def ask(self, who: int, size: int) -> None:
@@ -114,7 +114,7 @@ class Admission:
         self._let_in()
 
     def is_in(self, who: int) -> bool:
-        """Whether its turn has come."""
+        """Return whether a plan is admitted."""
         return who in self._held
 
     def _let_in(self) -> None:

@@ -102,7 +102,7 @@ class UnitPool:
         return stream
 
     def wait(self, stream: _Stream, number: int) -> bool:
-        """Until the unit has a result; False when the pool was closed before."""
+        """Wait until the unit has a result, and return False when the pool was closed before."""
         with self._changed:
             self._changed.wait_for(
                 lambda: number in stream.results or (self._closed and not stream.under_way)
@@ -134,7 +134,7 @@ class UnitPool:
                 thread.start()
 
     def _work(self, width: int) -> None:
-        """One slot: a job of up to `width` tasks after another."""
+        """Run the jobs of one slot: one job of up to `width` tasks after another."""
         while tasks := self._take(width):
             calls = [[self._streams[unit.stream].calls[unit.number] for unit in task] for task in tasks]
             done = 0
@@ -160,7 +160,9 @@ class UnitPool:
             return tasks
 
     def _deliver(self, task: Sequence[Queued], result: Any) -> None:
-        """`result`: of each unit; an exception of the task; None for a task that was cancelled."""
+        """Store a result. It has that of each unit; it is an exception if the task failed, and None if the
+        task was cancelled.
+        """
         with self._changed:
             if result is None:
                 self._closed = True
@@ -179,7 +181,7 @@ class UnitPool:
 
 
 class _Stream:
-    """The units of one table: their calls, and results by number."""
+    """The units of one table, which have their calls, and results by number."""
 
     def __init__(self, number: int, calls: Sequence[_Call]) -> None:
         self.number = number
@@ -190,7 +192,7 @@ class _Stream:
 
 
 class TableExecutor:
-    """The share of one table in a pool, as an executor."""
+    """An executor that is the share of one table in a pool."""
 
     def __init__(self, pool: UnitPool) -> None:
         self._pool = pool
@@ -208,7 +210,9 @@ class TableExecutor:
         return self._pool.engine.startup_seconds
 
     def run(self, function: Callable[[A], R], tasks: Iterable[A]) -> Iterator[R | BaseException]:
-        """Results in the order of `tasks`. Leaving the iterator waits for the units that run already."""
+        """Yield results in the order of `tasks`. Leaving the iterator waits for the units that run
+        already.
+        """
         calls = [(function, task) for task in tasks]
         if not calls:
             return
@@ -222,7 +226,7 @@ class TableExecutor:
             self._pool.leave(stream)
 
     def cancel(self) -> None:
-        """Stops the whole pool."""
+        """Cancel the whole pool."""
         self._pool.cancel()
 
 
@@ -235,7 +239,7 @@ def _cost(task: Any) -> int:
 
 
 def _run_bundle(calls: Sequence[_Call]) -> list[Any]:
-    """One task on the executor. A unit alone raises what it raises; among others its failure is told."""
+    """Run one task on the executor. A unit alone raises its error; among others its failure is returned."""
     if len(calls) == 1:
         function, task = calls[0]
         return [function(task)]

@@ -8,13 +8,14 @@ from lakecore.scan.scanner import Scanner
 __all__ = ["FILE_BYTES", "plan_bytes"]
 
 FILE_BYTES = 3_000
-"""Bytes of the driver's memory for a file of a plan. Measured with 11 columns: 1 kB as columns of manifests,
-1.6 kB once picked.
+"""The bytes of the driver's memory for a file of a plan. They were measured with 11 columns: 1 kB as columns
+of manifests, 1.6 kB once picked.
 """
 
 
 def plan_bytes(scanner: Scanner) -> int:
-    """Bytes, as a bound: every entry of the manifests counts as a file that is picked.
+    """Return an upper bound of the bytes of a plan: every entry of the manifests counts as a file that is
+    picked.
 
     Costs reads of the latest snapshot and its manifest lists; 0 when these expired meanwhile.
     """

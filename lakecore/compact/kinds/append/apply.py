@@ -1,4 +1,4 @@
-"""Turn planned file groups of append tables into executable picks, one unit each."""
+"""This module turns planned file groups of append tables into executable picks, one unit each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["work_picks"]
 
 
 def work_picks(picks: Iterable[JoinPick], table: UnitTable, file_prefix: str) -> tuple[WorkPick, ...]:
-    """What the driver runs."""
+    """Return the picks that the driver runs."""
     return tuple(_work_pick(pick, table, f"{file_prefix}-{number}") for number, pick in enumerate(picks))
 
 

@@ -23,7 +23,9 @@ _FULL_MIN_FILES = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinRequest:
-    """How to pick. `ordered`: buckets keep the order of rows (fixed buckets); else files join freely."""
+    """The rules for picks. If `ordered`, buckets keep the order of rows (fixed buckets); else files are
+    joined freely.
+    """
 
     strategy: Strategy
     policy: AppendPolicy
@@ -34,8 +36,9 @@ class JoinRequest:
 class JoinPick:
     """Files of one bucket that become fewer; their rows are read in this order, without the deleted ones.
 
-    `deletions`: in the order of `files`, None for a file without deleted rows. `columns`: of the new file;
-    None for all of the table. `blobs`: groups of blob files, each of which becomes one; there may be no more.
+    `deletions` are in the order of `files`, None for a file without deleted rows. `columns` are those of the
+    new file; None for all of the table. `blobs` are groups of blob files, each of which becomes one; there
+    may be no more.
     """
 
     place: Place
@@ -51,7 +54,7 @@ class JoinPick:
 
 
 def plan_joins(entries: ManifestEntries, request: JoinRequest, deletions: Deletions) -> tuple[JoinPick, ...]:
-    """Picks in all buckets of live `entries`.
+    """Return the picks in all buckets of live `entries`.
 
     Files with deleted rows that are small, or of which more than the allowed share is deleted, lose them.
     FULL rids every file of deleted rows, and also joins fewer small files than `min_files`.
@@ -95,18 +98,22 @@ class _Bucket:
 
 
 def _full_policy(policy: AppendPolicy) -> AppendPolicy:
-    """Bins by their bytes alone, closed at one target size: no file is written twice in a run."""
+    """Return a policy for bins by their bytes alone, closed at one target size: no file is written twice in a
+    run.
+    """
     size = max(policy.target_file_size // 2, 1)
     return replace(policy, min_files=_FULL_MIN_FILES, open_file_cost=0, target_file_size=size)
 
 
 def _pays(files: tuple[DataFile, ...], policy: AppendPolicy) -> bool:
-    """Fewer files come out than go in, so that joining comes to an end whatever the options say."""
+    """Return whether fewer files are written than read, so that joining ends whatever the options are."""
     return sum(file.file_size for file in files) <= policy.target_file_size * (len(files) - 1)
 
 
 def _buckets(entries: ManifestEntries, request: JoinRequest, deletions: Deletions) -> Iterator[_Bucket]:
-    """Buckets with files worth rewriting, or more than one that may be. Only these files become objects."""
+    """Yield buckets with files worth rewriting, or more than one that may be. Only these files become
+    objects.
+    """
     place = (entries.partition.astype(np.int64) << 32) | (entries.bucket.astype(np.int64) & 0xFFFFFFFF)
     vectors = _vectors(entries, deletions)
     wanted = np.ones(len(entries), bool)
@@ -125,7 +132,7 @@ def _buckets(entries: ManifestEntries, request: JoinRequest, deletions: Deletion
 
 
 def _vectors(entries: ManifestEntries, deletions: Deletions) -> dict[int, DeletionFile]:
-    """The deletion vectors by the place of their file among `entries`."""
+    """Return the deletion vectors by the place of their file among `entries`."""
     if not deletions:
         return {}
     names = [name.decode() for name in entries.names()]
@@ -138,7 +145,9 @@ def _vectors(entries: ManifestEntries, deletions: Deletions) -> dict[int, Deleti
 
 
 def _much_deleted(entries: ManifestEntries, vectors: Mapping[int, DeletionFile], request: JoinRequest) -> Any:
-    """Rule of the format: more than a share of the rows is deleted, or it is not known how many."""
+    """Return which files have many deleted rows. Rule of the format: more than a share of the rows is
+    deleted, or it is not known how many.
+    """
     out = np.zeros(len(entries), bool)
     for lane, vector in vectors.items():
         deleted = vector.place.cardinality

@@ -1,4 +1,4 @@
-"""From the live files of an append table to picks of units."""
+"""This module plans from the live files of an append table to picks of units."""
 
 from __future__ import annotations
 

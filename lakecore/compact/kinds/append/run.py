@@ -1,4 +1,6 @@
-"""One unit of an append compaction: copy live rows of files, in order, into new ones; read them back."""
+"""This module runs one unit of an append compaction: it copies live rows of files, in order, into new ones,
+and reads them back.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ __all__ = ["ConcatUnit", "run_unit"]
 
 @dataclass(frozen=True, kw_only=True)
 class ConcatUnit:
-    """Join `files` in this order, without their deleted rows (`deletions`, in the same order).
+    """A unit that joins `files` in this order, without their deleted rows (`deletions`, in the same order).
 
     `file_prefix`: begins the names of new files; the unit adds the attempt. `overlap`: encode in another
     thread than decode.
@@ -55,7 +57,7 @@ class ConcatUnit:
 
     @property
     def joins(self) -> tuple[DataFile, ...]:
-        """The files whose rows follow one another."""
+        """Return the files whose rows follow one another."""
         return self.files
 
     def with_second_thread(self) -> ConcatUnit:
@@ -94,7 +96,7 @@ def run_unit(unit: ConcatUnit) -> UnitResult:
 
 
 def _batches(unit: ConcatUnit) -> Generator[pa.RecordBatch]:
-    """Rows of the files in order. Costs reads of some footers, for the size of a batch."""
+    """Yield the rows of the files in order. It costs reads of some footers, for the size of a batch."""
     reading = unit.table.reading
     paths = [reading.paths.data_file(unit.bucket_dir, file) for file in unit.files]
     sizes = sizes_for(1, len(unit.table.schema.fields), row_bytes(reading.file_io, paths))
@@ -113,7 +115,7 @@ def _tallies(unit: ConcatUnit) -> Generator[Tally]:
 
 
 def _sampled(unit: ConcatUnit, files: tuple[DataFile, ...]) -> RowSample | None:
-    """All columns of a part of the rows, where the mode of the proof asks for that."""
+    """Return the sample of a part of the rows, with all columns, if the mode of the proof needs one."""
     proof = unit.table.proof
     if not proof.shape.samples:
         return None

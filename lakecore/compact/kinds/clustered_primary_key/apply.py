@@ -1,4 +1,4 @@
-"""Picks of a bucket in another order than the key's as picks of units."""
+"""This module turns picks of a bucket in another order than the key's into picks of units."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ _AGE_FIELD = DataField(-1, AGE_NAME, AtomicType(TypeRoot.INT, nullable=False))
 
 @dataclass(frozen=True, kw_only=True)
 class ClusteredBuilder:
-    """Makes what the driver runs. `rule`: the order of rows above level 0. `engine`: where units will run."""
+    """A builder of the picks that the driver runs. `rule` is the order of rows above level 0; `engine` is
+    where units will run.
+    """
 
     table: UnitTable
     rule: SortRule
@@ -34,14 +36,18 @@ class ClusteredBuilder:
     deletions: Deletions
 
     def work_picks(self, picks: Picks) -> Sequence[WorkPick]:
-        """Large merges are cut into ranges of the clustering columns, which costs reads of samples."""
+        """Return picks of units. Large merges are cut into ranges of the clustering columns, which costs
+        reads of samples.
+        """
         maker = UnitMaker(
             table=self.table, rule=self.rule, executor=self.engine, prefix=f"{self.file_prefix}-s"
         )
         return (*self._fresh(picks.fresh), *maker.work_picks(picks.sorts))
 
     def _fresh(self, picks: Sequence[FreshPick]) -> Iterator[WorkPick]:
-        """Rule of the format: what was committed later counts, whatever its sequence number."""
+        """Yield picks of level-0 files. Rule of the format: what was committed later counts, whatever its
+        sequence number.
+        """
         shape = replace(self.table.shape, sequence=(_AGE_FIELD,), ignore_retracts=False)
         table = replace(self.table, shape=shape)
         for number, pick in enumerate(picks):

@@ -86,7 +86,8 @@ class Picks:
 
 
 def bounds_of(columns: RowType, schema_of: Callable[[int], TableSchema]) -> BoundsOf:
-    """`columns`: by which the table is clustered. `schema_of`: the schema a file was written with.
+    """Return the bounds of files. `columns` are those by which the table is clustered; `schema_of` returns
+    the schema a file was written with.
 
     Files written when other columns, or other types, were in force have unknown bounds.
     """
@@ -111,7 +112,9 @@ def bounds_of(columns: RowType, schema_of: Callable[[int], TableSchema]) -> Boun
 
 
 def plan_clustered(entries: ManifestEntries, request: ClusteredRequest) -> Picks:
-    """Picks of all buckets among live `entries`. Buckets with files of level 0 have no other work for now."""
+    """Return the picks of all buckets among live `entries`. Buckets with files of level 0 have no other work
+    for now.
+    """
     fresh, groups = list[FreshPick](), list[tuple[Place, tuple[DataFile, ...], str]]()
     for place, files in _buckets(entries, request.deletions):
         new = tuple(file for file in files if file.level == 0)
@@ -138,7 +141,7 @@ def plan_clustered(entries: ManifestEntries, request: ClusteredRequest) -> Picks
 def _groups(
     place: Place, files: Sequence[DataFile], request: ClusteredRequest
 ) -> Iterator[tuple[tuple[DataFile, ...], str]]:
-    """Files of level 1 that become new ones, group by group, and why."""
+    """Yield files of level 1 that are rewritten, group by group, and why."""
     if request.everything and files:
         yield tuple(files), "all files are rewritten"
         return
@@ -152,7 +155,7 @@ def _groups(
 def _joined(
     place: Place, files: Sequence[DataFile], request: ClusteredRequest
 ) -> Iterator[tuple[DataFile, ...]]:
-    """Neighbouring sections that need work, as one."""
+    """Yield neighbouring sections that need work, as one."""
     pending: list[DataFile] = []
     for section in _sections(files, request.bounds_of):
         small = _size(section) < request.target_size // 2
@@ -166,7 +169,7 @@ def _joined(
 
 
 def _sections(files: Sequence[DataFile], bounds: BoundsOf) -> Iterator[list[DataFile]]:
-    """Files that overlap, directly or in a chain; in doubt all of them do."""
+    """Yield files that overlap, directly or in a chain; in doubt all of them do."""
     known = [(bounds(file), file) for file in files]
     ranged = sorted(((*found, file) for found, file in known if found is not None), key=lambda item: item[:2])
     if len(ranged) < len(files):
@@ -184,7 +187,7 @@ def _sections(files: Sequence[DataFile], bounds: BoundsOf) -> Iterator[list[Data
 
 
 def _thins_out(place: Place, file: DataFile, request: ClusteredRequest) -> bool:
-    """Whether a full compaction rids the file of rows."""
+    """Return whether a full compaction removes rows from the file."""
     if not request.full:
         return False
     return bool(file.delete_row_count) or (place.partition, place.bucket, file.file_name) in request.deletions
@@ -203,7 +206,7 @@ def _nulls_first(row: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _buckets(entries: ManifestEntries, deletions: Deletions) -> Iterator[tuple[Place, list[DataFile]]]:
-    """Buckets that may have something to do, their files in the order of the manifests."""
+    """Yield buckets that may have something to do, with their files in the order of the manifests."""
     if not len(entries):
         return
     bucket = (entries.partition.astype(np.int64) << 32) | (entries.bucket.astype(np.int64) & 0xFFFFFFFF)

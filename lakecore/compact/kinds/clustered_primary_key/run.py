@@ -23,7 +23,7 @@ __all__ = ["run_unit"]
 
 
 def run_unit(unit: MergeUnit | SortUnit) -> UnitResult:
-    """On any failure the files of this attempt are removed again.
+    """Run the unit. On any failure the files of this attempt are removed.
 
     Raises ProofError when the outputs do not hold, CorruptDataError, UnavailableError (disk full).
     """
@@ -48,7 +48,7 @@ def _run_sort(unit: SortUnit) -> UnitResult:
 
 
 def _sort(unit: SortUnit, sorter: RowSorter, writer: RollingWriter, certifier: DropCertifier) -> int:
-    """How many rows lie within the bounds."""
+    """Sort the rows and return how many are within the bounds."""
     rows_in = 0
     columns = (SEQUENCE_NAME, KIND_NAME, *unit.table.schema.row_type.names)
     with closing(keyed_rows(unit, columns)) as parts:

@@ -15,7 +15,7 @@ __all__ = ["run_unit", "work_picks"]
 
 
 def work_picks(picks: Iterable[JoinPick], table: UnitTable, file_prefix: str) -> tuple[WorkPick, ...]:
-    """What the driver runs."""
+    """Return the picks that the driver runs."""
     return tuple(_work_pick(pick, table, f"{file_prefix}-{number}") for number, pick in enumerate(picks))
 
 

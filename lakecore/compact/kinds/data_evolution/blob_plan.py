@@ -30,7 +30,7 @@ class BlobRules:
     held: Callable[[DataFile], frozenset[int]]
 
     def groups(self, files: Iterable[DataFile]) -> tuple[BlobGroup, ...]:
-        """`files`: the blob files of neighbouring rows."""
+        """Return groups of `files`, which are the blob files of neighbouring rows."""
         by_column: dict[frozenset[int], list[DataFile]] = {}
         for file in files:
             held = self.held(file)

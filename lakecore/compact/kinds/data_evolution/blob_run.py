@@ -26,9 +26,9 @@ _ONE_FILE = 1 << 62
 
 @dataclass(frozen=True, kw_only=True)
 class BlobUnit:
-    """Join `files`, which together have all rows from the first of the first file on.
+    """A unit that joins `files`, which together have all rows from the first of the first file on.
 
-    Values of deleted rows stay: the rows keep their places. `file_prefix`: as of other units.
+    Values of deleted rows stay: the rows keep their places. `file_prefix` is as in other units.
     """
 
     name: str
@@ -95,7 +95,9 @@ def run_blobs(unit: BlobUnit) -> UnitResult:
 
 
 def _described(unit: BlobUnit, files: tuple[DataFile, ...]) -> DataFile:
-    """Rule of the format: the new file takes over row ids, and the oldest and newest sequence number."""
+    """Return the new file. Rule of the format: it takes over row ids, and the oldest and newest sequence
+    number.
+    """
     (file,) = files
     low = min(file.min_sequence_number for file in unit.files)
     high = max(file.max_sequence_number for file in unit.files)

@@ -40,14 +40,14 @@ class Columns:
     held: Callable[[DataFile], frozenset[int]]
 
     def staying(self, rows: RowRange) -> frozenset[int]:
-        """Field ids of `apart` that the ordinary files of these rows have."""
+        """Return the field ids of `apart` that the ordinary files of these rows have."""
         if not self.apart:
             return self.apart
         return self.apart & frozenset().union(*(self.held(file) for file in rows.ordinary))
 
     def beside(self, rows: RowRange) -> frozenset[object]:
-        """What kinds of files of their own these rows have. Rule of the format: each kind has all rows of an
-        ordinary file, so rows with other kinds cannot share one.
+        """Return which kinds of files of their own these rows have. Rule of the format: each kind has all
+        rows of an ordinary file, so rows with other kinds cannot share one.
         """
         blobs = (self.held(file) for file in rows.blobs)
         vectors = (
@@ -56,7 +56,7 @@ class Columns:
         return frozenset([*blobs, *vectors])
 
     def of(self, staying: frozenset[int]) -> tuple[str, ...] | None:
-        """Their names; None for all."""
+        """Return the names of the columns, or None for all."""
         gone = self.apart - staying
         return (
             tuple(name for name, field_id in self.all_ids.items() if field_id not in gone) if gone else None
@@ -70,7 +70,8 @@ def plan_ranges(
     deletions: Deletions,
     blobs: BlobRules | None = None,
 ) -> tuple[JoinPick, ...]:
-    """Picks in all buckets of live `entries`, all of which have row ids; at least `min_files` files each.
+    """Return picks in all buckets of live `entries`, all of which have row ids, with at least `min_files`
+    files each.
 
     FULL also picks two. `blobs`: None where blob files stay. Cost: every file becomes an object. Raises
     CorruptDataError for files that hold a part of the rows of others.
@@ -98,7 +99,9 @@ def _join(
     deletions: Deletions,
     blobs: BlobRules | None,
 ) -> JoinPick:
-    """Blob files that follow one another become one only where the ordinary files before them do."""
+    """Return the pick of a pack. Blob files that follow one another are joined only where the ordinary files
+    before them are.
+    """
     files = tuple(file for rows in pack for file in rows.ordinary)
     anchors = {rows.anchor.file_name for rows in pack}
     vectors = (deletions.get((where.partition, where.bucket, file.file_name)) for file in files)

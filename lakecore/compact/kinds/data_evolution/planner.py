@@ -1,4 +1,4 @@
-"""From the live files of a table with `data-evolution.enabled` to picks of units."""
+"""This module plans from the live files of a table with `data-evolution.enabled` to picks of units."""
 
 from __future__ import annotations
 

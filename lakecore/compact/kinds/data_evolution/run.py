@@ -27,10 +27,10 @@ _ONE_FILE = 1 << 62
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnMergeUnit:
-    """Join `files`, of row ranges that follow one another without a gap.
+    """A unit that joins `files`, of row ranges that follow one another without a gap.
 
-    `columns`: those that the new file has, None for all. `deletions`: in the order of `files`; deleted rows
-    stay in the new file, and are told as its. `file_prefix`: begins the names of new files; the unit adds
+    `columns` are those of the new file, None for all. `deletions` are in the order of `files`; deleted rows
+    stay in the new file, and are reported as its. `file_prefix` begins the names of new files; the unit adds
     the attempt.
     """
 
@@ -86,7 +86,7 @@ def run_unit(unit: ColumnMergeUnit) -> UnitResult:
 
 
 def _deleted(unit: ColumnMergeUnit) -> BitMap:
-    """Positions in the new file of the rows that are deleted in the old ones."""
+    """Return the positions in the new file of the rows that are deleted in the old ones."""
     first = min(map(first_row, unit.files))
     moved, count = BitMap(), 0
     for file, vector in zip(unit.files, unit.deletions, strict=True):
@@ -104,7 +104,9 @@ def _deleted(unit: ColumnMergeUnit) -> BitMap:
 
 
 def _described(unit: ColumnMergeUnit, files: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
-    """Rule of the format: the new file takes over row ids, and the oldest and newest sequence number."""
+    """Return the new files. Rule of the format: they take over row ids, and the oldest and newest sequence
+    number.
+    """
     first = min(file.first_row_id or 0 for file in unit.files)
     low = min(file.min_sequence_number for file in unit.files)
     high = max(file.max_sequence_number for file in unit.files)
@@ -114,5 +116,7 @@ def _described(unit: ColumnMergeUnit, files: tuple[DataFile, ...]) -> tuple[Data
 
 
 def _file_spec(unit: ColumnMergeUnit) -> FileSpec:
-    """One file, whose rows have the ids and numbers of the range: `_described` tells them."""
+    """Return the specification of one file, whose rows have the ids and numbers of the range, which
+    `_described` adds.
+    """
     return replace(file_spec(unit, 0), target_size=_ONE_FILE, columns=unit.columns, tracked=False)

@@ -70,8 +70,8 @@ class IndexRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexOutcome:
-    """Figures of what is committed. `rows`: read. `bytes`: of new indexes. `dropped`: files that other
-    commits took away, by name.
+    """The figures of what is committed. `rows` counts rows read, `bytes` those of new indexes. `dropped` are
+    the names of files that other commits removed.
     """
 
     files: int = 0
@@ -93,10 +93,10 @@ class _Batch:
 
 
 class IndexRun:
-    """One run over one table, with what it saw and did, also after an exception.
+    """One run over one table, which records what it read and did, also after an exception.
 
-    `coverage`: at the start. `planned`: files to change then. `landed`: what an earlier run of the same name
-    had committed.
+    `coverage` is that at the start, and `planned` are the files to change then. `landed` is what an earlier
+    run of the same name had committed.
     """
 
     def __init__(self, target: RewriteTarget, request: IndexRequest) -> None:
@@ -114,7 +114,7 @@ class IndexRun:
         self.outcome = IndexOutcome()
 
     def plan(self) -> tuple[IndexNeed, ...]:
-        """What is to be done, and `coverage`; nothing is written.
+        """Return the work, and set `coverage`; nothing is written.
 
         Costs a read of the head of every index file. Raises InvalidOptionError, UnsupportedError.
         """
@@ -154,7 +154,7 @@ class IndexRun:
             raise most_severe(failures)
 
     def coverage_now(self) -> tuple[Coverage, ...]:
-        """Of the latest snapshot. Costs as much as a plan."""
+        """Return the coverage at the latest snapshot. It costs as much as a plan."""
         latest = self._target.scanner.snapshots.latest()
         return () if latest is None else self._look(latest, self._request.where)[1]
 
@@ -190,7 +190,7 @@ class IndexRun:
         return self.planned
 
     def _needs_again(self, lost: Sequence[FileKey]) -> tuple[IndexNeed, ...]:
-        """Of the files that a commit could not take, those that are still there and lack an index."""
+        """Return the files that a commit could not include and that still exist and lack an index."""
         if not lost:
             return ()
         snapshot = self._target.scanner.snapshots.latest()
@@ -218,7 +218,7 @@ class IndexRun:
     def _files(
         self, entries: ManifestEntries, needs: list[IndexNeed]
     ) -> Iterator[tuple[DataFile, Head, Sequence[tuple[IndexSpec, IndexSpec]]]]:
-        """Every file with what it holds and what it can hold; adds to `needs` on the way."""
+        """Yield every file with what it has and what it can have; `needs` is extended on the way."""
         reading = self._target.reading
         for entry in entries:
             file = entry.file
@@ -233,7 +233,7 @@ class IndexRun:
             yield file, head, named
 
     def _head(self, directory: str, file: DataFile) -> Head:
-        """What the indexes of a file are; an index file that is lost or damaged is made again."""
+        """Return what the indexes of a file are; an index file that is lost or damaged is built again."""
         try:
             with open_index(self._target.reading, directory, file) as index:
                 return index.head

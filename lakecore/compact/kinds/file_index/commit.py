@@ -19,7 +19,7 @@ __all__ = ["FileKey", "IndexCommits", "file_key"]
 logger = logging.getLogger(__name__)
 
 FileKey = tuple[bytes, int, str]
-"""Serialised partition, bucket, file name."""
+"""The serialised partition, bucket and file name of a file."""
 
 
 def file_key(place: Place, file: DataFile) -> FileKey:
@@ -48,14 +48,14 @@ class IndexCommits:
 
 @dataclass(frozen=True, slots=True)
 class IndexDraft:
-    """One try to commit new descriptions."""
+    """One attempt to commit new descriptions, which has the files and their messages."""
 
     files: tuple[Rewritten, ...]
     messages: tuple[CommitMessage, ...]
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def faults(self) -> Mapping[int, ProofError]:
-        """Raises ProofError where the messages change more than the indexes of the files."""
+        """Check the messages. Raises ProofError if they change more than the indexes of the files."""
         for file in self.files:
             _check_untouched(file)
         for fault in check_commit([_claim(file) for file in self.files], self.messages).values():
@@ -63,14 +63,14 @@ class IndexDraft:
         return {}
 
     def discard(self) -> None:
-        """Nothing was written for this try."""
+        """Do nothing, because nothing was written for this attempt."""
 
     def landed(self) -> None:
-        """Nothing is to be noted."""
+        """Do nothing, because nothing is to be recorded."""
 
 
 def _check_untouched(file: Rewritten) -> None:
-    """The data file and all that is known of it stay as they were."""
+    """Check that the data file and its description are unchanged."""
     before = file.need.file
     same = replace(file.after, extra_files=before.extra_files, embedded_index=before.embedded_index) == before
     others = [name for name in before.extra_files if not name.endswith(INDEX_SUFFIX)]
@@ -79,7 +79,7 @@ def _check_untouched(file: Rewritten) -> None:
 
 
 def _claim(file: Rewritten) -> CommitClaim:
-    """The description of one file changes, in its bucket."""
+    """Return the claim that the description of one file changes, in its bucket."""
     place = file.need.place
     bucket = Bucket(place.partition, place.bucket, place.total_buckets)
     return CommitClaim(
@@ -88,7 +88,9 @@ def _claim(file: Rewritten) -> CommitClaim:
 
 
 def _messages(files: Sequence[Rewritten]) -> list[CommitMessage]:
-    """One a bucket: the file as it was described goes, as it is to be described comes."""
+    """Return one message per bucket, which removes the file with its old description and adds it with the new
+    one.
+    """
     by_place: dict[Place, list[Rewritten]] = {}
     for file in files:
         by_place.setdefault(file.need.place, []).append(file)

@@ -17,7 +17,7 @@ __all__ = ["Coverage", "IndexNeed", "coverage", "file_specs", "need_of", "pack"]
 Head = Mapping[str, Mapping[str, Blob]]
 """What a container holds: index name -> type -> place."""
 Name = tuple[str, str]
-"""Index name (in the file's schema) and type."""
+"""The name of an index (in the file's schema) and its type."""
 
 _UNIT_FILES = 64
 _UNIT_BYTES = 128 << 20
@@ -25,8 +25,9 @@ _UNIT_BYTES = 128 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexNeed:
-    """One data file. `missing`: indexes to make, named as its schema names columns; `kept`: to be taken over;
-    `stale`: that nothing asks for. `index_file`: where the present ones are, None for the manifest.
+    """The work for one data file. `missing` are indexes to build, named as its schema names columns; `kept`
+    are reused; `stale` are those that no option requests. `index_file` is the file of the present ones, None
+    for the manifest.
     """
 
     place: Place
@@ -43,7 +44,7 @@ class IndexNeed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """How far one index reaches over the live files. `wanted`: the options ask for it.
+    """The coverage of one index over the live files. `wanted` tells that the options request it.
 
     `lacking`: files, and their rows, without it; files whose schema cannot have it count nowhere.
     """
@@ -61,7 +62,8 @@ class Coverage:
 def file_specs(
     specs: Iterable[IndexSpec], schema: TableSchema, file_schema: TableSchema
 ) -> tuple[tuple[IndexSpec, IndexSpec], ...]:
-    """Indexes of the table that files of an older schema can have: each with its name and type there.
+    """Return the indexes of the table that files of an older schema can have, each with its name and type
+    there.
 
     Columns are matched by field id.
     """
@@ -85,7 +87,7 @@ def _indexed_type(kind: DataType, key: str | None) -> DataType | None:
 def need_of(
     place: Place, file: DataFile, index_file: str | None, head: Head, specs: Iterable[IndexSpec]
 ) -> IndexNeed:
-    """What is to be done for one file. `specs`: as its schema names them."""
+    """Return the work for one file. `specs` are as its schema names them."""
     present = [(name, kind) for name, kinds in head.items() for kind in kinds]
     wanted = {(spec.name, spec.type.value): spec for spec in specs}
     return IndexNeed(
@@ -101,7 +103,7 @@ def need_of(
 def coverage(
     files: Iterable[tuple[DataFile, Head, Sequence[tuple[IndexSpec, IndexSpec]]]], specs: Iterable[IndexSpec]
 ) -> tuple[Coverage, ...]:
-    """Per index, in order of name and type: what files have and lack, and what nothing asks for.
+    """Return, per index in order of name and type, what files have and lack, and what no option requests.
 
     `files`: each with what it holds and `file_specs` of it.
     """
@@ -133,7 +135,7 @@ def _counted(before: Coverage, file: DataFile, blob: Blob | None) -> Coverage:
 
 
 def pack(needs: Iterable[IndexNeed]) -> Iterator[tuple[IndexNeed, ...]]:
-    """Neighbours of one bucket that make one unit: up to 128 MB of data to read, 64 files."""
+    """Yield neighbouring files of one bucket that make one unit: up to 128 MB of data to read, 64 files."""
     unit: list[IndexNeed] = []
     size = 0
     for need in needs:

@@ -52,7 +52,9 @@ class Rewritten:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexResult:
-    """`made`: paths of new index files. `rows`: read. `bytes`: of new indexes, wherever they lie."""
+    """The result of a unit. `made` are paths of new index files, `rows` the rows read, `bytes` those of new
+    indexes, wherever they are stored.
+    """
 
     files: tuple[Rewritten, ...]
     made: tuple[str, ...]
@@ -61,7 +63,7 @@ class IndexResult:
 
 
 def index_name(file: DataFile, token: str, attempt: str) -> str:
-    """A new name beside a data file: readers know an index file by its end.
+    """Return a new name beside a data file: readers recognise an index file by its end.
 
     No dash before a number at the end: other writers of the format count such a number up, and write over
     what has that name.
@@ -92,7 +94,7 @@ def run_unit(unit: IndexUnit) -> IndexResult:
 
 
 def _container(unit: IndexUnit, need: IndexNeed, attempt: str) -> tuple[bytes, int]:
-    """All indexes of one file; and how many rows were read for them.
+    """Return all indexes of one file, and how many rows were read for them.
 
     Rule of the format: a file is deleted and added by name, level, extra files and embedded bytes, and what
     was deleted once counts as deleted for good. So a description must never come back: every container is
@@ -121,7 +123,9 @@ def _container(unit: IndexUnit, need: IndexNeed, attempt: str) -> tuple[bytes, i
 
 
 def _columns(unit: IndexUnit, need: IndexNeed) -> Iterator[pa.RecordBatch]:
-    """The columns to be indexed, of every row of the file, by the schema that the file was written with."""
+    """Yield the columns to be indexed, of every row of the file, by the schema that the file was written
+    with.
+    """
     schema = unit.reading.file_schema(need.file.schema_id)
     reading = replace(unit.reading, schema=schema)
     names = tuple(dict.fromkeys(spec.column for spec in need.missing))
@@ -131,7 +135,7 @@ def _columns(unit: IndexUnit, need: IndexNeed) -> Iterator[pa.RecordBatch]:
 def _described(
     unit: IndexUnit, file: DataFile, data: bytes, attempt: str, about_to_make: Callable[[str], None]
 ) -> DataFile:
-    """The file with `data` as its indexes; nothing else of its description changes."""
+    """Return the file with `data` as its indexes; nothing else of its description changes."""
     others = tuple(name for name in file.extra_files if not name.endswith(INDEX_SUFFIX))
     few = len(data) <= _EMPTY_BYTES or len(data) <= IN_MANIFEST.read(unit.reading.schema.options)
     if few:

@@ -1,4 +1,6 @@
-"""Postponed rows into real buckets: units on an executor, each partition proven, for one commit."""
+"""This module moves postponed rows into real buckets: units run on an executor, each partition is proven, and
+one commit has them all.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 
 def assignment_picks(table: UnitTable, live: ManifestEntries) -> tuple[WorkPick, ...]:
-    """What a `BucketAssignment` of the postponed rows in `live` would do."""
+    """Return what a `BucketAssignment` of the postponed rows in `live` would do."""
     return tuple(_pick(table, fold) for fold in _folds(table, live))
 
 
@@ -47,15 +49,15 @@ class AssignedRows:
     messages: tuple[CommitMessage, ...]
     picks: tuple[ProvenPick, ...]
     directories: frozenset[str]
-    """Of the new files."""
+    """The directories of the new files."""
 
 
 class BucketAssignment:
-    """The postponed rows of `live` on their way into real buckets.
+    """The assignment of the postponed rows of `live` to real buckets, while it runs.
 
-    `file_prefixes` begin the names of all new files, of data files first. Units are cut by partitions, and
-    by buckets where a partition is large. `decoders`: of the run. `excluded`: partitions that
-    are left alone. `refused`: those whose proof was refused, also after an exception.
+    `file_prefixes` begin the names of all new files, of data files first. Units are cut by partitions, and by
+    buckets where a partition is large. `decoders` are those of the run. `excluded` are partitions that are
+    skipped, and `refused` those whose proof was refused, also after an exception.
     """
 
     def __init__(
@@ -105,7 +107,7 @@ class BucketAssignment:
         self._sweep(self._every_directory(), frozenset(), published)
 
     def clean(self, assigned: AssignedRows, published: Published) -> None:
-        """After the commit: what attempts left that died with their executor."""
+        """Remove, after the commit, what attempts left that died with their executor."""
         if self._executor.name != "local":
             kept = frozenset(path.rpartition("/")[2] for path in self._paths())
             self._sweep(assigned.directories, kept, published)
@@ -136,8 +138,9 @@ class BucketAssignment:
                 )
 
     def _results(self, units: Sequence[AssignmentUnit]) -> list[AssignmentResult]:
-        """In the order of units; fewer when the executor was cancelled. Raises the first failure, after all
-        units have ended."""
+        """Return the results in the order of units; fewer when the executor was cancelled. Raises the first
+        failure, after all units have ended.
+        """
         found: list[AssignmentResult] = []
         failures: list[BaseException] = []
         results = iter(self._executor.run(run_unit, units))
@@ -195,7 +198,9 @@ class BucketAssignment:
         return AssignedRows(tuple(messages), tuple(picks), directories)
 
     def _decode_again(self, pick: WorkPick, written: Sequence[CommitMessage]) -> None:
-        """One postponed file and one new file of each format through a second decoder. Raises ProofError."""
+        """Read one postponed file and one new file of each format through a second decoder. Raises
+        ProofError.
+        """
         if self._table.shape.mode is ProofMode.KEYS:
             return
         reading = self._table.reading
@@ -208,7 +213,7 @@ class BucketAssignment:
             self._decoders.look(pick.name, side, stored, reading.file_schema(file.schema_id))
 
     def _note(self, fold: Fold, error: Exception) -> None:
-        """The partition is refused, if its proof is what failed."""
+        """Record that the partition is refused, if its proof is what failed."""
         if isinstance(error, ProofError):
             self.refused[fold.partition] = PickFailure.of(_pick(self._table, fold), error)
 
@@ -257,7 +262,9 @@ def _pick(table: UnitTable, fold: Fold) -> WorkPick:
 
 
 def _claim(fold: Fold, proof: PickProof, tallies: Sequence[PostponedTally]) -> CommitClaim:
-    """What a partition may change: its postponed files go, and what was read back comes into its buckets."""
+    """Return what a partition may change: its postponed files are removed, and what was read back is added to
+    its buckets.
+    """
     check_rows(proof)
     waiting = Bucket(fold.partition, POSTPONE_BUCKET, POSTPONE_BUCKET)
 
@@ -273,7 +280,7 @@ def _claim(fold: Fold, proof: PickProof, tallies: Sequence[PostponedTally]) -> C
 
 
 def _compacted(message: CommitMessage) -> CommitMessage:
-    """New files of a real bucket, as part of a compaction."""
+    """Return the new files of a real bucket as part of a compaction."""
     return CommitMessage(
         partition=message.partition,
         bucket=message.bucket,

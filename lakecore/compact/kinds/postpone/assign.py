@@ -25,7 +25,9 @@ _MAX_TRIES = 3
 def assign_buckets(
     run: RewriteRun, snapshot: Snapshot | None, prefixes: tuple[str, ...], executor: Executor
 ) -> Snapshot | None:
-    """The snapshot after the commit; on a conflict, try again with the rows still unassigned."""
+    """Assign buckets and return the snapshot after the commit; on a conflict, try again with the rows still
+    unassigned.
+    """
     snapshots = run.target.scanner.snapshots
     for attempt in range(_MAX_TRIES):
         try:
@@ -41,7 +43,7 @@ def assign_buckets(
 
 
 def _assign(run: RewriteRun, snapshot: Snapshot, prefixes: tuple[str, ...], executor: Executor) -> bool:
-    """False when there was nothing to do, or the executor was cancelled."""
+    """Assign buckets. Return False when there was nothing to do, or the executor was cancelled."""
     target, request = run.target, run.request
     live = target.scanner.live_entries(snapshot, request.where)
     run.kind.before = live
@@ -67,7 +69,9 @@ def _assign(run: RewriteRun, snapshot: Snapshot, prefixes: tuple[str, ...], exec
 
 
 def _commit(run: RewriteRun, assignment: BucketAssignment, assigned: AssignedRows) -> None:
-    """Raises CommitConflictError, CommitUncertainError (delete nothing), UnavailableError."""
+    """Commit the files. Raises CommitConflictError, CommitUncertainError (delete nothing),
+    UnavailableError.
+    """
     user, identifier = run.request.commit_user, run.next_identifier()
     guard = CommitGuard()
     try:

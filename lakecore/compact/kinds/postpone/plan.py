@@ -26,7 +26,7 @@ _NAME = re.compile(r"-s-(?P<writer>\d+)-w-(?P<unique>.+)-(?P<number>\d+)\.")
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """The postponed files of one partition (a serialised row), in the order of their rows."""
+    """The postponed files of one partition (a serialised row), which are in the order of their rows."""
 
     partition: bytes
     total_buckets: int
@@ -40,7 +40,8 @@ class Fold:
 def plan_folds(
     live: ManifestEntries, buckets_for: Callable[[int], int], *, snapshot_ordering: bool = False
 ) -> tuple[Fold, ...]:
-    """One fold a partition that has postponed files, in order of partitions. `live`: all live files.
+    """Return one fold per partition that has postponed files, in order of partitions. `live` are all live
+    files.
 
     `buckets_for`: the number of buckets of a new partition with so many rows. `snapshot_ordering`: the
     sequence numbers of files are those of their snapshots.
@@ -61,15 +62,15 @@ def plan_folds(
 
 
 def cut(fold: Fold, idle: int) -> int:
-    """Into how many units: each takes the buckets with one remainder. `idle`: places for units that no other
-    fold takes. Every unit decodes all files, so a fold is cut only where it is large.
+    """Return the number of units: each takes the buckets with one remainder. `idle` is the number of cores
+    that no other fold uses. Every unit decodes all files, so a fold is cut only if it is large.
     """
     wanted = max(-(-fold.rows // _UNIT_ROWS), min(idle, fold.rows // _LEAST_ROWS))
     return max(1, min(fold.total_buckets, wanted))
 
 
 def real_totals(live: ManifestEntries) -> Mapping[bytes, int]:
-    """The number of buckets of each partition that has some."""
+    """Return the number of buckets of each partition that has some."""
     real = live.select(live.total_buckets > 0)
     codes = zip(real.partition.tolist(), real.total_buckets.tolist(), strict=True)
     return {real.partitions[code]: total for code, total in dict.fromkeys(codes)}

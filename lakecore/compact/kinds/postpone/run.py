@@ -36,9 +36,9 @@ _OPTIONS = {"postpone.batch-write-fixed-bucket": "true", "write-buffer-spillable
 
 @dataclass(frozen=True, kw_only=True)
 class AssignmentUnit:
-    """The rows of `fold` whose buckets leave `remainder` when divided by `steps`.
+    """A unit that writes the rows of `fold` whose buckets leave `remainder` when divided by `steps`.
 
-    `state`: of its real buckets. `file_prefix`: begins the names of new data files.
+    `state` is that of its real buckets. `file_prefix` begins the names of new data files.
     """
 
     name: str
@@ -51,20 +51,22 @@ class AssignmentUnit:
 
     @property
     def rows(self) -> int:
-        """About."""
+        """Return the approximate number of rows."""
         return self.fold.rows // self.steps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentResult:
-    """What a unit wrote, by bucket, and what its half of the proof counted."""
+    """The files that a unit wrote, by bucket, and what its part of the proof counted."""
 
     messages: tuple[CommitMessage, ...]
     tally: PostponedTally
 
 
 def run_unit(unit: AssignmentUnit) -> AssignmentResult:
-    """Raises ProofError when anything differs, NotFoundError when a file is gone, CorruptDataError."""
+    """Run the unit. Raises ProofError when anything differs, NotFoundError when a file is gone,
+    CorruptDataError.
+    """
     table = unit.table
     schema = replace(table.schema, options={**table.schema.options, **_OPTIONS})
     reading = table.reading
@@ -89,13 +91,13 @@ def run_unit(unit: AssignmentUnit) -> AssignmentResult:
 
 
 def postponed_rules(table: UnitTable) -> PostponedRules:
-    """As the proof reads them from the schema."""
+    """Return the rules that the proof reads from the schema."""
     rules = TableRules.of(table.schema.options, keyed=True)
     return PostponedRules(rules, read_merge_rules(table.schema, table.reading.options))
 
 
 def _postponed_rows(unit: AssignmentUnit) -> Iterator[Rows]:
-    """Those of the unit, without kinds that the table does not take."""
+    """Yield the rows of the unit, without kinds that the table does not accept."""
     table, rule = unit.table, _rule(unit)
     names, ignored = table.schema.row_type.names, [int(kind) for kind in _ignored(table)]
     directory = table.reading.bucket_dir(unit.fold.partition, POSTPONE_BUCKET)
@@ -156,7 +158,7 @@ def _rule(unit: AssignmentUnit) -> BucketRule:
 
 
 def _ignored(table: UnitTable) -> frozenset[RowKind]:
-    """Kinds that writers leave out; the option may be younger than the postponed rows."""
+    """Return the kinds that writers leave out; the option may be younger than the postponed rows."""
     options = table.reading.options
     updates = {RowKind.UPDATE_BEFORE} if options.ignore_update_before or options.ignore_delete else set()
     return frozenset(updates | ({RowKind.DELETE} if options.ignore_delete else set()))

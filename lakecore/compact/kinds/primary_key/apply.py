@@ -1,4 +1,6 @@
-"""Bucket picks as picks of units: names and prefixes of files, and cuts of large merges."""
+"""This module turns bucket picks into picks of units: names and prefixes of files, and cuts of large
+merges.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ class _CutRules:
 
 @dataclass(frozen=True, kw_only=True)
 class UnitBuilder:
-    """Makes what the driver runs. `engine`: where units will run; only asked when there is much to do."""
+    """A builder of the picks that the driver runs. `engine` is where units will run; it is only used when
+    there is much to do.
+    """
 
     table: UnitTable
     file_prefix: str
@@ -44,7 +48,9 @@ class UnitBuilder:
     deletions: Deletions = field(default_factory=dict)
 
     def work_picks(self, picks: Sequence[BucketPick]) -> tuple[WorkPick, ...]:
-        """Merges that are a large part of all are cut, if that can be done; costs reads of page indexes."""
+        """Return picks of units. Merges that are a large part of all are cut, if that can be done; it costs
+        reads of page indexes.
+        """
         sizes = [_size(stretch) for pick in picks for stretch in pick.work.rewrites]
         large = sum(sizes) >= self.table.reading.options.target_file_size
         parallelism = self.engine.parallelism if large else 1
@@ -94,7 +100,7 @@ class UnitBuilder:
         )
 
     def _deletions(self, pick: BucketPick) -> dict[str, DeletionFile]:
-        """The vectors of the files that the pick reads, with their cardinality."""
+        """Return the vectors of the files that the pick reads, with their cardinality."""
         place = pick.place
         rewritten = (f for stretch in pick.work.rewrites for section in stretch for f in section.files)
         above = (file for level in pick.above for file in level)
@@ -120,7 +126,9 @@ class UnitBuilder:
 
 
 def _shares(files: Sequence[DataFile], count: int) -> list[tuple[DataFile, ...]]:
-    """Files dealt out by size: each unit digests some inputs whole, wherever their rows belong."""
+    """Return the files divided by size into shares: each unit digests some inputs completely, wherever their
+    rows belong.
+    """
     shares: list[list[DataFile]] = [[] for _ in range(count)]
     sizes = [0] * count
     for file in sorted(files, key=lambda file: -file.file_size):

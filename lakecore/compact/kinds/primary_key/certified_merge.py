@@ -35,7 +35,7 @@ class CertifiedMerge:
         self._folds: list[MergeCertifier] = []
 
     def windows(self) -> Generator[MergedWindow]:
-        """Windows of the last pass, each checked before it is handed on."""
+        """Yield windows of the last pass, each checked before it is yielded."""
         unit = self._unit
         sizes, limit = self._inputs.sizes()
         runs: list[Iterator[pa.RecordBatch]] = [self._inputs.read(run, sizes) for run in unit.runs]
@@ -51,7 +51,7 @@ class CertifiedMerge:
                 yield from self._pass(stage_runs(runs, limit, sizes.batch_rows, scratch), spec, check)
 
     def evidence(self) -> UnitEvidence | UnitFolds:
-        """The account of all passes: rows that left in an earlier one count too."""
+        """Return the account of all passes: rows that were dropped in an earlier one count too."""
         if self._folds:
             *earlier, latest = [certifier.evidence for certifier in self._folds]
             return join_passes(earlier, latest)
@@ -66,7 +66,7 @@ class CertifiedMerge:
         )
 
     def _inner_pass(self, runs: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
-        """Deletes stay: rows that they hide may be in other runs."""
+        """Yield the batches of an inner pass. Deletes stay: rows that they hide may be in other runs."""
         spec = merge_spec(self._unit, drop_deletes=False)
         for window in self._pass(runs, spec, self._certify(spec, may_drop=False)):
             yield window.batch
@@ -79,7 +79,7 @@ class CertifiedMerge:
             yield MergedWindow(window.batch, window.rows_in)
 
     def _certify(self, spec: MergeSpec, *, may_drop: bool) -> Callable[[MergedWindow], None]:
-        """A check for the windows of a new pass."""
+        """Return a check for the windows of a new pass."""
         name, shape = self._unit.name, self._unit.table.shape
         if spec.engine is None:
             kept = Certifier(name, shape, may_drop=may_drop)

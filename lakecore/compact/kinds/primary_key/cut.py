@@ -1,4 +1,6 @@
-"""Into how many units one large merge is cut by key ranges, and whether these tile the keys. Pure."""
+"""This module decides into how many units one large merge is cut by key ranges, and whether these cover the
+keys without overlap. Pure.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ _UNITS_PER_CORE = 4
 
 
 def unit_count(size: int, target_file_size: int, parallelism: int) -> int:
-    """Into how many units a merge of `size` input bytes is cut.
+    """Return into how many units a merge of `size` input bytes is cut.
 
     A unit should yield about one target file; to use every core it may yield half of one, not less: smaller
     files would be merged again soon.
@@ -26,7 +28,7 @@ def unit_count(size: int, target_file_size: int, parallelism: int) -> int:
 
 
 def check_tiling(found: Sequence[KeyRange]) -> None:
-    """Raises ValueError unless every key lies in exactly one of the ranges, given in order."""
+    """Raise ValueError unless every key is in exactly one of the ranges, given in order."""
     cuts = [after.low for after in found[1:]]
     open_ended = bool(found) and found[0].low is None and found[-1].high is None
     if not open_ended or cuts != [before.high for before in found[:-1]]:

@@ -31,14 +31,18 @@ _TIMESTAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """`seconds`: how long a row lives after the time in its column `field`."""
+    """The rule of record-level expiry. `seconds` is how long a row lives after the time in its column
+    `field`.
+    """
 
     field: DataField
     seconds: int
 
     @classmethod
     def of(cls, schema: TableSchema, options: TableOptions) -> Expiry | None:
-        """None: rows never expire. Raises InvalidOptionError for a time field that is none."""
+        """Return the rule, or None if rows never expire. Raises InvalidOptionError for a time field that is
+        not one.
+        """
         if options.record_expire_ms is None:
             return None
         name = schema.options.get(_TIME_FIELD, "")
@@ -51,7 +55,7 @@ class Expiry:
         return cls(field, options.record_expire_ms // 1000)
 
     def expired(self, batch: pa.RecordBatch, now_ms: int) -> Any:
-        """Which rows of a batch with the column are too old."""
+        """Return which rows of a batch with the column are too old."""
         times = batch.column(self.field.name)
         valid = times.is_valid().to_numpy(zero_copy_only=False)
         if pa.types.is_timestamp(times.type):
@@ -62,7 +66,7 @@ class Expiry:
         return valid & (seconds + self.seconds < now_ms // 1000)
 
     def holds_expired(self, file: DataFile, schema: TableSchema, now_ms: int) -> bool:
-        """Whether `file`, written with `schema`, has a row that is too old, by its statistics."""
+        """Return whether `file`, written with `schema`, has a row that is too old, by its statistics."""
         names = schema.row_type.names if file.value_stats_cols is None else file.value_stats_cols
         row = RowType(tuple(schema.row_type.field(name) for name in names))
         place = next((i for i, field in enumerate(row.fields) if field.id == self.field.id), None)

@@ -1,4 +1,4 @@
-"""Reading the runs of a unit: rows in key order within the unit's share of the keys, counted."""
+"""This module reads the runs of a unit: rows in key order within the unit's share of the keys, counted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SMALL_FILE = 1 << 20
 
 
 class UnitInputs:
-    """The files of one unit. `rows_in`: rows read from them so far.
+    """The files of one unit. `rows_in` counts the rows read from them so far.
 
     `on_expired`: told of rows that are left out because they are too old (record-level expiry) at `now_ms`.
 
@@ -42,7 +42,7 @@ class UnitInputs:
         self.now_ms = unit.table.clock.now_ms()
 
     def read(self, run: Run, sizes: ReadSizes) -> Iterator[pa.RecordBatch]:
-        """The files of a run, one after another."""
+        """Yield the files of a run, one after another."""
         for file in run:
             for batch in self._batches(file, self.columns, sizes):
                 self.rows_in += batch.num_rows
@@ -56,25 +56,30 @@ class UnitInputs:
         return batch.filter(pa.array(~old))
 
     def too_old(self, batch: pa.RecordBatch) -> Bools | None:
-        """Which rows have expired; None: none. Rows of a file that stays as it is never have."""
+        """Return which rows have expired, or None if none has. Rows of a file that stays as it is never
+        have.
+        """
         old = None if self._expiry is None else self._expiry.expired(batch, self.now_ms)
         return old if old is not None and old.any() else None
 
     def read_levels(self, run: Run, sizes: ReadSizes, age: int | None = None) -> Iterator[pa.RecordBatch]:
-        """As `read`, with the level of each row in a last column, and with `age`, if given, before it."""
+        """Yield the files of a run as `read` does, with the level of each row in a last column, and with
+        `age`, if given, before it.
+        """
         for file in run:
             for batch in self.read((file,), sizes):
                 yield with_level(batch if age is None else with_age(batch, age), file.level)
 
     def fresh_keys(self) -> Iterator[pa.RecordBatch]:
-        """The keys of the files of level 0, each batch in key order."""
+        """Yield the keys of the files of level 0, each batch in key order."""
         for run in self._unit.runs:
             for file in run:
                 if file.level == 0:
                     yield from self._batches(file, self._unit.table.schema.trimmed_primary_keys, ReadSizes())
 
     def sizes(self, beside: int = 0) -> tuple[ReadSizes, int]:
-        """What an open run may hold, and how many may be open. Large inputs cost some reads of footers.
+        """Return what an open run may keep in memory, and how many may be open. Large inputs cost some reads
+        of footers.
 
         `beside`: files that are open besides the runs.
         """
@@ -104,6 +109,6 @@ class UnitInputs:
 
 
 def with_age(batch: pa.RecordBatch, age: int) -> pa.RecordBatch:
-    """The batch with `AGE_NAME` in a last column."""
+    """Return the batch with `AGE_NAME` in a last column."""
     ages = pa.array(np.full(batch.num_rows, age, np.int32))
     return batch.append_column(pa.field(AGE_NAME, pa.int32(), nullable=False), ages)

@@ -21,7 +21,9 @@ __all__ = ["Derivation", "MergeMode"]
 
 
 class Derivation(Enum):
-    """Where the old rows of changes come from: nowhere, the levels below the output, the last level."""
+    """The source of the old rows of changes, which is nothing, the levels below the output, or the last
+    level.
+    """
 
     NONE = "none"
     LOOKUP = "lookup"
@@ -45,7 +47,7 @@ class MergeMode:
 
     @classmethod
     def of(cls, options: TableOptions, format_of: Callable[[int], str]) -> MergeMode:
-        """The mode of a table. A full-compaction producer comes before lookup (rule of the format)."""
+        """Return the mode of a table. A full-compaction producer comes before lookup (rule of the format)."""
         producer = options.changelog_producer
         derivation = Derivation.LOOKUP if options.needs_lookup else Derivation.NONE
         if producer is ChangelogProducer.FULL_COMPACTION:
@@ -62,11 +64,11 @@ class MergeMode:
 
     @property
     def asks(self) -> bool:
-        """Whether rows of other levels matter at all."""
+        """Return whether rows of other levels matter at all."""
         return self.derivation is Derivation.LOOKUP and (self.announces or self.marks or not self.latest_wins)
 
     def upgrade(self, file: DataFile, output_level: int, max_level: int) -> Upgrade:
-        """What a file that overlaps nothing of its pick and changes its level needs."""
+        """Return how to treat a file that overlaps nothing of its pick and changes its level."""
         if file_format(file.file_name) == "row":  # alone on a level, the other engines misread it
             return Upgrade.REWRITE
         if self.derivation is Derivation.FULL:

@@ -24,10 +24,11 @@ __all__ = ["BucketPick", "PickRequest", "plan_bucket", "plan_picks", "stretch_ru
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PickRequest:
-    """How to pick. `hour`: of the local day, for quiet hours. `now_ms`: since the epoch.
+    """The rules for picks. `hour` is that of the local day, for off-peak hours; `now_ms` counts since the
+    epoch.
 
-    `mode`: what compactions of the table make besides new files. `deletions`: the vectors of all its files.
-    `expired`: whether a file holds rows that are too old; None: rows never are.
+    `mode` is what compactions of the table make besides new files. `deletions` are the vectors of all its
+    files. `expired` tells whether a file has rows that are too old; None: rows never are.
     """
 
     strategy: Strategy
@@ -40,21 +41,21 @@ class PickRequest:
     expired: Callable[[DataFile], bool] | None = None
 
     def has_deletions(self, place: Place, file: DataFile) -> bool:
-        """Whether some rows of the file are deleted."""
+        """Return whether some rows of the file are deleted."""
         return (place.partition, place.bucket, file.file_name) in self.deletions
 
     def thins_out(self, place: Place, file: DataFile) -> bool:
-        """Whether a full compaction rids the file of rows, although it overlaps nothing."""
+        """Return whether a full compaction removes rows from the file, although it overlaps nothing."""
         deleted = self.mode.marks and self.has_deletions(place, file)
         return deleted or (self.expired is not None and self.expired(file))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketPick:
-    """What happens to one bucket: `work` says which files merge and which move to `output_level`.
+    """The pick of one bucket: `work` tells which files merge and which move to `output_level`.
 
-    `derivation`: how changes are told in this pick. `above`: by level, from the one after the output on, the
-    files that may hold old rows of its keys.
+    `derivation` is the source of changes in this pick. `above` are, by level from the one after the output
+    on, the files that may have old rows of its keys.
     """
 
     place: Place
@@ -76,7 +77,7 @@ class BucketPick:
 
 
 def plan_picks(entries: ManifestEntries, request: PickRequest) -> tuple[BucketPick, ...]:
-    """Picks of all buckets among live `entries`, in their order; buckets in shape have none."""
+    """Return the picks of all buckets among live `entries`, in their order; buckets in shape have none."""
     picks = []
     for place, files in _buckets(entries, request):
         picked = plan_bucket(place, files, request)
@@ -86,7 +87,7 @@ def plan_picks(entries: ManifestEntries, request: PickRequest) -> tuple[BucketPi
 
 
 def plan_bucket(place: Place, files: list[DataFile], request: PickRequest) -> BucketPick | None:
-    """The pick of one bucket, given all its live files; None when there is nothing to do."""
+    """Return the pick of one bucket, given all its live files, or None when there is nothing to do."""
     runs = level_runs(files)
     max_level = number_of_levels(runs, request.policy.num_levels) - 1
     chosen = _pick(runs, max_level, request)
@@ -122,8 +123,8 @@ def plan_bucket(place: Place, files: list[DataFile], request: PickRequest) -> Bu
 def _plan_alone(
     place: Place, runs: tuple[LevelRun, ...], max_level: int, request: PickRequest
 ) -> BucketPick | None:
-    """Rule of the format: a full compaction of one run rewrites its files with deleted or expired rows, each
-    alone.
+    """Return the pick of single files. Rule of the format: a full compaction of one run rewrites its files
+    with deleted or expired rows, each alone.
     """
     if request.strategy is not Strategy.FULL:
         return None
@@ -142,19 +143,23 @@ def _plan_alone(
 
 
 def _derivation(mode: MergeMode, output_level: int, max_level: int) -> Derivation:
-    """Rule of the format: a full-compaction producer tells of compactions to the last level only."""
+    """Return the source of old rows. Rule of the format: a full-compaction producer emits changes of
+    compactions to the last level only.
+    """
     if mode.derivation is Derivation.FULL and output_level != max_level:
         return Derivation.NONE
     return mode.derivation
 
 
 def _above(runs: tuple[LevelRun, ...], chosen: Pick) -> tuple[tuple[DataFile, ...], ...]:
-    """Runs that stay: all of them lie above the output, and are older."""
+    """Return the runs that stay: all of them are above the output, and are older."""
     return tuple(run.files for run in runs[chosen.count :])
 
 
 def stretch_runs(stretch: tuple[Section, ...]) -> tuple[tuple[DataFile, ...], ...]:
-    """Sections in key order as runs over all of them, oldest first: run i chains run i of each section."""
+    """Return sections in key order as runs over all of them, oldest first: run i joins run i of each
+    section.
+    """
     aged = [sorted(section.runs, key=_newest) for section in stretch]
     width = max(map(len, aged))
     return tuple(tuple(file for runs in aged if i < len(runs) for file in runs[i]) for i in range(width))
@@ -178,7 +183,7 @@ def _pick(runs: tuple[LevelRun, ...], max_level: int, request: PickRequest) -> P
 
 
 def _buckets(entries: ManifestEntries, request: PickRequest) -> Iterator[tuple[Place, list[DataFile]]]:
-    """Buckets that may have something to do. Files become objects only for these."""
+    """Yield buckets that may have something to do. Files become objects only for these."""
     if not len(entries):
         return
     place = (entries.partition.astype(np.int64) << 32) | (entries.bucket.astype(np.int64) & 0xFFFFFFFF)

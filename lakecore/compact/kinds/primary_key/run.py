@@ -1,4 +1,4 @@
-"""Runs one unit of a primary-key compaction: merge, write, and read back for the proof."""
+"""This module runs one unit of a primary-key compaction: merge, write, and read back for the proof."""
 
 from __future__ import annotations
 
@@ -124,13 +124,13 @@ def _outputs(unit: MergeUnit, files: Sequence[DataFile], marks: Marks) -> Output
 
 
 def _sampled(unit: MergeUnit, shown: MergeSample, marks: Marks) -> RowSample | None:
-    """All columns of a part of the rows, where the mode of the proof asks for that."""
+    """Return the sample of a part of the rows, with all columns, if the mode of the proof needs one."""
     proof = unit.table.proof
     return sample_merge(proof, unit.name, shown, marks) if proof.shape.samples else None
 
 
 def _tallies(unit: MergeUnit, marks: Marks) -> Generator[Tally]:
-    """Live rows of the inputs that this unit counts, read whole."""
+    """Yield the tallies of live rows of the inputs that this unit counts, which are read completely."""
     proof, name = unit.table.proof, unit.name
     for file in unit.tallied:
         noted = marks if proof.shape.samples else None
@@ -138,7 +138,7 @@ def _tallies(unit: MergeUnit, marks: Marks) -> Generator[Tally]:
 
 
 def _looked_up(unit: MergeUnit, by_level: LookupMerge, found: Mapping[str, BitMap]) -> Tally:
-    """The rows at the positions that the merge looked up, read once more."""
+    """Return the tally of the rows at the positions that the merge looked up, which are read once more."""
     files = {file.file_name: file for level in by_level.above for file in level}
     check_asked_only(unit.name, found, files)
     rows = total(
@@ -150,7 +150,7 @@ def _looked_up(unit: MergeUnit, by_level: LookupMerge, found: Mapping[str, BitMa
 
 
 def _searched(unit: MergeUnit, by_level: LookupMerge, asked: bytes) -> Tally:
-    """What a search of all levels finds for the keys that the merge had to ask for (full proof)."""
+    """Return what a search of all levels finds for the keys that the merge had to look up (full proof)."""
     levels = [[_asked_file(unit, file) for file in level] for level in by_level.above]
     return search_keys(unit.table.proof, levels, np.frombuffer(asked, np.uint64))
 
@@ -163,7 +163,9 @@ class _KeyedWriter:
     """A rolling writer of key-value rows; without a spec nothing is written."""
 
     def __init__(self, unit: MergeUnit, spec: FileSpec | None, rule: SortRule | None = None) -> None:
-        """`rule`: the order to bring rows into, in a buffer that spills; None: they are in order."""
+        """Start a writer. `rule` is the order into which rows are sorted, in a buffer that spills; None: they
+        are in order.
+        """
         table = unit.table
         self._rule = rule
         self._scratch = Scratch()
@@ -196,7 +198,7 @@ class _KeyedWriter:
 
 
 def _ahead(windows: Generator[Window], unit: MergeUnit) -> Generator[Window]:
-    """Windows made in another thread than they are written, where the unit may."""
+    """Yield windows that are made in another thread than they are written, if the unit may use one."""
     return prefetch(windows, PREFETCH_BYTES, _window_bytes) if unit.overlap else windows
 
 
@@ -206,6 +208,8 @@ def _window_bytes(window: MergedWindow | LevelWindow) -> int:
 
 
 def _with_keys(batch: pa.RecordBatch, keys: tuple[str, ...]) -> pa.RecordBatch:
-    """`_KEY_` columns beside the columns they repeat (rule of the format); no values are copied."""
+    """Return the batch with `_KEY_` columns beside the columns that they repeat (rule of the format); no
+    values are copied.
+    """
     names = [KEY_PREFIX + key for key in keys] + batch.schema.names
     return pa.RecordBatch.from_arrays([batch.column(key) for key in keys] + batch.columns, names=names)

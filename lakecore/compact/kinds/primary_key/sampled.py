@@ -25,8 +25,8 @@ def merge_sample(
     changelog: Sequence[DataFile] = (),
     looked_up: Mapping[str, BitMap] | None = None,
 ) -> MergeSample:
-    """`inputs`: as the merge has read them. `files`, `changelog`: what it wrote. `looked_up`: the positions
-    of the rows that it found in files above, by name of the file.
+    """Return the sample of a merge. `inputs` are as the merge read them; `files` and `changelog` are what it
+    wrote; `looked_up` are the positions of the rows that it found in files above, by name of the file.
     """
     by_level = unit.by_level
     moves = by_level is not None and not by_level.rewrites
@@ -46,7 +46,7 @@ def merge_sample(
 
 
 def _rules(unit: MergeUnit, *, moves: bool) -> MergeRules:
-    """Rows of a file that only moves never expire."""
+    """Return the rules of the merge. Rows of a file that only moves never expire."""
     schema, options, by_level = unit.table.schema, unit.table.reading.options, unit.by_level
     if by_level is None:
         return replace(read_merge_rules(schema, options), changes=ChangeSource.NONE)

@@ -44,10 +44,11 @@ AGE_NAME = "__lakecore_age"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookupMerge:
-    """For a merge that has to know levels. `above`: files where its keys are looked up, nearest level first.
+    """The levels that a merge has to know. `above` are files where its keys are looked up, nearest level
+    first.
 
-    `announces`: it writes a changelog. `rewrites`: False for a file that only moves and whose rows are told
-    of. `fresh`: how many runs are of level 0; they are the last ones.
+    `announces` tells that it writes a changelog. `rewrites` is False for a file that only moves and whose
+    rows are announced. `fresh` is the number of runs of level 0, which are the last ones.
     """
 
     derivation: Derivation
@@ -60,15 +61,15 @@ class LookupMerge:
 
 @dataclass(frozen=True, kw_only=True)
 class MergeUnit:
-    """Merge `runs` (oldest first, each in key order) into files of `output_level`.
+    """A unit that merges `runs` (oldest first, each in key order) into files of `output_level`.
 
-    `file_prefix`: begins the names of new files; the unit adds what tells attempts apart. `tallied`: whole
-    inputs whose digest this unit takes. `bounds`: the unit's share of the keys, None for all of them.
-    `overlap`: encode in another thread than decode and merge. `deletions`: by name of the file whose rows are
-    deleted, of inputs and of files above. `by_level`: None for a merge that makes nothing but new files.
-    `rule`: the order of rows in new files; None: that of keys. With one the files above are in it too, and
-    of the rows of a key that of the last run counts, whatever their sequence numbers. `licensed`: the proof
-    lets deletes go (`verify.drop_licence`).
+    `file_prefix` begins the names of new files; the unit adds the attempt. `tallied` are whole inputs whose
+    digest this unit takes. `bounds` is the unit's share of the keys, None for all of them. `overlap` lets it
+    encode in another thread than decode and merge. `deletions` are, by name of the file whose rows are
+    deleted, those of inputs and of files above. `by_level` is None for a merge that makes only new files.
+    `rule` is the order of rows in new files; None: that of keys. With a rule the files above are in that
+    order too, and of the rows of a key that of the last run counts, whatever their sequence numbers.
+    `licensed` tells that the proof lets deletes be dropped (`verify.drop_licence`).
     """
 
     name: str
@@ -88,7 +89,7 @@ class MergeUnit:
 
     @property
     def drops(self) -> DropClaim | None:
-        """What it wants to leave out, for the licence."""
+        """Return the deletes that the unit wants to drop, for the licence."""
         if not self.drop_deletes:
             return None
         above = () if self.by_level is None else self.by_level.above
@@ -100,7 +101,7 @@ class MergeUnit:
 
     @property
     def asks(self) -> AskClaim:
-        """What it takes up, and whom it asks for older rows."""
+        """Return which files the unit merges, and which it searches for older rows."""
         return AskClaim(
             unit=self.name,
             merged=tuple(file for run in self.runs for file in run),
@@ -120,13 +121,15 @@ class MergeUnit:
 
 
 def deleted_rows(unit: MergeUnit, file: DataFile) -> BitMap | None:
-    """Positions of the deleted rows of a file; None when no row of it is deleted. Reads its vector."""
+    """Return the positions of the deleted rows of a file, or None when no row of it is deleted. Its vector is
+    read.
+    """
     deletion = unit.deletions.get(file.file_name)
     return None if deletion is None else load_deletions(unit.table.reading.file_io, deletion)
 
 
 def merge_spec(unit: MergeUnit, *, drop_deletes: bool) -> MergeSpec:
-    """How rows of a key become one. Where rows expire, the proof asks to be shown all of them."""
+    """Return how rows of a key become one. Where rows expire, the proof needs all of them."""
     options, engine = unit.table.reading.options, unit.table.reading.engine
     by_age = unit.rule is not None
     if engine is None and options.record_expire_ms is not None:
@@ -145,12 +148,14 @@ def merge_spec(unit: MergeUnit, *, drop_deletes: bool) -> MergeSpec:
 
 
 def file_spec(unit: MergeUnit) -> FileSpec:
-    """Of the unit's new data files."""
+    """Return the specification of the unit's new data files."""
     return _files(unit, unit.file_prefix, FileSource.COMPACT, changelog=False)
 
 
 def changelog_spec(unit: MergeUnit) -> FileSpec | None:
-    """Of its changelog files, None when it writes none. Rule of the format: they count as appended."""
+    """Return the specification of its changelog files, or None when it writes none. Rule of the format: they
+    count as appended.
+    """
     if unit.by_level is None or not unit.by_level.announces:
         return None
     options = unit.table.reading.options
@@ -159,7 +164,7 @@ def changelog_spec(unit: MergeUnit) -> FileSpec | None:
 
 
 def stored(unit: MergeUnit, file: DataFile) -> StoredFile:
-    """A file of the unit's bucket with its path."""
+    """Return a file of the unit's bucket with its path."""
     return StoredFile(unit.table.reading.paths.data_file(unit.bucket_dir, file), file)
 
 

@@ -1,4 +1,4 @@
-"""Another number of buckets for the partitions of a table with fixed buckets.
+"""This package gives the partitions of a table with fixed buckets another number of buckets.
 
 Every row of a partition goes to its new bucket as it is: with its sequence number and kind, on its level, as
 part of the same sorted run. Nothing is merged, so no merge engine takes part, level 0 stays to be compacted,

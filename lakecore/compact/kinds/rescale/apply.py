@@ -1,8 +1,9 @@
-"""Rescaling a table: plan from the latest snapshot, move rows, prove, commit; plan again what others touched.
+"""This module rescales a table: it plans from the latest snapshot, moves rows, proves, commits, and plans
+again what others changed.
 
 Promises: a partition gets its new number of buckets whole or not at all, only when its proof holds and only
-while it holds just the files that were read. Partitions that have the number already are left alone, so a
-run that is started again goes on where it stopped.
+while it holds just the files that were read. Partitions that have the number already are left alone, so a run
+that is started again goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ _MOST_TARGETS = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescaleRequest:
-    """`buckets`: how many; None: option `bucket`. (`commit_user`, `identifier`) names the run."""
+    """A request to rescale a table. `buckets` is the new number; None: option `bucket`. (`commit_user`,
+    `identifier`) names the run.
+    """
 
     buckets: int | None
     commit_user: str
@@ -104,12 +107,12 @@ class RescaleRun:
         self.outcome = RescaleOutcome()
 
     def plan(self) -> tuple[RescalePick, ...]:
-        """What is to be done; nothing is written. Raises UnsupportedError, InvalidInputError."""
+        """Return the work; nothing is written. Raises UnsupportedError, InvalidInputError."""
         self.planned = self._picks(self._start(), self._request.where)[0]
         return self.planned
 
     def names(self) -> tuple[str, ...]:
-        """What is planned: `dt=a: 2 -> 4 buckets`."""
+        """Return what is planned, as in `dt=a: 2 -> 4 buckets`."""
         return tuple(
             f"{self._name(pick)}: {pick.old_total} -> {pick.new_total} buckets" for pick in self.planned
         )
@@ -144,7 +147,7 @@ class RescaleRun:
         return self._target.committer.published_names(self._request.commit_user)
 
     def _start(self) -> Snapshot | None:
-        """The snapshot to plan from, after all checks."""
+        """Return the snapshot to plan from, after all checks."""
         reading, scanner, request = self._target.reading, self._target.scanner, self._request
         self.count = target_count(self._target.name, reading.options, request.buckets)
         check_rescalable(self._target.name, reading.schema, reading.options)
@@ -163,7 +166,7 @@ class RescaleRun:
     def _picks(
         self, snapshot: Snapshot | None, where: ScanFilter
     ) -> tuple[tuple[RescalePick, ...], ManifestEntries]:
-        """Partitions to do, and their live entries."""
+        """Return the partitions to rescale, and their live entries."""
         if snapshot is None:
             return (), ManifestEntries.empty()
         scanner = self._target.scanner
@@ -223,7 +226,7 @@ class RescaleRun:
         results: Iterator[RescaleResult | BaseException],
         failures: list[PickFailure],
     ) -> RescaledPartition | None:
-        """The partition with its proof; None where a unit failed or the executor was cancelled."""
+        """Return the partition with its proof, or None if a unit failed or the executor was cancelled."""
         found: list[RescaleResult] = []
         for unit in units:
             result = next(results, None)
@@ -259,7 +262,9 @@ class RescaleRun:
     def _decode_again(
         self, pick: RescalePick, units: Sequence[RescaleUnit], found: Sequence[RescaleResult]
     ) -> None:
-        """One old and one new file of each format through a second decoder, once a run. Raises ProofError."""
+        """Read one old and one new file of each format through a second decoder, once per run. Raises
+        ProofError.
+        """
         reading = self._target.reading
         new = [files for result in found for files in result.files]
         for side, buckets in (("input", pick.files.items()), ("output", new)):
@@ -313,7 +318,9 @@ class RescaleRun:
         )
 
     def _clean(self, names: AttemptFiles, executor: Executor, *, swept: bool) -> None:
-        """What units made and nobody committed; and, where attempts may have died, a search."""
+        """Remove what units made and nobody committed; if attempts may have died, search for their files
+        too.
+        """
         committed = self._committed
         file_io = self._target.reading.file_io
         left = sorted(path for path in self._made if path.rpartition("/")[2] not in committed)
@@ -333,7 +340,7 @@ class RescaleRun:
     def _units(
         self, pick: RescalePick, table: UnitTable, prefix: str, executor: Executor
     ) -> tuple[RescaleUnit, ...]:
-        """One a group of buckets; groups are cut where there would be fewer units than cores."""
+        """Return one unit per group of buckets; groups are cut if there would be fewer units than cores."""
         schema, options = table.schema, table.reading.options
         groups = bucket_groups(pick.old_total, pick.new_total)
         cuts = max(executor.parallelism // len(groups), -(-len(groups[0].new) // _MOST_TARGETS))

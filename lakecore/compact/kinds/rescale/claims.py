@@ -28,9 +28,10 @@ ProvenRescale = tuple[str, RescalePick, Sequence[BucketFiles], PickProof]
 def commit_faults(
     proven: Sequence[ProvenRescale], messages: Sequence[CommitMessage], index_files: Iterable[IndexFile]
 ) -> dict[int, ProofError]:
-    """What is wrong, by the place of the partition. `index_files`: of the snapshot that was planned from.
+    """Return what is wrong, by the place of the partition. `index_files` are those of the snapshot that was
+    planned from.
 
-    Raises ProofError where the messages hold what belongs to no partition.
+    Raises ProofError if the messages have what belongs to no partition.
     """
     index_files = tuple(index_files)
     faults: dict[int, ProofError] = {}
@@ -61,7 +62,9 @@ def commit_faults(
 
 
 def _claim(name: str, pick: RescalePick, files: Sequence[BucketFiles], proof: PickProof) -> CommitClaim:
-    """Every file that was read goes from its bucket, every file that was read back comes into its own."""
+    """Return the claim of a partition: every file that was read is removed from its bucket, every file that
+    was read back is added to its own.
+    """
     check_rows(proof)
     where = {file.file_name: bucket for bucket, found in pick.files.items() for file in found}
     into = {file.file_name: bucket for bucket, found in files for file in found}
@@ -75,7 +78,9 @@ def _claim(name: str, pick: RescalePick, files: Sequence[BucketFiles], proof: Pi
 
 
 def _check_live_rows(pick: RescalePick, proof: PickProof, index_files: Iterable[IndexFile]) -> None:
-    """Without effect where an index file does not say how many rows it marks (writers before Paimon 0.9)."""
+    """Check the live rows. It has no effect where an index file does not record how many rows it marks
+    (writers before Paimon 0.9).
+    """
     marked = {
         vector.data_file: vector.cardinality
         for file in index_files

@@ -28,7 +28,7 @@ class RescaledPartition:
     name: str
     pick: RescalePick
     files: tuple[tuple[int, tuple[DataFile, ...]], ...]
-    """New files by bucket."""
+    """The new files by bucket."""
     proof: PickProof
 
 
@@ -63,7 +63,7 @@ class RescaleCommits:
 
 @dataclass(frozen=True, slots=True)
 class RescaleDraft:
-    """One try to commit partitions."""
+    """One attempt to commit partitions, which has their messages."""
 
     partitions: tuple[RescaledPartition, ...]
     messages: tuple[CommitMessage, ...]
@@ -81,14 +81,16 @@ class RescaleDraft:
         return commit_faults(proven, self.messages, self.index_files)
 
     def discard(self) -> None:
-        """Nothing was written for this try."""
+        """Do nothing, because nothing was written for this attempt."""
 
     def landed(self) -> None:
-        """Nothing is to be noted."""
+        """Do nothing, because nothing is to be recorded."""
 
 
 def _messages(moved: RescaledPartition, index_files: Sequence[IndexFile]) -> Iterator[CommitMessage]:
-    """What goes, by old bucket, with the deletion vectors of its files; what comes, by new bucket."""
+    """Yield what is removed, by old bucket, with the deletion vectors of its files, and what is added, by new
+    bucket.
+    """
     pick = moved.pick
     for bucket, files in pick.files.items():
         yield CommitMessage(

@@ -30,9 +30,9 @@ _MOST_BUCKETS = 32_767
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescalePick:
-    """A partition with another number of buckets than asked for: the files of each bucket.
+    """A partition that has another number of buckets than requested, with the files of each bucket.
 
-    `deletions`: by bucket and name of a file with deleted rows.
+    `deletions` are by bucket and name of a file with deleted rows.
     """
 
     partition: bytes
@@ -66,7 +66,7 @@ class Layer:
 
 
 def target_count(table: str, options: TableOptions, asked: int | None) -> int:
-    """How many buckets partitions shall have. Raises UnsupportedError, InvalidInputError."""
+    """Return the number of buckets that partitions get. Raises UnsupportedError, InvalidInputError."""
     mode = options.bucket_mode
     if mode not in (BucketMode.HASH_FIXED, BucketMode.POSTPONE):
         raise UnsupportedError(
@@ -89,8 +89,8 @@ def target_count(table: str, options: TableOptions, asked: int | None) -> int:
 
 
 def plan_rescale(entries: ManifestEntries, total: int, deletions: Deletions) -> tuple[RescalePick, ...]:
-    """Partitions of live `entries` that have another number of buckets than `total`. Raises UnsupportedError
-    for one that has several numbers. Rows that wait for a bucket do not count.
+    """Return the partitions of live `entries` that have another number of buckets than `total`. Raises
+    UnsupportedError for one that has several numbers. Rows that wait for a bucket do not count.
 
     Cost: every file of these partitions becomes an object.
     """
@@ -124,8 +124,8 @@ def plan_rescale(entries: ManifestEntries, total: int, deletions: Deletions) -> 
 
 
 def bucket_groups(old: int, new: int, cuts: int = 1) -> tuple[BucketGroup, ...]:
-    """Groups of buckets. Rule of the format: the bucket is a number of the row modulo the count, whatever the
-    function; so rows of a bucket stay within one residue of the greatest common divisor.
+    """Return groups of buckets. Rule of the format: the bucket is a number of the row modulo the count,
+    whatever the function; so rows of a bucket stay within one residue of the greatest common divisor.
 
     `cuts`: into how many parts the new buckets of each group are cut, as far as there are so many: each part
     reads all old buckets of its group.
@@ -143,7 +143,7 @@ def bucket_groups(old: int, new: int, cuts: int = 1) -> tuple[BucketGroup, ...]:
 def layers_of(
     files: Mapping[int, Sequence[DataFile]], buckets: Sequence[int], key_of: object, *, keyed: bool
 ) -> tuple[Layer, ...]:
-    """The sorted runs of `buckets`, those that go together side by side.
+    """Return the sorted runs of `buckets`, of which those that are merged together are side by side.
 
     Runs of a level above 0 go together; of level 0, the newest file of each bucket, then the second newest,
     and so on: rows of a key are in one old bucket only, so that age decides as before.
@@ -158,7 +158,7 @@ def layers_of(
 def _runs(
     files: Sequence[DataFile], key_of: object, *, keyed: bool
 ) -> Iterator[tuple[tuple[int, int], tuple[DataFile, ...]]]:
-    """Sorted runs of one bucket by level and place within it."""
+    """Yield sorted runs of one bucket by level and place within it."""
     if not keyed:
         ordered = sorted(files, key=lambda file: (file.min_sequence_number, file.file_name))
         if ordered:

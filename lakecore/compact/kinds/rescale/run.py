@@ -1,4 +1,6 @@
-"""One unit of a rescaling: the rows of some old buckets into new ones, run by run; read back and proven."""
+"""This module runs one unit of a rescaling: it writes the rows of some old buckets to new ones, run by run;
+they are read back and proven.
+"""
 
 from __future__ import annotations
 
@@ -37,12 +39,12 @@ _LEAST_BUFFER = 256 << 10
 
 @dataclass(frozen=True, kw_only=True)
 class RescaleUnit:
-    """The rows of the old buckets of `group` that belong to its new buckets.
+    """A unit that moves the rows of the old buckets of `group` that belong to its new buckets.
 
-    `rule`: how rows find their new bucket. `residues`: (number of groups, this group): what the bucket of
-    every row must agree with. `deletions`: by old bucket and file name. `checked`: whether this unit counts
-    the inputs for the proof.
-    `file_prefix`: begins the names of new files; the unit adds the attempt.
+    `rule` is the function from rows to their new bucket. `residues` is (number of groups, this group), with
+    which the bucket of every row must agree. `deletions` are by old bucket and file name. `checked` tells
+    whether this unit counts the inputs for the proof. `file_prefix` begins the names of new files; the unit
+    adds the attempt.
     """
 
     name: str
@@ -63,7 +65,9 @@ class RescaleUnit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescaleResult:
-    """New files by new bucket; digests of whole inputs (none where another unit counts them); the proof."""
+    """The result of a unit: it has new files by new bucket, digests of whole inputs (none where another unit
+    counts them), and the proof.
+    """
 
     files: tuple[tuple[int, tuple[DataFile, ...]], ...]
     inputs: tuple[Tally, ...]
@@ -145,7 +149,9 @@ def _move(unit: RescaleUnit, layer: Layer, targets: dict[int, _Target]) -> None:
 
 
 def _rows(unit: RescaleUnit, layer: Layer, scratch: Scratch) -> Iterator[pa.RecordBatch]:
-    """Rows of the layer, with a key in the order of keys. Runs of different buckets share no key."""
+    """Yield the rows of the layer; rows with a key are in the order of keys. Runs of different buckets share
+    no key.
+    """
     sizes, limit = _sizes(unit, layer)
     runs = [_run(unit, bucket, files, sizes) for bucket, files in layer.runs]
     if not unit.table.reading.keyed or len(runs) == 1:
@@ -160,7 +166,9 @@ def _rows(unit: RescaleUnit, layer: Layer, scratch: Scratch) -> Iterator[pa.Reco
 
 
 def _sizes(unit: RescaleUnit, layer: Layer) -> tuple[ReadSizes, int]:
-    """What an open run may hold, and how many may be open. Costs reads of some footers."""
+    """Return what an open run may keep in memory, and how many may be open. It costs reads of some
+    footers.
+    """
     reading = unit.table.reading
     paths = [
         reading.paths.data_file(unit.bucket_dirs[bucket], file) for bucket, run in layer.runs for file in run
@@ -188,7 +196,8 @@ def _run(
 
 
 def _targets(unit: RescaleUnit, layer: Layer, prefix: str, numbers: dict[int, int]) -> dict[int, _Target]:
-    """A writer for each new bucket. Rows with a key keep their numbers, others count on from `numbers`.
+    """Return a writer for each new bucket. Rows with a key keep their numbers, others are numbered from
+    `numbers` on.
 
     Numbers that are snapshots (sequence.snapshot-ordering) are stored, as files of a compaction do.
     """
@@ -214,7 +223,9 @@ def _targets(unit: RescaleUnit, layer: Layer, prefix: str, numbers: dict[int, in
 
 
 def _checked(unit: RescaleUnit, bucket: int, files: Sequence[DataFile]) -> OutputEvidence:
-    """One sorted run of a new bucket read back: whole, in key order, and of this bucket."""
+    """Return the evidence of one sorted run of a new bucket, read back: complete, in key order, and of this
+    bucket.
+    """
     context = unit.table.proof
     stored = [_stored(unit, bucket, file) for file in files]
     found = check_outputs(context, unit.name, stored)
@@ -224,7 +235,7 @@ def _checked(unit: RescaleUnit, bucket: int, files: Sequence[DataFile]) -> Outpu
 
 
 def _joined(whole: OutputEvidence, part: OutputEvidence) -> OutputEvidence:
-    """Of several runs: their keys may lie between one another."""
+    """Return the evidence of several runs, whose key ranges may overlap."""
     return OutputEvidence(
         rows=whole.rows + part.rows,
         files=whole.files + part.files,
@@ -233,7 +244,7 @@ def _joined(whole: OutputEvidence, part: OutputEvidence) -> OutputEvidence:
 
 
 def _tallies(unit: RescaleUnit) -> tuple[Tally, ...]:
-    """Of every whole input."""
+    """Return the tallies of every whole input."""
     context = unit.table.proof
     found = [ZERO]
     for layer in unit.layers:

@@ -1,4 +1,5 @@
-"""Clustering a table: plan from the latest snapshot, sort, prove, commit; plan again what others touched.
+"""This module clusters a table: it plans from the latest snapshot, sorts, proves, commits, and plans again
+what others changed.
 
 Promises: those of `lakecore.compact.engine.driver`; and a run that is started again under its name leaves
 alone the partitions that it had put in order. An incremental clustering picks once, as its rule says; what it
@@ -80,7 +81,7 @@ class Clustering:
         self.in_order = 0
 
     def check(self) -> None:
-        """Raises UnsupportedError, InvalidInputError for tables and columns that cannot be sorted."""
+        """Raise UnsupportedError, InvalidInputError for tables and columns that cannot be sorted."""
         reading = self._target.reading
         if self._order is None:
             self._policy = ClusterPolicy.of(self._target.name, reading.schema, reading.options)
@@ -90,17 +91,17 @@ class Clustering:
         check_compactable(self._target.name, reading.schema, reading.options)
 
     def start(self, snapshot: Snapshot, landed: EarlierCommits) -> None:
-        """Files that an earlier run of the same name made are in order."""
+        """Record the files that an earlier run of the same name made: they are in order."""
         self._done = names_in(self._target.scanner.manifests, landed.snapshots)
 
     def prepare(
         self, run: RewriteRun, snapshot: Snapshot | None, prefixes: tuple[str, ...], executor: Executor
     ) -> Snapshot | None:
-        """Nothing must come before the first round."""
+        """Return the snapshot unchanged, because nothing must come before the first round."""
         return snapshot
 
     def plan(self, view: Round) -> PlannedRound:
-        """What is to be sorted; rows are sampled only when the plan is built."""
+        """Return what is to be sorted; rows are sampled only when the plan is built."""
         picks, entries = self._picks(view.snapshot, view.again, view.executor.parallelism)
         return PlannedRound(bool(picks), partial(self._built, picks, entries, view))
 
@@ -126,7 +127,7 @@ class Clustering:
     def _picks(
         self, snapshot: Snapshot | None, lost: frozenset[Place] | None, parallelism: int
     ) -> tuple[tuple[SortPick, ...], ManifestEntries]:
-        """What to put in order, and the live files it was chosen from."""
+        """Return what to sort, and the live files it was chosen from."""
         if snapshot is None:
             return (), ManifestEntries.empty()
         entries, deletions = self._live(snapshot, lost), dict(self._target.scanner.deletions(snapshot))
@@ -148,7 +149,7 @@ class Clustering:
         return tuple(pick for pick in picks if lost is None or pick.place in lost), entries
 
     def _live(self, snapshot: Snapshot, lost: frozenset[Place] | None) -> ManifestEntries:
-        """The files to choose from; with those of partitions that were idle long enough."""
+        """Return the files to choose from, with those of partitions that were idle long enough."""
         scanner, where = self._target.scanner, self._request.where
         if lost is not None:
             return scanner.live_entries(snapshot, ScanFilter(serialized=frozenset(p.partition for p in lost)))
@@ -169,7 +170,7 @@ class Clustering:
         return self._target.reading.options.bucket_mode is not BucketMode.BUCKET_UNAWARE
 
     def _unmarked(self, entries: ManifestEntries, deletions: Deletions) -> ManifestEntries:
-        """Without the partitions that are in order already."""
+        """Return the entries without the partitions that are in order already."""
         if not self._marks:
             return entries
         deleted = {partition for partition, _, _ in deletions}
@@ -183,7 +184,7 @@ class Clustering:
         return order_name(self._rule, self._target.reading.schema)
 
     def _columns_of(self, schema_id: int) -> tuple[str, ...]:
-        """Clustering columns of a schema; none of one that the job does not know."""
+        """Return the clustering columns of a schema; none of one that the job does not know."""
         reading = self._target.reading
         known = schema_id <= reading.schema.id
         return CLUSTERING_COLUMNS.read(reading.file_schema(schema_id).options) if known else ()

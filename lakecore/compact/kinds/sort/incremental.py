@@ -76,10 +76,11 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterPolicy:
-    """How a table is clustered. `columns`: as its options name them. `local`: rows are in order in each unit.
+    """The options by which a table is clustered. `columns` are as its options name them. With `local`, rows
+    are in order in each unit.
 
-    `idle_ms`, `limit`: after what time without new files a partition is taken along that nobody asked for,
-    and how many of them; None: never.
+    `idle_ms` and `limit` are the time without new files after which a partition is included that was not
+    requested, and how many of them; None: never.
     """
 
     rule: SortRule
@@ -92,7 +93,8 @@ class ClusterPolicy:
 
     @classmethod
     def of(cls, table: str, schema: TableSchema, options: TableOptions) -> ClusterPolicy:
-        """Partition columns are left out of the order: they are equal in all rows of a partition.
+        """Return the policy. Partition columns are left out of the order: they are equal in all rows of a
+        partition.
 
         Raises UnsupportedError for tables whose rows cannot be put in order, InvalidInputError for columns
         that cannot order them, InvalidOptionError.
@@ -124,7 +126,8 @@ class ClusterPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterRequest:
-    """`full`: all runs to the last level. `columns_of`: clustering columns of the schema with this id.
+    """The rules for picks. `full` tells that all runs are merged to the last level; `columns_of` returns the
+    clustering columns of the schema with this id.
 
     `history`: serialised partitions that are clustered fully, whatever `full` says. `bucketed`: the table has
     buckets, and so as many levels as its files lie on.
@@ -141,7 +144,7 @@ class ClusterRequest:
 def plan_clusters(
     entries: ManifestEntries, deletions: Deletions, request: ClusterRequest, done: Collection[str] = ()
 ) -> tuple[SortPick, ...]:
-    """A pick for every bucket of live `entries` that needs one, but those with a file named in `done`.
+    """Return a pick for every bucket of live `entries` that needs one, but those with a file named in `done`.
 
     Only picked files become objects.
     """
@@ -177,10 +180,11 @@ def plan_clusters(
 def idle_places(
     entries: ManifestEntries, asked: Collection[bytes], policy: ClusterPolicy, local_now_ms: int
 ) -> frozenset[bytes]:
-    """Partitions with files below the last level, none of these younger than the idle time, oldest first.
+    """Return the partitions with files below the last level, none of these younger than the idle time, oldest
+    first.
 
-    `entries`: of all partitions. `asked`: partitions that are not meant. `local_now_ms`: what the writers'
-    wall clock shows. Cost: some 1 us for each file below the last level.
+    `entries` are those of all partitions. `asked` are partitions to leave out. `local_now_ms` is the time of
+    the writers' wall clock. The cost is some 1 us for each file below the last level.
     """
     if policy.idle_ms is None:
         return frozenset()
@@ -194,7 +198,7 @@ def idle_places(
 
 
 def _check_table(table: str, raw: Mapping[str, str], options: TableOptions) -> None:
-    """Rule of the format: what else the options of a clustered table may be."""
+    """Check the other options of a clustered table (rule of the format)."""
     bucketed = options.bucket_mode is not BucketMode.BUCKET_UNAWARE
     for forbidden, other in (
         (options.data_evolution, "data-evolution.enabled=true"),
@@ -209,7 +213,7 @@ def _check_table(table: str, raw: Mapping[str, str], options: TableOptions) -> N
 
 
 def _strategy(text: str, columns: int) -> OrderStrategy:
-    """Rule of the format for `auto`: by the number of columns."""
+    """Return the strategy. Rule of the format for `auto`: it depends on the number of columns."""
     if text == STRATEGY.default:
         if columns == 1:
             return OrderStrategy.ORDER
@@ -226,7 +230,9 @@ def _strategy(text: str, columns: int) -> OrderStrategy:
 
 
 def _buckets(entries: ManifestEntries) -> Iterator[Ints]:
-    """Places of the entries of each bucket, by first sequence number, then as manifests have them."""
+    """Yield the places of the entries of each bucket, by first sequence number, then as manifests have
+    them.
+    """
     bucket = (entries.partition.astype(np.int64) << 32) | (entries.bucket.astype(np.int64) & 0xFFFFFFFF)
     order = np.lexsort((entries.min_sequence, bucket))
     starts = np.flatnonzero(np.diff(bucket[order])) + 1
@@ -251,14 +257,14 @@ def _pick(entries: ManifestEntries, members: Ints, request: ClusterRequest) -> P
 
 
 def _runs(levels: Ints, sizes: Ints) -> list[LevelRun]:
-    """Runs without their files: those of level 0 in their order, then level by level."""
+    """Return runs without their files: those of level 0 in their order, then level by level."""
     runs = [LevelRun(0, size) for size in sizes[levels == 0].tolist()]
     upper = np.unique(levels[levels > 0]).tolist()
     return runs + [LevelRun(level, int(sizes[levels == level].sum())) for level in upper]
 
 
 def _chosen(entries: ManifestEntries, members: Ints, pick: Pick) -> Ints:
-    """Places of the files of the first `pick.count` runs."""
+    """Return the places of the files of the first `pick.count` runs."""
     levels = entries.level[members]
     fresh, upper = members[levels == 0], np.unique(levels[levels > 0])
     taken = upper[: max(pick.count - len(fresh), 0)]

@@ -21,18 +21,22 @@ __all__ = ["Marks", "SortMark", "marked_partitions", "marks_of", "order_name"]
 
 @dataclass(frozen=True, slots=True)
 class SortMark:
-    """`order`: an `order_name`. `files`: a digest of the names of all files of the partition."""
+    """The mark of a partition that is in order. `order` is an `order_name`, `files` a digest of the names of
+    all its files.
+    """
 
     order: str
     files: str
 
 
 Marks = Mapping[bytes, SortMark]
-"""By serialised partition."""
+"""The marks by serialised partition."""
 
 
 def order_name(rule: SortRule, schema: TableSchema) -> str:
-    """The order, by ids and types of columns: a column of the same name may be another one tomorrow."""
+    """Return the order, by ids and types of columns: a column of the same name may be another one
+    tomorrow.
+    """
     fields = (schema.row_type.field(name) for name in rule.columns)
     columns = ",".join(f"{field.id}:{field.type}" for field in fields)
     return f"{rule.strategy.value}({columns};{rule.var_bytes})"
@@ -41,7 +45,8 @@ def order_name(rule: SortRule, schema: TableSchema) -> str:
 def marked_partitions(
     entries: ManifestEntries, marks: Marks, order: str, deleted: Collection[bytes]
 ) -> frozenset[bytes]:
-    """Partitions of live `entries` that are in the order named `order`, but those with `deleted` rows.
+    """Return the partitions of live `entries` that are in the order named `order`, but those with `deleted`
+    rows.
 
     Cost: the file names of the partitions with a mark.
     """
@@ -54,7 +59,9 @@ def marked_partitions(
 
 
 def marks_of(entries: ManifestEntries, prefix: str, order: str) -> dict[bytes, SortMark]:
-    """A mark for each partition of live `entries` whose files all have names that begin with `prefix`."""
+    """Return a mark for each partition of live `entries` whose files all have names that begin with
+    `prefix`.
+    """
     found = {}
     for partition, part in _partitions(entries):
         names = part.names()

@@ -59,10 +59,11 @@ Bounds = tuple[tuple[Any, ...], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SortPick:
-    """Files of a partition (all of them, unless runs are clustered), which become files in order on `level`.
+    """The files of a partition (all of them, unless runs are clustered), which become files in order on
+    `level`.
 
-    `cuts`: into how many ranges; `local`: or groups of files, each in order by itself. `deletions`: in the
-    order of `files`, None for a file without deleted rows. `reason`: the rule that picked them.
+    `cuts` is the number of ranges or, with `local`, of groups of files, each in order by itself. `deletions`
+    are in the order of `files`, None for a file without deleted rows. `reason` is the rule that picked them.
     """
 
     place: Place
@@ -88,7 +89,7 @@ class CutPolicy:
 
 
 def clusters(schema: TableSchema) -> bool:
-    """Whether a compaction of the table is an incremental clustering. Raises InvalidOptionError."""
+    """Return whether a compaction of the table is an incremental clustering. Raises InvalidOptionError."""
     return not schema.primary_keys and INCREMENTAL.read(schema.options)
 
 
@@ -99,7 +100,7 @@ def sort_rule(
     strategy: OrderStrategy,
     order_by: Sequence[str],
 ) -> SortRule:
-    """The order that is asked for. No columns: those of option `clustering.columns`.
+    """Return the order that is requested. Without columns it is that of option `clustering.columns`.
 
     Raises UnsupportedError for tables whose rows cannot be put in order, InvalidInputError for columns that
     cannot order them, InvalidOptionError.
@@ -125,7 +126,7 @@ def sort_rule(
 
 
 def var_bytes(table: str, raw: Mapping[str, str]) -> int:
-    """How many bytes of a text count on a curve. Raises InvalidInputError, InvalidOptionError."""
+    """Return how many bytes of a text count on a curve. Raises InvalidInputError, InvalidOptionError."""
     size = VAR_BYTES.read(raw)
     if size < 1:
         raise InvalidInputError(f"table {table}: option {VAR_BYTES.key}={size}: must be at least 1")
@@ -133,7 +134,7 @@ def var_bytes(table: str, raw: Mapping[str, str]) -> int:
 
 
 def check_columns(table: str, schema: TableSchema, strategy: OrderStrategy, names: tuple[str, ...]) -> None:
-    """Raises InvalidInputError for columns that cannot order the rows of a partition."""
+    """Raise InvalidInputError for columns that cannot order the rows of a partition."""
     if not names:
         raise InvalidInputError(
             f"table {table}: order strategy {strategy.value} needs columns: name them with --order-by a,b"
@@ -166,7 +167,7 @@ def check_columns(table: str, schema: TableSchema, strategy: OrderStrategy, name
 def plan_sorts(
     entries: ManifestEntries, deletions: Deletions, policy: CutPolicy, done: Collection[str] = ()
 ) -> tuple[SortPick, ...]:
-    """A pick for every partition of live `entries`, but those with a file whose name is in `done`.
+    """Return a pick for every partition of live `entries`, but those with a file whose name is in `done`.
 
     Cost: every file becomes an object.
     """
@@ -192,12 +193,14 @@ def _partitions(entries: ManifestEntries) -> Iterator[tuple[Place, tuple[DataFil
 def deletions_of(
     place: Place, files: Sequence[DataFile], deletions: Deletions
 ) -> tuple[DeletionFile | None, ...]:
-    """In the order of `files`."""
+    """Return the deletion files in the order of `files`."""
     return tuple(deletions.get((place.partition, place.bucket, file.file_name)) for file in files)
 
 
 def cuts_of(size: int, whole: int, policy: CutPolicy) -> int:
-    """As many ranges as keep all cores at work, of a file at least; each of them reads the partition."""
+    """Return the number of ranges: as many as keep all cores busy, of a file at least; each of them reads the
+    partition.
+    """
     if policy.parallelism < _CUTS_PER_CORE:
         return 1
     share = -(-size * policy.parallelism * _CUTS_PER_CORE // max(whole, 1))
@@ -205,7 +208,9 @@ def cuts_of(size: int, whole: int, policy: CutPolicy) -> int:
 
 
 def file_groups(files: Sequence[DataFile], count: int) -> tuple[tuple[int, ...], ...]:
-    """Places of neighbours among `files`, in at most `count` groups of about as many bytes each."""
+    """Return the places of neighbours among `files`, in at most `count` groups of about as many bytes
+    each.
+    """
     share = max(-(-sum(file.file_size for file in files) // max(count, 1)), 1)
     groups: list[list[int]] = []
     size = share
@@ -219,12 +224,14 @@ def file_groups(files: Sequence[DataFile], count: int) -> tuple[tuple[int, ...],
 
 
 def sample_rows(raw: Mapping[str, str], cuts: int) -> int:
-    """How many rows of a partition to look at for its bounds. Raises InvalidOptionError."""
+    """Return how many rows of a partition to read for its bounds. Raises InvalidOptionError."""
     return cuts * max(SAMPLE.read(raw), _LEAST_SAMPLE)
 
 
 def quantiles(rows: Sequence[tuple[Any, ...]], cuts: int) -> Bounds:
-    """Bounds between `cuts` ranges of about as many of the sorted `rows`; fewer where rows are equal."""
+    """Return bounds between `cuts` ranges of about as many of the sorted `rows`; fewer where rows are
+    equal.
+    """
     bounds: list[tuple[Any, ...]] = []
     for number in range(1, cuts if rows else 1):
         at, low = len(rows) * number // cuts, bounds[-1] if bounds else rows[0]

@@ -37,7 +37,9 @@ _TYPES = (
 def file_edges(
     files: Sequence[DataFile], rule: SortRule, schema: TableSchema, schemas: Mapping[int, TableSchema]
 ) -> list[Edges]:
-    """Of each file. `schemas`: those of the files, by id. Cost: decodes two rows of statistics a file."""
+    """Return the edges of each file. `schemas` are those of the files, by id. It decodes two rows of
+    statistics per file.
+    """
     fields = tuple(schema.row_type.field(name) for name in rule.columns)
     if rule.strategy is OrderStrategy.HILBERT or not all(map(_has_bounds, fields)):
         return [_UNKNOWN] * len(files)
@@ -47,7 +49,7 @@ def file_edges(
 
 
 def files_by_range(edges: Sequence[Edges], bounds: Bounds) -> tuple[tuple[int, ...], ...]:
-    """For each range between `bounds` the places of the files that may have rows in it.
+    """Return, for each range between `bounds`, the places of the files that may have rows in it.
 
     Every file is in one of them; one whose edges make no sense is in all.
     """
@@ -75,7 +77,9 @@ def _has_bounds(field: DataField) -> bool:
 def _statistics(
     file: DataFile, fields: Sequence[DataField], schema: TableSchema
 ) -> tuple[tuple[Any, ...] | None, tuple[Any, ...] | None]:
-    """Lowest and highest values of `fields`. Rows with nulls come first, so that the lowest is not known."""
+    """Return the lowest and highest values of `fields`. Rows with nulls come first, so that the lowest is not
+    known.
+    """
     stats, known = file.value_stats, {field.name: field for field in schema.fields}
     names = tuple(known) if file.value_stats_cols is None else file.value_stats_cols
     names = names[: next((at for at, name in enumerate(names) if name not in known), len(names))]
@@ -94,7 +98,7 @@ def _statistics(
 
 
 def _place(kind: RowType, field: DataField) -> int | None:
-    """Where statistics have the column, as the same column with the same type."""
+    """Return where statistics have the column, as the same column with the same type."""
     for at, other in enumerate(kind.fields):
         if other.id == field.id:
             return at if with_nullable(other.type, True) == with_nullable(field.type, True) else None

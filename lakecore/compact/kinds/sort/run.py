@@ -1,4 +1,6 @@
-"""One unit of a clustering: the rows of a partition within a range, in order, into new files; read back."""
+"""This module runs one unit of a clustering: it writes the rows of a partition within a range, in order, into
+new files, and reads them back.
+"""
 
 from __future__ import annotations
 
@@ -38,11 +40,12 @@ __all__ = ["SampleTask", "SortUnit", "keyed_rows", "run_unit", "sample", "tally"
 
 @dataclass(frozen=True, kw_only=True)
 class SortUnit:
-    """The rows of `files`, without the deleted ones, from `bounds[0]` to before `bounds[1]` (None: no end).
+    """A unit that sorts the rows of `files`, without the deleted ones, from `bounds[0]` to before `bounds[1]`
+    (None: no end).
 
-    `checked`: which of the files this unit counts for the proof. `output_level`: of the new files.
-    `file_prefix`: begins their names; the unit adds the attempt. `overlap`: a second thread may read.
-    `licensed`: the proof lets deletes go.
+    `checked` are the files that this unit counts for the proof. `output_level` is that of the new files.
+    `file_prefix` begins their names; the unit adds the attempt. `overlap` lets a second thread read.
+    `licensed` tells that the proof lets deletes be dropped.
     """
 
     name: str
@@ -61,7 +64,7 @@ class SortUnit:
 
     @property
     def drops(self) -> DropClaim | None:
-        """With a key it wants to leave out deletes (`compact.clustered`)."""
+        """Return the deletes that a unit with a key wants to drop (`compact.clustered`)."""
         return DropClaim(unit=self.name, merged=self.files) if self.table.reading.keyed else None
 
     def with_licence(self) -> SortUnit:
@@ -97,7 +100,7 @@ def run_unit(unit: SortUnit) -> UnitResult:
 
 
 def _sort(unit: SortUnit, scratch: Scratch, writer: RollingWriter) -> int:
-    """How many rows lie within the bounds."""
+    """Sort the rows and return how many are within the bounds."""
     sorter = RowSorter(scratch)
     rows_in = 0
     with closing(keyed_rows(unit)) as parts:
@@ -110,7 +113,9 @@ def _sort(unit: SortUnit, scratch: Scratch, writer: RollingWriter) -> int:
 
 
 def keyed_rows(unit: SortUnit, columns: Sequence[str] | None = None) -> Generator[pa.RecordBatch]:
-    """Live rows of the files within the bounds, with the keys they are sorted by; see `_read_batches`."""
+    """Yield live rows of the files within the bounds, with the keys they are sorted by; see
+    `_read_batches`.
+    """
     batches = _read_batches(unit, columns)
     with closing(prefetch(batches) if unit.overlap else batches) as found:
         for batch in found:
@@ -118,7 +123,9 @@ def keyed_rows(unit: SortUnit, columns: Sequence[str] | None = None) -> Generato
 
 
 def _read_batches(unit: SortUnit, columns: Sequence[str] | None) -> Generator[pa.RecordBatch]:
-    """Live rows of the files. Costs reads of some footers, for the size of a batch. `columns` None: all."""
+    """Yield live rows of the files. It costs reads of some footers, for the size of a batch. `columns` None:
+    all.
+    """
     reading = unit.table.reading
     paths = [reading.paths.data_file(unit.bucket_dir, file) for file in unit.files]
     sizes = sizes_for(1, len(unit.table.schema.fields), row_bytes(reading.file_io, paths))
@@ -129,7 +136,7 @@ def _read_batches(unit: SortUnit, columns: Sequence[str] | None) -> Generator[pa
 
 
 def _within(batch: pa.RecordBatch, bounds: tuple[Bound | None, Bound | None]) -> pa.RecordBatch:
-    """The rows of a keyed batch that lie between the bounds."""
+    """Return the rows of a keyed batch that are between the bounds."""
     low, high = bounds
     if low is None and high is None:
         return batch
@@ -143,7 +150,7 @@ def _within(batch: pa.RecordBatch, bounds: tuple[Bound | None, Bound | None]) ->
 
 
 def _before(keys: Keys, bound: Bound) -> Any:
-    """Which rows have a key below `bound`."""
+    """Return which rows have a key below `bound`."""
     below, tied = np.zeros(len(keys), bool), np.ones(len(keys), bool)
     for column, value in zip(keys.columns, bound, strict=True):
         if isinstance(column, np.ndarray):
@@ -158,7 +165,9 @@ def _before(keys: Keys, bound: Bound) -> Any:
 
 
 def _checked(unit: SortUnit, outputs: list[StoredFile]) -> OutputEvidence:
-    """The outputs read back: whole, in order, and with the ids of their rows where rows have any."""
+    """Return the evidence of the outputs, read back: complete, in order, and with the ids of their rows where
+    rows have any.
+    """
     context = unit.table.proof
     found = check_outputs(context, unit.name, outputs)
     fields = tuple(unit.table.schema.row_type.field(name) for name in unit.rule.columns)
@@ -169,7 +178,7 @@ def _checked(unit: SortUnit, outputs: list[StoredFile]) -> OutputEvidence:
 
 
 def tally(unit: SortUnit, number: int) -> Tally:
-    """Of the live rows of a whole input."""
+    """Return the tally of the live rows of a whole input."""
     context = unit.table.proof
     stored, deletion = stored_file(unit, unit.files[number]), unit.deletions[number]
     deleted = None if deletion is None else load_deletions(context.file_io, deletion)
@@ -180,7 +189,7 @@ def tally(unit: SortUnit, number: int) -> Tally:
 
 @dataclass(frozen=True, kw_only=True)
 class SampleTask:
-    """Look at about `rows` rows of `files`, for the bounds of ranges."""
+    """A task that reads about `rows` rows of `files`, for the bounds of ranges."""
 
     table: UnitTable
     rule: SortRule
@@ -190,7 +199,9 @@ class SampleTask:
 
 
 def sample(task: SampleTask) -> list[Bound]:
-    """Keys of rows at even distances, in order. Reads the columns of the rule only. Raises LakeError."""
+    """Return keys of rows at even distances, in order. It reads the columns of the rule only. Raises
+    LakeError.
+    """
     every = max(sum(file.row_count for file in task.files) // max(task.rows, 1), 1)
     return sorted(bound for file in task.files for bound in _sampled(task, file, every))
 

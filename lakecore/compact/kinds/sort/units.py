@@ -1,4 +1,6 @@
-"""Picks of a clustering as units: ranges of the rows of a pick, or groups of its files."""
+"""This module turns picks of a clustering into units: ranges of the rows of a pick, or groups of its
+files.
+"""
 
 from __future__ import annotations
 
@@ -37,13 +39,15 @@ class UnitMaker:
     prefix: str
 
     def work_picks(self, picks: Sequence[SortPick]) -> Iterator[WorkPick]:
-        """Samples rows where a pick is cut into ranges, on the executor."""
+        """Yield picks of units. Rows are sampled where a pick is cut into ranges, on the executor."""
         bounds = self._bounds(picks)
         for number, (pick, own) in enumerate(zip(picks, bounds, strict=True)):
             yield self._work_pick(pick, own, f"{self.prefix}-{number}")
 
     def _bounds(self, picks: Sequence[SortPick]) -> list[Bounds]:
-        """Of each pick. One whose sample fails is not cut: its unit says what is wrong."""
+        """Return the bounds of each pick. One whose sample fails is not cut: its unit reports what is
+        wrong.
+        """
         cut = [number for number, pick in enumerate(picks) if pick.cuts > 1 and not pick.local]
         tasks = [self._sample_task(picks[number]) for number in cut]
         found: list[Bounds] = [() for _ in picks]
@@ -131,7 +135,9 @@ def _groups(pick: SortPick) -> Iterator[_Share]:
 
 
 def _ranges(pick: SortPick, edges: Sequence[Edges], bounds: Bounds) -> Iterator[_Share]:
-    """Each file is counted by the unit that reads the fewest to be counted, of those that read it."""
+    """Yield the shares of a pick. Each file is counted by the unit that reads the fewest to be counted, of
+    those that read it.
+    """
     by_range = files_by_range(edges, bounds)
     counted: list[list[int]] = [[] for _ in by_range]
     for at in range(len(pick.files)):

@@ -1,4 +1,4 @@
-"""From what was and what is to the rows of a change stream. Pure.
+"""This module converts old and new rows to the rows of a change stream. Pure.
 
 Rule of the format: a row that appeared is +I, one that went is -D with its old values, one that changed is -U
 with the old values and then +U with the new ones. Each line keeps the sequence number of its own row.
@@ -21,12 +21,13 @@ NOTHING = -1
 """In place of a row: there is none."""
 
 SameValues = Callable[[pa.RecordBatch, pa.RecordBatch], Bools]
-"""For two batches of as many rows: which rows count as equal."""
+"""The type of a function that tells which rows of two batches of one length count as equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyChanges:
-    """One entry a key, in key order: its row in `old` before and its row in `new` after, or NOTHING.
+    """The changes of keys, which have one entry per key in key order: its row in `old` before and its row in
+    `new` after, or NOTHING.
 
     A row that retracts counts as nothing.
     """
@@ -46,7 +47,9 @@ class ChangeLines:
 
 
 def change_rows(changes: KeyChanges, same: SameValues | None = None) -> ChangeLines:
-    """`same`: rows that it finds equal are no change; None: a row replaced by an equal one is a change."""
+    """Return the changelog lines. Rows that `same` finds equal are no change; with None, a row replaced by an
+    equal one is a change.
+    """
     before = _standing(changes.old, changes.before)
     after = _standing(changes.new, changes.after)
     told = (before >= 0) | (after >= 0)
@@ -72,7 +75,7 @@ def change_rows(changes: KeyChanges, same: SameValues | None = None) -> ChangeLi
 
 
 def _standing(batch: pa.RecordBatch, rows: Indices) -> Indices:
-    """`rows` without those that retract."""
+    """Return `rows` without those that retract."""
     if not batch.num_rows:
         return np.full(len(rows), NOTHING, np.int64)
     gone = is_retract(batch.column(KIND_NAME).to_numpy())
@@ -80,7 +83,7 @@ def _standing(batch: pa.RecordBatch, rows: Indices) -> Indices:
 
 
 def _interleaved(old: pa.RecordBatch, new: pa.RecordBatch, before: Indices, after: Indices) -> pa.RecordBatch:
-    """For each key its row of `old`, then that of `new`, where there is one."""
+    """Return, for each key, its row of `old`, then that of `new`, where there is one."""
     had, has = before >= 0, after >= 0
     parts = [old.take(pa.array(before[had])), new.take(pa.array(after[has]))]
     if not parts[0].num_rows:

@@ -34,13 +34,13 @@ _NO_LEVEL = 127
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelRules:
-    """How windows of one merge are folded.
+    """The rules by which windows of one merge are folded.
 
-    `columns`: of the results. `first_row`: a key that was there before stays as it is, and new ones keep
-    their kind in the change stream. `all_rows`: rows of every level take part (merge engines deduplicate and
-    first-row, where they change nothing); the old one is still that of the lowest level above 0.
-    `singles`: a row that is alone is given to the engine too. `top_level`: the last level. `announces`:
-    change rows are asked for.
+    `columns` are those of the results. With `first_row`, a key that was there before stays as it is, and new
+    ones keep their kind in the change stream. With `all_rows`, rows of every level are merged (merge engines
+    deduplicate and first-row, where they change nothing); the old one is still that of the lowest level above
+    0. With `singles`, a single row is given to the engine too. `top_level` is the last level. `announces`
+    requests change rows.
     """
 
     derivation: Derivation
@@ -81,7 +81,7 @@ class _View:
 
 
 def with_level(batch: pa.RecordBatch, level: int) -> pa.RecordBatch:
-    """The batch with `_LEVEL` in a last column."""
+    """Return the batch with `_LEVEL` in a last column."""
     levels = pa.array(np.full(batch.num_rows, level, np.int8))
     return batch.append_column(pa.field(LEVEL_NAME, pa.int8(), nullable=False), levels)
 
@@ -120,7 +120,9 @@ def _full_view(groups: Groups, rules: LevelRules) -> _View:
 
 
 def _changes(groups: Groups, folded: FoldedGroups, view: _View, rules: LevelRules) -> ChangeLines:
-    """Rule of the format for first-row: only a key that no level had is news, told as it came."""
+    """Return the changes. Rule of the format for first-row: only a key that no level had is a change, which
+    is emitted as it came.
+    """
     if rules.first_row:
         news = folded.batch.filter(pa.array((view.told & (view.old < 0))[folded.present]))
         return ChangeLines(news, np.empty(0, np.int64))
@@ -139,7 +141,7 @@ def _levels(groups: Groups) -> Indices:
 
 
 def _only(groups: Groups, rows: Bools) -> Groups:
-    """The groups with some of their rows left out; at least one of each stays."""
+    """Return the groups with some of their rows left out; at least one of each stays."""
     if rows.all():
         return groups
     group = np.repeat(np.arange(len(groups.starts)), np.diff(groups.starts, append=len(rows)))[rows]
@@ -147,7 +149,7 @@ def _only(groups: Groups, rows: Bools) -> Groups:
 
 
 def _place_of(groups: Groups, chosen: Bools, sizes: Indices) -> Indices:
-    """For each group the place, in the batch, of the last of its chosen rows, or NOTHING."""
+    """Return, for each group, the place in the batch of the last of its chosen rows, or NOTHING."""
     found = np.full(len(sizes), NOTHING, np.int64)
     at = np.flatnonzero(chosen)
     found[np.repeat(np.arange(len(sizes)), sizes)[at]] = groups.rows[at]

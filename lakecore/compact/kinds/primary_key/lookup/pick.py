@@ -23,13 +23,13 @@ KeyOf = Callable[[bytes], Any]
 
 @dataclass(frozen=True)
 class LeveledPick:
-    """`model`: a unit of the pick without runs."""
+    """The units of one lookup merge. `model` is a unit of the pick without runs."""
 
     pick: BucketPick
     model: MergeUnit
 
     def units(self) -> list[MergeUnit]:
-        """One unit a stretch and one a file whose rows are told of, in key order."""
+        """Return one unit per stretch and one per file whose rows are announced, in key order."""
         work = self.pick.work
         found = [self._unit(stretch, rewrites=True) for stretch in work.rewrites]
         found += [self._unit((Section(((file,),)),), rewrites=False) for file in work.announced]
@@ -37,7 +37,7 @@ class LeveledPick:
 
     @property
     def required_files(self) -> tuple[DataFile, ...]:
-        """Files above the output that may be asked."""
+        """Return the files above the output that may be searched."""
         asked = self._overlapping([
             file for file in (*self._rewritten, *self.pick.work.announced) if file.level == 0
         ])  # fmt: skip
@@ -77,7 +77,7 @@ class LeveledPick:
         return producer in (ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION)
 
     def _overlapping(self, fresh: Sequence[DataFile]) -> tuple[tuple[DataFile, ...], ...]:
-        """By level, the files above the output whose keys reach into those of a fresh file."""
+        """Return, by level, the files above the output whose key ranges overlap that of a fresh file."""
         ranges = _joined([(self._key_of(file.min_key), self._key_of(file.max_key)) for file in fresh])
         ends = [high for _, high in ranges]
         found = []
@@ -92,7 +92,7 @@ class LeveledPick:
 
 
 def _level_runs(files: Iterable[DataFile], key_of: KeyOf) -> list[Run]:
-    """Levels above 0, the highest (oldest) first, each in key order."""
+    """Return the levels above 0, the highest (oldest) first, each in key order."""
     levels: dict[int, list[DataFile]] = {}
     for file in files:
         if file.level > 0:
@@ -104,7 +104,7 @@ def _level_runs(files: Iterable[DataFile], key_of: KeyOf) -> list[Run]:
 
 
 def _joined(ranges: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    """Closed ranges, overlapping ones made one, in order."""
+    """Return closed ranges in order, in which those that overlap are one."""
     out: list[tuple[Any, Any]] = []
     for low, high in sorted(ranges):
         if out and low <= out[-1][1]:

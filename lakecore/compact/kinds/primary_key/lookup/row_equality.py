@@ -1,4 +1,5 @@
-"""When two rows count as equal for a change stream (option `changelog-producer.row-deduplicate`). Pure.
+"""This module decides when two rows count as equal for a change stream (option
+`changelog-producer.row-deduplicate`). Pure.
 
 Rule of the format: column by column; two nulls are equal; NaN equals nothing and -0.0 equals 0.0; arrays
 compare element by element, maps by key whatever their order.
@@ -19,7 +20,7 @@ __all__ = ["equal_rows"]
 
 
 def equal_rows(left: pa.RecordBatch, right: pa.RecordBatch, columns: Sequence[str]) -> Bools:
-    """Which rows of two batches of as many rows have the same values in `columns`."""
+    """Return which rows of two batches of one length have the same values in `columns`."""
     equal: Any = np.ones(left.num_rows, bool)
     for name in columns:
         rows = np.flatnonzero(equal)
@@ -31,7 +32,7 @@ def equal_rows(left: pa.RecordBatch, right: pa.RecordBatch, columns: Sequence[st
 
 
 def _equal(left: pa.Array, right: pa.Array) -> Bools:
-    """Element by element; the arrays are of one type and length."""
+    """Return which elements are equal; the arrays are of one type and length."""
     kind = left.type
     a, b = _bools(left.is_valid()), _bools(right.is_valid())
     if pa.types.is_struct(kind):
@@ -52,7 +53,7 @@ def _field(column: pa.StructArray, number: int) -> pa.Array:
 
 
 def _equal_lists(left: Any, right: Any) -> Bools:
-    """Lists of one length whose elements are equal in order."""
+    """Return which lists are equal: they have one length and their elements are equal in order."""
     sizes = np.asarray(pc.fill_null(pc.list_value_length(left), 0), np.int64)
     others = np.asarray(pc.fill_null(pc.list_value_length(right), 0), np.int64)
     equal: Any = sizes == others
@@ -66,7 +67,9 @@ def _equal_lists(left: Any, right: Any) -> Bools:
 
 
 def _equal_maps(left: pa.MapArray, right: pa.MapArray) -> Bools:
-    """As lists of entries; only maps of one size that differ so are compared by their keys, one by one."""
+    """Return which maps are equal as lists of entries; only maps of one size that differ so are compared by
+    their keys, one by one.
+    """
     equal: Any = _equal_lists(_entries(left), _entries(right))
     sizes = pc.equal(pc.list_value_length(_entries(left)), pc.list_value_length(_entries(right)))
     for row in np.flatnonzero(~equal & _bools(pc.fill_null(sizes, False))):
@@ -75,7 +78,7 @@ def _equal_maps(left: pa.MapArray, right: pa.MapArray) -> Bools:
 
 
 def _entries(column: pa.MapArray) -> pa.ListArray:
-    """A map as a list of structs; nulls become empty, they are told apart before."""
+    """Return a map as a list of structs; nulls become empty, because they are compared before."""
     entry = pa.StructArray.from_arrays([column.keys, column.items], names=["key", "value"])
     offsets = np.asarray(column.offsets, np.int64)
     base = offsets[0] if len(offsets) else 0

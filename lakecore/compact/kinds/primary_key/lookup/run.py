@@ -48,7 +48,7 @@ _OLDEST = -1
 
 @dataclass(frozen=True, slots=True)
 class LevelWindow:
-    """New rows and lines of the changelog of one window, in key order."""
+    """The new rows and lines of the changelog of one window, which are in key order."""
 
     batch: pa.RecordBatch
     changes: pa.RecordBatch | None
@@ -67,7 +67,9 @@ class LevelMerge:
         self.found: dict[str, BitMap] = {}
 
     def windows(self) -> Generator[LevelWindow]:
-        """Holds a batch of every run and level, their window and what it becomes."""
+        """Yield the windows. It keeps a batch of every run and level in memory, their window and its
+        result.
+        """
         unit, by_level = self._unit, self._by_level
         self._expired = self._certifier(may_drop=False, last=False)
         self._inputs.on_expired = self._expired.expired
@@ -91,12 +93,14 @@ class LevelMerge:
                 yield self._merge(parts, above, certifier)
 
     def evidence(self) -> MergeEvidence:
-        """The account of all passes."""
+        """Return the account of all passes."""
         *earlier, latest = [certifier.evidence for certifier in self._certifiers]
         return join_passes(earlier, latest)
 
     def _certifier(self, *, may_drop: bool, last: bool) -> MergeCertifier:
-        """For the windows of a new pass. `last`: of the pass that makes the unit's results."""
+        """Return a certifier for the windows of a new pass. `last` tells that the pass makes the unit's
+        results.
+        """
         table, level = self._unit.table, self._unit.output_level if last else 0
         rules = read_merge_rules(table.schema, table.reading.options, level, self._by_level.top_level)
         rules = replace(rules, needs_lookup=last and rules.needs_lookup and self._by_level.fresh > 0)
@@ -126,7 +130,7 @@ class LevelMerge:
         return above
 
     def _inner_pass(self, runs: Sequence[Batches]) -> Batches:
-        """Runs of level 0 become one; deletes stay, for they hide rows of other levels."""
+        """Yield runs of level 0 as one; deletes stay, because they hide rows of other levels."""
         spec = replace(self._rules, derivation=Derivation.FULL, singles=False, announces=False)
         certifier = self._certifier(may_drop=False, last=False)
         for parts in windows(runs, self._spec.key_columns):
@@ -153,7 +157,7 @@ class LevelMerge:
         return LevelWindow(merged.rows, None if merged.changes is None else merged.changes.rows)
 
     def _living(self, found: LookupResult) -> LookupResult | None:
-        """What was looked up without rows that are too old; None: nothing.
+        """Return what was looked up without rows that are too old, or None if nothing was.
 
         Rule of the format: such a row is no old row of any change. (First-row asks whether there is a row.)
         """
@@ -165,7 +169,9 @@ class LevelMerge:
         return found.rows(kept) if len(kept) else None
 
     def _account(self, groups: Groups, merged: Merged, outside: int, *, singles: bool) -> FoldedWindow:
-        """What the proof is shown of a window. `singles`: rows that are alone were given to the engine."""
+        """Return what the proof receives of a window. `singles` tells that single rows were given to the
+        engine.
+        """
         shape, keys = self._unit.table.shape, self._spec.key_columns
         rows, results = groups.batch, merged.rows
         if shape.mode is not ProofMode.FULL:
@@ -216,7 +222,7 @@ def _rules(unit: MergeUnit, by_level: LookupMerge, columns: tuple[str, ...]) -> 
 
 
 def _same_values(unit: MergeUnit) -> SameValues | None:
-    """The comparison for option `changelog-producer.row-deduplicate`."""
+    """Return the comparison for option `changelog-producer.row-deduplicate`, or None."""
     options = unit.table.reading.options
     if not options.row_deduplicate:
         return None
