@@ -1,4 +1,6 @@
-"""Assigns ids to fields: a column gets its id before its parts do, a field of a nested row after. Pure."""
+"""This module assigns ids to fields: a column gets its id before its parts do, a field of a nested row after.
+Pure.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Parses and checks names: `db.t`, `db.t$branch_b`, `db.t$files`. A name never leaves the warehouse. No
-IO.
+"""This module parses and checks names: `db.t`, `db.t$branch_b`, `db.t$files`. A name never leaves the
+warehouse. No IO.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Finds a field by its path through rows, arrays and maps, and replaces it by a changed one. Pure."""
+"""This module finds a field by its path through rows, arrays and maps, and replaces it by a changed one.
+Pure.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides when a commit rewrites which manifests to keep their number small. Pure.
+"""This module decides when a commit rewrites which manifests to keep their number small. Pure.
 
 The released rule of the format is applied to the base manifests of the previous snapshot followed by its
 delta manifests. A *full* merge drops every cancelled pair, once the manifests that must change (small ones,

@@ -1,4 +1,6 @@
-"""Which kind a table is of, for a compaction. A new kind gets a planner in its package, and a line here."""
+"""This module decides which kind a table is of, for a compaction. A new kind gets a planner in its package,
+and a line here.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a data file is encoded, whatever its format."""
+"""This module defines how a data file is encoded, whatever its format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which paths the work on a table may touch, whatever the table's records say. Pure.
+"""This module decides which paths the work on a table may touch, whatever the table's records say. Pure.
 
 Snapshots, manifests, schemas, ledgers and references to blobs are written by whoever can write into the
 warehouse; lakecore runs with more rights than that. So a record may name files of its own table, and others

@@ -1,4 +1,6 @@
-"""Checks whether a local file to be read is where its path says, in spite of symbolic links on the way."""
+"""This module checks whether a local file to be read is where its path says, in spite of symbolic links on
+the way.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which columns have which file indexes, by the options of a table.
+"""This module decides which columns have which file indexes, by the options of a table.
 
 `file-index.<type>.columns` = `a,b,m[key]` declares them; `file-index.<type>.<column>.<option>` sets how one
 is made. Options of a map column hold for all its keys, unless a key has its own.

@@ -1,4 +1,5 @@
-"""What an index is asked, in the values it stores. Made from one condition of a predicate.
+"""This module defines the query of an index, in the values it stores. A query is made from one condition of a
+predicate.
 
 Values of a fixed width are whole numbers in the order of their type (floats by their total order, timestamps
 in milli- or microseconds); texts and bytes are bytes. An answer is a superset of the rows for which the

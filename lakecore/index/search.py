@@ -1,7 +1,8 @@
-"""Which rows of a data file can match a predicate, by its file indexes. In doubt, all of them.
+"""This module decides which rows of a data file can match a predicate, by its file indexes. In doubt, all of
+them.
 
-The format's readers combine what indexes say as sets of rows: unknown is all, a bloom filter that has none
-of the values is no row.
+The format's readers combine what indexes say as sets of rows: unknown is all, a bloom filter that has none of
+the values is no row.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Selects the rows of a sorted file that can hold any of some keys: those of the pages whose bounds enclose
-one.
+"""This module selects the rows of a sorted file that can hold any of some keys: those of the pages whose
+bounds enclose one.
 """
 
 from __future__ import annotations

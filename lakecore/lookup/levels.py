@@ -1,5 +1,5 @@
-"""Looks up the keys of a merge in the levels above it: a second, forward-only reader that runs with the
-merge.
+"""This module looks up the keys of a merge in the levels above it: a second, forward-only reader that runs
+with the merge.
 
 Rule of the format: for a key that no file of the merge has on a level above 0, its old row is that of the
 first level that has it. Levels are read in key order along with the windows of the merge, only in files that

@@ -1,4 +1,5 @@
-"""Looks up the keys of a merge in files that are not in key order (option `pk-clustering-override`).
+"""This module looks up the keys of a merge in files that are not in key order (option
+`pk-clustering-override`).
 
 The expected keys are marked in a bit field by their hash. Then the key columns of each file are read once;
 rows whose bit is set are read completely, sorted by key (in a buffer that spills to local disk) and compared

@@ -1,4 +1,5 @@
-"""Which partitions are in order: `<warehouse>/.lakecore/sorted/<table>.json`, written after each sort.
+"""This module decides which partitions are in order: `<warehouse>/.lakecore/sorted/<table>.json`, written
+after each sort.
 
 Two sorts that end at once may lose the marks of one of them; then its partitions are sorted once more.
 """

@@ -1,4 +1,4 @@
-"""What every chore needs to know of its table."""
+"""This module defines what every chore needs to know of its table."""
 
 from __future__ import annotations
 

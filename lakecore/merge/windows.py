@@ -1,4 +1,4 @@
-"""Cutting sorted runs into key windows: all rows of a key, from every run, are in one window."""
+"""This module cuts sorted runs into key windows: all rows of a key, from every run, are in one window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the Java that runs Spark's driver, and checks its version."""
+"""This module finds the Java that runs Spark's driver, and checks its version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Checks whether a Spark master answers: Spark itself tries for minutes, and then does not say why."""
+"""This module checks whether a Spark master answers: Spark itself tries for minutes, and then does not say
+why.
+"""
 
 from __future__ import annotations
 

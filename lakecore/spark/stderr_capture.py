@@ -1,4 +1,5 @@
-"""Captures the standard error of the driver's JVM and its Python workers, and prints it when a run fails.
+"""This module captures the standard error of the driver's JVM and its Python workers, and prints it when a
+run fails.
 
 Spark warns of modules, of its logging and of pipes that its own end closes, whether or not anything is wrong.
 A run that succeeds prints nothing of that; one that fails prints all of it, for the cause may be there.

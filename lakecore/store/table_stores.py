@@ -23,8 +23,8 @@ __all__ = ["TableStores"]
 
 @dataclass(frozen=True)
 class TableStores:
-    """Where the parts of a table, or of a branch of one, are stored. It can be pickled when its storage
-    can; a store is made when it is first used, which reads nothing.
+    """The stores of the parts of a table, or of a branch of one. It can be pickled when its storage can; a
+    store is made when it is first used, which reads nothing.
     """
 
     schema: TableSchema

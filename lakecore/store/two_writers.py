@@ -1,5 +1,5 @@
-"""What holds when others write to the same table, in words. `docs/concurrency.md` has the whole of it.
-Pure.
+"""This module describes in words what holds when others write to the same table; `docs/concurrency.md` has
+all of it. Pure.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Keeps pandas out of processes without use for it: pyarrow imports it with its first array (0.8 s CPU)."""
+"""This module keeps pandas out of processes without use for it: pyarrow imports it with its first array (0.8
+s CPU).
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Writes batches of rows to the files of a table and returns commit messages. Nothing is visible before a
-commit.
+"""This module writes batches of rows to the files of a table and returns commit messages. Nothing is visible
+before a commit.
 """
 
 from __future__ import annotations

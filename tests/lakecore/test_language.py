@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("lakecore", "operators", "dags")
 
-ELLIPTIC = ("Of", "By", "As", "With", "Less", "From", "Into", "Where", "Without")
+ELLIPTIC = ("Of", "By", "As", "With", "Less")
 """First words of docstrings that have no verb: `Of those, which are left`."""
 
 COINED = frozenset(

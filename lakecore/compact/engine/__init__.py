@@ -1,4 +1,4 @@
-"""What every rewriting run shares; it knows no kind of table and no kind of rewriting.
+"""This package has what every rewriting run shares; it knows no kind of table and no kind of rewriting.
 
 The life of a pick: a kind plans it from one snapshot (`work.WorkPick`); `licence` refuses picks that claim to
 drop more than the rules allow; `driver` runs the units on an executor and proves their results (`outcome`);

@@ -1,4 +1,6 @@
-"""What the picks of a commit may change, by their proofs, and whether the commit is just that. Pure."""
+"""This module derives what the picks of a commit may change, by their proofs, and checks whether the commit
+is exactly that. Pure.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Removing files that no snapshot can name: of failed units, lost picks and killed attempts.
+"""This module removes files that no snapshot can name: those of failed units, lost picks and killed attempts.
 
 A run believes that it knows what it committed. After a commit nothing is removed on that belief alone: the
 snapshots of its commit user are read, and a file that one of them names stays.

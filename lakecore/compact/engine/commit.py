@@ -1,4 +1,4 @@
-"""How proven picks are committed: with the index files that must come along, each only as it was proven."""
+"""This module commits proven picks: all that still fit; those that lost a race are dropped and named."""
 
 from __future__ import annotations
 

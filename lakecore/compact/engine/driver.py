@@ -1,4 +1,5 @@
-"""Runs the units of picks on an executor, proves each pick, commits, and cleans up behind failures.
+"""This module runs the units of picks on an executor, proves each pick, commits, and cleans up behind
+failures.
 
 Promises: a pick is committed whole or not at all, and only when its proof holds; a pick that is refused does
 not hold back the others; files of picks that are not committed are removed, unless a commit's outcome is

@@ -1,8 +1,9 @@
-"""Which picks may drop deletes, and ask all they must, by the live files they were planned from. Pure.
+"""This module decides which picks may drop deletes, and ask all they must, by the live files they were
+planned from. Pure.
 
 The planner's own flag is only a claim: a pick that claims more than `verify.drop_licence` grants is refused
-before any of its units runs, and units without a licence have certifiers that let no delete go.
-A pick whose units ask too few files for older rows, or that moves rows nobody tells of, is refused likewise
+before any of its units runs, and units without a licence have certifiers that let no delete go. A pick whose
+units ask too few files for older rows, or that moves rows nobody tells of, is refused likewise
 (`verify.asked_files`), and so is one whose files would not fit in with those that stay (`verify.layout`), and
 one that does not know which rows of its files are deleted (`verify.known_vectors`).
 """

@@ -1,4 +1,4 @@
-"""What buckets are called in messages and reports, and the files of an attempt."""
+"""This module names buckets in messages and reports, and the files of an attempt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a compaction did, added up pick by pick."""
+"""This module records what a compaction did, added up pick by pick."""
 
 from __future__ import annotations
 

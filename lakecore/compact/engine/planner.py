@@ -1,4 +1,6 @@
-"""What the planners of all kinds of tables share: for whom they plan, and which picks can be done."""
+"""This module has what the planners of all kinds of tables share: the context of a plan, and the check of
+picks.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a compaction or a clustering is asked to do."""
+"""This module defines the request for a compaction or a clustering."""
 
 from __future__ import annotations
 

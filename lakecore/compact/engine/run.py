@@ -128,7 +128,7 @@ class Kind(Protocol):
     def prepare(
         self, run: RewriteRun, snapshot: Snapshot | None, prefixes: tuple[str, ...], executor: Executor
     ) -> Snapshot | None:
-        """Do what must come before the first round; the snapshot to plan from then."""
+        """Do what must come before the first round, and return the snapshot to plan from then."""
         ...
 
     def plan(self, view: Round) -> PlannedRound:

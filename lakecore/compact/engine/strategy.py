@@ -1,4 +1,6 @@
-"""What a compaction is asked to do. Imports nothing: commands know it before they begin."""
+"""This module names the strategies of a compaction. It imports nothing: commands know it before they
+begin.
+"""
 
 from __future__ import annotations
 

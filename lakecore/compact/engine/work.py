@@ -1,4 +1,6 @@
-"""What a compaction does, as values: picks made of units, and what a unit returns. All of them pickle."""
+"""This module defines the work of a compaction as values: picks made of units, and the result of a unit. All
+of them can be pickled.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Which units of which tables run next, and which tables may be planned now. No IO, no threads, no clock."""
+"""This module decides which units of which tables run next, and which tables may be planned now. No IO, no
+threads, no clock.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much memory the plan of a table will take, told from its manifest lists."""
+"""This module estimates how much memory the plan of a table will take, from its manifest lists."""
 
 from __future__ import annotations
 

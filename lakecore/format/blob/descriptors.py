@@ -76,7 +76,7 @@ def encode_view(table: str, field_id: int, row_id: int) -> bytes:
 
 
 def is_view(value: bytes) -> bool:
-    """Do these bytes name a row of a table in a database?"""
+    """Return whether these bytes name a row of a table in a database."""
     view = decode_view(value)
     return view is not None and all(view[0].partition(".")[::2])
 

@@ -1,4 +1,6 @@
-"""Which columns a file of format `row` stores: the file itself does not say, it has places and no names."""
+"""This module decides which columns a file of format `row` stores: the file itself does not say, it has
+places and no names.
+"""
 
 from __future__ import annotations
 

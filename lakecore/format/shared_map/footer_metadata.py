@@ -1,4 +1,5 @@
-"""What the footer of a file says of a MAP column in the layout shared-shredding.
+"""This module reads and writes what the footer of a file records of a MAP column in the layout
+shared-shredding.
 
 Spec: metadata of the column in the Arrow schema of the file: the ids of its keys (JSON, packed, as text of
 ISO 8859-1), which value columns each id was in, the ids of the overflow, the number of value columns.

@@ -1,4 +1,6 @@
-"""How long a run keeps snapshots and changelogs: the job's parameters override the table's options."""
+"""This module decides how long a run keeps snapshots and changelogs: the job's parameters override the
+table's options.
+"""
 
 from __future__ import annotations
 

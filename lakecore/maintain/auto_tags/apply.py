@@ -1,4 +1,6 @@
-"""Makes the automatic tags that are due on one branch, and returns which tags are to be deleted."""
+"""This module makes the automatic tags that are due on one branch, and returns which tags are to be
+deleted.
+"""
 
 from __future__ import annotations
 

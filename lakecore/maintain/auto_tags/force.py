@@ -1,4 +1,5 @@
-"""Whether a write without rows makes a snapshot all the same, so that time goes on for automatic tags.
+"""This module decides whether a write without rows makes a snapshot all the same, so that time advances for
+automatic tags.
 
 Rule of the format: where tags follow the time of commits, when the next one is due; where they follow the
 watermark, when the latest one lies `snapshot.watermark-idle-timeout` or more in the past; and always with

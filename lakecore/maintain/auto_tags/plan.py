@@ -1,4 +1,4 @@
-"""Which snapshot gets which automatic tag, and which tags are too many. Pure.
+"""This module decides which snapshot gets which automatic tag, and which tags are too many. Pure.
 
 Times are of the wall clock of the rule's zone, in milliseconds, counted as if it were UTC.
 """

@@ -1,4 +1,4 @@
-"""Reads what is known of a branch's history, and makes and replaces the tags of periods."""
+"""This module reads what is known of a branch's history, and makes and replaces the tags of periods."""
 
 from __future__ import annotations
 

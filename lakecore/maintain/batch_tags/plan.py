@@ -1,4 +1,4 @@
-"""Which snapshot a period's tag stands for, and what is to be done about it. Pure.
+"""This module decides which snapshot a period's tag stands for, and what is to be done about it. Pure.
 
 Local times are of the wall clock of the periods' zone, in milliseconds, counted as if it were UTC.
 """

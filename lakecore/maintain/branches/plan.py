@@ -1,4 +1,5 @@
-"""Which files a branch has and another has not, and when one may be appended to the other. Pure.
+"""This module decides which files a branch has and another has not, and when one may be appended to the
+other. Pure.
 
 Nothing records where a branch began, so merging needs proof that no file was ever removed: from a snapshot
 that both have alike, or else from the first one, both branches must be unbroken rows of appends. Then a file

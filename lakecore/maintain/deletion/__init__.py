@@ -1,4 +1,4 @@
-"""Deleting files, safely. Everything that removes data files or metadata uses this package.
+"""This package deletes files safely. Everything that removes data files or metadata uses it.
 
 1. Roots first: `roots` names every snapshot, changelog and tag of every branch; `reachable` is what they
    refer to.

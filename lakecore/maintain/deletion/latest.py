@@ -1,4 +1,5 @@
-"""Can the latest snapshot be read? Asked before anything is removed: older snapshots may be all that is left.
+"""This module checks whether the latest snapshot can be read, before anything is removed: older snapshots may
+be all that is left.
 
 Its lists, manifests and index manifest are decoded, whatever their number: some 2-6 us an entry, a group of
 manifests (8 MB) in memory at a time. Up to 10,000 data files are looked for by a listing of each of their

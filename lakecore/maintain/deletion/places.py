@@ -1,4 +1,6 @@
-"""Whether what a run is about to remove, or to put back, is the table's own: looked at before any of it."""
+"""This module checks whether what a run is about to remove, or to restore, is the table's own, before any of
+it is changed.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Which files roots reach, and which of given candidates none of them reaches.
+"""This module finds which files roots reach, and which of given candidates none of them reaches.
 
 Rules of the format. A snapshot needs its lists, their manifests, the files live in them, its changelog files,
 index files and statistics. A tag needs the same without the changelog: that goes with the snapshot. A
-changelog that outlived its snapshot needs its changelog files; where the table's producer is `none`,
-instead what its delta named of files that writers (not compactions) made, with both its lists.
+changelog that outlived its snapshot needs its changelog files; where the table's producer is `none`, instead
+what its delta named of files that writers (not compactions) made, with both its lists.
 
 Cost: every list and manifest of the roots is read once, however many share it, in groups, some 2-6 us an
 entry; of the entries only those are kept whose file is a candidate. Memory: 8 bytes a candidate, the entries

@@ -1,4 +1,4 @@
-"""Expires snapshots of one branch: reads its state, asks the plan, removes."""
+"""This module expires snapshots of one branch: reads its state, asks the plan, removes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a hold does to each chore, which record replaces which, and which of them a clean check ends. Pure."""
+"""This module decides what a hold does to each chore, which record replaces which, and which of them a clean
+check ends. Pure.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds and removes orphans: what is needed first, then a walk over the directories.
+"""This module finds and removes orphans: what is needed first, then a walk over the directories.
 
 A file that is committed between the two is old but needed: the second reading of the roots keeps it. Cost:
 every manifest once, every directory once, several at a time; more than 500 of them on the executor. Memory:

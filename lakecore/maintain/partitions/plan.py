@@ -1,4 +1,4 @@
-"""Which partitions are too old. Pure."""
+"""This module decides which partitions are too old. Pure."""
 
 from __future__ import annotations
 

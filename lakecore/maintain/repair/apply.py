@@ -1,4 +1,4 @@
-"""Makes a repair plan from a table and what fsck found, and applies its steps."""
+"""This module makes a repair plan from a table and what fsck found, and applies its steps."""
 
 from __future__ import annotations
 

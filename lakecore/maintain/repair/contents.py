@@ -1,4 +1,4 @@
-"""Repairs of what a table holds: manifests and data files that are gone, vectors of none, orphans."""
+"""This module repairs what a table has: manifests and data files that are gone, vectors of none, orphans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Which snapshots, tags and changelogs can be read, judged by their own files, lists, manifests and sizes."""
+"""This module decides which snapshots, tags and changelogs can be read, judged by their own files, lists,
+manifests and sizes.
+"""
 
 from __future__ import annotations
 

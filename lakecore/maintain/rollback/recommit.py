@@ -1,4 +1,4 @@
-"""Commits an older state as the newest snapshot: what it has and the latest has not is added, the
+"""This module commits an older state as the newest snapshot: what it has and the latest has not is added, the
 rest removed.
 """
 

@@ -1,4 +1,4 @@
-"""Decides which tags have expired. Pure."""
+"""This module decides which tags have expired. Pure."""
 
 from __future__ import annotations
 

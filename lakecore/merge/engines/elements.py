@@ -1,4 +1,5 @@
-"""Folding arrays and maps of a key element by element: which elements stay, in which order.
+"""This module folds arrays and maps of a key element by element: it decides which elements stay, in which
+order.
 
 Python works on the places of elements, in keys that really have several values; the elements themselves are
 taken by Arrow.

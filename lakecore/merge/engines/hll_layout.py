@@ -1,4 +1,5 @@
-"""What a serialised HLL sketch may look like, checked before the library sees it: it trusts what it reads.
+"""This module checks the layout of a serialised HLL sketch before the library reads it, because the library
+trusts what it reads.
 
 Format (little-endian): u8 words of the head, u8 1, u8 7, u8 log2 of the slots, u8 log2 of the table, u8
 flags, u8 (list: number of coupons; slots: lowest value), u8 state | type << 2. State 0, list: coupons at 8.

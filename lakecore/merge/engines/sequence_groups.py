@@ -1,4 +1,4 @@
-"""Which rows count for which sequence group of a key (merge engine partial-update).
+"""This module decides which rows count for which sequence group of a key (merge engine partial-update).
 
 The highest sequence so far is a running maximum, but for rows that delete the whole key: they put their own
 sequences in place of those that were there. Such rows are found in rounds, the first of each key, then the

@@ -1,4 +1,4 @@
-"""Folding Python values, key by key: for functions that no array operation expresses.
+"""This module folds Python values, key by key, for functions that no array operation expresses.
 
 Only keys that really have several values of the column are touched.
 """

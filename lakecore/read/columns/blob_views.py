@@ -1,4 +1,4 @@
-"""Resolves views of blobs: values that name a row and a column of another table.
+"""This module resolves views of blobs: values that name a row and a column of another table.
 
 Rule of the format: the latest snapshot of the other table determines the value, which may be another view.
 """

@@ -1,4 +1,5 @@
-"""Converts columns of an old schema to a newer one: fields are matched by id, values cast by fixed rules.
+"""This module converts columns of an old schema to a newer one: fields are matched by id, values cast by
+fixed rules.
 
 Spec: a field whose id the file's schema does not have is null, also when another field had its name.
 """

@@ -1,4 +1,4 @@
-"""Resolves the BLOB references of primary-key tables to the bytes that they refer to.
+"""This module resolves the BLOB references of primary-key tables to the bytes that they refer to.
 
 Merges and files see references; conditions on blobs, and readers, see bytes.
 """

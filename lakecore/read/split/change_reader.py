@@ -1,4 +1,4 @@
-"""Reads changes: files in order without merging, every row with the kind it was written with."""
+"""This module reads changes: files in order without merging, every row with the kind it was written with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads rows whose columns are stored in several files (data evolution), joined by row id.
+"""This module reads rows whose columns are stored in several files (data evolution), joined by row id.
 
 Rule of the format: the files of a range have its rows in the same order. `read.file.column_sources` decides
 which file a column is read from; a column that no file has is null. The bytes of blobs are read for requested

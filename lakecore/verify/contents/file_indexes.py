@@ -1,4 +1,4 @@
-"""The file indexes of a data file against its rows: does every index know where its values are?"""
+"""This module compares the file indexes of a data file with its rows: every index must find its values."""
 
 from __future__ import annotations
 

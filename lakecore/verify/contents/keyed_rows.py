@@ -1,4 +1,6 @@
-"""What the rows of one key-value file add up to, batch by batch: order, bounds, sequence numbers, deletes."""
+"""This module collects what is known of the rows of one key-value file, batch by batch: order, bounds,
+sequence numbers, deletes.
+"""
 
 from __future__ import annotations
 

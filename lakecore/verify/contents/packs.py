@@ -1,4 +1,6 @@
-"""Packs of blobs that rows of a key-value file refer to: are they there, and does its sidecar name them?"""
+"""This module checks the packs of blobs that rows of a key-value file refer to: they must exist, and its
+sidecar must name them.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Reads the covered columns of a stored file, by field id through the schema that the file was written
-with.
+"""This module reads the covered columns of a stored file, by field id through the schema that the file was
+written with.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Is a table whole? Hints, snapshots, manifests, data files, totals, levels, and files that nobody refers to.
+"""This module checks whether a table is intact: hints, snapshots, manifests, data files, totals, levels, and
+files that nothing refers to.
 
 Reads only; shares no code with readers, writers and merges. Cost: each snapshot and manifest list is read
 once, each manifest once or twice, each directory listed once; about 80 us and 1 kB of memory a data file
-(measured with 100 k files). With data: one open a file, and for primary-key tables the key, sequence and
-kind columns. See `fsck` for the modes.
+(measured with 100 k files). With data: one open a file, and for primary-key tables the key, sequence and kind
+columns. See `fsck` for the modes.
 """
 
 from __future__ import annotations

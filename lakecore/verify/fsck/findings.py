@@ -1,4 +1,4 @@
-"""What fsck finds, and its report."""
+"""This module defines what fsck finds, and its report."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class Lineage:
         self._indexes = IndexFileCheck(self.file_io, self.findings)
 
     def check(self) -> tuple[int, ...]:
-        """Check everything; the ids of the snapshots found."""
+        """Check everything and return the ids of the snapshots that were found."""
         snapshots = SnapshotStore(self.file_io, self.paths)
         ids = snapshots.list_ids()
         self._check_hints(ids)

@@ -1,4 +1,6 @@
-"""What snapshots, tags and changelogs refer to: the files that must exist, with their sizes."""
+"""This module collects what snapshots, tags and changelogs refer to: the files that must exist, with their
+sizes.
+"""
 
 from __future__ import annotations
 

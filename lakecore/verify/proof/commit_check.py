@@ -1,4 +1,4 @@
-"""What is about to be committed, compared with what was proven. Pure.
+"""This module compares what is about to be committed with what was proven. Pure.
 
 Right before messages are given to the committer: every file that a proof covers is added once, every file
 that was read is removed once, files that only move are equal but for their level, and nothing else comes or

@@ -1,5 +1,5 @@
-"""Checks the metadata of new files that their bytes do not show, and that later merges and reads depend on.
-Pure.
+"""This module checks the metadata of new files that their bytes do not show, and that later merges and reads
+depend on. Pure.
 
 Level, schema, source, and in append tables sequence numbers and row ids are derived from the files that were
 read and from the rules of the table. What the bytes do show is compared when they are read back (`outputs`).

@@ -1,4 +1,6 @@
-"""What a merge that makes new rows shows of a window, and what a certified one says it did. Values only."""
+"""This module defines what a merge that makes new rows shows of a window, and what a certified merge reports.
+It has values only.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What result a key must have: its sequence number and row kind by the rules of the merge engine. Pure."""
+"""This module computes the result that a key must have: its sequence number and row kind by the rules of the
+merge engine. Pure.
+"""
 
 from __future__ import annotations
 

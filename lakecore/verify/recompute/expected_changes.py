@@ -1,4 +1,5 @@
-"""Which lines of the change stream a merge must announce: found from levels, rows and results. Pure.
+"""This module decides which lines of the change stream a merge must announce: found from levels, rows and
+results. Pure.
 
 Rules of the format. A merge that looks rows up: keys with a row of level 0 have changed, and what they were
 is their row on the lowest level above 0; where that row retracts there was none, whatever lies above it. A

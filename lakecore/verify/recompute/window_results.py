@@ -1,4 +1,4 @@
-"""What the rows of some keys must become, worked out from the rows alone. Pure.
+"""This module computes what the rows of some keys must become, from the rows alone. Pure.
 
 The rules of the table's merge engine once more: nothing is taken from the merge, neither its order nor what
 it says of a row. A key of which two rows are equal in order may have either as its latest: its values are not

@@ -1,4 +1,4 @@
-"""Does a merge that looks rows up ask every file that may have them? Pure.
+"""This module checks whether a merge that looks rows up searches every file that may have them. Pure.
 
 A merge that takes up level 0 asks the levels above for the rows that it replaces. Which files those are is
 found from all live files of the bucket, and from nothing that the planner says: a file of a higher level that

@@ -1,4 +1,4 @@
-"""Does a merge know the deleted rows of all files that it reads? Pure.
+"""This module checks whether a merge uses the deleted rows of all files that it reads. Pure.
 
 Merge and proof read the rows of a file without those that its deletion vector names. A vector that the plan
 lacked would bring deleted rows back on both sides of the comparison, so the vectors are found anew, from the

@@ -1,4 +1,6 @@
-"""Which windows of a unit a sampled proof compares whole. Pure: the same seed gives the same windows."""
+"""This module decides which windows of a unit a sampled proof compares whole. Pure: the same seed gives the
+same windows.
+"""
 
 from __future__ import annotations
 

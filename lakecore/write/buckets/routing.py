@@ -1,4 +1,4 @@
-"""Assigns each row to its partition and bucket, as groups of rows that keep their order."""
+"""This module assigns each row to its partition and bucket, as groups of rows that keep their order."""
 
 from __future__ import annotations
 

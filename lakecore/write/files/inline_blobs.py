@@ -1,4 +1,5 @@
-"""Checks values of BLOB columns that stay in ordinary files: they must be references to bytes elsewhere.
+"""This module checks values of BLOB columns that stay in ordinary files: they must be references to bytes
+elsewhere.
 
 Rule of the format: readers report bytes that are no reference, or no view, as corruption.
 """

@@ -1,4 +1,4 @@
-"""Writes record batches to files of one bucket and level, a new file when one is large enough.
+"""This module writes record batches to files of one bucket and level, a new file when one is large enough.
 
 Append and compaction write through this. Rows arrive in file order; the caller guarantees what a file needs
 (order of keys, one record per key).

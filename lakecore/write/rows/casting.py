@@ -1,4 +1,6 @@
-"""Casts the caller's columns to the types of the table: lossless conversions, errors that name the column."""
+"""This module casts the caller's columns to the types of the table: lossless conversions, errors that name
+the column.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Converts rows that were read to deletes of their keys."""
+"""This module converts rows that were read to deletes of their keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merges rows of a key before they are assigned to buckets (option `local-merge-buffer-size`).
+"""This module merges rows of a key before they are assigned to buckets (option `local-merge-buffer-size`).
 
 It is done only where it has no visible effect: the last row of a key counts (deduplicate), no changelog holds
 the others, and keys stay in their partition. Elsewhere the option changes nothing.

@@ -1,4 +1,4 @@
-"""Partitions rows into parts, on local disk when they are many, and reads them part by part.
+"""This module partitions rows into parts, on local disk when they are many, and reads them part by part.
 
 Memory: `limit` bytes of rows, twice while these are written out. Disk: the rows, compressed with lz4; one
 file for each `limit` bytes, in which every part has a piece.

@@ -1,4 +1,6 @@
-"""Spills sorted runs of a full buffer to local disk, and merges them when the buffer is flushed."""
+"""This module spills sorted runs of a full buffer to local disk, and merges them when the buffer is
+flushed.
+"""
 
 from __future__ import annotations
 

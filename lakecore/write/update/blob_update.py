@@ -1,4 +1,4 @@
-"""Updates some rows of a BLOB column: decides which blob files are rewritten, and rewrites them.
+"""This module updates some rows of a BLOB column: decides which blob files are rewritten, and rewrites them.
 
 Rule of the format: of the blob files of a column the newest that has a row counts. Java 1.4 requires a newer
 file to have all rows of an older one, from its first on; so the files that hold changed rows are rewritten,

@@ -1,4 +1,6 @@
-"""Retries changes of rows that were looked up: when others commit first, the rows are looked up again."""
+"""This module retries changes of rows that were looked up: when others commit first, the rows are looked up
+again.
+"""
 
 from __future__ import annotations
 

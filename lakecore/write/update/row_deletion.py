@@ -1,4 +1,4 @@
-"""Deletes rows of append tables: the rows that match a condition become deletion vectors.
+"""This module deletes rows of append tables: the rows that match a condition become deletion vectors.
 
 The data files stay as they are. Rule of the format: vectors are merged with earlier deletions, and index
 files with a changed vector are replaced.

@@ -1,4 +1,6 @@
-"""Which files of an append table are rewritten: small ones, and those with deleted rows. Pure."""
+"""This module decides which files of an append table are rewritten: small ones, and those with deleted rows.
+Pure.
+"""
 
 from __future__ import annotations
 

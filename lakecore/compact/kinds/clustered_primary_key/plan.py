@@ -1,11 +1,11 @@
-"""Which files of a bucket are put in order, and which are merged. Pure.
+"""This module decides which files of a bucket are put in order, and which are merged. Pure.
 
 Rules of the format: every compaction takes up level 0. Files above, from the lowest to the highest, form
 sections of files that overlap; sections of several files and small ones (below half a target file) are
-merged, neighbours together. A full compaction also merges files that have deleted rows.
-Beyond the format: files that only share the value where one ends and the next begins do not overlap, or
-what a compaction made would be merged again by the next; and a full compaction leaves large files alone
-that are in order already and have no deleted rows.
+merged, neighbours together. A full compaction also merges files that have deleted rows. Beyond the format:
+files that only share the value where one ends and the next begins do not overlap, or what a compaction made
+would be merged again by the next; and a full compaction leaves large files alone that are in order already
+and have no deleted rows.
 """
 
 from __future__ import annotations

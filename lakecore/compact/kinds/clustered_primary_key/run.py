@@ -1,4 +1,6 @@
-"""Runs one unit: a merge of level 0, or files above it sorted together, without deleted rows and deletes."""
+"""This module runs one unit: a merge of level 0, or files above it sorted together, without deleted rows and
+deletes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Turn planned row ranges into executable picks: a unit that merges columns, one more each group of blobs."""
+"""This module turns planned row ranges into executable picks: one unit that merges columns, and one more for
+each group of blobs.
+"""
 
 from __future__ import annotations
 

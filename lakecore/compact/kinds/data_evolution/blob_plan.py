@@ -1,4 +1,4 @@
-"""Which blob files become one, where `blob-compaction.enabled` says so. Pure.
+"""This module decides which blob files become one, where `blob-compaction.enabled` says so. Pure.
 
 Rules of the format, by column: files that have values of the same rows, directly or in a chain, become one;
 of the others so do neighbours that are smaller than the target, in turn from the first row on: a group closes

@@ -1,4 +1,5 @@
-"""Which files of a table with data evolution are joined: columns of the same rows, small neighbours. Pure.
+"""This module decides which files of a table with data evolution are joined: columns of the same rows, small
+neighbours. Pure.
 
 Rules of the format: neighbouring row ranges become one file of all ordinary columns until they pass the
 target size; a range that passes it alone stays alone. Vector files stay as they are, blob files unless the

@@ -1,8 +1,9 @@
-"""Making the file indexes that live data files lack: plan, run units anywhere, commit, look again.
+"""This module builds the file indexes that live data files lack: it plans, runs units anywhere, commits, and
+plans again.
 
-Promises: no data file is written or removed, and in its description nothing changes but its indexes; an
-index file that is not committed is removed, unless a commit's outcome is uncertain. A replaced index file
-stays where it is: older snapshots need it.
+Promises: no data file is written or removed, and in its description nothing changes but its indexes; an index
+file that is not committed is removed, unless a commit's outcome is uncertain. A replaced index file stays
+where it is: older snapshots need it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How new descriptions of files are committed: nothing but the indexes of a file changes."""
+"""This module commits new descriptions of files: nothing but the indexes of a file changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Which indexes a data file lacks of those that the options ask for, and which it has beyond them. Pure."""
+"""This module decides which indexes a data file lacks of those that the options ask for, and which it has
+beyond them. Pure.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Assign buckets to postponed rows, in a commit of its own, before the buckets are compacted."""
+"""This module assigns buckets to postponed rows, in a commit of its own, before the buckets are compacted."""
 
 from __future__ import annotations
 

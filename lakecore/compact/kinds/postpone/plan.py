@@ -1,9 +1,8 @@
-"""Which postponed files go into real buckets, and in which order. Pure.
+"""This module decides which postponed files go into real buckets, and in which order. Pure.
 
 Spec: rows of one writer are replayed in the order in which they were written: by creation time, and for one
 writer by the number in the file's name. Where rows are ordered by snapshots (sequence.snapshot-ordering),
-these count first. A partition has as many buckets as its real files say, else as
-many as the options give it.
+these count first. A partition has as many buckets as its real files say, else as many as the options give it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What a compaction of a primary-key table makes besides new files: a changelog, deletion vectors. Pure.
+"""This module decides what a compaction of a primary-key table makes besides new files: a changelog, deletion
+vectors. Pure.
 
 Rules of the format. `changelog-producer=full-compaction`: a compaction to the last level announces how the
 rows of that level change. Lookup (that producer, deletion vectors, merge engine first-row, `force-lookup`): a

@@ -1,4 +1,4 @@
-"""Which files of which buckets are merged, and where to. Pure."""
+"""This module decides which files of which buckets are merged, and where to. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a rescaling may commit, taken from its proofs, and whether the commit is just that. Pure."""
+"""This module derives what a rescaling may commit from its proofs, and checks whether the commit is exactly
+that. Pure.
+"""
 
 from __future__ import annotations
 

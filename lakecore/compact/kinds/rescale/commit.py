@@ -1,4 +1,4 @@
-"""How partitions with a new number of buckets are committed: in OVERWRITE snapshots, as they were proven."""
+"""This module commits partitions with a new number of buckets in OVERWRITE snapshots, as they were proven."""
 
 from __future__ import annotations
 

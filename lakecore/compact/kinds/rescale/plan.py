@@ -1,4 +1,6 @@
-"""Which files of which buckets become which: partitions, groups of buckets, sorted runs. Pure."""
+"""This module decides which files of which buckets become which: partitions, groups of buckets, sorted runs.
+Pure.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Which runs of a clustered table are put in order together: the rule of incremental clustering. Pure.
+"""This module decides which runs of a clustered table are put in order together: the rule of incremental
+clustering. Pure.
 
 Rule of the format: a new file is a run of its own on level 0, the files of a higher level are one run each,
 and what universal compaction picks among them is put in order as a whole, by `clustering.columns`, on the

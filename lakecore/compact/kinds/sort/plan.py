@@ -1,4 +1,6 @@
-"""What a clustering rewrites: whole partitions, each cut into as many ranges as pay. Pure."""
+"""This module decides what a clustering rewrites: whole partitions, each cut into as many ranges as pay.
+Pure.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Which files a range of rows may lie in, by the statistics of the files. No IO; in doubt a file is read.
+"""This module decides which files a range of rows may lie in, by the statistics of the files. No IO; in doubt
+a file is read.
 
 A row is not before the keys of the lowest values of its file, nor behind those of the highest: that holds for
 `order` and `zorder`, not along a hilbert curve. Statistics that are wrong are found by the proof, which

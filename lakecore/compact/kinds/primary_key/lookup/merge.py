@@ -1,4 +1,5 @@
-"""Merging a window whose rows know their levels: results, and how they differ from what was. Pure.
+"""This module merges a window whose rows know their levels: it computes results, and how they differ from the
+old rows. Pure.
 
 Rules of the format. A merge that looks rows up folds the rows of level 0 with one old row: that of the lowest
 level above 0, which already stands for all levels above it. Only keys with a row of level 0 have changed. A
