@@ -19,6 +19,7 @@ from lakecore.maintain.holds.record import EndsWith, Hold
 from lakecore.maintain.lease.lease import holder, leased
 from lakecore.maintain.orphans.plan import OrphanCounts, OrphanLimits
 from lakecore.maintain.partitions.plan import AgedPartition, ExpireRule, ExpireStrategy, expired_partitions
+from lakecore.maintain.repair.plan import ActionPreview, Growth, Step, remaining
 from lakecore.maintain.tags.plan import AgedTag, expired_tags
 from lakecore.maintain.unexisting.plan import AcceptedLoss
 from lakecore.metadata.snapshot import CommitKind
@@ -220,6 +221,29 @@ def rollback_answer(case: Case) -> str:
     return f"back to {report.snapshot or job.snapshot}; removes {', '.join(gone) or 'nothing'}"
 
 
+def repair_answer(case: Case) -> str:
+    """Lines: `planned` and `present` changes, by their names; `done` where the action finds nothing to do."""
+    changes: dict[str, tuple[str, ...]] = {"planned": (), "present": ()}
+    for line in case.input:
+        word, *found = line.split()
+        changes[word] = tuple(found)
+    step = Step(
+        number=1,
+        action="rewrite",
+        branch="main",
+        why="w",
+        changes=changes["planned"],
+        rows_lost=0,
+        loses="",
+        undo=False,
+    )
+    now = None if "done" in changes else ActionPreview(why="w", changes=changes["present"])
+    try:
+        return " ".join(sorted(remaining(step, now, Growth(case.command)))) or "nothing"
+    except LakeError as err:
+        return f"{type(err).__name__}: {err}"
+
+
 TABLES = {
     "partition_expiry": partition_answer,
     "tag_expiry": tag_answer,
@@ -228,6 +252,7 @@ TABLES = {
     "merge_branch": merge_answer,
     "lease": lease_answer,
     "rollback": rollback_answer,
+    "repair": repair_answer,
 }
 
 
