@@ -58,7 +58,11 @@ MASK = "****"
 _SECRET = r"secret|passw(?:or)?d|passphrase|credential|token|(?:private|access|api|sas)[-_.]?key"
 _SECRET_KEY = re.compile(_SECRET, re.IGNORECASE)
 _USERINFO = re.compile(r"(\w://[^/@\s:]*:)([^/@\s]+)@")
-_ASSIGNED = re.compile(rf"([\w.-]*(?:{_SECRET})[\w.-]*=)('[^']*'|\"[^\"]*\"|[^\s,;&]+)", re.IGNORECASE)
+_ASSIGNED = re.compile(
+    # A key is looked at once, from its first character: a long word costs no more than its length.
+    rf"(?<![\w.-])((?=[\w.-]*?(?:{_SECRET}))[\w.-]++=)('[^']*'|\"[^\"]*\"|[^\s,;&]+)",
+    re.IGNORECASE,
+)
 _UNPRINTABLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
@@ -195,6 +199,7 @@ class CommitConflictError(LakeError):
     def __init__(self, message: str, files: tuple[tuple[bytes, int, str], ...] = ()) -> None:
         super().__init__(message, files)
         self.files = files
+        """The files in conflict, as (serialised partition, bucket, file name)."""
 
     def __str__(self) -> str:
         return printable(mask_secrets(str(self.args[0])))
@@ -210,7 +215,9 @@ class CorruptDataError(LakeError):
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(path, problem)
         self.path = path
+        """The damaged file."""
         self.problem = problem
+        """What is wrong with it."""
 
     def __str__(self) -> str:
         return printable(mask_secrets(f"{self.path}: {self.problem}; {_ADVICE}"))
@@ -222,19 +229,21 @@ class ProofError(LakeError):
     def __init__(self, unit: str, problem: str) -> None:
         super().__init__(unit, problem)
         self.unit = unit
+        """The unit, pick or commit that was refused."""
         self.problem = problem
+        """What differs."""
 
 
 class OnHoldError(LakeError):
     """The table is on hold, so this chore must not remove anything from it; nothing was removed.
 
     Trying again does not help by itself: the hold ends when `fsck` is clean, or when a person releases it.
-    `automatic`: damage was found; False where a person asked for the hold.
     """
 
     def __init__(self, message: str, automatic: bool = True) -> None:
         super().__init__(message, automatic)
         self.automatic = automatic
+        """Whether damage was found; False where a person asked for the hold."""
 
     def __str__(self) -> str:
         return printable(mask_secrets(str(self.args[0])))

@@ -63,6 +63,14 @@ def test_passwords_of_addresses_are_masked() -> None:
     )
 
 
+@pytest.mark.parametrize("word", ["y", "secret", "token-", "a.-_", "://:"], ids=str)
+def test_long_words_are_masked_in_time_that_grows_with_their_length(word: str) -> None:
+    """A damaged or hostile file can put a word of any length into a message; 10,000 letters took half a minute."""
+    long = word * (400_000 // len(word))
+    assert mask_secrets(long) == long
+    assert mask_secrets(f"{long} {long}secret={SECRET}") == f"{long} {long}secret=****"
+
+
 def test_options_are_in_no_repr() -> None:
     options = {"s3.access-key": SECRET, "s3.secret-key": SECRET, "s3.session-token": SECRET}
     storage = file_io_for("s3://b", options)
