@@ -13,12 +13,14 @@ import pyarrow as pa
 
 from lakecore.commit.committer import Committer
 from lakecore.commit.request import CommitResult, Overwrite, Preconditions
+from lakecore.display import html_table, one_line
 from lakecore.errors import (
     CommitConflictError,
     CommitUncertainError,
     InvalidInputError,
     LakeError,
     NotFoundError,
+    explain,
 )
 from lakecore.maintain.retention_options import SNAPSHOT_MAX, SNAPSHOT_MIN, SNAPSHOT_TIME
 from lakecore.metadata.callbacks import callback_warnings
@@ -75,6 +77,7 @@ class Commit:
     user: str | None = None
     """None: a fresh user."""
     identifier: int = 1
+    """The number of the commit among those of the user."""
     watermark: int | None = None
     """Milliseconds."""
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -96,6 +99,32 @@ class Table:
     """Where snapshots, schemas, manifests and the other parts are stored."""
     _overrides: Mapping[str, str] = field(default_factory=dict)
     """Options that hold for this handle only."""
+
+    def __repr__(self) -> str:
+        """Return name and schema on one line; reads nothing."""
+        return one_line("Table", self.name, self._facts())
+
+    def _repr_html_(self) -> str:
+        """Return a small table for notebooks, with the latest snapshot, which is read for it."""
+        return html_table("Table", self.name, {**self._facts(), "latest snapshot": self._latest_text()})
+
+    def _facts(self) -> dict[str, object]:
+        schema = self.schema
+        return {
+            "schema": schema.id,
+            "columns": schema.row_type.names,
+            "primary key": _listed(schema.primary_keys),
+            "partitioned by": _listed(schema.partition_keys),
+            "path": self.path,
+        }
+
+    def _latest_text(self) -> str:
+        """Return the latest snapshot as text; of damaged or unreachable storage what is wrong."""
+        try:
+            latest = self.latest_snapshot()
+        except LakeError as err:
+            return f"cannot be read: {explain(err)}"
+        return "none" if latest is None else repr(latest)
 
     @property
     def schema(self) -> TableSchema:
@@ -509,6 +538,10 @@ class Table:
     def _fresh_user(self) -> str:
         prefix = self.schema.options.get(_USER_PREFIX, "").strip() or "lakecore"
         return f"{prefix}_{self._stores.clock.fresh_id()}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"({', '.join(names)})" if names else ""
 
 
 def _internal(name: str, value: Any, schema: TableSchema) -> Any:

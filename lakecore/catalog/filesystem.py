@@ -20,6 +20,7 @@ from lakecore.catalog.config import CatalogConfig, resolve
 from lakecore.catalog.definition import TableDefinition, first_schema
 from lakecore.catalog.names import DATABASE_SUFFIX, TableName, alternatives, check_name
 from lakecore.clock import Clock, SystemClock
+from lakecore.display import one_line
 from lakecore.errors import (
     AlreadyExistsError,
     CommitConflictError,
@@ -71,11 +72,17 @@ class FilesystemCatalog:
     file_io: FileIO
     """The unrestricted storage; tables get it with the limits of `AllowedPaths`."""
     warehouse: str
+    """The root directory, as a plain path or an address."""
     clock: Clock = field(default_factory=SystemClock)
+    """What tells times and makes ids."""
     external_roots: tuple[str, ...] | None = None
     """The plain paths of the option `external-roots`; None without it."""
     blob_roots: tuple[str, ...] = ()
     """The plain paths of the option `blob-roots`."""
+
+    def __repr__(self) -> str:
+        """Return the warehouse on one line, without the options of the storage; reads nothing."""
+        return one_line("FilesystemCatalog", self.warehouse, {})
 
     @classmethod
     def open(cls, config: CatalogConfig, *, create: bool = False) -> FilesystemCatalog:

@@ -15,11 +15,13 @@ from typing import Any, Protocol
 from lakecore.clock import Clock, SystemClock
 from lakecore.compact.engine.outcome import Progress
 from lakecore.compact.engine.work import Strategy
+from lakecore.display import html_table, one_line
 from lakecore.errors import InvalidInputError, NotFoundError
 from lakecore.executor import Executor
 from lakecore.jobs import compact
 from lakecore.jobs.compact.many import Limits
 from lakecore.jobs.runner.lake import Lake
+from lakecore.types.counted import counted
 from lakecore.verify.digest.shape import ProofMode
 
 __all__ = ["Job", "Report", "run", "tables_of"]
@@ -109,6 +111,18 @@ class Report:
 
     tables: tuple[compact.Report, ...] = ()
     seconds: float = 0.0
+
+    def __repr__(self) -> str:
+        """Return on one line what differs from an empty report; a collection is shown by its length."""
+        return one_line("Report", counted(len(self.tables), "table"), self._facts())
+
+    def _repr_html_(self) -> str:
+        """Return a small table for notebooks."""
+        return html_table("Report", counted(len(self.tables), "table"), self._facts())
+
+    def _facts(self) -> dict[str, object]:
+        counts = {name.replace("_", " "): count for name, count in self.counts().items() if count}
+        return counts | {"seconds": self.seconds}
 
     @property
     def failed(self) -> tuple[compact.Report, ...]:

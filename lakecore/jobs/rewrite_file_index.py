@@ -16,6 +16,7 @@ from lakecore.compact.engine.target import RewriteTarget
 from lakecore.compact.kinds.file_index.apply import COMMIT_FILES, IndexRequest, IndexRun
 from lakecore.compact.kinds.file_index.plan import Coverage, IndexNeed
 from lakecore.compact.pool.pool import PlanBudget, TableExecutor, UnitPool
+from lakecore.display import facts_of, html_table, one_line
 from lakecore.errors import InvalidInputError, LakeError, explain
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.compact.scope import partitions_of
@@ -114,6 +115,14 @@ class Report:
     error: str | None = None
     error_class: str | None = None
     """The type of `error`."""
+
+    def __repr__(self) -> str:
+        """Return on one line what differs from an empty report; a collection is shown by its length."""
+        return one_line("Report", self.table, facts_of(self, without=("table",)))
+
+    def _repr_html_(self) -> str:
+        """Return a small table for notebooks."""
+        return html_table("Report", self.table, facts_of(self, without=("table",)))
 
     def failed(self, error: LakeError | None) -> Report:
         """Return the report with the error that ended the job early, if there was one."""

@@ -9,9 +9,11 @@ from enum import Enum
 from functools import cache
 from typing import Any
 
+from lakecore.display import html_table, one_line
 from lakecore.errors import CorruptDataError, UnsupportedError, reason
 from lakecore.metadata.file_names import checked_name
 from lakecore.metadata.json_record import json_object
+from lakecore.types.text import timestamp_text
 
 __all__ = ["BATCH_IDENTIFIER", "RESCALED", "CommitKind", "Snapshot"]
 
@@ -39,28 +41,51 @@ class Snapshot:
     """The file `snapshot/snapshot-<id>`. Fields that a version of the format lacks are None."""
 
     version: int = _VERSION
+    """The version of the snapshot's JSON: 1 to 3."""
     uuid: str | None = None
+    """The identity of the snapshot, whatever its id; None from older writers."""
     id: int
+    """The number of the snapshot, from 1."""
     schema_id: int
+    """The schema with which the snapshot was committed."""
     base_manifest_list: str
+    """The file that lists the manifests of the state before the commit, merged where they were small."""
     base_manifest_list_size: int | None = None
+    """In bytes."""
     delta_manifest_list: str
+    """The file that lists the manifests of what the commit added and removed."""
     delta_manifest_list_size: int | None = None
+    """In bytes."""
     changelog_manifest_list: str | None = None
+    """The file that lists the manifests of the changelog; None without one."""
     changelog_manifest_list_size: int | None = None
+    """In bytes."""
     index_manifest: str | None = None
+    """The file that lists the indexes and deletion vectors; None without any."""
     commit_user: str
+    """Who committed; one user names one writer or one run of a job."""
     commit_identifier: int
+    """The number of the commit among those of its user."""
     commit_kind: CommitKind
+    """What kind of change it was."""
     time_millis: int
+    """The time of the commit, in milliseconds since the epoch."""
     total_record_count: int | None = None
+    """The rows of all live files, before merging."""
     delta_record_count: int | None = None
+    """The rows of added files less those of removed files."""
     changelog_record_count: int | None = None
+    """The rows of the changelog files."""
     watermark: int | None = None
+    """The event time up to which all rows have arrived, in milliseconds; None without one."""
     statistics: str | None = None
+    """The file with statistics of the table; None without any."""
     properties: Mapping[str, str] | None = None
+    """What the writer stored with the snapshot."""
     next_row_id: int | None = None
+    """The first row id that is free; None without row tracking."""
     operation: str | None = None
+    """The statement that committed, such as DELETE; None where the writer does not tell."""
 
     @classmethod
     def from_json(cls, text: str | bytes, path: str) -> Snapshot:
@@ -77,6 +102,25 @@ class Snapshot:
             return _checked(cls(**known))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as err:
             raise CorruptDataError(path, f"is not a snapshot: {reason(err)}") from err
+
+    def __repr__(self) -> str:
+        """Return the commit and its counts on one line; `to_json` has everything."""
+        return one_line("Snapshot", self.id, self._facts())
+
+    def _repr_html_(self) -> str:
+        """Return a small table for notebooks."""
+        return html_table("Snapshot", self.id, self._facts())
+
+    def _facts(self) -> dict[str, object]:
+        return {
+            "kind": self.commit_kind,
+            "user": self.commit_user,
+            "time": f"{timestamp_text(self.time_millis * 1_000_000)} UTC",
+            "rows": self.total_record_count,
+            "added": self.delta_record_count,
+            "schema": self.schema_id,
+            "watermark": self.watermark,
+        }
 
     def to_json(self) -> str:
         """Encode the fields in order; None is left out, as other writers of the format do."""

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, NoReturn, TypeAlias
 from urllib.parse import unquote
 
+from lakecore.display import one_line
 from lakecore.errors import InvalidInputError, NotFoundError, UnsupportedError
 from lakecore.predicate.tree import Predicate
 from lakecore.read.source.readable import Readable
@@ -133,6 +134,9 @@ class CatalogTable:
             known = ", ".join(f"{CATALOG_DATABASE}.{kind}" for kind in CATALOG_TABLES)
             raise NotFoundError(f"table {self.name} does not exist; the system tables are {known}")
 
+    def __repr__(self) -> str:
+        return one_line("CatalogTable", self.name, {})
+
     @property
     def name(self) -> str:
         return f"{CATALOG_DATABASE}.{self.kind}"
@@ -153,7 +157,7 @@ class CatalogTable:
                 )
         row_type, maker = _KINDS[self.kind]
         make = partial(_made, maker, self.tables, self.options)
-        return Scan.of(ViewRows(row_type, make), where, columns, limit)
+        return Scan.of(ViewRows(self.name, row_type, make), where, columns, limit)
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):

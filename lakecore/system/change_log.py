@@ -37,6 +37,10 @@ class AuditRows:
     sequence: bool = False
 
     @property
+    def description(self) -> str:
+        return f"{self.inner.description}, audit log"
+
+    @property
     def row_type(self) -> RowType:
         return RowType((*_special(sequence=self.sequence), *self.inner.row_type.fields))
 
@@ -69,6 +73,10 @@ class BinlogRows:
     """
     sequence: bool = False
     """Whether to include the sequence number of a change's first row."""
+
+    @property
+    def description(self) -> str:
+        return f"{self.inner.description}, binlog"
 
     @property
     def row_type(self) -> RowType:

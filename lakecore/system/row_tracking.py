@@ -24,6 +24,10 @@ class TrackedRows:
     inner: SnapshotRows
 
     @property
+    def description(self) -> str:
+        return f"{self.inner.description}, row tracking"
+
+    @property
     def row_type(self) -> RowType:
         return tracked_type(self.inner.row_type)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import NoReturn
 
+from lakecore.display import one_line
 from lakecore.errors import InvalidInputError, NotFoundError, UnsupportedError
 from lakecore.lsm.options import TreePolicy
 from lakecore.metadata.options import MergeEngine
@@ -144,6 +145,9 @@ class SystemTable:
                 f"system tables are {known}"
             )
 
+    def __repr__(self) -> str:
+        return one_line("SystemTable", self.name, {})
+
     @property
     def name(self) -> str:
         return f"{self.table.name}${self.kind}"
@@ -192,7 +196,7 @@ class SystemTable:
         listing = _LISTINGS[self.kind]
         if listing.dated:
             table = table._at_schema(schema_at(table, start))
-        return ViewRows(listing.row_type, partial(listing.rows, table, start.snapshot))
+        return ViewRows(self.name, listing.row_type, partial(listing.rows, table, start.snapshot))
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):

@@ -43,6 +43,7 @@ class Listing:
 class ViewRows:
     """The rows that `make` lists. All are computed and then filtered: there are at most as many as files."""
 
+    description: str
     row_type: RowType
     make: Callable[[], Iterable[Row]]
 

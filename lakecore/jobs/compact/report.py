@@ -9,6 +9,7 @@ from typing import Any
 from lakecore.compact.engine.outcome import Outcome
 from lakecore.compact.engine.run import RewriteRun
 from lakecore.compact.engine.work import Strategy, WorkPick
+from lakecore.display import facts_of, html_table, one_line
 from lakecore.errors import explain
 from lakecore.jobs.runner.shape import Shape
 from lakecore.maintain.forecast.plan import Forecast
@@ -68,6 +69,14 @@ class Report:
     """Why rows of the table may not be readable, and what happened to snapshots that other writers
     replaced.
     """
+
+    def __repr__(self) -> str:
+        """Return on one line what differs from an empty report; a collection is shown by its length."""
+        return one_line("Report", self.table, facts_of(self, without=("table",)))
+
+    def _repr_html_(self) -> str:
+        """Return a small table for notebooks."""
+        return html_table("Report", self.table, facts_of(self, without=("table",)))
 
     def failed(self, error: BaseException | None) -> Report:
         """Return the report with the error that ended the job early, if there was one."""

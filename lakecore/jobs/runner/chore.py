@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 from lakecore.clock import Clock, SystemClock
 from lakecore.commit.author import Author
 from lakecore.commit.publication_notes import publication_notes
+from lakecore.display import facts_of, html_table, one_line
 from lakecore.errors import CorruptDataError, InvalidInputError, NotFoundError, without_secrets
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.runner.counts import Change, Counts, counts_of
@@ -124,6 +125,14 @@ class Report:
     error: str | None = None
     error_class: str | None = None
     """The type of `error`, one of `lakecore.errors`."""
+
+    def __repr__(self) -> str:
+        """Return on one line what differs from an empty report; a collection is shown by its length."""
+        return one_line("Report", self.table, facts_of(self, without=("table",)))
+
+    def _repr_html_(self) -> str:
+        """Return a small table for notebooks."""
+        return html_table("Report", self.table, facts_of(self, without=("table",)))
 
     def to_json(self) -> dict[str, Any]:
         """Convert the report to plain values."""

@@ -133,7 +133,7 @@ def _changes(table: Readable, asked: Incremental, *, deletes: bool) -> RowSource
     context = table._read_context()
     match found:
         case None:
-            return NoRows(schema.row_type)
+            return NoRows(f"{table.name}, no changes", schema.row_type)
         case Difference():
             table._scanner.check(schema)
             return DiffRows(scanner, context, found, deletes)

@@ -40,6 +40,12 @@ class ChangedRows:
     """See `ChangeScanner.changes`."""
 
     @property
+    def description(self) -> str:
+        ids = [snapshot.id for snapshot in self.snapshots]
+        within = f"of snapshots {ids[0]} to {ids[-1]}" if ids else "of no snapshot"
+        return f"{self.scanner.scanner.table}, changes {within}"
+
+    @property
     def row_type(self) -> RowType:
         return self.context.schema.row_type
 
@@ -72,6 +78,10 @@ class StateRows:
     created_ms: int | None = None
     postponed: bool = False
     """Append rows that have no bucket yet, as they were written: the stream includes them, too."""
+
+    @property
+    def description(self) -> str:
+        return f"{self.scanner.scanner.table} at snapshot {self.snapshot.id}"
 
     @property
     def row_type(self) -> RowType:
@@ -112,6 +122,10 @@ class ReplacedRows:
     snapshot: Snapshot
 
     @property
+    def description(self) -> str:
+        return f"{self.scanner.scanner.table}, changes of snapshot {self.snapshot.id}"
+
+    @property
     def row_type(self) -> RowType:
         return self.context.schema.row_type
 
@@ -139,6 +153,11 @@ class DiffRows:
     context: ReadContext
     asked: Difference
     deletes: bool = False
+
+    @property
+    def description(self) -> str:
+        before, after = self.asked.before.id, self.asked.after.id
+        return f"{self.scanner.scanner.table}, difference of snapshots {before} and {after}"
 
     @property
     def row_type(self) -> RowType:

@@ -45,6 +45,10 @@ class FallbackRows:
             )
 
     @property
+    def description(self) -> str:
+        return f"{self.first.description}, else {self.second.description}"
+
+    @property
     def row_type(self) -> RowType:
         return self.main.row_type
 

@@ -18,6 +18,7 @@ __all__ = ["NoRows"]
 class NoRows:
     """A source that has the columns of a table, and no rows."""
 
+    description: str
     row_type: RowType
 
     def plan(self, where: Predicate | None) -> Sequence[Any]:

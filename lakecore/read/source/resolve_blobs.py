@@ -48,6 +48,10 @@ class ResolvedBlobRows:
     blobs: frozenset[str]
 
     @property
+    def description(self) -> str:
+        return self.source.description
+
+    @property
     def row_type(self) -> RowType:
         return self.source.row_type
 

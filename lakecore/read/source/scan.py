@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
 import pyarrow as pa
 
+from lakecore.display import html_table, one_line
 from lakecore.errors import InvalidInputError
 from lakecore.predicate.parse import parse_where
-from lakecore.predicate.tree import Predicate
+from lakecore.predicate.tree import Predicate, columns_of
 from lakecore.prefetch import round_robin
 from lakecore.read.source.snapshot_rows import SnapshotRows
 from lakecore.scan.split import SplitPlan
@@ -28,6 +29,10 @@ _MOST_WORKERS = 4
 
 class RowSource(Protocol):
     """A source of rows of one type, in parts that can be read alone."""
+
+    @property
+    def description(self) -> str:
+        """The name of the table, and what of it is read."""
 
     @property
     def row_type(self) -> RowType:
@@ -49,9 +54,15 @@ class Scan:
     """A batch read. Every call of a `to_…` method reads again."""
 
     source: RowSource
+    """What is read."""
     where: Predicate | None
+    """The condition on rows; None: all rows."""
     columns: tuple[str, ...]
+    """The names of the columns that are read, in their order."""
     limit: int | None
+    """The most rows that are read; None: all."""
+    _condition: str = field(default="", compare=False)
+    """`where` as it was written; empty if it was not written as text."""
 
     @classmethod
     def of(
@@ -67,7 +78,22 @@ class Scan:
         if limit is not None and limit < 0:
             raise InvalidInputError(f"limit {limit}: the limit must not be negative")
         predicate = parse_where(where, source.row_type) if isinstance(where, str) else where
-        return cls(source, predicate, checked_columns(columns, source.row_type), limit)
+        condition = where if isinstance(where, str) else ""
+        return cls(source, predicate, checked_columns(columns, source.row_type), limit, condition)
+
+    def __repr__(self) -> str:
+        """Return what is read on one line; reads nothing."""
+        return one_line("Scan", self.source.description, self._facts())
+
+    def _repr_html_(self) -> str:
+        """Return a small table for notebooks; reads nothing."""
+        return html_table("Scan", self.source.description, self._facts())
+
+    def _facts(self) -> dict[str, object]:
+        condition = self._condition
+        if self.where is not None and not condition:
+            condition = f"conditions on {', '.join(sorted(columns_of(self.where)))}"
+        return {"columns": self.columns, "where": condition, "limit": self.limit}
 
     @property
     def row_type(self) -> RowType:

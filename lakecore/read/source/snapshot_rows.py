@@ -36,6 +36,11 @@ class SnapshotRows:
     """Include rows that a batch read does not show before they are compacted."""
 
     @property
+    def description(self) -> str:
+        at = "before its first snapshot" if self.snapshot is None else f"at snapshot {self.snapshot.id}"
+        return f"{self.scanner.table} {at}"
+
+    @property
     def row_type(self) -> RowType:
         return self.context.schema.row_type
 
