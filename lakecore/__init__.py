@@ -24,8 +24,10 @@ os.environ.setdefault("MIMALLOC_PURGE_DELAY", "-1")
 if TYPE_CHECKING:
     from lakecore.catalog.definition import TableDefinition
     from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
+    from lakecore.commit.request import CommitResult
     from lakecore.errors import (
         AlreadyExistsError,
+        BusyError,
         CommitConflictError,
         CommitUncertainError,
         CorruptDataError,
@@ -33,16 +35,24 @@ if TYPE_CHECKING:
         InvalidOptionError,
         LakeError,
         NotFoundError,
+        OnHoldError,
         ProofError,
         UnavailableError,
         UnsupportedError,
     )
+    from lakecore.metadata.snapshot import Snapshot
+    from lakecore.read.source.scan import Scan
+    from lakecore.read.source.stream import Changes, Stream
     from lakecore.scan.startup import Incremental
-    from lakecore.table import Table
+    from lakecore.table import Commit, Table
 
 __all__ = [
     "AlreadyExistsError",
+    "BusyError",
+    "Changes",
+    "Commit",
     "CommitConflictError",
+    "CommitResult",
     "CommitUncertainError",
     "CorruptDataError",
     "FilesystemCatalog",
@@ -51,7 +61,11 @@ __all__ = [
     "InvalidOptionError",
     "LakeError",
     "NotFoundError",
+    "OnHoldError",
     "ProofError",
+    "Scan",
+    "Snapshot",
+    "Stream",
     "Table",
     "TableDefinition",
     "UnavailableError",
@@ -60,8 +74,14 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Changes": "lakecore.read.source.stream",
+    "Commit": "lakecore.table",
+    "CommitResult": "lakecore.commit.request",
     "FilesystemCatalog": "lakecore.catalog.filesystem",
     "Incremental": "lakecore.scan.startup",
+    "Scan": "lakecore.read.source.scan",
+    "Snapshot": "lakecore.metadata.snapshot",
+    "Stream": "lakecore.read.source.stream",
     "Table": "lakecore.table",
     "TableDefinition": "lakecore.catalog.definition",
     "load_catalog": "lakecore.catalog.filesystem",

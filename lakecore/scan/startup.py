@@ -58,9 +58,13 @@ class Incremental:
     """
 
     start: str
+    """Where the changes begin, exclusive: a tag, a snapshot id or a time."""
     end: str
+    """Where they end, inclusive; or an automatic tag."""
     unit: IncrementalUnit = IncrementalUnit.NAMED
+    """What `start` and `end` are."""
     mode: IncrementalMode = IncrementalMode.AUTO
+    """Which changes are read."""
     tags_as_snapshots: bool = False
     """Two tags compare states (`diff`) unless this is set."""
 

@@ -38,17 +38,20 @@ IGNORE_PROGRESS = Option("consumer.ignore-progress", parse_bool, False, "Start a
 
 @dataclass(frozen=True)
 class Changes:
-    """The changes of one snapshot, or (`full`) the whole state at it. They are read on request, any number of
+    """The changes of one snapshot, or the whole state at it. They are read when requested, any number of
     times.
-
-    `next_snapshot` is where to continue once these rows are processed.
     """
 
     snapshot: Snapshot
+    """The snapshot whose changes these are."""
     next_snapshot: int
+    """Where a stream continues once these rows are processed."""
     full: bool
+    """Whether these rows are the whole state, and not the changes of one snapshot."""
     rows: Scan
+    """The scan that reads them."""
     parts: Sequence[Any]
+    """The parts of the scan to read."""
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the requested columns, then `_VALUE_KIND` (0 insert, 1 update before, 2 update after, 3
@@ -86,9 +89,12 @@ class Stream:
         self._history = history_of(table)
         self._scanner = ChangeScanner(table._scanner, table.schema)
         self.consumer = consumer
+        """The consumer whose position is stored by `acknowledge`; None without one."""
         self._position = position
         self.watermark: int | None = None
+        """The watermark of the last snapshot that was read, in milliseconds."""
         self.ended = False
+        """Whether the bound of the stream was reached."""
         self._empty_at_first = table._stores.snapshots.latest_id() is None
         self._full: StreamStart | None = None
         if position is None:
