@@ -45,8 +45,8 @@ ALL = AcceptedLoss(rows=2**63, max_share=1.0)
 
 
 def _damaged(context: RepairContext, branch: str, parameters: Parameters) -> ActionPreview | None:
-    """Return the manifests and data files of the latest snapshot that have another size than they were
-    written with.
+    """Find the manifests and data files of the latest snapshot that have another size than they were written
+    with.
 
     Of the data files that fsck could not decode (`unreadable`) those that still cannot be.
     """

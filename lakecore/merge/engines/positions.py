@@ -94,8 +94,8 @@ class FirstNonNull:
 
 
 def _first_with_late(events: Events, valid: Any, group: int) -> int:
-    """Return the first value of one key with late rows, step by step: the effect of a late row depends on
-    whether a value came before.
+    """Return the row of the first value of one key with late rows, step by step (-1: none): the effect of a
+    late row depends on whether a value came before.
     """
     kept, met = -1, False
     for i in range(int(events.starts[group]), int(events.starts[group + 1])):

@@ -205,8 +205,8 @@ def _entry_key(entry: ManifestEntry) -> tuple[bytes, int, int, EntryKind, str, D
 
 
 def _numbers_of_files(manifests: ManifestStore, planned: Snapshot) -> int | None:
-    """Return the number of new files. Rule of the format: where rows are tracked, a new file without numbers
-    gets that of its snapshot.
+    """Return the number that new files get, or None if they get none. Rule of the format: where rows are
+    tracked, a new file without numbers gets that of its snapshot.
 
     `planned.next_row_id` does not say whether rows are tracked: Java writes 0 for other tables, too.
     """
