@@ -67,4 +67,4 @@ def test_a_changelog_that_another_snapshot_has_lost_is_damage(made: History) -> 
     made.catalog.file_io.delete(made.table._stores.paths.manifest(last.changelog_manifest_list))
     assert set(findings(made)) == {FindingKind.MANIFEST, FindingKind.ORPHAN}
     with pytest.raises(NotFoundError, match="is missing, so it is not known"):
-        expire(made, 1)
+        expire(made, 2)
