@@ -202,10 +202,9 @@ class Reach:
         """Return the lists of changelogs that were deleted with their snapshot (rule of the format), and of
         those of the first snapshot of each branch: one that was made from a tag has lost its changelog.
         """
-        first = _first_snapshots(roots)
-        whole = [root for root in roots if root.path not in first]
+        whole = [root for root in roots if not root.begins_branch]
         needed = {n for root in whole for n in _all_lists(root) if root.kind is not RootKind.CHANGELOG}
-        needed |= {n for root in roots if root.path in first for n in _data_lists(root)}
+        needed |= {n for root in roots if root.begins_branch for n in _data_lists(root)}
         needed |= {
             root.snapshot.changelog_manifest_list or "" for root in whole if root.kind is not RootKind.TAG
         }
@@ -305,16 +304,6 @@ def _mentioned(entries: ManifestEntries) -> NamedFiles:
     extras = frozenset(name for file in entries.files(special) for name in file.extra_files)
     deleted = entries.name_hash[entries.kind == EntryKind.DELETE]
     return NamedFiles(name_set([entries.name_hash]), name_set([deleted]), extras)
-
-
-def _first_snapshots(roots: Sequence[Root]) -> frozenset[str]:
-    """Return the paths of the first snapshot of each branch."""
-    first: dict[str, Root] = {}
-    for root in roots:
-        if root.kind is RootKind.SNAPSHOT:
-            known = first.setdefault(root.branch, root)
-            first[root.branch] = min(known, root, key=lambda found: found.snapshot.id)
-    return frozenset(root.path for root in first.values())
 
 
 def _data_lists(root: Root) -> tuple[str, str]:

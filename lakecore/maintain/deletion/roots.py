@@ -42,6 +42,8 @@ class Root:
     name: str
     path: str
     snapshot: Snapshot
+    begins_branch: bool = False
+    """Whether it is the first snapshot of its branch, which may have been made from a tag."""
 
     @property
     def identity(self) -> tuple[str, str, str]:
@@ -60,6 +62,7 @@ class NamedRoot:
     kind: RootKind
     name: str
     path: str
+    begins_branch: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +131,11 @@ def named_roots(file_io: FileIO, paths: TablePaths, branch: str) -> tuple[NamedR
             "exists: storage may have answered wrongly; run again, and run fsck if this goes "
             "on"
         )
-    wanted: list[tuple[RootKind, str, str]] = [(RootKind.SNAPSHOT, str(i), own.snapshot(i)) for i in ids]
-    wanted += [(RootKind.TAG, tag, own.tag(tag)) for tag in TagStore(file_io, own).list()]
+    found = [NamedRoot(RootKind.SNAPSHOT, str(i), own.snapshot(i), i == ids[0]) for i in ids]
+    wanted = [(RootKind.TAG, tag, own.tag(tag)) for tag in TagStore(file_io, own).list()]
     changelogs = ChangelogStore(file_io, own).list_ids()
     wanted += [(RootKind.CHANGELOG, str(i), own.changelog(i)) for i in changelogs]
-    return tuple(NamedRoot(*one) for one in wanted)
+    return (*found, *(NamedRoot(*one) for one in wanted))
 
 
 def root_reader(file_io: FileIO, branch: str) -> Callable[[NamedRoot], Root]:
@@ -142,7 +145,7 @@ def root_reader(file_io: FileIO, branch: str) -> Callable[[NamedRoot], Root]:
 
     def read(named: NamedRoot) -> Root:
         snapshot = Snapshot.from_json(file_io.read(named.path), named.path)
-        return Root(named.kind, branch, named.name, named.path, snapshot)
+        return Root(named.kind, branch, named.name, named.path, snapshot, named.begins_branch)
 
     return read
 
