@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 from lakecore.errors import AlreadyExistsError, CommitConflictError, InvalidInputError, NotFoundError
@@ -13,6 +12,7 @@ from lakecore.maintain.deletion.roots import Root, RootKind, RootSet, read_roots
 from lakecore.maintain.deletion.runs import Removal, RunRecord, RunState
 from lakecore.maintain.deletion.sweep import Sweeper, SweepResult
 from lakecore.maintain.hints import repair_hints
+from lakecore.maintain.tagged_snapshot import snapshot_of_tag
 from lakecore.maintain.target import Target
 from lakecore.metadata.json_record import json_object, whole_number
 from lakecore.metadata.snapshot import Snapshot
@@ -33,7 +33,6 @@ __all__ = [
 ]
 
 _CREATE, _RENAME = "create-branch", "rename-branch"
-_TAG_KEYS = ("tagCreateTime", "tagTimeRetained")
 
 
 def check_name(name: str) -> None:
@@ -124,10 +123,9 @@ def _new_branch(target: Target, branch: TablePaths, tag: str | None) -> dict[str
         return {branch.schema(i): read(target.paths.schema(i)) for i in ids}
     data = read(target.paths.tag(tag)) if target.tags.load(tag) else b""
     snapshot = Snapshot.from_json(data, target.paths.tag(tag))
-    plain = {key: value for key, value in json_object(data).items() if key not in _TAG_KEYS}
     out = {branch.schema(i): read(target.paths.schema(i)) for i in ids if i <= snapshot.schema_id}
     out[branch.tag(tag)] = data
-    out[branch.snapshot(snapshot.id)] = json.dumps(plain, indent=2).encode()
+    out[branch.snapshot(snapshot.id)] = snapshot_of_tag(target, json_object(data))
     return out
 
 

@@ -6,7 +6,6 @@ it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +16,7 @@ from lakecore.maintain.deletion.roots import Root, RootKind, RootSet, read_roots
 from lakecore.maintain.deletion.runs import Removal
 from lakecore.maintain.deletion.sweep import Sweeper, SweepResult
 from lakecore.maintain.hints import repair_hints
+from lakecore.maintain.tagged_snapshot import snapshot_of_tag
 from lakecore.maintain.target import Target
 from lakecore.metadata.json_record import json_object
 
@@ -25,8 +25,6 @@ __all__ = ["RollbackPlan", "apply_rollback", "choose", "plan"]
 _TRIES = 5
 _NO_MARK = -(2**63)
 """What writers record that have seen no watermark yet."""
-_TAG_KEYS = ("tagCreateTime", "tagTimeRetained")
-_CHANGELOG_KEYS = ("changelogManifestList", "changelogManifestListSize", "changelogRecordCount")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +128,6 @@ def _prepare(target: Target, state: Root) -> None:
     """
     path = target.paths.snapshot(state.snapshot.id)
     if target.file_io.stat(path) is None:
-        raw = json_object(target.file_io.read(state.path))
-        changelog = raw.get("changelogManifestList")
-        lost = changelog is not None and target.file_io.stat(target.paths.manifest(changelog)) is None
-        dropped = (*_TAG_KEYS, *(_CHANGELOG_KEYS if lost else ()))
-        plain = {key: value for key, value in raw.items() if key not in dropped}
-        publish_resolved(target.file_io, path, json.dumps(plain, indent=2).encode(), target.clock)
+        data = snapshot_of_tag(target, json_object(target.file_io.read(state.path)))
+        publish_resolved(target.file_io, path, data, target.clock)
     target.file_io.overwrite(target.paths.latest_hint, str(state.snapshot.id).encode())
