@@ -14,12 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from lakecore.errors import ProofError
+from lakecore.metadata.dedicated_columns import DedicatedColumns
 from lakecore.types.datatypes import DataField
 from lakecore.verify.digest.columns import StoredFile, read_covered
 from lakecore.verify.digest.context import ProofContext
 from lakecore.verify.digest.digest import ZERO, Tally, tally
 
-__all__ = ["tally_columns"]
+__all__ = ["check_columns", "tally_columns"]
 
 _POSITION_ID = -1
 
@@ -39,6 +40,25 @@ def tally_columns(context: ProofContext, unit: str, ranges: Sequence[Sequence[St
             digest += _column(context, unit, newest, field, whole.rows, count)
         whole += Tally(count, digest)
     return whole
+
+
+def check_columns(
+    context: ProofContext, unit: str, inputs: Sequence[StoredFile], outputs: Sequence[StoredFile]
+) -> None:
+    """Check that a column with dedicated files is in the outputs only if it is in the inputs. Pure.
+
+    Readers take a column from the newest file that has it: nulls in the new file would hide the blobs or
+    vectors. Raises ProofError.
+    """
+    for made in outputs:
+        schema = context.schemas[made.file.schema_id]
+        dedicated = DedicatedColumns.of(schema.row_type, schema.options, 0)
+        for name in (*dedicated.blobs, *dedicated.vectors):
+            field = schema.row_type.field(name)
+            if _has(context, made, field) and not any(_has(context, stored, field) for stored in inputs):
+                raise ProofError(
+                    unit, f"{made.path} has column {name}, which no input has: it has files of its own"
+                )
 
 
 def _column(

@@ -16,7 +16,7 @@ from lakecore.metadata.manifest.row_range import first_row, row_ranges
 from lakecore.read.split.joined_rows import read_joined
 from lakecore.store.indexes import load_deletions
 from lakecore.verify.digest.file_tally import FileTally
-from lakecore.verify.proof.joined import tally_columns
+from lakecore.verify.proof.joined import check_columns, tally_columns
 from lakecore.verify.proof.pick_proof import UnitProof, check_outputs
 from lakecore.write.files.rolling import FileSpec, RollingWriter
 
@@ -73,6 +73,7 @@ def run_unit(unit: ColumnMergeUnit) -> UnitResult:
         outputs = replace(outputs, rows=tally_columns(table.proof, unit.name, [[file] for file in stored]))
         ranges = [[stored_file(unit, file) for file in rows.files] for rows in row_ranges(unit.files)]
         inputs = tally_columns(table.proof, unit.name, ranges)
+        check_columns(table.proof, unit.name, [file for rows in ranges for file in rows], stored)
         found = {files[0].file_name: gone.serialize()} if (gone := _deleted(unit)) else {}
     except BaseException:
         writer.abort()
