@@ -214,6 +214,10 @@ class Player:
             if step.op in _ALWAYS:
                 raise Failed(f"java {step.op}", self.number, f"{by}: {err}") from err
             self.played.left_out[f"{step.op}: {reason(err)}"] += 1
+            if step.op == "branch":  # Java leaves what it had of it, which is damage
+                shutil.rmtree(
+                    self.warehouse / "d.db" / "t" / "branch" / f"branch-{step.name}", ignore_errors=True
+                )
             return False
         self.played.done[f"{by} {step.op}"] += 1
         return True
