@@ -291,21 +291,19 @@ class MergeCertifier:
         )
         none = np.empty(0, np.int64)
         unchanged = none if window.unchanged is None else window.unchanged
-        if len(unchanged) or self._rules.compared:
+        if len(unchanged) and not self._rules.compared:
+            self._refuse("changes are left out of the changelog although the table records every change")
+        if self._rules.compared and self._shape.mode is ProofMode.FULL:
             self._check_unchanged(shown, expect_changes(self._rules, rows, none), unchanged)
         due = expect_changes(self._rules, rows, unchanged)
         before = self._tally_rows(shown.columns, due.before, due.before_kinds)
         return before + self._tally_rows(results, due.after, due.after_kinds)
 
     def _check_unchanged(self, shown: _Shown, due: ChangeLines, unchanged: npt.NDArray[np.int64]) -> None:
-        """Check that keys left out of the changelog kept their values, and that the others did not, as far as
-        the mode compares values.
-        """
+        """Check that keys left out of the changelog kept their values, and that the others did not."""
         names = self._rules.compared
-        if not names:
-            self._refuse("changes are left out of the changelog although the table records every change")
         keys, before, after = due.pairs
-        if self._shape.mode is not ProofMode.FULL or not len(keys):
+        if not len(keys):
             return
         left_out = np.isin(keys, unchanged)
         batch, results = shown.window.rows, shown.window.results
