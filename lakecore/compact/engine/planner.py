@@ -15,10 +15,11 @@ from lakecore.compact.engine.target import RewriteTarget
 from lakecore.compact.engine.work import Place, Strategy, UnitTable, WorkPick
 from lakecore.executor import Executor
 from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.schema import TableSchema
 from lakecore.scan.change_scanner import Deletions
 from lakecore.verify.digest.shape import ProofMode
 
-__all__ = ["PlanContext", "PlannedPick", "TablePlanner"]
+__all__ = ["PlanContext", "PlannedPick", "TablePlanner", "with_known_schema"]
 
 
 class PlannedPick(Protocol):
@@ -51,6 +52,17 @@ class TablePlanner(Protocol):
 AnyPick = TypeVar("AnyPick", bound=PlannedPick)
 
 
+def with_known_schema(
+    picks: Sequence[AnyPick], schema: TableSchema
+) -> tuple[list[AnyPick], dict[Place, str]]:
+    """Return the picks that have no file of a schema newer than `schema`, and the names of the buckets of the
+    others (`RoundPlan.outdated`).
+    """
+    newer = (pick.place for pick in picks if pick.newest_schema > schema.id)
+    known = [pick for pick in picks if pick.newest_schema <= schema.id]
+    return known, {place: place_name(place, schema) for place in newer}
+
+
 @dataclass(frozen=True, kw_only=True)
 class PlanContext:
     """A run as its planner sees it."""
@@ -72,10 +84,7 @@ class PlanContext:
     ) -> tuple[list[AnyPick], dict[Place, str]]:
         """Return the picks that can be done, and the buckets that are outdated (`RoundPlan.outdated`)."""
         schema = self.target.reading.schema
-        found = [pick for pick in picks if pick.place not in excluded]
-        known = [pick for pick in found if pick.newest_schema <= schema.id]
-        newer = (pick.place for pick in found if pick.newest_schema > schema.id)
-        return known, {place: place_name(place, schema) for place in newer}
+        return with_known_schema([pick for pick in picks if pick.place not in excluded], schema)
 
     def scheduled(self, picks: Sequence[WorkPick]) -> tuple[WorkPick, ...]:
         """Return the picks in the order in which the executor runs them best."""

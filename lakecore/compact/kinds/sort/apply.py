@@ -17,7 +17,7 @@ import numpy as np
 from lakecore.clock import local_ms
 from lakecore.commit.published import names_in
 from lakecore.compact.engine.attempt_files import AttemptFiles, EarlierCommits
-from lakecore.compact.engine.naming import place_name
+from lakecore.compact.engine.planner import with_known_schema
 from lakecore.compact.engine.request import CompactRequest
 from lakecore.compact.engine.run import PlannedRound, RewriteRun, Round, RoundPlan
 from lakecore.compact.engine.target import RewriteTarget
@@ -117,8 +117,7 @@ class Clustering:
 
     def _built(self, picks: Sequence[SortPick], entries: ManifestEntries, view: Round) -> RoundPlan:
         table = self._unit_table(entries)
-        known = [pick for pick in picks if pick.newest_schema <= table.schema.id]
-        outdated = {p.place: place_name(p.place, table.schema) for p in picks if p not in known}
+        known, outdated = with_known_schema(picks, table.schema)
         check_row_ids(self._target.name, self._target.reading.options, (f for p in known for f in p.files))
         maker = UnitMaker(table=table, rule=self._rule, executor=view.executor, prefix=view.file_prefix)
         no_deletes = ManifestEntries.empty()  # files without a key: no unit drops deletes
