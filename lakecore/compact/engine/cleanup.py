@@ -63,16 +63,15 @@ def sweep(
     """Delete the files in `directories` of which `is_debris(name, mtime_ms)` holds, but those that are
     `published`; return how many were found.
 
-    Costs a listing of each directory.
+    Costs a listing of each directory, and one call of `published` where there is debris.
     """
-    found = 0
+    debris: list[str] = []
     for directory in directories:
         try:
             files = [status for status in file_io.list(directory) if not status.is_dir]
         except LakeError as err:
             logger.warning("%s could not be searched for files left by earlier attempts: %s", directory, err)
             continue
-        debris = [file.path for file in files if is_debris(file.name, file.mtime_ms)]
-        remove(file_io, debris, published)
-        found += len(debris)
-    return found
+        debris += [file.path for file in files if is_debris(file.name, file.mtime_ms)]
+    remove(file_io, debris, published)
+    return len(debris)

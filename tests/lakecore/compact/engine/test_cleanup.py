@@ -12,8 +12,6 @@ from lakecore.errors import NotFoundError
 from lakecore.table import Table
 from tests.support.lake import key_table, live_files, memory_catalog, paths_of, put
 
-EVERYTHING = lambda name, mtime_ms: True  # noqa: E731
-
 
 @pytest.fixture
 def table(request: pytest.FixtureRequest) -> Table:
@@ -25,6 +23,10 @@ def table(request: pytest.FixtureRequest) -> Table:
 
 def bucket(table: Table) -> str:
     return f"{table.path}/bucket-0"
+
+
+def everything(name: str, mtime_ms: int) -> bool:
+    return True
 
 
 def users(table: Table) -> list[str]:
@@ -54,7 +56,7 @@ def test_published_files_stay(table: Table, caplog: pytest.LogCaptureFixture) ->
 
 def test_a_search_finds_no_published_file(table: Table) -> None:
     paths = paths_of(table)
-    assert sweep(table._stores.file_io, [bucket(table)], EVERYTHING, partial(published, table)) == 3
+    assert sweep(table._stores.file_io, [bucket(table)], everything, partial(published, table)) == 3
     assert paths - paths_of(table) == {f"{bucket(table)}/data-left-over"}
 
 
@@ -64,7 +66,7 @@ def test_nothing_is_removed_where_snapshots_cannot_be_read(table: Table) -> None
 
     paths = paths_of(table)
     remove(table._stores.file_io, sorted(paths), lost)
-    sweep(table._stores.file_io, [bucket(table)], EVERYTHING, lost)
+    sweep(table._stores.file_io, [bucket(table)], everything, lost)
     assert paths_of(table) == paths
 
 
@@ -73,4 +75,4 @@ def test_snapshots_are_not_read_where_there_is_nothing_to_remove(table: Table) -
         pytest.fail("nothing is to be removed")
 
     remove(table._stores.file_io, [], read)
-    sweep(table._stores.file_io, [f"{table.path}/bucket-1"], EVERYTHING, read)
+    sweep(table._stores.file_io, [f"{table.path}/bucket-1"], everything, read)
