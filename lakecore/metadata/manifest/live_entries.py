@@ -21,6 +21,7 @@ from lakecore.metadata.manifest.entries import ManifestEntries
 __all__ = [
     "entries_only_in",
     "identity_hash",
+    "live_and_deletes",
     "live_entries",
     "net_entries",
     "remaining_deletes",
@@ -45,6 +46,12 @@ def live_entries(
 def remaining_deletes(entries: ManifestEntries) -> ManifestEntries:
     """Return the DELETE entries whose ADD is not among `entries`, in order."""
     return entries.select(_outcome(entries, False, "").delete)
+
+
+def live_and_deletes(entries: ManifestEntries) -> tuple[ManifestEntries, ManifestEntries]:
+    """Return `live_entries`, not strict, and `remaining_deletes` for the cost of one."""
+    outcome = _outcome(entries, False, "")
+    return entries.select(outcome.add), entries.select(outcome.delete)
 
 
 def with_kind(entries: ManifestEntries, kind: EntryKind) -> ManifestEntries:

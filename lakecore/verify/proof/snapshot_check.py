@@ -21,8 +21,8 @@ from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.index_file import IndexFile
 from lakecore.metadata.manifest.live_entries import (
     entries_only_in,
+    live_and_deletes,
     live_entries,
-    remaining_deletes,
     with_kind,
 )
 from lakecore.metadata.manifest.manifest_file import ManifestFile
@@ -128,8 +128,9 @@ def _check_base(
     kept = {line.file_name for line in after if known.get(line.file_name) == line}
     old = manifests.read([line for line in before if line.file_name not in kept])
     new = _entries([line for line in after if line.file_name not in kept], manifests)
-    _check_same(live_entries(old, strict=False), live_entries(new, strict=False))
-    dropped = _dropped_deletes(old, new)
+    (live_before, deletes_before), (live_after, deletes_after) = live_and_deletes(old), live_and_deletes(new)
+    _check_same(live_before, live_after)
+    dropped = _dropped_deletes(deletes_before, deletes_after)
     if not len(dropped):
         return
     there = manifests.read([line for line in before if line.file_name in kept])
@@ -138,10 +139,10 @@ def _check_base(
 
 
 def _dropped_deletes(old: ManifestEntries, new: ManifestEntries) -> ManifestEntries:
-    """Return the pending deletes, as adds, that are gone. This is right where no manifest adds these
+    """Return, as adds, the pending deletes that `new` lacks. This is right where no manifest adds these
     files.
     """
-    before, after = (with_kind(remaining_deletes(entries), EntryKind.ADD) for entries in (old, new))
+    before, after = (with_kind(deletes, EntryKind.ADD) for deletes in (old, new))
     if len(entries_only_in(after, before)):
         _refuse("has a base that removes files which the snapshot before did not")
     return entries_only_in(before, after)
