@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from lakecore.maintain.target import Target
+from lakecore.metadata.tag import TAG_KEYS
 
 __all__ = ["snapshot_of_tag"]
 
-_TAG_KEYS = ("tagCreateTime", "tagTimeRetained")
 _CHANGELOG_KEYS = ("changelogManifestList", "changelogManifestListSize", "changelogRecordCount")
 
 
@@ -22,5 +22,5 @@ def snapshot_of_tag(target: Target, raw: Mapping[str, Any]) -> bytes:
     """
     changelog = raw.get("changelogManifestList")
     lost = changelog is not None and target.file_io.stat(target.paths.manifest(changelog)) is None
-    dropped = (*_TAG_KEYS, *(_CHANGELOG_KEYS if lost else ()))
+    dropped = (*TAG_KEYS, *(_CHANGELOG_KEYS if lost else ()))
     return json.dumps({key: value for key, value in raw.items() if key not in dropped}, indent=2).encode()

@@ -15,10 +15,12 @@ from lakecore.metadata.json_record import json_object
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.types.text import parse_timestamp, timestamp_text
 
-__all__ = ["Tag"]
+__all__ = ["TAG_KEYS", "Tag"]
 
 _CREATED = "tagCreateTime"
 _RETAINED = "tagTimeRetained"
+TAG_KEYS = (_CREATED, _RETAINED)
+"""The keys that a tag has beside those of its snapshot."""
 _NANOS = 1_000_000_000
 _LONGEST = 10**12
 

@@ -19,6 +19,7 @@ from lakecore.maintain.tags.plan import AgedTag
 from lakecore.maintain.target import Target
 from lakecore.maintain.wall_clock import WallClock
 from lakecore.metadata.json_record import json_object
+from lakecore.metadata.tag import TAG_KEYS
 from lakecore.scan.auto_tags import AutoTagNames
 from lakecore.types.text import timestamp_text
 
@@ -38,7 +39,6 @@ __all__ = [
 ]
 
 _WHY = "only this tag referred to it"
-_OWN_KEYS = ("tagCreateTime", "tagTimeRetained")
 _MILLI = 1_000_000
 _BY_PERIOD = ("process-time", "watermark")
 
@@ -256,7 +256,7 @@ def aged_tags(target: Target, offset_ms: int) -> list[AgedTag]:
 def _content(target: Target, root: Root, lifetime: Lifetime | None) -> bytes:
     """Return the snapshot's own JSON, with whatever a newer release put into it, and the tag's keys."""
     raw = json_object(target.file_io.read(root.path))
-    plain = {key: value for key, value in raw.items() if key not in _OWN_KEYS}
+    plain = {key: value for key, value in raw.items() if key not in TAG_KEYS}
     if lifetime is not None:
         plain |= {"tagCreateTime": list(lifetime.created), "tagTimeRetained": lifetime.seconds}
     return json.dumps(plain, indent=2).encode()
