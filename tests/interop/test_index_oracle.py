@@ -34,7 +34,7 @@ TABLES = [
 
 def rewritten(table: object, file: IndexFile) -> CommitMessage:
     """The same deleted rows in a file of ours."""
-    indexes = table._stores.indexes  # type: ignore[attr-defined]
+    indexes = table._stores.indexes
     new = indexes.write_vectors(file.partition, file.bucket, indexes.read_vectors(file))
     assert [replace(a, offset=0, length=0, cardinality=None) for a in new.deletions] == [
         replace(b, offset=0, length=0, cardinality=None) for b in file.deletions
@@ -81,7 +81,7 @@ PK_SCHEMA = {
 
 
 def ours(warehouse: Path, name: str, **arguments: object) -> list[str]:
-    scan = load_catalog(str(warehouse)).load_table(name).scan(**arguments)  # type: ignore[arg-type]
+    scan = load_catalog(str(warehouse)).load_table(name).scan(**arguments)
     batches = scan.to_arrow().to_batches()
     return canonical(line for batch in batches for line in batch_to_json(batch, scan.row_type))
 

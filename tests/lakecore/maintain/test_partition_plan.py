@@ -14,7 +14,7 @@ DAY = 86_400_000
 
 
 def millis(*parts: int) -> int:
-    return int(datetime(*parts, tzinfo=UTC).timestamp() * 1000)  # type: ignore[misc, arg-type]
+    return int(datetime(*parts, tzinfo=UTC).timestamp() * 1000)
 
 
 @pytest.mark.parametrize(
