@@ -23,7 +23,7 @@ Item = TypeVar("Item")
 
 
 class CommitGuard:
-    """Whether the files of a run may be removed."""
+    """Answers whether the files of a run may be removed."""
 
     def __init__(self) -> None:
         self.uncertain = False
