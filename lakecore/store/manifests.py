@@ -101,6 +101,10 @@ class ManifestStore:
             entries = ManifestEntries.concat([part for part in parts if len(part)] or parts[:1])
         else:
             entries = decode_manifests(contents)
+            logger.info(
+                "%s: %d entries of %d manifests were decoded, %d of them record by record",
+                self.paths.table_path, len(entries), len(files), entries.slow_entries,
+            )  # fmt: skip
         if len(entries) == listed:
             return entries
         if len(files) == 1:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import io
 import itertools
 import json
 import random
@@ -11,16 +13,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 from backports import zstd
 from hypothesis import HealthCheck, Phase, find, settings
 from pyroaring import BitMap
 
+from lakecore.errors import LakeError
+from lakecore.format.avro.container import open_container
 from lakecore.format.canonical import canonical
 from lakecore.format.data_reader import open_reader
 from lakecore.format.data_writer import WriterOptions, open_shredding_writer, open_writer
+from lakecore.format.manifest.columns import decode_columns
 from lakecore.format.manifest.index_manifests import decode_index_manifest
 from lakecore.format.manifest.manifests import decode_manifest, decode_manifest_list
+from lakecore.format.manifest.records import entry_from_record
 from lakecore.format.parquet.pages import FilePages
 from lakecore.format.row.reader import FOOTER, MAGIC, VERSION
 from lakecore.format.shredders import shredder_for
@@ -130,6 +137,29 @@ def _manifests() -> Iterator[Sample]:
     for magic in (b"Obj\x01", b"PAR1", b"ORC"):
         of_kind = _golden(lambda path, m=magic: _is_manifest(path) and _starts(path, m), _entries)
         yield from itertools.islice(of_kind, 8)
+
+
+def _vectorized() -> Iterator[Sample]:
+    """Manifests in small blocks that are not compressed, so that damage reaches the records."""
+    for sample in itertools.islice(_manifests(), 8):
+        reader = fastavro.reader(io.BytesIO(sample.data))
+        out = io.BytesIO()
+        schema = fastavro.parse_schema(json.loads(reader.metadata["avro.schema"]))
+        fastavro.writer(out, schema, list(reader), codec="null", sync_interval=1000)
+        yield Sample(sample.name, out.getvalue(), _agreed)
+
+
+def _agreed(data: bytes) -> Any:
+    """Both decoders of avro manifests give the same rows, or both refuse."""
+    try:
+        rows = [entry_from_record(record, "m") for record in open_container(data, "m").all_records()]
+    except LakeError:
+        with contextlib.suppress(LakeError):
+            found = decode_columns([open_container(data, "m")], frozenset()).rows()
+            raise AssertionError(f"only one of two decoders refused; the other found {found}") from None
+        raise
+    assert decode_columns([open_container(data, "m")], frozenset()).rows() == rows
+    return rows
 
 
 def _starts(path: Path, magic: bytes) -> bool:
@@ -426,6 +456,7 @@ TARGETS: dict[str, Callable[[], Iterator[Sample]]] = {
     "consumer": _consumers,
     "tag": _tags,
     "manifest": _manifests,
+    "manifest-vectorized": _vectorized,
     "manifest-list": _manifest_lists,
     "index-manifest": _index_manifests,
     "binary-row": _binary_rows,

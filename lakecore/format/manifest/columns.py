@@ -1,7 +1,7 @@
 """This module decodes many avro manifests at once, straight into columns: the fast way to a plan over very
 many files.
 
-Blocks are inflated in a thread while the ones before are decoded in lock-step (`avro_lanes`). Of each entry
+Blocks are inflated in a thread while the ones before are decoded in lock-step (`vectorized`). Of each entry
 the columns of `ManifestEntries` and its file name are kept, and where its record lies in its block.
 """
 
@@ -129,8 +129,9 @@ def _decode_group(group: _Group) -> ManifestEntries:
     try:
         return _lock_step(group)
     except (ValueError, IndexError) as err:
-        logger.debug("%s and other manifests are decoded record by record: %s", group.blocks[0][0].path, err)
-        return _one_by_one(group)
+        logger.info("%s and other manifests are decoded record by record: %s", group.blocks[0][0].path, err)
+        entries = _one_by_one(group)
+        return replace(entries, slow_entries=len(entries))
 
 
 def _one_by_one(group: _Group) -> ManifestEntries:

@@ -146,6 +146,10 @@ class ManifestEntries:
     sources: tuple[EntrySource, ...] = ()
     has_unknown_columns: bool = False
     """Whether some manifest has columns that rewriting it would lose."""
+    slow_entries: int = 0
+    """How many entries were decoded one record after the other, because the vectorised decoder refused
+    their blocks.
+    """
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -216,6 +220,7 @@ class ManifestEntries:
             partitions=tuple(codes),
             sources=tuple(sources),
             has_unknown_columns=any(part.has_unknown_columns for part in parts),
+            slow_entries=sum(part.slow_entries for part in parts),
         )
 
     def frozen(self) -> ManifestEntries:
@@ -307,6 +312,8 @@ class ManifestEntries:
 
 
 _COLUMNS = tuple(
-    f.name for f in fields(ManifestEntries) if f.name not in ("partitions", "sources", "has_unknown_columns")
+    f.name
+    for f in fields(ManifestEntries)
+    if f.name not in ("partitions", "sources", "has_unknown_columns", "slow_entries")
 )
 _PLAIN = tuple(name for name in _COLUMNS if name not in ("partition", "source"))
