@@ -182,13 +182,11 @@ class Table:
 
     @cached_property
     def _scanner(self) -> Scanner:
-        stores = self._stores
-        return Scanner(self.name, stores.snapshots, stores.schemas, stores.manifests)
+        return Scanner(self.name, self._stores)
 
     def _committer(self) -> Committer:
         """Publishes commit messages of writers and compactors."""
-        stores = self._stores
-        return Committer(stores.snapshots, stores.schemas, stores.manifests, self._overrides, stores.clock)
+        return Committer(self._stores, self._overrides)
 
     def _read_context(self, schema: TableSchema | None = None) -> ReadContext:
         """Return what readers of splits need; `schema` is that of the snapshot that is read, else the
@@ -344,7 +342,7 @@ class Table:
             rows = Deletes(Scan.of(with_resolved_blobs(latest, context), found, None, None).to_batches())
             result = self.write(rows, given)
             return DeletedRows(rows.count, result)
-        deletion = RowDeletion(self._scanner, self._read_context(), self._stores.indexes, self._stores.clock)
+        deletion = RowDeletion(self._scanner, self._read_context())
         return deletion.run(found, lambda messages: self._commit(messages, given))
 
     def update_columns(self, data: pa.Table, commit: Commit | None = None) -> UpdatedRows:
@@ -357,7 +355,7 @@ class Table:
         """
         check_updatable(self.name, self.schema, self.options)
         given = self._named(commit)
-        update = ColumnUpdate(self._scanner, self._read_context(), self._stores.clock)
+        update = ColumnUpdate(self._scanner, self._read_context())
         return update.run(data, lambda messages, base: self._commit(messages, given, preconditions=base))
 
     def overwrite(
@@ -416,10 +414,7 @@ class Table:
                 self.name,
                 limits[0],
             )
-        stores = self._stores
-        target = WriteTarget(
-            stores.file_io, stores.paths, self.schema, stores.clock, live_keys=self._live_keys
-        )
+        target = WriteTarget(self._stores, live_keys=self._live_keys)
         adds = replaced is None or replaced.append_elsewhere
         state = self._bucket_state if adds else None
         return TableWrite(target, state, commit.user or "lakecore", replaced if adds else None)
@@ -520,8 +515,7 @@ class Table:
             return False
         from lakecore.maintain.auto_tags.force import forces_snapshot
 
-        stores = self._stores
-        return forces_snapshot(self.name, stores.file_io, stores.paths, self.schema, stores.clock)
+        return forces_snapshot(self.name, self._stores)
 
     def _tag_after_commit(self, *, wrote: bool) -> None:
         """Create the automatic tags that the table's options define. `wrote`: after a write, not a
@@ -532,8 +526,7 @@ class Table:
         if "tag.automatic-creation" in self.schema.options:
             from lakecore.maintain.auto_tags.after_commit import tag_after_commit  # rare, half of maintain
 
-            stores = self._stores
-            tag_after_commit(self.name, stores.file_io, stores.paths, self.schema, stores.clock, wrote=wrote)
+            tag_after_commit(self.name, self._stores, wrote=wrote)
 
     def _fresh_user(self) -> str:
         prefix = self.schema.options.get(_USER_PREFIX, "").strip() or "lakecore"

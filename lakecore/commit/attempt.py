@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from lakecore.clock import Clock
 from lakecore.commit.conflict import (
     Conflict,
     changed_bucket_counts,
@@ -61,27 +60,12 @@ from lakecore.metadata.options import BucketMode, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 from lakecore.metadata.snapshot_order import with_snapshot_numbers
-from lakecore.store.manifests import ManifestStore
-from lakecore.store.schemas import SchemaStore
 from lakecore.store.settle_time import settle_ms
-from lakecore.store.snapshots import SnapshotStore
+from lakecore.store.table_stores import TableStores
 
-__all__ = ["ChangeCommit", "Stores"]
+__all__ = ["ChangeCommit"]
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Stores:
-    """The metadata stores of one branch of a table."""
-
-    snapshots: SnapshotStore
-    schemas: SchemaStore
-    manifests: ManifestStore
-
-    @property
-    def table(self) -> str:
-        return self.snapshots.paths.root
 
 
 class ChangeCommit:
@@ -89,17 +73,16 @@ class ChangeCommit:
 
     def __init__(
         self,
-        stores: Stores,
+        stores: TableStores,
         change: Change,
         request: CommitRequest,
         options: Mapping[str, str],
-        clock: Clock,
     ) -> None:
         self._stores = stores
         self._change = change
         self._request = request
         self._options = options
-        self._clock = clock
+        self._clock = stores.clock
         self._search = DuplicateSearch(stores.snapshots, request.user, request.identifier)
         self._view: LiveView | None = None
         self._draft = ManifestDraft(stores.manifests)
@@ -120,7 +103,7 @@ class ChangeCommit:
             if not self._replaced:
                 raise
             raise CommitUncertainError(
-                f"{self._stores.table}: {'; '.join(self.notes)}; this commit could not be repeated ({err}), "
+                f"{self._stores.root}: {'; '.join(self.notes)}; this commit could not be repeated ({err}), "
                 "and it is not known whether another writer has built on it: commit again with the same user "
                 "and identifier, and delete nothing"
             ) from err
@@ -143,7 +126,7 @@ class ChangeCommit:
             schema = self._schema()
             options = {**schema.options, **self._options}
             policy = RetryPolicy.from_options(options)
-            settle = settle_ms(options, self._stores.table)
+            settle = settle_ms(options, self._stores.root)
             try:
                 planned = self._plan(latest, schema)
                 self._examine(planned, latest)
@@ -151,7 +134,7 @@ class ChangeCommit:
                     return self._landed(planned), False
                 logger.info(
                     "%s: another writer committed snapshot %d first, so the commit is planned again",
-                    self._stores.table,
+                    self._stores.root,
                     planned.id,
                 )
             except NotFoundError as err:
@@ -160,7 +143,7 @@ class ChangeCommit:
                     raise self._lost(latest, err) from err
                 logger.info(
                     "%s: the latest snapshot expired while the commit was planned, so it is planned again",
-                    self._stores.table,
+                    self._stores.root,
                 )
             except BaseException:
                 self._draft.discard()
@@ -181,7 +164,7 @@ class ChangeCommit:
         if planned is not None and self._replaced:
             self.notes.append(f"the commit was repeated as snapshot {planned.id}")
             note_publication(self.notes[-1])
-            logger.warning("%s: %s", self._stores.table, self.notes[-1])
+            logger.warning("%s: %s", self._stores.root, self.notes[-1])
         return planned
 
     def _descendant(self, latest: Snapshot | None) -> Snapshot | None:
@@ -191,9 +174,7 @@ class ChangeCommit:
         commit, by which a repetition is recognised.
         """
         for gone in () if self._inherited else self._replaced:
-            descendant = DescendantSearch(
-                self._stores.snapshots, self._stores.manifests, gone, self._change
-            ).find(latest)
+            descendant = DescendantSearch(self._stores, gone, self._change).find(latest)
             if descendant is None:
                 continue
             self.notes.append(
@@ -305,7 +286,7 @@ class ChangeCommit:
         if conflicts:
             at = "an empty table" if latest is None else f"snapshot {latest.id}"
             raise CommitConflictError(
-                f"{self._stores.table}: the commit conflicts with {at}: {describe(conflicts)}; plan it again",
+                f"{self._stores.root}: the commit conflicts with {at}: {describe(conflicts)}; plan it again",
                 tuple((c.partition, c.bucket, c.file_name) for c in conflicts),
             )
 
@@ -343,9 +324,7 @@ class ChangeCommit:
     def _live(self, latest: Snapshot | None, schema: TableSchema) -> ManifestEntries:
         if self._view is None:
             wanted = self._touched(schema)
-            self._view = LiveView(
-                self._stores.snapshots, self._stores.manifests, schema.partition_type, wanted
-            )
+            self._view = LiveView(self._stores, schema.partition_type, wanted)
         return self._view.at(latest)
 
     def _touched(self, schema: TableSchema) -> frozenset[bytes] | SpecFilter:
@@ -359,7 +338,7 @@ class ChangeCommit:
         outside = written - spec.select(tuple(written))
         if outside and not overwrite.append_elsewhere:
             raise InvalidInputError(
-                f"{self._stores.table}: the new files belong to {len(outside)} partitions that are not to be "
+                f"{self._stores.root}: the new files belong to {len(outside)} partitions that are not to be "
                 "overwritten; write only rows of the named partitions, or overwrite dynamically"
             )
         return spec
@@ -400,8 +379,7 @@ class ChangeCommit:
         """
         if latest.total_record_count is None:
             everything = SpecFilter(({},), schema.partition_type)
-            stores = self._stores
-            view = LiveView(stores.snapshots, stores.manifests, schema.partition_type, everything)
+            view = LiveView(self._stores, schema.partition_type, everything)
             latest = replace(latest, total_record_count=int(view.at(latest).row_count.sum()))
         if latest.statistics is not None and not self._inherits(latest.statistics, schema):
             latest = replace(latest, statistics=None)
@@ -443,7 +421,7 @@ class ChangeCommit:
     def _schema(self) -> TableSchema:
         schema = self._stores.schemas.latest()
         if schema is None:
-            raise NotFoundError(f"{self._stores.table} is not a table: it has no schema")
+            raise NotFoundError(f"{self._stores.root} is not a table: it has no schema")
         return schema
 
     def _is_newest(self, latest: Snapshot) -> bool:
@@ -458,7 +436,7 @@ class ChangeCommit:
         seconds = policy.wait_seconds(retry, elapsed, noise)
         if seconds is None:
             raise UnavailableError(
-                f"{self._stores.table}: other writers committed first {retry + 1} times; commit again, or "
+                f"{self._stores.root}: other writers committed first {retry + 1} times; commit again, or "
                 "raise the option commit.max-retries"
             )
         self._clock.sleep(seconds)

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from lakecore.clock import Clock, SystemClock
-from lakecore.commit.attempt import ChangeCommit, Stores
+from lakecore.commit.attempt import ChangeCommit
 from lakecore.commit.duplicates import commits_of
 from lakecore.commit.plan import plan_changes
 from lakecore.commit.published import names_in
 from lakecore.commit.request import CommitRequest, CommitResult, Examine, Overwrite, Preconditions
 from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError
 from lakecore.metadata.commit_message import CommitMessage
-from lakecore.store.manifests import ManifestStore
-from lakecore.store.schemas import SchemaStore
-from lakecore.store.snapshots import SnapshotStore
+from lakecore.store.table_stores import TableStores
 
 __all__ = ["Committer"]
 
@@ -33,15 +30,11 @@ class Committer:
 
     def __init__(
         self,
-        snapshots: SnapshotStore,
-        schemas: SchemaStore,
-        manifests: ManifestStore,
+        stores: TableStores,
         options: Mapping[str, str] | None = None,
-        clock: Clock | None = None,
     ) -> None:
-        self._stores = Stores(snapshots, schemas, manifests)
+        self._stores = stores
         self._options = dict(options or {})
-        self._clock = clock or SystemClock()
 
     def published_names(self, user: str) -> frozenset[str]:
         """Return the names of the files in the last commits of `user` (see `duplicates.LOOK_BACK`).
@@ -90,7 +83,7 @@ class Committer:
         repeated: list[bool] = []
         notes: list[str] = []
         for change in plan_changes(messages, request):
-            work = ChangeCommit(self._stores, change, request, self._options, self._clock)
+            work = ChangeCommit(self._stores, change, request, self._options)
             try:
                 snapshot, seen = work.run()
             except CommitConflictError as err:
@@ -101,7 +94,7 @@ class Committer:
                 if not ids:
                     raise
                 raise CommitUncertainError(
-                    f"{self._stores.table}: snapshot {ids[0]} has the data, its compaction was not committed "
+                    f"{self._stores.root}: snapshot {ids[0]} has the data, its compaction was not committed "
                     f"({err}); commit again with the same user and identifier, and delete nothing"
                 ) from err
             repeated.append(seen)

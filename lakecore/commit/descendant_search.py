@@ -11,8 +11,7 @@ from lakecore.errors import CommitUncertainError
 from lakecore.metadata.manifest.data_file import EntryKind, FileIdentity
 from lakecore.metadata.manifest.live_entries import live_entries
 from lakecore.metadata.snapshot import Snapshot
-from lakecore.store.manifests import ManifestStore
-from lakecore.store.snapshots import SnapshotStore
+from lakecore.store.table_stores import TableStores
 
 __all__ = ["DescendantSearch"]
 
@@ -24,11 +23,9 @@ class DescendantSearch:
     was. Cost: the base manifests of each snapshot after `gone`.
     """
 
-    def __init__(
-        self, snapshots: SnapshotStore, manifests: ManifestStore, gone: Snapshot, change: Change
-    ) -> None:
-        self._snapshots = snapshots
-        self._manifests = manifests
+    def __init__(self, stores: TableStores, gone: Snapshot, change: Change) -> None:
+        self._snapshots = stores.snapshots
+        self._manifests = stores.manifests
         self._gone = gone
         self._change = change
 

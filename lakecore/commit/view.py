@@ -14,8 +14,7 @@ from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.live_entries import live_entries
 from lakecore.metadata.manifest.manifest_file import ManifestFile
 from lakecore.metadata.snapshot import Snapshot
-from lakecore.store.manifests import ManifestStore
-from lakecore.store.snapshots import SnapshotStore
+from lakecore.store.table_stores import TableStores
 from lakecore.types.datatypes import RowType
 
 __all__ = ["LiveView", "data_files"]
@@ -31,13 +30,12 @@ class LiveView:
 
     def __init__(
         self,
-        snapshots: SnapshotStore,
-        manifests: ManifestStore,
+        stores: TableStores,
         partition_type: RowType,
         wanted: frozenset[bytes] | SpecFilter,
     ) -> None:
-        self._snapshots = snapshots
-        self._manifests = manifests
+        self._snapshots = stores.snapshots
+        self._manifests = stores.manifests
         self._wanted = wanted
         self._box = (
             PartitionBox.of(wanted, partition_type) if isinstance(wanted, frozenset) and wanted else None

@@ -130,7 +130,7 @@ def run(
         target = chore.main()
         if job.external:
             found = external_roots(target.file_io, target.warehouse, target.paths.table_path, target.schema)
-            target = replace(target, file_io=with_trusted_roots(target.file_io, found.own))
+            target = target.with_storage(with_trusted_roots(target.file_io, found.own))
         restored = undo(target, runs, record)
         notes = (
             (f"{counted(restored.missing, 'file')} missing in the quarantine",) if restored.missing else ()

@@ -74,7 +74,7 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
         )
         external = external_roots(target.file_io, target.warehouse, target.paths.table_path, target.schema)
         roots = external.own if job.external else ()
-        target = replace(target, file_io=with_trusted_roots(target.file_io, roots))
+        target = target.with_storage(with_trusted_roots(target.file_io, roots))
         held = quarantined_roots(chore.sweeper.runs, target.name)
         planned = plan(target, limits, held, roots, chore.sweeper.executor)
         removal = planned.removal

@@ -11,6 +11,7 @@ from lakecore.errors import InvalidInputError, reason
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.runner.chore import DAY_MS, Chore, Lake, Report, Safety, begin, job_from_json, job_to_json
 from lakecore.jobs.runner.counts import UNKNOWN
+from lakecore.jobs.runner.lake import target_of
 from lakecore.maintain.deletion.runs import RunStore
 from lakecore.maintain.deletion.sweep import Sweeper
 from lakecore.maintain.holds.gate import HoldGate
@@ -18,7 +19,6 @@ from lakecore.maintain.holds.store import HoldStore
 from lakecore.maintain.repair.apply import ORPHAN_STEP, apply_step, make_plan, pending_changes
 from lakecore.maintain.repair.context import ActionResult, RepairContext
 from lakecore.maintain.repair.plan import RepairPlan, Step
-from lakecore.maintain.target import Target
 from lakecore.metadata.json_record import json_object
 from lakecore.store.paths import MAIN_BRANCH
 from lakecore.store.snapshots import SnapshotStore
@@ -60,8 +60,7 @@ def plan_repair(
     """
     clock = clock or SystemClock()
     opened = lake.load_table(table)
-    paths = opened._stores.paths.with_branch(MAIN_BRANCH)
-    target = Target(opened.name, lake.warehouse, opened._stores.file_io, paths, opened.schema, clock)
+    target = target_of(opened, lake, clock).at_branch(MAIN_BRANCH)
     gate = HoldGate(HoldStore(lake.file_io, lake.warehouse, clock), opened.name, NAME)
     sweeper = Sweeper(target, RunStore(lake.file_io, lake.warehouse, clock), SerialExecutor(), gate)
     older_than = clock.now_ms() - DAY_MS if older_than_ms is None else older_than_ms

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lakecore.clock import Clock, SystemClock
-from lakecore.compact.engine.target import RewriteTarget
 from lakecore.compact.kinds.rescale.apply import COMMIT_PICKS, RescaleOutcome, RescaleRequest, RescaleRun
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.compact.scope import partitions_of
@@ -22,6 +21,7 @@ from lakecore.jobs.runner.chore import (
     parameters,
 )
 from lakecore.jobs.runner.counts import UNKNOWN
+from lakecore.jobs.runner.lake import rewrite_target
 from lakecore.maintain.deletion.runs import Removal, RunState
 
 __all__ = ["Job", "run"]
@@ -65,9 +65,7 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
 
 def _rescale(job: Job, chore: Chore, executor: Executor, clock: Clock) -> Report:
     table = chore.table
-    target = RewriteTarget(
-        reading=table._read_context(), scanner=table._scanner, committer=table._committer(), clock=clock
-    )
+    target = rewrite_target(table, clock)
     request = RescaleRequest(
         buckets=job.bucket_num,
         commit_user=job.commit_user or f"lakecore-rescale-{clock.fresh_id()}",

@@ -12,7 +12,6 @@ from typing import Any
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.commit.publication_notes import publication_notes
-from lakecore.compact.engine.target import RewriteTarget
 from lakecore.compact.kinds.file_index.apply import COMMIT_FILES, IndexRequest, IndexRun
 from lakecore.compact.kinds.file_index.plan import Coverage, IndexNeed
 from lakecore.compact.pool.pool import PlanBudget, TableExecutor, UnitPool
@@ -22,7 +21,7 @@ from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.compact.scope import partitions_of
 from lakecore.jobs.runner.counts import Change, Counts, counts_of
 from lakecore.jobs.runner.forecast import forecast_of, remember
-from lakecore.jobs.runner.lake import Lake, target_of
+from lakecore.jobs.runner.lake import Lake, rewrite_target, target_of
 from lakecore.jobs.runner.limits import Limits
 from lakecore.jobs.runner.many import for_each_table, reserved_memory, unexpected_error_text
 from lakecore.jobs.runner.metered import peak_memory
@@ -249,9 +248,7 @@ def _foretold(report: Report, target: Target) -> Report:
 
 
 def _index_run(job: Job, table: Table, clock: Clock) -> IndexRun:
-    target = RewriteTarget(
-        reading=table._read_context(), scanner=table._scanner, committer=table._committer(), clock=clock
-    )
+    target = rewrite_target(table, clock)
     request = IndexRequest(
         commit_user=job.commit_user or f"lakecore-index-{clock.fresh_id()}",
         identifier=job.commit_identifier,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import TypeVar
 
@@ -19,6 +19,7 @@ from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
 from lakecore.store.settle_time import settle_ms
 from lakecore.store.snapshots import SnapshotStore
+from lakecore.store.table_stores import TableStores
 from lakecore.store.tags import TagStore
 
 __all__ = ["THREADS", "Target", "in_threads"]
@@ -34,16 +35,28 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Target:
-    """One branch of a table, which has `paths` in a warehouse. `schema` is the branch's latest, with options
-    of the run.
+    """One branch of a table in a warehouse, as chores see it. The schema of `stores` is the branch's latest,
+    with options of the run.
+
+    Its properties are those of `stores` under shorter names; none of them reads anything.
     """
 
     name: str
     warehouse: str
-    file_io: FileIO
-    paths: TablePaths
-    schema: TableSchema
-    clock: Clock
+    stores: TableStores
+
+    def at_branch(self, branch: str, schema: TableSchema | None = None) -> Target:
+        """Return another branch of the table; without `schema` with that of this one. It reads nothing."""
+        paths = self.paths.with_branch(branch)
+        return replace(self, stores=replace(self.stores, paths=paths, schema=schema or self.schema))
+
+    def at_root(self, root: str) -> Target:
+        """Return the target as if the table were at `root`, for files of it that are stored elsewhere."""
+        return replace(self, stores=replace(self.stores, paths=TablePaths(root)))
+
+    def with_storage(self, file_io: FileIO) -> Target:
+        """Return the target with another storage, which allows other paths."""
+        return replace(self, stores=replace(self.stores, file_io=file_io))
 
     @property
     def settle_ms(self) -> int:
@@ -51,32 +64,48 @@ class Target:
         return settle_ms(self.schema.options, self.paths.root)
 
     @property
+    def file_io(self) -> FileIO:
+        return self.stores.file_io
+
+    @property
+    def paths(self) -> TablePaths:
+        return self.stores.paths
+
+    @property
+    def schema(self) -> TableSchema:
+        return self.stores.schema
+
+    @property
+    def clock(self) -> Clock:
+        return self.stores.clock
+
+    @property
     def snapshots(self) -> SnapshotStore:
-        return SnapshotStore(self.file_io, self.paths, self.clock)
+        return self.stores.snapshots
 
     @property
     def schemas(self) -> SchemaStore:
-        return SchemaStore(self.file_io, self.paths, self.clock)
+        return self.stores.schemas
 
     @property
     def tags(self) -> TagStore:
-        return TagStore(self.file_io, self.paths)
+        return self.stores.tags
 
     @property
     def changelogs(self) -> ChangelogStore:
-        return ChangelogStore(self.file_io, self.paths)
+        return self.stores.changelogs
 
     @property
     def consumers(self) -> ConsumerStore:
-        return ConsumerStore(self.file_io, self.paths, self.clock)
+        return self.stores.consumers
 
     @property
     def branches(self) -> BranchStore:
-        return BranchStore(self.file_io, self.paths)
+        return self.stores.branches
 
     @property
     def manifests(self) -> ManifestStore:
-        return ManifestStore(self.file_io, self.paths, self.schema, self.clock)
+        return self.stores.manifests
 
 
 def in_threads(function: Callable[[A], R], items: Iterable[A], threads: int = THREADS) -> Iterator[R]:

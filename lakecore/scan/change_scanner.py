@@ -65,11 +65,11 @@ class ChangeScanner:
         )
         if name is None:
             return ManifestEntries.empty()
-        manifests = self.scanner.manifests
+        manifests = self.scanner.stores.manifests
         try:
             found = manifests.read(manifests.read_list(name))
         except NotFoundError as err:
-            raise self.scanner.snapshots.missing_file(snapshot.id, err) from err
+            raise self.scanner.stores.snapshots.missing_file(snapshot.id, err) from err
         if kind is ChangeKind.REPLACED:
             return found
         return found.select(found.kind == int(EntryKind.ADD))
@@ -127,11 +127,11 @@ class ChangeScanner:
         return _to_merge(entries.select(removed), hidden), _to_merge(entries.select(~removed), {})
 
     def _deletions_before(self, snapshot: Snapshot) -> Deletions:
-        before = self.scanner.snapshots.find(snapshot.id - 1)
+        before = self.scanner.stores.snapshots.find(snapshot.id - 1)
         if before is not None:
             return self.scanner.deletions(before)
         if TableOptions.from_schema(self.schema).deletion_vectors:
-            raise self.scanner.snapshots.missing_file(
+            raise self.scanner.stores.snapshots.missing_file(
                 snapshot.id - 1, NotFoundError("its deletion vectors show which rows were replaced")
             )
         return {}
@@ -209,7 +209,7 @@ class ChangeScanner:
     def _pruned(self, entries: ManifestEntries, predicate: Predicate | None) -> ManifestEntries:
         if predicate is None:
             return entries
-        load = self.scanner.schemas.load
+        load = self.scanner.stores.schemas.load
         entries = prune_partitions(entries, predicate, self.schema.partition_type)
         entries = prune_buckets(entries, predicate, self.schema, load)
         if self._columnwise:
@@ -231,7 +231,7 @@ class ChangeScanner:
 
     def _check_buckets(self, request: Difference) -> None:
         options = [
-            TableOptions.from_schema(self.scanner.schemas.load(snapshot.schema_id))
+            TableOptions.from_schema(self.scanner.stores.schemas.load(snapshot.schema_id))
             for snapshot in (request.before, request.after)
         ]
         if options[0].bucket != options[1].bucket:

@@ -24,10 +24,7 @@ from lakecore.scan.pruning import prune_buckets, prune_files, prune_indexed, pru
 from lakecore.scan.row_ranges import plan_row_ranges
 from lakecore.scan.split import SplitPlan
 from lakecore.scan.support import check_readable
-from lakecore.store.indexes import IndexStore
-from lakecore.store.manifests import ManifestStore
-from lakecore.store.schemas import SchemaStore
-from lakecore.store.snapshots import SnapshotStore
+from lakecore.store.table_stores import TableStores
 
 __all__ = ["Scanner", "created_since"]
 
@@ -39,9 +36,7 @@ class Scanner:
     """A scanner of one branch of a table. `table` is the table's name in messages."""
 
     table: str
-    snapshots: SnapshotStore
-    schemas: SchemaStore
-    manifests: ManifestStore
+    stores: TableStores
 
     def check(self, schema: TableSchema) -> None:
         """Raise UnsupportedError unless this release reads a snapshot with `schema` correctly."""
@@ -49,7 +44,7 @@ class Scanner:
 
     def index_files(self, snapshot: Snapshot) -> tuple[IndexFile, ...]:
         """Return the index files valid at `snapshot`. It raises as `live_entries` does."""
-        return self._load(snapshot, lambda: self.manifests.read_index(snapshot.index_manifest))
+        return self._load(snapshot, lambda: self.stores.manifests.read_index(snapshot.index_manifest))
 
     def deletions(self, snapshot: Snapshot) -> dict[tuple[bytes, int, str], DeletionFile]:
         """Return the deletion vectors at `snapshot`, by serialised partition, bucket and name of the data
@@ -59,7 +54,7 @@ class Scanner:
         show the deleted rows again, until it is switched on). It costs a read of the index manifest, if
         there is one, and raises as `live_entries` does.
         """
-        store = IndexStore(self.manifests.file_io, self.manifests.paths, self.manifests.schema)
+        store = self.stores.indexes
         return {
             (file.partition, file.bucket, place.data_file): DeletionFile(store.path(file), place)
             for file in self.index_files(snapshot)
@@ -72,11 +67,11 @@ class Scanner:
 
         Raises NotFoundError when the snapshot has expired meanwhile, CorruptDataError, InvalidInputError.
         """
-        partition_type = self.manifests.schema.partition_type
+        partition_type = self.stores.schema.partition_type
         where.check(partition_type)
-        files = self._load(snapshot, lambda: self.manifests.data_manifests(snapshot))
+        files = self._load(snapshot, lambda: self.stores.manifests.data_manifests(snapshot))
         files = tuple(file for file in files if keeps_manifest(file, where, partition_type))
-        entries = self._load(snapshot, lambda: self.manifests.read(files))
+        entries = self._load(snapshot, lambda: self.stores.manifests.read(files))
         entries = select_entries(entries, where, partition_type)
         return live_entries(entries, where=f"manifests of snapshot {snapshot.id} of table {self.table}")
 
@@ -106,7 +101,7 @@ class Scanner:
             entries = entries.select(entries.level > 0)
         if predicate is not None:
             entries = prune_partitions(entries, predicate, schema.partition_type)
-            entries = prune_buckets(entries, predicate, schema, self.schemas.load)
+            entries = prune_buckets(entries, predicate, schema, self.stores.schemas.load)
             if not options.data_evolution:
                 entries = self._pruned(entries, predicate, schema, unique=unique)
         if options.bucket_mode is BucketMode.POSTPONE:
@@ -145,9 +140,9 @@ class Scanner:
         """Return files that may have a matching row. It is not for files that have only some columns of a
         row.
         """
-        entries = prune_files(entries, predicate, schema, self.schemas.load, unique=unique)
+        entries = prune_files(entries, predicate, schema, self.stores.schemas.load, unique=unique)
         if unique or not schema.primary_keys:
-            entries = prune_indexed(entries, predicate, schema, self.schemas.load)
+            entries = prune_indexed(entries, predicate, schema, self.stores.schemas.load)
         return entries
 
     def _check_whole_rows(self, entries: ManifestEntries) -> None:
@@ -156,7 +151,7 @@ class Scanner:
         Only tables that track rows write them. Costs the details of every file there.
         """
         for file in entries.files() if self._tracks_rows(entries) else ():
-            names = self.schemas.load(file.schema_id).row_type.names
+            names = self.stores.schemas.load(file.schema_id).row_type.names
             if file.write_cols is not None and not set(names) <= set(file.write_cols):
                 held = ", ".join(file.write_cols)
                 raise UnsupportedError(
@@ -166,7 +161,7 @@ class Scanner:
 
     def _tracks_rows(self, entries: ManifestEntries) -> bool:
         return bool((entries.first_row_id >= 0).any()) or any(
-            TableOptions.from_schema(self.schemas.load(schema_id)).row_tracking
+            TableOptions.from_schema(self.stores.schemas.load(schema_id)).row_tracking
             for schema_id in np.unique(entries.schema_id).tolist()
         )
 
@@ -177,7 +172,7 @@ class Scanner:
         try:
             return read()
         except NotFoundError as err:
-            raise self.snapshots.missing_file(snapshot.id, err) from err
+            raise self.stores.snapshots.missing_file(snapshot.id, err) from err
 
 
 def created_since(entries: ManifestEntries, created_ms: int) -> ManifestEntries:

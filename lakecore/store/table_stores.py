@@ -23,15 +23,24 @@ __all__ = ["TableStores"]
 
 @dataclass(frozen=True)
 class TableStores:
-    """The stores of the parts of a table, or of a branch of one. It can be pickled when its storage can; a
-    store is made when it is first used, which reads nothing.
+    """The stores of the parts of a table, or of a branch of one. It can be pickled when its storage can.
+
+    A store is made when it is first used, and kept; making one reads nothing. What the methods of the stores
+    read is in their docstrings. `schemas` keeps the schemas that it loaded, because they never change; the
+    other stores keep nothing.
     """
 
     schema: TableSchema
     """The latest schema when the table was loaded, with the options of the handle."""
     file_io: FileIO
     paths: TablePaths
+    """The paths of the branch."""
     clock: Clock = field(default_factory=SystemClock)
+
+    @property
+    def root(self) -> str:
+        """Return the directory of the branch, which is its name in messages of commits."""
+        return self.paths.root
 
     @cached_property
     def snapshots(self) -> SnapshotStore:

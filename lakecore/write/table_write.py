@@ -11,7 +11,6 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from lakecore.clock import Clock
 from lakecore.commit.partitions import SpecFilter
 from lakecore.commit.request import Overwrite, Preconditions
 from lakecore.errors import InvalidInputError, UnsupportedError
@@ -21,12 +20,10 @@ from lakecore.merge.engines.choice import engine_of
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.manifest.data_file import DataFile, FileSource
 from lakecore.metadata.options import BucketMode, ChangelogProducer, SequenceOrder, TableOptions
-from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.row.binary_row import decode_row
 from lakecore.row.partition_path import partition_path, partition_text
-from lakecore.store.indexes import IndexStore
-from lakecore.store.paths import TablePaths
+from lakecore.store.table_stores import TableStores
 from lakecore.write.buckets.bucket_state import BucketState
 from lakecore.write.buckets.cross_partition import CrossPartition, Emptied, KeyLimits, LiveKeys
 from lakecore.write.buckets.dynamic_buckets import DynamicBuckets
@@ -62,12 +59,10 @@ _MAX_WRITER = 0x7FFFFFFF
 
 @dataclass(frozen=True)
 class WriteTarget:
-    """The table that is written to."""
+    """The table that is written to, and how."""
 
-    file_io: FileIO
-    paths: TablePaths
-    schema: TableSchema
-    clock: Clock
+    stores: TableStores
+    """The schema is the one that rows are written with."""
     spill_io: FileIO = field(default_factory=lambda: LocalFileIO(sync=False))
     """The local storage for full sort buffers."""
     file_prefix: str | None = None
@@ -120,18 +115,19 @@ class TableWrite:
     ) -> None:
         self._user = user
         self._replaced = replaced
-        self._number = int(target.clock.fresh_id()[:8], 16) & _MAX_WRITER
+        stores = self._stores = target.stores
+        self._number = int(stores.clock.fresh_id()[:8], 16) & _MAX_WRITER
         self._target = target
-        self._schema = target.schema
-        self._options = TableOptions.from_schema(target.schema)
-        self._rules = WriteRules.from_options(target.schema.options)
-        check_file_options(target.schema)
-        self._engine = engine_of(target.paths.table_path, target.schema, self._options)
-        self._incoming = Incoming(target.schema, self._options)
-        self._local = LocalMerge.of(target.schema, self._options)
+        self._schema = stores.schema
+        self._options = TableOptions.from_schema(stores.schema)
+        self._rules = WriteRules.from_options(stores.schema.options)
+        check_file_options(stores.schema)
+        self._engine = engine_of(stores.paths.table_path, stores.schema, self._options)
+        self._incoming = Incoming(stores.schema, self._options)
+        self._local = LocalMerge.of(stores.schema, self._options)
         self._dynamic: DynamicBuckets | None = None
         self._postpones = self._options.bucket_mode is BucketMode.POSTPONE and not writes_real_buckets(
-            target.schema.options
+            stores.schema.options
         )
         self._router: Router | CrossPartition | None = None
         self._load_state = state
@@ -194,7 +190,7 @@ class TableWrite:
         specs = tuple(dict(zip(kind.names, decode_row(row, kind), strict=True)) for row in sorted(seen))
         if SpecFilter(specs, kind).select(tuple(seen)) != seen:
             raise UnsupportedError(
-                f"table {self._target.paths.table_path}: a partition value of the rows is NaN, not equal to "
+                f"table {self._stores.paths.table_path}: a partition value of the rows is NaN, not equal to "
                 "itself, so its partition cannot be overwritten; delete its rows, and write new ones"
             )
         return Overwrite(specs, append_elsewhere=True)
@@ -230,7 +226,7 @@ class TableWrite:
         live_keys = self._target.live_keys
         if self._options.bucket_mode is BucketMode.KEY_DYNAMIC and live_keys is not None:
             return CrossPartition(
-                self._target.paths.table_path,
+                self._stores.paths.table_path,
                 self._schema,
                 live_keys(self._known.snapshot),
                 self._target.spill_io,
@@ -262,9 +258,7 @@ class TableWrite:
 
     def _dynamic_buckets(self) -> DynamicBuckets:
         if self._dynamic is None:
-            target = self._target
-            indexes = IndexStore(target.file_io, target.paths, self._schema, target.clock)
-            self._dynamic = DynamicBuckets(self._schema, indexes, self._known)
+            self._dynamic = DynamicBuckets(self._schema, self._stores.indexes, self._known)
         return self._dynamic
 
     def _total_buckets(self, partition: bytes) -> int:
@@ -325,13 +319,13 @@ class TableWrite:
             self._park_others(place, writer)
 
     def _new_writer(self, share: Share) -> _Writer:
-        target = self._target
+        target, stores = self._target, self._stores
         files = self._file_spec(share)
         if not self._schema.primary_keys:
-            return AppendWriter(target.file_io, files, target.clock.now_ms, target.paths.table_path)
-        packs = None if target.moves else BlobPacks.of(target.file_io, files, target.paths.table_path)
+            return AppendWriter(stores.file_io, files, stores.clock.now_ms, stores.paths.table_path)
+        packs = None if target.moves else BlobPacks.of(stores.file_io, files, stores.paths.table_path)
         if self._postpones:
-            return PostponeWriter(target.file_io, self._postponed(files), target.clock.now_ms, packs)
+            return PostponeWriter(stores.file_io, self._postponed(files), stores.clock.now_ms, packs)
         spec = KeyValueSpec(
             files=files,
             changelog=self._changelog_spec(files),
@@ -343,7 +337,7 @@ class TableWrite:
             engine=self._engine,
             one_flush=target.one_flush,
         )
-        return KeyValueWriter(target.file_io, target.spill_io, spec, target.clock.now_ms, packs)
+        return KeyValueWriter(stores.file_io, target.spill_io, spec, stores.clock.now_ms, packs)
 
     def _postponed(self, files: FileSpec) -> FileSpec:
         unique = files.name_prefix.removeprefix(self._options.data_file_prefix)
@@ -360,8 +354,8 @@ class TableWrite:
             options.partition_legacy_name,
         )
         return FileSpec(
-            directory=self._target.paths.bucket_dir(path, share.bucket, options),
-            name_prefix=f"{prefix}{self._target.clock.fresh_id()}",
+            directory=self._stores.paths.bucket_dir(path, share.bucket, options),
+            name_prefix=f"{prefix}{self._stores.clock.fresh_id()}",
             schema=self._schema,
             keyed=bool(self._schema.primary_keys),
             source=FileSource.APPEND,

@@ -40,6 +40,7 @@ from lakecore.store.manifests import ManifestStore
 from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
 from lakecore.store.snapshots import SnapshotStore
+from lakecore.store.table_stores import TableStores
 from lakecore.types.datatypes import DataField, parse_type
 from tests.bench.figures import FIGURES, conditions, write_figures
 
@@ -201,10 +202,9 @@ def measure(path: str) -> dict[str, float]:
 def measure_scanner(path: str) -> dict[str, float]:
     """The same through the scanner: what a job calls."""
     store = _store(path)
-    snapshots = SnapshotStore(store.file_io, store.paths)
+    stores = TableStores(store.schema, store.file_io, store.paths)
     start, start_cpu = time.perf_counter(), time.process_time()
-    scanner = Scanner("bench", snapshots, SchemaStore(store.file_io, store.paths), store)
-    plan = scanner.plan(snapshots.load(1), store.schema)
+    plan = Scanner("bench", stores).plan(stores.snapshots.load(1), store.schema)
     return {
         "files": plan.file_count,
         "splits": len(plan),

@@ -136,9 +136,7 @@ def test_a_repair_whose_snapshot_was_replaced_deletes_nothing(
     catalog = memory_catalog(f"beside-repair-{step}")
     table = key_table(catalog)
     put(table, [{"k": 1, "v": "a"}])
-    target = Target(
-        table.name, catalog.warehouse, table._stores.file_io, table._stores.paths, table.schema, catalog.clock
-    )
+    target = Target(table.name, catalog.warehouse, table._stores)
     latest, before = target.snapshots.load(1), paths_of(table, "/manifest/")
     bench = SimpleNamespace(user="repair")
     entries = target.manifests.read(target.manifests.data_manifests(latest))

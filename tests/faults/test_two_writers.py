@@ -400,7 +400,7 @@ def test_the_live_view_does_not_go_on_from_a_snapshot_that_was_replaced() -> Non
     def names(view: LiveView) -> set[str]:
         return {entry.file.file_name for entry in view.at(table.snapshots.latest()).rows()}
 
-    stale, fresh = (LiveView(table.snapshots, table.manifests, SCHEMA.partition_type, wanted) for _ in "ab")
+    stale, fresh = (LiveView(table.stores, SCHEMA.partition_type, wanted) for _ in "ab")
     scene.rival.look()
     table.commit(append(table), identifier=7, options=OFF)
     assert names(stale) == names(fresh) == {"a", "b", "c"}
@@ -575,9 +575,7 @@ def test_manifests_of_a_replaced_base_that_are_gone_are_no_damage() -> None:
 def test_the_live_view_goes_on_where_the_snapshot_that_it_has_expired() -> None:
     scene = Scene()
     table = scene.table
-    view = LiveView(
-        table.snapshots, table.manifests, SCHEMA.partition_type, frozenset({commit_message().partition})
-    )
+    view = LiveView(table.stores, SCHEMA.partition_type, frozenset({commit_message().partition}))
     view.at(table.snapshots.latest())
     known = table.snapshots.load(2)
     table.commit(append(table), identifier=7, options=OFF)
@@ -644,7 +642,7 @@ def test_an_heir_of_a_change_of_index_files_alone(
     gone = next_metadata_only(latest, empty, empty, CommitKind.COMPACT, 0)
     later = next_metadata_only(gone, empty, empty, CommitKind.APPEND, 0)
     later = replace(later, index_manifest=table.manifests.write_index(files(after)))
-    search = DescendantSearch(table.snapshots, table.manifests, gone, change)
+    search = DescendantSearch(table.stores, gone, change)
     table.snapshots.publish(gone)
     table.snapshots.publish(later)
     assert search.find(later) == (later if found else None)

@@ -15,9 +15,9 @@ import pytest
 import lakecore
 from lakecore.compact.engine.request import CompactRequest
 from lakecore.compact.engine.run import RewriteRun
-from lakecore.compact.engine.target import RewriteTarget
 from lakecore.compact.kinds.sort.apply import Clustering
 from lakecore.jobs import compact, rescale
+from lakecore.jobs.runner.lake import rewrite_target
 from tests.lakecore.compact.test_cluster import Meddling
 from tests.support.oracle import Oracle, OracleError, findings
 
@@ -100,12 +100,7 @@ def test_java_makes_the_changelog_that_a_rescaling_left_to_make(
 def clustering_picks(lake: Any, *, full: bool) -> dict[str, Any]:
     """Level and files, by partition, of what a compaction would put in order."""
     table = lake.load_table("d.t")
-    target = RewriteTarget(
-        reading=table._read_context(),
-        scanner=table._scanner,
-        committer=table._committer(),
-        clock=lake.clock,
-    )
+    target = rewrite_target(table, lake.clock)
     request = CompactRequest(strategy=STRATEGIES[full], commit_user="x", identifier=1)
     found = {}
     for pick in RewriteRun(target, request, Clustering(target, request, None), None).plan().picks:

@@ -16,11 +16,8 @@ from lakecore.metadata.manifest.live_entries import live_entries
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
-from lakecore.store.indexes import IndexStore
-from lakecore.store.manifests import ManifestStore
 from lakecore.store.paths import TablePaths
-from lakecore.store.schemas import SchemaStore
-from lakecore.store.snapshots import SnapshotStore
+from lakecore.store.table_stores import TableStores
 from tests.support.builders import data_file, table_schema
 from tests.support.fake_clock import FakeClock
 
@@ -42,10 +39,9 @@ class CommitTable:
         self.storage = storage or MemoryFileIO(uuid.uuid4().hex)
         self.clock = clock or FakeClock()
         self.paths = TablePaths(path)
-        self.snapshots = SnapshotStore(self.storage, self.paths, self.clock)
-        self.schemas = SchemaStore(self.storage, self.paths, self.clock)
-        self.manifests = ManifestStore(self.storage, self.paths, self.schema, self.clock)
-        self.indexes = IndexStore(self.storage, self.paths, self.schema, self.clock)
+        self.stores = TableStores(self.schema, self.storage, self.paths, self.clock)
+        self.snapshots, self.schemas = self.stores.snapshots, self.stores.schemas
+        self.manifests, self.indexes = self.stores.manifests, self.stores.indexes
 
     def created(self) -> CommitTable:
         """Publish the schema; returns itself."""
@@ -56,7 +52,7 @@ class CommitTable:
         return CommitTable(self.schema, storage=storage, path=self.paths.table_path, clock=self.clock)
 
     def committer(self, options: Mapping[str, str] | None = None) -> Committer:
-        return Committer(self.snapshots, self.schemas, self.manifests, options, self.clock)
+        return Committer(self.stores, options)
 
     def commit(self, messages: Sequence[Any], *, identifier: int, **arguments: Any) -> Any:
         """By user `u` unless said otherwise."""

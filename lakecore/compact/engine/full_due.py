@@ -52,7 +52,7 @@ def full_is_due(scanner: Scanner, schema: TableSchema, options: TableOptions) ->
     expired, what lies above the last level is taken for old.
     """
     commits = FULL_COMPACTION_COMMITS.read(schema.options)
-    latest = scanner.snapshots.latest()
+    latest = scanner.stores.snapshots.latest()
     if commits is None or not schema.primary_keys or latest is None:
         return False
     now = scanner.live_entries(latest)
@@ -112,7 +112,7 @@ def _commits_ago(scanner: Scanner, latest: Snapshot, commits: int) -> Snapshot |
     """
     left = commits
     for snapshot_id in range(latest.id, 0, -1):
-        snapshot = scanner.snapshots.load(snapshot_id)
+        snapshot = scanner.stores.snapshots.load(snapshot_id)
         left -= snapshot.commit_kind in _WRITES
         if left == 0:
             return snapshot

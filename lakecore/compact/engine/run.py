@@ -193,10 +193,10 @@ class RewriteRun:
         )
         self._rounds(self.kind.prepare(self, snapshot, names.own, executor), names, executor)
         if snapshot is not None and not self.outcome.snapshots:
-            target.scanner.snapshots.catch_up_latest(snapshot.id)
+            target.stores.snapshots.catch_up_latest(snapshot.id)
         if self.outcome.snapshots and request.named:
             directories = self.outcome.directories
-            names.remove_older(target.scanner.manifests, directories, self.landed, self.published)
+            names.remove_older(target.stores.manifests, directories, self.landed, self.published)
         self.kind.finish(self, names)
         if self.refused:
             left = self.outcome.picks_left + len(self.refused)
@@ -212,7 +212,7 @@ class RewriteRun:
         if begin is None:
             return None
         begin()
-        latest = self.target.scanner.snapshots.latest()
+        latest = self.target.stores.snapshots.latest()
         return None if latest is None or (planned is not None and latest.id == planned.id) else latest
 
     def next_identifier(self) -> int:
@@ -226,7 +226,7 @@ class RewriteRun:
 
     def _start(self) -> Snapshot | None:
         """Return the snapshot to plan from, after all checks."""
-        request, snapshots = self.request, self.target.scanner.snapshots
+        request, snapshots = self.request, self.target.stores.snapshots
         self.kind.check()
         snapshot = snapshots.latest()
         if snapshot is None:
@@ -262,7 +262,7 @@ class RewriteRun:
                 break
             if self.kind.retries_lost:
                 self.outcome = self.outcome.with_lost(lost_before)
-            snapshot = self.target.scanner.snapshots.latest()
+            snapshot = self.target.stores.snapshots.latest()
 
     def _planned(self, view: Round) -> tuple[RoundPlan, Snapshot | None]:
         """Return the plan of a round and its snapshot, which is a newer one if another commit came before

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -12,25 +14,42 @@ from lakecore.compact.engine.work import UnitTable
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.read.context import ReadContext
 from lakecore.scan.scanner import Scanner
+from lakecore.store.table_stores import TableStores
 from lakecore.verify.digest.shape import ProofMode, shape_of
 
 __all__ = ["RewriteTarget"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class RewriteTarget:
     """A table as a run needs it."""
 
-    reading: ReadContext
-    """How its files are read; the schema contains the options of the job."""
-    scanner: Scanner
-    committer: Committer
-    clock: Clock
+    name: str
+    """The table's name, for messages and reports."""
+    stores: TableStores
+    """The schema contains the options of the job."""
+    overrides: Mapping[str, str] = field(default_factory=dict)
+    """Options that commits obey before those of the table's latest schema."""
+
+    @cached_property
+    def reading(self) -> ReadContext:
+        """Return how its files are read."""
+        stores = self.stores
+        return ReadContext(stores.file_io, stores.paths, stores.schema, stores.schemas)
+
+    @cached_property
+    def scanner(self) -> Scanner:
+        """Return what reads its manifests."""
+        return Scanner(self.name, self.stores)
+
+    @cached_property
+    def committer(self) -> Committer:
+        """Return what publishes the commits of the run."""
+        return Committer(self.stores, self.overrides)
 
     @property
-    def name(self) -> str:
-        """Return the table's name, for messages and reports."""
-        return self.scanner.table
+    def clock(self) -> Clock:
+        return self.stores.clock
 
     def unit_table(
         self, entries: ManifestEntries, proof: ProofMode, seed: str = "", *, whole: bool = False

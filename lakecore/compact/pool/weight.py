@@ -19,11 +19,11 @@ def plan_bytes(scanner: Scanner) -> int:
 
     Costs reads of the latest snapshot and its manifest lists; 0 when these expired meanwhile.
     """
-    snapshot = scanner.snapshots.latest()
+    snapshot = scanner.stores.snapshots.latest()
     if snapshot is None:
         return 0
     try:
-        entries = sum(file.entry_count for file in scanner.manifests.data_manifests(snapshot))
+        entries = sum(file.entry_count for file in scanner.stores.manifests.data_manifests(snapshot))
     except NotFoundError:
         return 0
     return entries * FILE_BYTES

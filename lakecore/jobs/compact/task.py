@@ -16,7 +16,6 @@ from lakecore.compact.engine.request import CompactRequest
 from lakecore.compact.engine.run import RewriteRun
 from lakecore.compact.engine.schedule import COMMIT_PICKS
 from lakecore.compact.engine.strategy import Strategy
-from lakecore.compact.engine.target import RewriteTarget
 from lakecore.compact.engine.work import WorkPick
 from lakecore.compact.kinds.sort.apply import Clustering
 from lakecore.compact.kinds.sort.plan import clusters
@@ -29,7 +28,7 @@ from lakecore.jobs.compact.job import Job
 from lakecore.jobs.compact.report import Report, with_run
 from lakecore.jobs.compact.scope import part_of
 from lakecore.jobs.runner.counts import snapshots_of
-from lakecore.jobs.runner.lake import Lake, target_of
+from lakecore.jobs.runner.lake import Lake, rewrite_target, target_of
 from lakecore.jobs.runner.metered import MeteredExecutor, peak_memory
 from lakecore.jobs.runner.shape import Shape, planned_shape
 from lakecore.maintain.holds.place import place_hold_for
@@ -169,12 +168,7 @@ class CompactTask:
             raise InvalidInputError(
                 f"columns to order by ({', '.join(job.order_by)}) need order, zorder or hilbert as strategy"
             )
-        target = RewriteTarget(
-            reading=table._read_context(),
-            scanner=table._scanner,
-            committer=table._committer(),
-            clock=self._clock,
-        )
+        target = rewrite_target(table, self._clock)
         request = CompactRequest(
             strategy=self._strategy(table),
             commit_user=self._user,

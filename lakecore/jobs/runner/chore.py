@@ -277,7 +277,7 @@ class Chore:
 
     def main(self) -> Target:
         """Return the table's main branch."""
-        return replace(self.target, paths=self.target.paths.with_branch(MAIN_BRANCH))
+        return self.target.at_branch(MAIN_BRANCH)
 
 
 @contextmanager

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Protocol
 
 from lakecore.clock import Clock
+from lakecore.compact.engine.target import RewriteTarget
 from lakecore.fs.file_io import FileIO
 from lakecore.maintain.target import Target
 from lakecore.table import Table
 
-__all__ = ["Lake", "target_of"]
+__all__ = ["Lake", "rewrite_target", "target_of"]
 
 
 class Lake(Protocol):
@@ -29,4 +31,9 @@ class Lake(Protocol):
 
 def target_of(table: Table, lake: Lake, clock: Clock) -> Target:
     """Return an opened table as the target of a chore."""
-    return Target(table.name, lake.warehouse, table._stores.file_io, table._stores.paths, table.schema, clock)
+    return Target(table.name, lake.warehouse, replace(table._stores, clock=clock))
+
+
+def rewrite_target(table: Table, clock: Clock) -> RewriteTarget:
+    """Return an opened table as the target of a run that rewrites files of it."""
+    return RewriteTarget(table.name, replace(table._stores, clock=clock), table._overrides)

@@ -150,7 +150,7 @@ def _fast_forward(job: FastForward, chore: Chore, report: Report) -> Report:
 def _ahead(chore: Chore, branch: str, first: int, before: Counts) -> Counts:
     """Return the branch's own state; its snapshots follow those of main before it."""
     target = chore.main()
-    found = counts_of(replace(target, paths=target.paths.with_branch(branch)))
+    found = counts_of(target.at_branch(branch))
     if before.snapshots is None or found.snapshots is None:
         return replace(found, snapshots=None)
     older = sum(number < first for number in target.snapshots.list_ids())

@@ -64,7 +64,7 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
 
 def _at(chore: Chore, branch: str) -> Target:
     table = chore.table.at_branch(branch)
-    return replace(chore.target, paths=table._stores.paths, schema=table.schema)
+    return chore.target.at_branch(table._stores.paths.branch, table.schema)
 
 
 def _report(job: Job, chore: Chore, merged: Merge, snapshot: int | None) -> Report:

@@ -11,10 +11,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from lakecore.clock import Clock
 from lakecore.errors import LakeError, UnavailableError, explain
 from lakecore.executor import SerialExecutor
-from lakecore.fs.file_io import FileIO
 from lakecore.maintain.auto_tags.apply import BATCH_PREFIX, due_tags, expired, make
 from lakecore.maintain.auto_tags.options import BATCH_NAME, MODE, PROCESS_ZONE, num_retained
 from lakecore.maintain.auto_tags.plan import AutoTag, CreationMode, surplus
@@ -30,9 +28,8 @@ from lakecore.maintain.tags.apply import Lifetime, create, delete, deletion, mov
 from lakecore.maintain.target import Target
 from lakecore.maintain.wall_clock import WallClock
 from lakecore.metadata.options import WRITE_ONLY
-from lakecore.metadata.schema import TableSchema
 from lakecore.scan.auto_tags import AutoTagNames
-from lakecore.store.paths import TablePaths
+from lakecore.store.table_stores import TableStores
 
 __all__ = ["tag_after_commit"]
 
@@ -43,22 +40,20 @@ _LEASE_MS = 60_000
 _JOB = "automatic-tags"
 
 
-def tag_after_commit(
-    name: str, file_io: FileIO, paths: TablePaths, schema: TableSchema, clock: Clock, *, wrote: bool
-) -> None:
+def tag_after_commit(name: str, stores: TableStores, *, wrote: bool) -> None:
     """Make, and delete, the automatic tags of a branch. `wrote`: after a write, not a compaction.
 
     The table lies in the warehouse of its path, `<warehouse>/<database>.db/<table>`.
     """
-    target = Target(name, paths.table_path.rsplit("/", 2)[0], file_io, paths, schema, clock)
+    target = Target(name, stores.paths.table_path.rsplit("/", 2)[0], stores)
     try:
         mode = MODE.read(target.schema.options)
         if mode is CreationMode.BATCH and wrote:
             _tag_write(target)
-        elif mode.by_period and not (wrote and WRITE_ONLY.read(schema.options)):
+        elif mode.by_period and not (wrote and WRITE_ONLY.read(target.schema.options)):
             _tag_periods(target)
     except LakeError as err:
-        holds = HoldStore(file_io, target.warehouse, clock)
+        holds = HoldStore(target.file_io, target.warehouse, target.clock)
         place_hold_for(err, holds, name, _JOB, "the commit before")
         logger.warning(
             "%s: the commit succeeded, but the automatic tags could not be updated after it (%s)",

@@ -8,27 +8,24 @@ watermark, when the latest one lies `snapshot.watermark-idle-timeout` or more in
 
 from __future__ import annotations
 
-from lakecore.clock import Clock
-from lakecore.fs.file_io import FileIO
 from lakecore.maintain.auto_tags.apply import newest_tag
 from lakecore.maintain.auto_tags.options import FORCE, IDLE_TIMEOUT, MODE, PROCESS_ZONE, auto_rule
 from lakecore.maintain.auto_tags.plan import CreationMode, is_due
 from lakecore.maintain.target import Target
 from lakecore.maintain.wall_clock import WallClock
 from lakecore.metadata.options import WRITE_ONLY
-from lakecore.metadata.schema import TableSchema
-from lakecore.store.paths import TablePaths
+from lakecore.store.table_stores import TableStores
 
 __all__ = ["forces_snapshot"]
 
 
-def forces_snapshot(name: str, file_io: FileIO, paths: TablePaths, schema: TableSchema, clock: Clock) -> bool:
+def forces_snapshot(name: str, stores: TableStores) -> bool:
     """Return whether the options need a snapshot even for an empty commit. It costs a listing of tags or a
     read of the latest snapshot where the options ask. Days and hours are UTC where the options name no zone.
     Raises InvalidOptionError.
     """
-    target = Target(name, paths.table_path.rsplit("/", 2)[0], file_io, paths, schema, clock)
-    options, now = schema.options, clock.now_ms()
+    target = Target(name, stores.paths.table_path.rsplit("/", 2)[0], stores)
+    options, now = target.schema.options, target.clock.now_ms()
     if FORCE.read(options):
         return True
     mode = MODE.read(options)

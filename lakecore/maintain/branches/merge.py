@@ -67,7 +67,7 @@ def merge(source: Target, target: Target, author: Author, clock: Clock) -> tuple
         planned = plan_merge(source, target)
         if not len(planned.files):
             return planned, None
-        committer = Committer(target.snapshots, target.schemas, target.manifests, clock=clock)
+        committer = Committer(target.stores)
         try:
             result = committer.commit(
                 messages_of(planned.files, tracked),

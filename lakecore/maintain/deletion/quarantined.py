@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from lakecore.errors import CorruptDataError, NotFoundError, UnsupportedError
@@ -40,7 +40,7 @@ class QuarantinedRoots:
     def reach(self, target: Target) -> Reach:
         """Return what the roots need; whatever cannot be read is left out."""
         storage = cast(FileIO, _WithQuarantine(target.file_io, self.places))
-        return Reach(replace(target, file_io=storage), strict=False)
+        return Reach(target.with_storage(storage), strict=False)
 
 
 def quarantined_roots(runs: RunStore, table: str) -> QuarantinedRoots:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -29,7 +29,6 @@ from lakecore.maintain.orphans.listing import Lister
 from lakecore.maintain.orphans.plan import OrphanCounts, OrphanLimits
 from lakecore.maintain.orphans.walk import KnownFiles, Walk
 from lakecore.maintain.target import Target
-from lakecore.store.paths import TablePaths
 
 __all__ = ["OrphanPlan", "apply_removal", "plan"]
 
@@ -97,7 +96,7 @@ def _data(
         unnamed += seen.unnamed
         dead += seen.removed
     for root in external:
-        beyond = Walk(replace(walk.target, paths=TablePaths(root)), walk.lister)
+        beyond = Walk(walk.target.at_root(root), walk.lister)
         for seen in beyond.data_files(known):
             unnamed += [status for status in seen.unnamed if is_made_by_writers(status.name)]
             dead += seen.removed

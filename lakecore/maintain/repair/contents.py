@@ -177,7 +177,7 @@ def _remove_vectors(
         )
         for change in changes
     ]
-    committer = Committer(target.snapshots, target.schemas, target.manifests, clock=target.clock)
+    committer = Committer(target.stores)
     try:
         result = committer.commit(messages, commit_user=context.user, identifier=BATCH_IDENTIFIER)
     except (InvalidInputError, CommitConflictError):

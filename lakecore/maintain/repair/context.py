@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from lakecore.commit.committer import Committer
@@ -33,13 +33,13 @@ class RepairContext:
 
     def at(self, branch: str) -> Target:
         """Return that branch, with its own schema. Raises NotFoundError for one without a schema."""
-        target = replace(self.main, paths=self.main.paths.with_branch(branch))
         if branch == self.main.paths.branch:
-            return target
+            return self.main
+        target = self.main.at_branch(branch)
         schema = target.schemas.latest()
         if schema is None:
             raise NotFoundError(f"branch {branch!r} of {self.main.name} has no schema")
-        return replace(target, schema=schema)
+        return self.main.at_branch(branch, schema)
 
     def commit(
         self, target: Target, messages: Sequence[CommitMessage], discard: Callable[[], None]
@@ -49,7 +49,7 @@ class RepairContext:
 
         Raises CommitConflictError when others changed the same files meanwhile, CommitUncertainError.
         """
-        committer = Committer(target.snapshots, target.schemas, target.manifests, clock=target.clock)
+        committer = Committer(target.stores)
         try:
             result = committer.commit(messages, commit_user=self.user, identifier=BATCH_IDENTIFIER)
         except CommitUncertainError:

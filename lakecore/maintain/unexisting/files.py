@@ -133,7 +133,7 @@ def remove_missing_files(
         changes = _vectors(target, found)
         try:
             _look_again(target, found.paths)
-            committer = Committer(target.snapshots, target.schemas, target.manifests, clock=target.clock)
+            committer = Committer(target.stores)
             result = committer.commit(
                 _messages(found.entries, changes), commit_user=author.user, identifier=author.number
             )

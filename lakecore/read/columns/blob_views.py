@@ -22,10 +22,9 @@ from lakecore.predicate.tree import In, Predicate
 from lakecore.read.context import ReadContext
 from lakecore.scan.scanner import Scanner
 from lakecore.scan.split import Split
-from lakecore.store.manifests import ManifestStore
 from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
-from lakecore.store.snapshots import SnapshotStore
+from lakecore.store.table_stores import TableStores
 
 __all__ = ["BlobViews", "Joined"]
 
@@ -151,23 +150,22 @@ class _Upstream:
 
 def _opened(context: ReadContext, name: str, where: str) -> _Upstream:
     paths = _paths(context.paths, name, where)
-    schemas = SchemaStore(context.file_io, paths)
-    schema = schemas.latest()
+    schema = SchemaStore(context.file_io, paths).latest()
     if schema is None:
         raise NotFoundError(
             f"{where}: there is no table {name} at {paths.root}, although blob views refer to it"
         )
     referring = {BLOB_AS_DESCRIPTOR.key: "true", BLOB_VIEW_RESOLVE.key: "false"}
     schema = replace(schema, options={**schema.options, **referring})
-    snapshots = SnapshotStore(context.file_io, paths)
-    scanner = Scanner(name, snapshots, schemas, ManifestStore(context.file_io, paths, schema))
-    reading = ReadContext(context.file_io, paths, schema, schemas, orc_zone=context.orc_zone)
+    stores = TableStores(schema, context.file_io, paths)
+    scanner = Scanner(name, stores)
+    reading = ReadContext(context.file_io, paths, schema, stores.schemas, orc_zone=context.orc_zone)
     if not reading.options.data_evolution:
         raise UnsupportedError(
             f"{where}: blob views refer to table {name}, which lacks option data-evolution.enabled=true; use "
             "another engine"
         )
-    latest = snapshots.latest()
+    latest = stores.snapshots.latest()
     splits = () if latest is None else scanner.plan(latest, schema)
     ranges = ((split, rows) for split in splits for rows in row_ranges(split.files))
     return _Upstream(name, reading, tuple(sorted(ranges, key=lambda found: found[1].first)))

@@ -114,7 +114,10 @@ class ColumnUpdate:
 
     scanner: Scanner
     reading: ReadContext
-    clock: Clock
+
+    @property
+    def clock(self) -> Clock:
+        return self.scanner.stores.clock
 
     def run(self, data: pa.Table, commit: CommitFunction) -> UpdatedRows:
         """Give the rows of `data` (`_ROW_ID`, and the columns to change) their new values, in one snapshot.
@@ -130,7 +133,7 @@ class ColumnUpdate:
         def attempt(snapshot: Snapshot | None) -> UpdatedRows:
             return UpdatedRows(len(values.ids), self._try(snapshot, values, commit))
 
-        return retry_on_conflict(self.scanner.snapshots, self.reading.schema.options, self.clock, attempt)
+        return retry_on_conflict(self.scanner.stores, attempt)
 
     def _checked(self, data: pa.Table) -> _Values:
         schema = self.reading.schema

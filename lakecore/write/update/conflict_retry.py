@@ -4,38 +4,31 @@ again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TypeVar
 
-from lakecore.clock import Clock
 from lakecore.commit.retry import RetryPolicy
 from lakecore.errors import CommitConflictError, NotFoundError
 from lakecore.metadata.snapshot import Snapshot
-from lakecore.store.snapshots import SnapshotStore
+from lakecore.store.table_stores import TableStores
 
 __all__ = ["retry_on_conflict"]
 
 T = TypeVar("T")
 
 
-def retry_on_conflict(
-    snapshots: SnapshotStore,
-    options: Mapping[str, str],
-    clock: Clock,
-    attempt: Callable[[Snapshot | None], T],
-) -> T:
+def retry_on_conflict(stores: TableStores, attempt: Callable[[Snapshot | None], T]) -> T:
     """Return what `attempt` returns for the latest snapshot; call it again for later ones while it raises
     CommitConflictError.
 
-    An attempt may also raise NotFoundError, when its snapshot expires meanwhile. `options` are those of the
-    table and limit the time and the number of retries (`commit.*`); then the last CommitConflictError is
-    raised.
+    An attempt may also raise NotFoundError, when its snapshot expires meanwhile. The table's options
+    `commit.*` limit the time and the number of retries; then the last CommitConflictError is raised.
     """
-    policy = RetryPolicy.from_options(options)
+    policy, clock = RetryPolicy.from_options(stores.schema.options), stores.clock
     started = clock.monotonic()
     retry = 0
     while True:
-        snapshot = snapshots.latest()
+        snapshot = stores.snapshots.latest()
         try:
             return attempt(snapshot)
         except CommitConflictError:
@@ -43,7 +36,7 @@ def retry_on_conflict(
             if wait is None:
                 raise
         except NotFoundError:
-            if snapshot is None or snapshots.latest_id() == snapshot.id:
+            if snapshot is None or stores.snapshots.latest_id() == snapshot.id:
                 raise
             wait = 0.0  # the snapshot expired: there is a newer one
         clock.sleep(wait)

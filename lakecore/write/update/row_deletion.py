@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 from pyroaring import BitMap
 
-from lakecore.clock import Clock
 from lakecore.commit.request import CommitResult
 from lakecore.errors import CommitUncertainError, LakeError
 from lakecore.metadata.commit_message import CommitMessage
@@ -63,8 +62,10 @@ class RowDeletion:
 
     scanner: Scanner
     reading: ReadContext
-    indexes: IndexStore
-    clock: Clock
+
+    @property
+    def indexes(self) -> IndexStore:
+        return self.scanner.stores.indexes
 
     def run(self, predicate: Predicate, commit: CommitFunction) -> DeletedRows:
         """Delete the rows for which `predicate` is true, in one snapshot.
@@ -77,7 +78,7 @@ class RowDeletion:
             draft = self._draft(snapshot, predicate)
             return DeletedRows(draft.rows, self._commit(draft, commit))
 
-        return retry_on_conflict(self.scanner.snapshots, self.reading.schema.options, self.clock, attempt)
+        return retry_on_conflict(self.scanner.stores, attempt)
 
     def _commit(self, draft: _Draft, commit: CommitFunction) -> CommitResult:
         """Remove the new index files again unless they are, or may be, in the table."""

@@ -178,7 +178,7 @@ def test_files_of_changes_are_named_so() -> None:
     latest = table._stores.snapshots.latest()
     assert latest is not None
     assert latest.changelog_manifest_list is not None
-    manifests = table._scanner.manifests
+    manifests = table._scanner.stores.manifests
     told = manifests.read(manifests.read_list(latest.changelog_manifest_list)).files()
     assert [file.file_name[:5] for file in told] == ["told-"]
     assert [file.file_name[:5] for file in live_files(table)] == ["data-"]

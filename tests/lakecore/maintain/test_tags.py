@@ -32,14 +32,7 @@ def test_the_age_of_a_tag_counts_from_the_wall_clock_of_its_writer() -> None:
     job = tags.CreateTag(table="d.k", tag="aged", snapshot=2, time_retained_ms=1000)
     tags.run(job, made.catalog, clock=made.catalog.clock)
     table = made.table
-    target = Target(
-        table.name,
-        made.catalog.warehouse,
-        table._stores.file_io,
-        table._stores.paths,
-        table.schema,
-        made.catalog.clock,
-    )
+    target = Target(table.name, made.catalog.warehouse, table._stores)
     (here,) = [tag for tag in aged_tags(target, 0) if tag.name == "aged"]
     (there,) = [tag for tag in aged_tags(target, 7_200_000) if tag.name == "aged"]
     assert here.created_ms is not None

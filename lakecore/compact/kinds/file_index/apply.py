@@ -146,17 +146,17 @@ class IndexRun:
             if not self._guard.uncertain:
                 remove(self._target.reading.file_io, sorted(self._made), self._published)
         if not self.outcome.snapshots:
-            self._target.scanner.snapshots.catch_up_latest()
+            self._target.scanner.stores.snapshots.catch_up_latest()
         elif self._named_run:
             names.remove_older_indexes(
-                self._target.scanner.manifests, sorted(self._directories), self.landed, self._published
+                self._target.scanner.stores.manifests, sorted(self._directories), self.landed, self._published
             )
         if failures:
             raise most_severe(failures)
 
     def coverage_now(self) -> tuple[Coverage, ...]:
         """Return the coverage at the latest snapshot. It costs as much as a plan."""
-        latest = self._target.scanner.snapshots.latest()
+        latest = self._target.scanner.stores.snapshots.latest()
         return () if latest is None else self._look(latest, self._request.where)[1]
 
     @property
@@ -176,11 +176,11 @@ class IndexRun:
                 "some columns only, and its index must not be used for the others; compact the table instead"
             )
         self._specs = index_specs(schema)
-        snapshot = self._target.scanner.snapshots.latest()
+        snapshot = self._target.scanner.stores.snapshots.latest()
         if snapshot is not None and self._named_run:
             identifiers = range(self._request.identifier, self._request.identifier + MAX_COMMITS)
             self.landed = earlier_commits(
-                self._target.scanner.snapshots, snapshot, self._request.commit_user, identifiers
+                self._target.scanner.stores.snapshots, snapshot, self._request.commit_user, identifiers
             )
             self._identifier = self.landed.next_identifier(self._request.identifier)
         return snapshot
@@ -194,7 +194,7 @@ class IndexRun:
         """Return the files that a commit could not include and that still exist and lack an index."""
         if not lost:
             return ()
-        snapshot = self._target.scanner.snapshots.latest()
+        snapshot = self._target.scanner.stores.snapshots.latest()
         assert snapshot is not None
         wanted = set(lost)
         where = replace(
@@ -327,8 +327,8 @@ class IndexRun:
         """Index files of units that died without saying what they had made."""
         scanner = self._target.scanner
         try:
-            snapshots = [scanner.snapshots.load(snapshot_id) for snapshot_id in self.outcome.snapshots]
-            kept = names_in(scanner.manifests, snapshots)
+            snapshots = [scanner.stores.snapshots.load(snapshot_id) for snapshot_id in self.outcome.snapshots]
+            kept = names_in(scanner.stores.manifests, snapshots)
         except LakeError as err:
             logger.warning("index files of failed units are kept: %s", err)
             return

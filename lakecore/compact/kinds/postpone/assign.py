@@ -28,7 +28,7 @@ def assign_buckets(
     """Assign buckets and return the snapshot after the commit; on a conflict, try again with the rows still
     unassigned.
     """
-    snapshots = run.target.scanner.snapshots
+    snapshots = run.target.stores.snapshots
     for attempt in range(_MAX_TRIES):
         try:
             if snapshot is None or not _assign(run, snapshot, prefixes, executor):

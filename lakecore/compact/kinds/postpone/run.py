@@ -19,6 +19,7 @@ from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.row_kind import KIND_NAME, RowKind
 from lakecore.read.file.file_reader import read_file
 from lakecore.row.bucket import assign_buckets
+from lakecore.store.table_stores import TableStores
 from lakecore.verify.digest.columns import StoredFile
 from lakecore.verify.proof.postponed import FoldFiles, FoldShare, PostponedRules, PostponedTally, check_fold
 from lakecore.verify.proof.rescaled import BucketRule
@@ -71,10 +72,7 @@ def run_unit(unit: AssignmentUnit) -> AssignmentResult:
     schema = replace(table.schema, options={**table.schema.options, **_OPTIONS})
     reading = table.reading
     target = WriteTarget(
-        reading.file_io,
-        reading.paths,
-        schema,
-        table.clock,
+        TableStores(schema, reading.file_io, reading.paths, table.clock),
         file_prefix=f"{unit.file_prefix}-",
         moves=True,
         one_flush=True,

@@ -137,7 +137,7 @@ class RescaleRun:
                 self._clean(names, executor, swept=bool(failures))
         if self.outcome.snapshots:
             names.remove_older(
-                target.scanner.manifests, sorted(self._directories), self._landed, self._published
+                target.stores.manifests, sorted(self._directories), self._landed, self._published
             )
         if failures:
             raise failure_of(target.name, failures)
@@ -151,10 +151,10 @@ class RescaleRun:
         reading, scanner, request = self._target.reading, self._target.scanner, self._request
         self.count = target_count(self._target.name, reading.options, request.buckets)
         check_rescalable(self._target.name, reading.schema, reading.options)
-        snapshot = scanner.snapshots.latest()
+        snapshot = scanner.stores.snapshots.latest()
         if snapshot is not None:
             self._landed = earlier_commits(
-                scanner.snapshots,
+                scanner.stores.snapshots,
                 snapshot,
                 request.commit_user,
                 range(request.identifier, request.identifier + MAX_COMMITS),
@@ -192,7 +192,7 @@ class RescaleRun:
             if not lost:
                 return
             where = replace(self._request.where, serialized=frozenset(pick.partition for pick in lost))
-            snapshot = self._target.scanner.snapshots.latest()
+            snapshot = self._target.scanner.stores.snapshots.latest()
         given_up = tuple(self._name(pick) for pick in lost)
         self.outcome = replace(self.outcome, dropped=self.outcome.dropped + given_up)
 

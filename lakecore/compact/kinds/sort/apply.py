@@ -92,7 +92,7 @@ class Clustering:
 
     def start(self, snapshot: Snapshot, landed: EarlierCommits) -> None:
         """Record the files that an earlier run of the same name made: they are in order."""
-        self._done = names_in(self._target.scanner.manifests, landed.snapshots)
+        self._done = names_in(self._target.scanner.stores.manifests, landed.snapshots)
 
     def prepare(
         self, run: RewriteRun, snapshot: Snapshot | None, prefixes: tuple[str, ...], executor: Executor
@@ -107,7 +107,7 @@ class Clustering:
 
     def finish(self, run: RewriteRun, names: AttemptFiles) -> None:
         """Tell which partitions are in order now."""
-        latest = self._target.scanner.snapshots.latest()
+        latest = self._target.scanner.stores.snapshots.latest()
         if self._policy is not None or latest is None or not (run.outcome.snapshots or self._done):
             return
         live = self._target.scanner.live_entries(latest, self._request.where)

@@ -34,7 +34,7 @@ def users(table: Table) -> list[str]:
 
 
 def committer(table: Table) -> Committer:
-    return Committer(table._stores.snapshots, table._stores.schemas, table._stores.manifests)
+    return Committer(table._stores)
 
 
 def published(table: Table) -> frozenset[str]:

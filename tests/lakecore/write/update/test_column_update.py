@@ -88,7 +88,10 @@ def test_other_commits_meanwhile(meanwhile: str, monkeypatch: pytest.MonkeyPatch
             else:
                 table.delete("k = 2")
         return inner(
-            self, self.scanner.snapshots.load(tries[0]) if len(tries) == 1 else snapshot, values, commit
+            self,
+            self.scanner.stores.snapshots.load(tries[0]) if len(tries) == 1 else snapshot,
+            values,
+            commit,
         )
 
     monkeypatch.setattr(column_update.ColumnUpdate, "_try", beside)
@@ -138,7 +141,7 @@ def test_columns_apart_beside_other_updates(kind: str, one: Any, two: Any, what:
     base = table._stores.snapshots.latest()
     inner = column_update.ColumnUpdate._try
     table.update_columns(pa.table({"_ROW_ID": [0], "b": [two]}))
-    update = column_update.ColumnUpdate(table._scanner, table._read_context(), table._stores.clock)
+    update = column_update.ColumnUpdate(table._scanner, table._read_context())
     values = update._checked(pa.table({"_ROW_ID": [1], "b": [one]}))
     with pytest.raises(CommitConflictError, match=f"wrote {what} for rows of"):
         inner(
