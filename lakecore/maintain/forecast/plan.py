@@ -25,6 +25,7 @@ __all__ = [
 _MB = 1 << 20
 _UNKNOWN = 3.0
 """The factor of the range without earlier runs: the time may be a third of the estimate, or three times."""
+_FIRST_RUN = "the job never ran on this table"
 _HOUR = 3600.0
 _LOW, _MEDIUM, _HIGH = 0.01, 0.1, 0.5
 
@@ -183,10 +184,11 @@ def forecast(
         based_on = f"{len(factors)} earlier run{'s' if len(factors) > 1 else ''} on this table"
     else:
         seconds, low, high = usual, usual / _UNKNOWN, usual * _UNKNOWN
-        based_on = f"defaults ({pace}), because the job never ran on this table"
+        missing = "no earlier run on this table did work to compare with" if past else _FIRST_RUN
+        based_on = f"defaults ({pace}), because {missing}"
     measured = [run.memory / pace.memory_for(run.work) for run in past if run.memory]
     memory = pace.memory_for(work) * (max(measured) if measured else 1.0)
-    lost = sum(run.lost for run in past) / (len(past) + 1)
+    lost = sum(run.lost for run in past) / (len(past) + 1)  # this run may end without a loss
     return Forecast(
         seconds=round(seconds, 3),
         seconds_low=round(low, 3),
@@ -259,5 +261,5 @@ def _words(
     elif around.inline:
         words.append("writers of the table may compact it themselves (write-only is not set)")
     if lost:
-        words.append(f"{lost:.0%} of the earlier runs lost work to other commits")
+        words.append(f"by the earlier runs, {lost:.0%} of the runs lose work to other commits")
     return [*words, *around.holders[:3]]
