@@ -103,7 +103,7 @@ def make_plan(
     """Branches of which nothing more can be said before the steps so far are done."""
     for name, action in ACTIONS.items():
         for branch in (MAIN_BRANCH,) if action.whole_table else branches:
-            if branch in ended or (action is TOTALS and branch in _renewed(steps)):
+            if branch in ended or (action.needs_final_files and branch in _renewed(steps)):
                 continue
             parameters = given.get(name, {})
             try:
@@ -114,7 +114,7 @@ def make_plan(
             if work is not None:
                 steps.append(_step(len(steps) + 1, name, branch, work, parameters, steps))
                 settled |= work.paths
-                ended |= {branch} if action in (LOST_BRANCH, DAMAGED_FILES) else set()
+                ended |= {branch} if action.last_of_branch else set()
     later += [f"further damage of branch {branch}" for branch in sorted(ended | _renewed(steps))]
     rest = tuple(
         Advice(finding.path, finding.problem, _ADVICE.get(finding.kind, _OTHERWISE))
@@ -127,7 +127,7 @@ def make_plan(
 
 def _renewed(steps: Sequence[Step]) -> set[str]:
     """Return the branches that have other files after some steps."""
-    return {step.branch for step in steps if ACTIONS[step.action] in (MANIFESTS, FILES, LOST_CHANGELOG)}
+    return {step.branch for step in steps if ACTIONS[step.action].changes_files}
 
 
 def _parameters(findings: Sequence[Finding], older_than_ms: int) -> Mapping[str, dict[str, Any]]:

@@ -219,8 +219,8 @@ def _remove_orphans(
     return ActionResult(run=swept.run, files=swept.files)
 
 
-DAMAGED_FILES = Action(look=_damaged, do=_set_damaged_aside)
-MANIFESTS = Action(look=_manifests, do=_remove_manifests)
-FILES = Action(look=_files, do=_remove_files)
+DAMAGED_FILES = Action(look=_damaged, do=_set_damaged_aside, last_of_branch=True)
+MANIFESTS = Action(look=_manifests, do=_remove_manifests, changes_files=True)
+FILES = Action(look=_files, do=_remove_files, changes_files=True)
 VECTORS = Action(look=_vectors, do=_remove_vectors)
 ORPHANS = Action(look=_orphans, do=_remove_orphans, whole_table=True, growth=Growth.LEFT)

@@ -86,6 +86,12 @@ class Action:
     """Whether the action is for all branches at once."""
     growth: Growth = Growth.STALE
     """What to do with changes that are not in the plan; see `Growth`."""
+    last_of_branch: bool = False
+    """Whether nothing more of the branch can be planned before this is done."""
+    changes_files: bool = False
+    """Whether the branch has other live files afterwards."""
+    needs_final_files: bool = False
+    """Whether it can be planned only when no step before it changes the live files."""
 
 
 def move_to_quarantine(

@@ -292,8 +292,8 @@ def _succeed(
 
 HINTS = Action(look=_hints, do=_repair_hints, growth=Growth.FOLLOWED)
 EARLIEST = Action(look=_earliest, do=_repair_earliest)
-LOST_BRANCH = Action(look=_lost_branch, do=_remove_branch)
+LOST_BRANCH = Action(look=_lost_branch, do=_remove_branch, last_of_branch=True)
 ROLLBACK = Action(look=_rollback, do=_roll_back)
 BROKEN_ROOTS = Action(look=_roots, do=_remove_roots, growth=Growth.LEFT)
-LOST_CHANGELOG = Action(look=_changelog, do=_supersede)
-TOTALS = Action(look=_totals, do=_count_again)
+LOST_CHANGELOG = Action(look=_changelog, do=_supersede, changes_files=True)
+TOTALS = Action(look=_totals, do=_count_again, needs_final_files=True)
