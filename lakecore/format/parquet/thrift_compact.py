@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeAlias
 
-__all__ = ["Field", "Struct", "ThriftList", "WireType", "decode_struct", "encode_struct"]
+__all__ = [
+    "Field",
+    "Struct",
+    "ThriftList",
+    "WireType",
+    "decode_leading_struct",
+    "decode_struct",
+    "encode_struct",
+]
 
 _MAX_DEPTH = 64
 _LONG_LIST = 15
@@ -63,6 +71,17 @@ def decode_struct(data: bytes | memoryview) -> Struct:
         raise ValueError("the thrift data ends early") from err
 
 
+def decode_leading_struct(data: bytes) -> tuple[Struct, int]:
+    """Return the struct at the start of `data`, and how many bytes it has. Raises ValueError, also when the
+    data ends within it.
+    """
+    reader = _Reader(data)
+    try:
+        return reader.struct(0), reader.position
+    except IndexError as err:
+        raise ValueError("the thrift data ends early") from err
+
+
 def encode_struct(struct: Struct) -> bytes:
     """Return the bytes of a struct, with its fields in the order of their ids."""
     out = bytearray()
@@ -77,6 +96,11 @@ class _Reader:
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
+
+    @property
+    def position(self) -> int:
+        """Return the number of bytes read so far."""
+        return self._at
 
     def struct(self, depth: int) -> Struct:
         if depth > _MAX_DEPTH:

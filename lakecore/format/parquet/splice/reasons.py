@@ -1,0 +1,39 @@
+"""The reasons for which row groups of a file are not copied. Whoever gets one decodes the file instead."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+__all__ = ["Refused", "SpliceReason"]
+
+
+class SpliceReason(Enum):
+    """Each value ends the sentence "the file was decoded, because …" of a report."""
+
+    NOT_PARQUET = "it is not a parquet file"
+    ENCRYPTED = "it is encrypted"
+    DAMAGED = "its footer or its page indexes cannot be decoded"
+    UNKNOWN_FIELDS = "its footer has fields that this release does not know"
+    OTHER_FILE = "a column of it is stored in another file"
+    OLD_WRITER = "readers mistrust the statistics of its writer"
+    BLOOM_FILTERS = "it has bloom filters"
+    EMPTY_GROUPS = "it has row groups without rows, or none"
+    SMALL_GROUPS = "its row groups are small"
+    OTHER_COLUMNS = "its columns are not those of the table, in their order"
+    OTHER_CODEC = "its codec is not the one that the table asks for"
+    OTHER_SCHEMA = "its parquet schema differs from that of the first file"
+    OTHER_METADATA = "its footer has other metadata than that of the first file"
+    OTHER_ORDERS = "its statistics are in another order than those of the first file"
+    OTHER_INT96 = "its INT96 times come from another writer than those of the first file"
+    PAGES = "its pages are not where its footer and its page indexes say"
+    PLAIN_FIRST = "a column has plain pages before pages with a dictionary, which Java reads wrongly"
+    CHECKSUM = "the checksum of a page is wrong"
+
+
+class Refused(Exception):
+    """A file whose row groups are not copied. `detail` names what was found; it is for logs."""
+
+    def __init__(self, reason: SpliceReason, detail: str = "") -> None:
+        super().__init__(f"{reason.value}{f' ({detail})' if detail else ''}")
+        self.reason = reason
+        self.detail = detail
