@@ -11,7 +11,6 @@ from typing import TypeAlias
 import numpy as np
 
 from lakecore.errors import InvalidInputError, NotFoundError, UnsupportedError
-from lakecore.metadata.key_order import key_order
 from lakecore.metadata.manifest.data_file import EntryKind
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.index_file import DeletionFile
@@ -98,8 +97,8 @@ class ChangeScanner:
             return self._raw_splits(entries)
         options = TableOptions.from_schema(self.schema)
         unique = options.deletion_vectors or options.merge_engine is MergeEngine.FIRST_ROW
-        policy, key_of = SplitPolicy.from_options(self.schema.options), key_order(self.schema.key_type)
-        return plan_splits(entries, policy, key_of, keys_unique=unique, as_changelog=True)
+        policy = SplitPolicy.from_options(self.schema.options)
+        return plan_splits(entries, policy, self.schema.key_type, keys_unique=unique, as_changelog=True)
 
     def postponed(
         self, snapshot: Snapshot, predicate: Predicate | None = None, created_ms: int | None = None

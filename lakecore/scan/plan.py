@@ -13,11 +13,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lakecore.lsm.section_columns import section_columns
 from lakecore.lsm.sections import sections
+from lakecore.metadata.key_numbers import key_numbers
+from lakecore.metadata.key_order import key_order
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.options import Option, parse_size
 from lakecore.scan.changelog_order import changelog_order
 from lakecore.scan.split import SplitPlan
+from lakecore.types.datatypes import RowType
 
 __all__ = ["SplitPolicy", "bucket_splits", "by_bucket", "pack", "plan_splits"]
 
@@ -50,7 +54,7 @@ class SplitPolicy:
 def plan_splits(
     entries: ManifestEntries,
     policy: SplitPolicy,
-    key_of: Callable[[bytes], Any] | None,
+    key_type: RowType | None,
     *,
     keys_unique: bool = False,
     unordered: bool = False,
@@ -58,7 +62,7 @@ def plan_splits(
 ) -> SplitPlan:
     """Plan splits over live entries, bucket by bucket in the order of the manifests.
 
-    `key_of` makes serialised keys comparable; None for an append table. `keys_unique`: above level 0 a key
+    `key_type` is that of the primary key; None for an append table. `keys_unique`: above level 0 a key
     has one live row (deletion vectors hide the others). `unordered`: keys are unique as well, but files
     are not sorted by key. `as_changelog`: the entries are changes, to be read without merging in the order
     of `changelog_order`.
@@ -66,14 +70,14 @@ def plan_splits(
     if not len(entries):
         none = np.zeros(0, np.int64)
         return SplitPlan(entries, none, np.zeros(1, np.int64), np.zeros(0, np.bool_))
-    order, bounds = by_bucket(entries, entries.min_sequence if key_of is None else None)
-    if key_of is None:
+    order, bounds = by_bucket(entries, entries.min_sequence if key_type is None else None)
+    if key_type is None:
         starts = pack(_weights(entries, policy)[order], bounds, policy.target_size)
         return SplitPlan(entries, order, starts, np.ones(len(starts) - 1, np.bool_))
     return _plan_keyed(
         entries,
         policy,
-        key_of,
+        key_type,
         order,
         bounds,
         keys_unique=keys_unique,
@@ -144,7 +148,7 @@ def pack(weights: Ints, bounds: Ints, target: int) -> Ints:
 def _plan_keyed(
     entries: ManifestEntries,
     policy: SplitPolicy,
-    key_of: Callable[[bytes], Any],
+    key_type: RowType,
     order: Ints,
     bounds: Ints,
     *,
@@ -171,42 +175,77 @@ def _plan_keyed(
     starts = [packed, heads[~alone & small]]
     plain = np.logical_and.reduceat(clean, packed) if unordered else clean[packed]
     raw = [disjoint[owner] | plain, np.zeros(len(starts[1]), np.bool_)]
-    for group in np.flatnonzero(~alone & ~small).tolist():
-        low, high = int(bounds[group]), int(bounds[group + 1])
-        order[low:high], inner, inner_raw = _sections(
-            entries, order[low:high], policy, key_of, as_changelog=as_changelog
-        )
-        starts.append(low + inner)
-        raw.append(inner_raw)
+    merged = np.flatnonzero(~alone & ~small)
+    if len(merged):
+        found = _merged(entries, policy, key_type, order, bounds, merged, as_changelog=as_changelog)
+        starts.append(found[0])
+        raw.append(found[1])
     every = np.concatenate(starts)
     sort = np.argsort(every)
     raw_convertible = np.concatenate(raw)[sort] | as_changelog
     return SplitPlan(entries, order, np.append(every[sort], len(order)), raw_convertible)
 
 
-def _sections(
+def _merged(
     entries: ManifestEntries,
-    indices: Ints,
     policy: SplitPolicy,
-    key_of: Callable[[bytes], Any],
+    key_type: RowType,
+    order: Ints,
+    bounds: Ints,
+    merged: Ints,
     *,
     as_changelog: bool,
-) -> tuple[Ints, Ints, Ints]:
-    """Return the files of one bucket in the order of its sections, where its splits start, and which are
-    raw.
+) -> tuple[Ints, Ints]:
+    """Bring the files of the buckets `merged` into the order of their sections, in `order`; return where
+    their splits start, and which are raw.
     """
-    files = entries.files(indices)
-    index_of = {id(file): index for file, index in zip(files, indices.tolist(), strict=True)}
-    found = (
-        changelog_order(files, key_of)
-        if as_changelog
-        else [section.files for section in sections(files, key_of)]
-    )
-    groups = [[index_of[id(file)] for file in section] for section in found]
-    sizes = [max(int(entries.file_size[group].sum()), policy.open_file_cost) for group in groups]
-    packs = pack(np.array(sizes, np.int64), np.array([0, len(sizes)]), policy.target_size)
-    starts = np.cumsum([0, *map(len, groups)])[packs]
-    order = np.array([index for group in groups for index in group], np.int64)
-    single = np.diff(starts) == 1
-    raw = single & (entries.delete_row_count[order[starts[:-1]]] == 0)
-    return order, starts[:-1], raw
+    sizes = np.diff(bounds)[merged]
+    place = np.repeat(bounds[merged] - (np.cumsum(sizes) - sizes), sizes) + np.arange(int(sizes.sum()))
+    bucket = np.repeat(np.arange(len(merged)), sizes)
+    lanes = order[place]
+    columns = None if as_changelog else _by_columns(entries, lanes, bucket, key_type)
+    within, heads = columns or _by_files(entries, lanes, bucket, key_order(key_type), as_changelog)
+    lanes = lanes[within]
+    order[place] = lanes
+    total = np.concatenate([[0], np.cumsum(entries.file_size[lanes])])
+    weights = np.maximum(total[np.append(heads[1:], len(lanes))] - total[heads], policy.open_file_cost)
+    owner = bucket[heads]
+    groups = np.searchsorted(owner, np.arange(len(merged) + 1))
+    packs = pack(weights, groups, policy.target_size)
+    firsts = np.append(heads, len(lanes))[packs]
+    raw = (np.diff(firsts) == 1) & (entries.delete_row_count[lanes[firsts[:-1]]] == 0)
+    return place[firsts[:-1]], raw
+
+
+def _by_columns(
+    entries: ManifestEntries, lanes: Ints, bucket: Ints, key_type: RowType
+) -> tuple[Ints, Ints] | None:
+    """Return the order of the files by bucket and section, and where sections start; None where keys have
+    no order as numbers.
+    """
+    keys = entries.select(lanes).keys()
+    numbers = None if keys is None else key_numbers(*keys, key_type)
+    if numbers is None:
+        return None
+    found = section_columns(bucket, *numbers)
+    return found.order, found.starts
+
+
+def _by_files(
+    entries: ManifestEntries, lanes: Ints, bucket: Ints, key_of: Callable[[bytes], Any], as_changelog: bool
+) -> tuple[Ints, Ints]:
+    """Return the same from the descriptions of the files, one bucket after the other."""
+    order: list[int] = []
+    heads: list[int] = []
+    for places in np.split(np.arange(len(lanes)), np.flatnonzero(np.diff(bucket)) + 1):
+        files = entries.files(lanes[places])
+        place_of = {id(file): place for file, place in zip(files, places.tolist(), strict=True)}
+        found = (
+            changelog_order(files, key_of)
+            if as_changelog
+            else [section.files for section in sections(files, key_of)]
+        )
+        for section in found:
+            heads.append(len(order))
+            order += [place_of[id(file)] for file in section]
+    return np.array(order, np.int64), np.array(heads, np.int64)

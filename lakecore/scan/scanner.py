@@ -10,7 +10,6 @@ import numpy as np
 
 from lakecore.errors import NotFoundError, UnsupportedError
 from lakecore.metadata.dedicated_columns import counts_blob_size
-from lakecore.metadata.key_order import key_order
 from lakecore.metadata.manifest.entries import NO_TIME, ManifestEntries
 from lakecore.metadata.manifest.index_file import DeletionFile, IndexFile
 from lakecore.metadata.manifest.live_entries import live_entries
@@ -110,8 +109,8 @@ class Scanner:
             entries = created_since(entries, created_ms)
         if not options.data_evolution:
             self._check_whole_rows(entries)
-        key_of = key_order(schema.key_type) if keyed else None
         policy = SplitPolicy.from_options(schema.options)
+        key_type = schema.key_type if keyed else None
         if options.data_evolution:
             plan = plan_row_ranges(
                 entries, policy, self.table, count_blob_size=counts_blob_size(schema.options)
@@ -119,7 +118,7 @@ class Scanner:
         else:
             alone = options.skips_level_0 or options.deletion_vectors
             unordered = self._is_unordered(entries, options)
-            plan = plan_splits(entries, policy, key_of, keys_unique=alone, unordered=unordered)
+            plan = plan_splits(entries, policy, key_type, keys_unique=alone, unordered=unordered)
         return plan if snapshot is None else replace(plan, deletions=self.deletions(snapshot))
 
     def _is_unordered(self, entries: ManifestEntries, options: TableOptions) -> bool:

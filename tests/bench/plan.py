@@ -26,7 +26,6 @@ from statistics import median
 from typing import Any
 
 from lakecore.fs.local import LocalFileIO
-from lakecore.metadata.key_order import key_order
 from lakecore.metadata.manifest.data_file import DataFile, EntryKind, FileSource, ManifestEntry, SimpleStats
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.live_entries import live_entries
@@ -183,7 +182,7 @@ def measure(path: str) -> dict[str, float]:
     times.append(time.perf_counter())
     current = live_entries(entries)
     times.append(time.perf_counter())
-    plan = plan_splits(current, SplitPolicy.from_options({}), key_order(store.schema.key_type))
+    plan = plan_splits(current, SplitPolicy.from_options({}), store.schema.key_type)
     times.append(time.perf_counter())
     steps = [b - a for a, b in pairwise(times)]
     return {

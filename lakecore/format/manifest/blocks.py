@@ -25,7 +25,7 @@ from lakecore.format.avro.vectorized import (
 from lakecore.format.manifest.records import file_from_record
 from lakecore.metadata.manifest.byte_words import ByteWords
 from lakecore.metadata.manifest.data_file import DataFile
-from lakecore.metadata.manifest.entries import NO_TIME, RowSource
+from lakecore.metadata.manifest.entries import LONGEST_KEY, NO_TIME, RowSource
 from lakecore.metadata.manifest.stats_rows import StatsPart, StatsRows
 
 __all__ = ["BlockSource"]
@@ -37,6 +37,7 @@ _CACHED_BLOCKS = 64
 _STATS_BLOCKS = 512
 _TIME = "_FILE._CREATION_TIME"
 _COLS = "_FILE._VALUE_STATS_COLS"
+_KEYS = ("_FILE._MIN_KEY", "_FILE._MAX_KEY")
 _NAMES = decoder(AvroArray(AvroAtom("string")))
 
 
@@ -48,6 +49,8 @@ class BlockSource:
     block: Ints
     offset: Ints
     words: ByteWords
+    kept_keys: tuple[ByteWords, ByteWords] | None = None
+    """The lowest and highest keys of the files, where they are short."""
     cache: dict[int, bytes] = field(default_factory=dict, repr=False)
 
     def files(self, at: Ints) -> list[DataFile]:
@@ -83,6 +86,32 @@ class BlockSource:
 
     def names(self, at: Ints) -> ByteWords:
         return self.words.select(at)
+
+    def keys(self, at: Ints) -> tuple[ByteWords, ByteWords] | None:
+        """Return the keys of the files. Those that are not kept cost about 1 us per file, as `stats` does."""
+        if self.kept_keys is not None:
+            return self.kept_keys[0].select(at), self.kept_keys[1].select(at)
+        parts: tuple[list[tuple[Ints, ByteWords]], ...] = ([], [])
+        for places, numbers in self._runs(at):
+            try:
+                found = self._slices(_KEYS, len(places))
+                lanes = self._decode(at[places], numbers, found)
+            except (ValueError, IndexError):
+                return None
+            if any(int(found.lengths[name].max(initial=0)) > LONGEST_KEY for name in _KEYS):
+                return None
+            for name, part in zip(_KEYS, parts, strict=True):
+                words = ByteWords.from_slices(lanes.data, found.starts[name], found.lengths[name])
+                part.append((places, words))
+        return ByteWords.assemble(len(at), parts[0]), ByteWords.assemble(len(at), parts[1])
+
+    @staticmethod
+    def _slices(names: tuple[str, str], count: int) -> LaneOutput:
+        return LaneOutput(
+            required=frozenset(names),
+            starts={name: np.empty(count, np.int64) for name in names},
+            lengths={name: np.empty(count, np.int64) for name in names},
+        )
 
     def times(self, at: Ints) -> Ints:
         """Return the creation times of the files. The blocks are inflated again, which then costs about 0.5

@@ -53,7 +53,10 @@ _LONGS = {
     "_FILE._SCHEMA_ID": None, "_FILE._LEVEL": None, "_FILE._DELETE_ROW_COUNT": -1, "_FILE._FIRST_ROW_ID": -1,
 }  # fmt: skip
 """Fields that become columns, and what stands for null."""
-_BYTES = ("_PARTITION", "_FILE._FILE_NAME")
+_KEYS = ("_FILE._MIN_KEY", "_FILE._MAX_KEY")
+_BYTES = ("_PARTITION", "_FILE._FILE_NAME", *_KEYS)
+_KEPT_KEY = 64
+"""The bytes up to which keys are kept; longer ones are decoded again when they are asked for."""
 _EXTRAS = ("_FILE._EXTRA_FILES", "_FILE._EMBEDDED_FILE_INDEX", "_FILE._EXTERNAL_PATH")
 _REQUIRED = frozenset((*(name for name, default in _LONGS.items() if default is None), *_BYTES))
 
@@ -168,6 +171,7 @@ def _lock_step(group: _Group) -> ManifestEntries:
         block=block,
         offset=(at - starts[block]).astype(np.int32),
         words=checked_words(_words(lanes, "_FILE._FILE_NAME"), "_FILE_NAME"),
+        kept_keys=_kept_keys(lanes),
     )
     return _entries(lanes, source)
 
@@ -175,6 +179,13 @@ def _lock_step(group: _Group) -> ManifestEntries:
 def _column(count: int, default: int | None) -> I64:
     """Return space for values, which is filled only where a record may lack one."""
     return np.empty(count, np.int64) if default is None else np.full(count, default, np.int64)
+
+
+def _kept_keys(lanes: Lanes) -> tuple[ByteWords, ByteWords] | None:
+    """Return the lowest and highest keys of files, unless they are long."""
+    if any(int(lanes.out.lengths[name].max(initial=0)) > _KEPT_KEY for name in _KEYS):
+        return None
+    return _words(lanes, _KEYS[0]), _words(lanes, _KEYS[1])
 
 
 def _words(lanes: Lanes, name: str) -> ByteWords:

@@ -18,7 +18,7 @@ from lakecore.metadata.manifest.byte_words import ByteWords, hash_bytes
 from lakecore.metadata.manifest.data_file import DataFile, EntryKind, ManifestEntry
 from lakecore.metadata.manifest.stats_rows import StatsPart, StatsRows
 
-__all__ = ["EXTRA_WEIGHTS", "NO_TIME", "EntrySource", "ManifestEntries", "RowSource"]
+__all__ = ["EXTRA_WEIGHTS", "LONGEST_KEY", "NO_TIME", "EntrySource", "ManifestEntries", "RowSource"]
 
 Ints = npt.NDArray[Any]
 Index = npt.NDArray[Any] | slice | Sequence[int]
@@ -31,6 +31,9 @@ EXTRA_WEIGHTS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
 path.
 """
 
+LONGEST_KEY = 512
+"""The bytes of a serialised key from which files are compared one by one."""
+
 NO_TIME = int(np.iinfo(np.int64).min)
 
 
@@ -42,6 +45,11 @@ class EntrySource(Protocol):
 
     def names(self, at: Ints) -> ByteWords:
         """Return their file names (UTF-8). This is cheap."""
+
+    def keys(self, at: Ints) -> tuple[ByteWords, ByteWords] | None:
+        """Return the serialised lowest and highest keys, or None where some key is very long. It costs up to
+        1 us a file.
+        """
 
     def times(self, at: Ints) -> Ints:
         """Return when the files were created: `DataFile.creation_time`, or NO_TIME. It costs some 1 us a
@@ -63,6 +71,13 @@ class RowSource:
 
     def names(self, at: Ints) -> ByteWords:
         return ByteWords.from_bytes([self.rows[i].file_name.encode() for i in at.tolist()])
+
+    def keys(self, at: Ints) -> tuple[ByteWords, ByteWords] | None:
+        rows = [self.rows[i] for i in at.tolist()]
+        if any(len(row.min_key) > LONGEST_KEY or len(row.max_key) > LONGEST_KEY for row in rows):
+            return None
+        low, high = ([row.min_key for row in rows], [row.max_key for row in rows])
+        return ByteWords.from_bytes(low), ByteWords.from_bytes(high)
 
     def times(self, at: Ints) -> Ints:
         times = (self.rows[i].creation_time for i in at.tolist())
@@ -281,6 +296,17 @@ class ManifestEntries:
         """Return the file names in a form that compares many at once."""
         parts = [(lanes, source.names(self.position[lanes])) for lanes, source in self.by_source()]
         return ByteWords.assemble(len(self), parts)
+
+    def keys(self) -> tuple[ByteWords, ByteWords] | None:
+        """Return the serialised lowest and highest keys of the files, or None where some key is very long."""
+        lows, highs = [], []
+        for lanes, source in self.by_source():
+            found = source.keys(self.position[lanes])
+            if found is None:
+                return None
+            lows.append((lanes, found[0]))
+            highs.append((lanes, found[1]))
+        return ByteWords.assemble(len(self), lows), ByteWords.assemble(len(self), highs)
 
     def times(self) -> Ints:
         """Return when the files were created, by their writers' wall clocks (milliseconds), or NO_TIME."""

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from lakecore.metadata.key_order import key_order
 from lakecore.metadata.manifest.data_file import EMPTY_ROW, DataFile
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.scan.plan import SplitPolicy, plan_splits
@@ -16,14 +15,14 @@ from tests.support import datadriven
 from tests.support.builders import data_file, manifest_entry, table_schema
 
 POLICY = SplitPolicy(target_size=100, open_file_cost=10)
-KEY_OF = key_order(table_schema().key_type)
+KEY_TYPE = table_schema().key_type
 OTHER = EMPTY_ROW[:-1] + b"\1"
 
 
 def plan(*files: DataFile | tuple[bytes, int, DataFile], keyed: bool = True) -> SplitPlan:
     placed = [file if isinstance(file, tuple) else (EMPTY_ROW, 0, file) for file in files]
     rows = [manifest_entry(file, partition=partition, bucket=bucket) for partition, bucket, file in placed]
-    return plan_splits(ManifestEntries.from_rows(rows), POLICY, KEY_OF if keyed else None)
+    return plan_splits(ManifestEntries.from_rows(rows), POLICY, KEY_TYPE if keyed else None)
 
 
 def text(plan: SplitPlan) -> str:
@@ -123,8 +122,8 @@ def splits_of(case: datadriven.Case) -> str:
         made = file(name, size, low, high, level, deletes)
         rows.append(manifest_entry(made, bucket=int(values.get("bucket", "0"))))
     flags = {name: name in case.args for name in ("keys_unique", "unordered", "as_changelog")}
-    key_of = KEY_OF if case.command == "keyed" else None
-    found = plan_splits(ManifestEntries.from_rows(rows), POLICY, key_of, **flags)
+    key_type = KEY_TYPE if case.command == "keyed" else None
+    found = plan_splits(ManifestEntries.from_rows(rows), POLICY, key_type, **flags)
     return text(found).replace(" ", "\n").replace(":", " ").replace(",", " ")
 
 
