@@ -17,7 +17,7 @@ from lakecore.errors import InvalidInputError
 from lakecore.jobs.runner.limits import Limits
 from lakecore.options import parse_size
 
-__all__ = ["Concurrency", "RunName", "expanded"]
+__all__ = ["Concurrency", "RunName", "Window", "expanded"]
 
 _COMMITS_BITS = 10
 
@@ -75,6 +75,27 @@ class RunName:
         numbers its commits.
         """
         return 1 if self.commit_identifier is None else self.commit_identifier << _COMMITS_BITS
+
+
+@dataclass(frozen=True)
+class Window:
+    """When a run ends."""
+
+    until: Annotated[
+        str | None,
+        typer.Option(
+            help="Stop then (HH:MM or ISO date and time, UTC), commit what is proven, report the rest."
+        ),
+    ] = None
+
+    @property
+    def until_ms(self) -> int | None:
+        """Return milliseconds since the epoch; None: no end. Raises InvalidInputError."""
+        if self.until is None:
+            return None
+        from lakecore.jobs.runner.until import parse_until  # pendulum takes a tenth of a second to import
+
+        return parse_until(self.until, SystemClock().now_ms())
 
 
 def expanded(function: Callable[..., None]) -> Callable[..., None]:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from lakecore.compact.engine.attempt_files import AttemptFiles, EarlierCommits
 from lakecore.compact.engine.planner import PlanContext
 from lakecore.compact.engine.request import CompactRequest
-from lakecore.compact.engine.run import PlannedRound, RewriteRun, Round
+from lakecore.compact.engine.round import PlannedRound, Round
+from lakecore.compact.engine.run import RewriteRun
 from lakecore.compact.engine.target import RewriteTarget
 from lakecore.compact.engine.work import Strategy
 from lakecore.compact.kinds.postpone.apply import assignment_picks
@@ -75,7 +76,7 @@ class Compaction:
         if not self._postpones:
             return snapshot
         found = assign_buckets(run, snapshot, prefixes, executor)
-        self._assigned = bool(run.commits)
+        self._assigned = bool(run.commits.made)
         return found
 
     def plan(self, view: Round) -> PlannedRound:

@@ -44,6 +44,8 @@ class Job:
     dry_run: bool = False
     commit_user: str = ""
     commit_identifier: int = 1
+    until_ms: int | None = None
+    """When the job ends, in milliseconds since the epoch; what is proven then is committed. None: no end."""
     safety: Safety = field(default_factory=Safety)
 
     to_json = job_to_json
@@ -71,6 +73,8 @@ def _rescale(job: Job, chore: Chore, executor: Executor, clock: Clock) -> Report
         commit_user=job.commit_user or f"lakecore-rescale-{clock.fresh_id()}",
         identifier=job.commit_identifier,
         where=partitions_of(table, job.where),
+        until_ms=job.until_ms,
+        repeatable=bool(job.commit_user),
     )
     work = RescaleRun(target, request, chore.sweeper.alive)
     picks = work.plan()
@@ -107,13 +111,17 @@ def _told(report: Report, outcome: RescaleOutcome, notes: tuple[str, ...]) -> Re
         f"partition {name} was not rescaled, because other jobs kept writing to it; stop them and run again"
         for name in outcome.dropped
     )
+    left = (
+        f"partition {name} was not rescaled, because the job's time was over; run again"
+        for name in outcome.left
+    )
     return replace(
         report,
         files=outcome.files_in,
         bytes=outcome.bytes_in,
         snapshot=outcome.snapshots[-1] if outcome.snapshots else None,
         blocker=", ".join(outcome.dropped),
-        notes=(*told, *dropped, *notes),
+        notes=(*told, *dropped, *left, *notes),
     )
 
 
@@ -127,6 +135,7 @@ def _figures(outcome: RescaleOutcome) -> dict[str, Any]:
         "snapshots": list(outcome.snapshots),
         "partitions": list(outcome.partitions),
         "dropped": list(outcome.dropped),
+        "left": list(outcome.left),
     }
 
 

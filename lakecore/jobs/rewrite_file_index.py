@@ -55,6 +55,8 @@ class Job:
     take the identifiers from there on. An empty user means a fresh one.
     """
     commit_identifier: int = 1
+    until_ms: int | None = None
+    """When the job ends, in milliseconds since the epoch; what is built then is committed. None: no end."""
     lease_ms: int = 0
     """How long the table's lease outlives this process if it is killed; 0 takes no lease."""
     wait_ms: int = 0
@@ -253,6 +255,7 @@ def _index_run(job: Job, table: Table, clock: Clock) -> IndexRun:
         commit_user=job.commit_user or f"lakecore-index-{clock.fresh_id()}",
         identifier=job.commit_identifier,
         where=partitions_of(table, job.where),
+        until_ms=job.until_ms,
         repeatable=bool(job.commit_user),
     )
     return IndexRun(target, request)

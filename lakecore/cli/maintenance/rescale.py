@@ -8,7 +8,7 @@ import typer
 
 from lakecore.cli.engine import Engine, key_values
 from lakecore.cli.maintenance.chores import Options, SafetyOptions, Tables, run_jobs, tables_of
-from lakecore.cli.option_groups import Concurrency, RunName
+from lakecore.cli.option_groups import Concurrency, RunName, Window
 from lakecore.jobs import rescale as jobs
 
 __all__ = ["rescale"]
@@ -28,10 +28,11 @@ def rescale(
     *,
     chore_options: SafetyOptions,
     run_name: RunName,
+    window: Window,
     concurrency: Concurrency,
 ) -> None:
     """Give partitions another number of buckets; rows, levels and changelogs stay as they are."""
-    user = run_name.user_or_fresh
+    user, until_ms = run_name.user_or_fresh, window.until_ms
     work = [
         jobs.Job(
             table=name,
@@ -40,6 +41,7 @@ def rescale(
             options=key_values(option or [], "--option"),
             commit_user=user,
             commit_identifier=run_name.identifier,
+            until_ms=until_ms,
             dry_run=chore_options.dry_run,
             safety=chore_options.safety,
         )

@@ -10,7 +10,7 @@ import typer
 from lakecore.cli.engine import Engine, executor, key_values
 from lakecore.cli.lease_time import LeaseTimes
 from lakecore.cli.maintenance.chores import forecast_text
-from lakecore.cli.option_groups import Concurrency, RunName
+from lakecore.cli.option_groups import Concurrency, RunName, Window
 from lakecore.cli.output import end_on_errors, print_json, size_text, table_of
 from lakecore.cli.session import Session, session_of
 from lakecore.cli.table_names import expand_tables
@@ -32,11 +32,12 @@ def rewrite_file_index(
     *,
     lease_times: LeaseTimes,
     run_name: RunName,
+    window: Window,
     concurrency: Concurrency,
 ) -> None:
     """Make the file indexes that the options ask for and files lack; data files are not written again."""
     session = session_of(context)
-    user = run_name.user_or_fresh
+    user, until_ms = run_name.user_or_fresh, window.until_ms
     work = [
         jobs.Job(
             table=name,
@@ -45,6 +46,7 @@ def rewrite_file_index(
             dry_run=dry_run,
             commit_user=user,
             commit_identifier=run_name.identifier,
+            until_ms=until_ms,
             lease_ms=lease_times.lease_ms,
             wait_ms=lease_times.wait_ms,
         )

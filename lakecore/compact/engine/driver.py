@@ -12,25 +12,20 @@ import logging
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
 
 from pyroaring import BitMap
 
-from lakecore.clock import Clock
-from lakecore.commit.committer import Committer
-from lakecore.compact.engine.cleanup import belongs, remove, sweep
 from lakecore.compact.engine.commit import PickCommits
-from lakecore.compact.engine.commit_loop import CommitGuard, commit_fitting
 from lakecore.compact.engine.deletion_vectors import VectorUpkeep
 from lakecore.compact.engine.licence import levels_of, licensed
-from lakecore.compact.engine.outcome import Outcome, Progress, ProvenPick
-from lakecore.compact.engine.refusal import PickFailure, duplicate_commit, failure_of
+from lakecore.compact.engine.outcome import Progress, ProvenPick, RunRecord
+from lakecore.compact.engine.refusal import PickFailure, failure_of
+from lakecore.compact.engine.round import RoundPlan
+from lakecore.compact.engine.run_commits import RunCommits, unit_results
 from lakecore.compact.engine.schedule import COMMIT_PICKS
 from lakecore.compact.engine.work import UnitFunction, UnitResult, WorkPick
 from lakecore.errors import ProofError
 from lakecore.executor import Executor
-from lakecore.metadata.manifest.entries import ManifestEntries
-from lakecore.metadata.snapshot import BATCH_IDENTIFIER
 from lakecore.read.context import ReadContext
 from lakecore.verify.digest.columns import StoredFile
 from lakecore.verify.digest.file_tally import files_of
@@ -40,150 +35,106 @@ from lakecore.verify.proof.pick_proof import PickProof, check_upgrade, prove_pic
 from lakecore.verify.proof.second_decoder import SecondDecoders
 from lakecore.verify.rules.table_rules import TableRules
 
-__all__ = ["MAX_COMMITS", "Driver", "RunSettings"]
+__all__ = ["Driver", "RunSettings"]
 
 logger = logging.getLogger(__name__)
-
-MAX_COMMITS = 1000
-"""Commits of one run; each takes the next identifier, and identities of task runs lie 1024 apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
-    """The settings by which a run commits. `table` is its name, for messages.
-
-    `until_ms`: since the epoch; no unit is waited for after it. None: no end. `commit_picks`,
-    `commit_seconds`: a commit at the latest after so many picks, or so long after the last. `file_prefixes`:
-    begin the names of all files that the run makes. `committed`: names of those of them that are in the table
-    already.
+    """The settings by which a run commits: at the latest after so many picks, or so long after the last
+    commit.
     """
 
-    table: str
-    commit_user: str
-    identifier: int
     file_prefixes: tuple[str, ...]
-    until_ms: int | None = None
+    """They begin the names of all files that the run makes."""
     commit_picks: int = COMMIT_PICKS
     commit_seconds: float = 300.0
-    committed: frozenset[str] = frozenset()
 
 
 class Driver:
-    """The driver of one run. `outcome` has what is committed so far, also after an exception. `decoders` has
-    what the run has decoded twice so far.
+    """The driver of one run, which makes its commits with `commits` and adds what it did to `record`.
+
+    `decoders` have what the run has decoded twice so far.
     """
 
     def __init__(
         self,
-        reading: ReadContext,
-        shape: RowShape,
-        committer: Committer,
-        clock: Clock,
+        commits: RunCommits,
+        record: RunRecord,
+        decoders: SecondDecoders,
         settings: RunSettings,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> None:
-        self._reading = reading
-        self._shape = shape
-        self._committer = committer
-        self._clock = clock
+        self._commits = commits
+        self._record = record
+        self._decoders = decoders
         self._settings = settings
         self._on_progress = on_progress
+        self._reading = reading = commits.target.reading
         self._rules = TableRules.of(reading.schema.options, keyed=reading.keyed)
-        self._identifier = settings.identifier
-        self._guard = CommitGuard()
-        self._committed = set(settings.committed)
-        self.decoders = SecondDecoders(reading.file_io, shape.seed)
-        self.outcome = Outcome()
 
-    def run(
-        self,
-        picks: Sequence[WorkPick],
-        executor: Executor,
-        function: UnitFunction,
-        upkeep: VectorUpkeep,
-        live: ManifestEntries,
-    ) -> None:
-        """Run, prove and commit `picks`, and add to `outcome`. `upkeep` and `live` are those of the snapshot
-        they were planned from; `live` has all files of their buckets.
+    def run(self, plan: RoundPlan, executor: Executor, upkeep: VectorUpkeep) -> None:
+        """Run, prove and commit the picks of `plan`. `upkeep` is that of the snapshot they were planned from.
 
         A failed unit and a refused proof fail their pick only: the rest is done and committed, then the first
         ProofError is raised, or else the first failure. A failed commit and an interruption end the run at
         once, and so does a commit that another run of this name has made: of two runs of one name, the first
         to commit continues.
         """
-        allowed, refused = licensed(picks, live, self._reading.schema, self._rules, upkeep.files)
-        run = _PickRun(self._reading, self._shape, allowed, upkeep, self._rules)
+        reading, shape = self._reading, plan.table.shape
+        allowed, refused = licensed(plan.picks, plan.live, reading.schema, self._rules, upkeep.files)
+        run = _PickRun(reading, shape, allowed, upkeep, self._rules)
         for pick, error in refused:
             run.fail(pick, error)
         try:
-            self._run(run, executor, function)
+            self._run(run, executor, plan.function)
         finally:
-            self.outcome = replace(self.outcome, picks_left=len(picks) - run.finished)
-            if not self._guard.uncertain:
-                self._clean(run, executor)
+            record = self._record
+            left = len(plan.picks) - run.finished
+            record.outcome = replace(record.outcome, picks_left=left, stopped=self._commits.stopped)
+            self._clean(run, executor)
         if run.failures:
-            raise failure_of(self._settings.table, run.failures)
+            raise failure_of(self._commits.target.name, run.failures)
 
     def _run(self, run: _PickRun, executor: Executor, function: UnitFunction) -> None:
-        since = self._clock.monotonic()
-        settings = self._settings
-        with closing(run.proven(executor, function, self._may_go_on)) as found:
+        clock, settings = self._commits.target.clock, self._settings
+        since = clock.monotonic()
+        with closing(run.proven(executor, function, self._commits.may_go_on)) as found:
             for proven in found:
-                self._decode_again(proven)
+                self._decode_again(run.shape.mode, proven)
                 run.ready.append(proven)
-                waited = self._clock.monotonic() - since
+                waited = clock.monotonic() - since
                 if len(run.ready) >= settings.commit_picks or waited >= settings.commit_seconds:
                     self._commit(run)
-                    since = self._clock.monotonic()
+                    since = clock.monotonic()
         self._commit(run)
 
-    def _decode_again(self, proven: ProvenPick) -> None:
+    def _decode_again(self, mode: ProofMode, proven: ProvenPick) -> None:
         """Read one input and one output of each format through a second decoder, once per run. Raises
         ProofError.
         """
-        if self._shape.mode is ProofMode.KEYS:
+        if mode is ProofMode.KEYS:
             return
         pick, reading = proven.pick, self._reading
         for side, files in (("input", pick.replaced), ("output", proven.files)):
             for file in files:
                 stored = StoredFile(reading.paths.data_file(pick.bucket_dir, file), file)
-                self.decoders.look(pick.name, side, stored, reading.file_schema(file.schema_id))
-        self.outcome = replace(self.outcome, decoded=self.decoders.report())
-
-    def _may_go_on(self) -> bool:
-        until = self._settings.until_ms
-        if until is not None and self._clock.now_ms() >= until:
-            self.outcome = replace(self.outcome, stopped=True)
-        if self._identifier - self._settings.identifier >= MAX_COMMITS:
-            self.outcome = replace(self.outcome, stopped=True)
-        return not self.outcome.stopped
+                self._decoders.look(pick.name, side, stored, reading.file_schema(file.schema_id))
+        self._record.outcome = replace(self._record.outcome, decoded=self._decoders.report())
 
     def _commit(self, run: _PickRun) -> None:
         if not run.ready:
             return
-        identity, commits = (
-            (self._settings.commit_user, self._identifier),
-            PickCommits(run.upkeep, self._rules),
-        )
-        with self._guard.committing():
-            landed = commit_fitting(self._committer, run.ready, identity, commits)
-            if not landed.duplicate:
-                self._committed.update(
-                    name
-                    for proven in landed.items
-                    for file in (*proven.files, *proven.changelog)
-                    for name in file.all_names
-                )
-        self.outcome = self.outcome.lost(tuple(proven.pick for proven in landed.lost))
-        if landed.duplicate:
-            raise duplicate_commit(self._settings.commit_user, self._identifier, landed.snapshots[-1])
+        landed = self._commits.commit(run.ready, PickCommits(run.upkeep, self._rules), _new_names)
+        record = self._record
+        record.outcome = record.outcome.lost(tuple(proven.pick for proven in landed.lost))
+        self._commits.check_own(landed)
         for proven, error in landed.refused:
             run.fail(proven.pick, error)
         run.finished += len(run.ready) - len(landed.refused)
         run.ready.clear()
-        if self._identifier != BATCH_IDENTIFIER:
-            self._identifier += 1
-        self.outcome = self.outcome.committed(landed.items, landed.snapshots, landed.notes)
+        record.outcome = record.outcome.committed(landed.items, landed.snapshots, landed.notes)
         if self._on_progress is not None:
             self._on_progress(run.progress())
 
@@ -191,19 +142,12 @@ class Driver:
         """Remove what finished units made and nobody committed; if attempts may have died, search for their
         files too.
         """
-        made = [(pick, name) for pick, name in run.made if name not in self._committed]
-        published = partial(self._committer.published_names, self._settings.commit_user)
-        remove(self._reading.file_io, (f"{pick.bucket_dir}/{name}" for pick, name in made), published)
+        searched: dict[str, None] = {}
         if run.failures or run.interrupted or executor.name != "local":
-            directories = dict.fromkeys(pick.bucket_dir for pick in run.started)
-            prefixes = self._settings.file_prefixes
-            committed = self._committed
-            sweep(
-                self._reading.file_io,
-                directories,
-                lambda name, _: name.startswith(prefixes) and not belongs(name, committed),
-                published,
-            )
+            searched = dict.fromkeys(pick.bucket_dir for pick in run.started)
+        prefixes = self._settings.file_prefixes
+        made = (f"{pick.bucket_dir}/{name}" for pick, name in run.made)
+        self._commits.clean(made, searched, lambda name: name.startswith(prefixes))
 
 
 class _PickRun:
@@ -220,7 +164,7 @@ class _PickRun:
         self._rules = rules
         self.upkeep = upkeep
         self._reading = reading
-        self._shape = shape
+        self.shape = shape
         self._picks = picks
         self.ready: list[ProvenPick] = []
         self.finished = 0
@@ -242,14 +186,10 @@ class _PickRun:
 
         Closing it makes the executor give up the units it has not returned.
         """
-        units = (unit for pick in self._picks for unit in pick.units if may_go_on())
-        results = iter(executor.run(function, units))
+        units = (unit for pick in self._picks for unit in pick.units)
         self.interrupted = True
-        try:
+        with closing(unit_results(executor, function, units, may_go_on)) as results:
             yield from self._proven(results, may_go_on)
-        finally:
-            if isinstance(results, Generator):
-                results.close()
 
     def _proven(
         self, results: Iterator[UnitResult | BaseException], may_go_on: Callable[[], bool]
@@ -329,7 +269,11 @@ class _PickRun:
         expected = len(pick.replaced) + len(pick.announced)
         if len(tallies) != expected:
             raise ProofError(pick.name, f"{len(tallies)} of {expected} inputs were counted by its units")
-        return prove_pick(self._shape, pick.name, tallies, [result.proof for result in results])
+        return prove_pick(self.shape, pick.name, tallies, [result.proof for result in results])
+
+
+def _new_names(proven: ProvenPick) -> Iterator[str]:
+    return (name for file in (*proven.files, *proven.changelog) for name in file.all_names)
 
 
 def _marks(results: Sequence[UnitResult]) -> dict[str, bytes]:

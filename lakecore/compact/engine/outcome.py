@@ -9,7 +9,7 @@ from lakecore.compact.engine.work import Place, WorkPick
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.verify.proof.pick_proof import PickProof
 
-__all__ = ["Outcome", "Progress", "ProvenPick"]
+__all__ = ["Outcome", "Progress", "ProvenPick", "RunRecord"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +105,10 @@ class Outcome:
     def with_lost(self, count: int) -> Outcome:
         """Return the outcome with the first `count` of what was dropped: the rest is planned again."""
         return replace(self, dropped=self.dropped[:count], lost_places=self.lost_places[:count])
+
+
+@dataclass(slots=True)
+class RunRecord:
+    """The outcome of a run while it goes on. The run, its kind and its driver share it."""
+
+    outcome: Outcome = field(default_factory=Outcome)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from lakecore.compact.engine.naming import place_name
-from lakecore.compact.engine.run import RoundPlan
+from lakecore.compact.engine.round import RoundPlan
 from lakecore.compact.engine.schedule import scheduled
 from lakecore.compact.engine.target import RewriteTarget
 from lakecore.compact.engine.work import Place, Strategy, UnitTable, WorkPick

@@ -8,66 +8,29 @@ the first stopped: its commits are numbered, and files that the first did not co
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
-from lakecore.compact.engine.attempt_files import AttemptFiles, EarlierCommits, earlier_commits
+from lakecore.compact.engine.attempt_files import AttemptFiles, EarlierCommits
 from lakecore.compact.engine.deletion_vectors import VectorUpkeep
-from lakecore.compact.engine.driver import MAX_COMMITS, Driver, RunSettings
-from lakecore.compact.engine.outcome import Outcome, Progress
+from lakecore.compact.engine.driver import Driver, RunSettings
+from lakecore.compact.engine.outcome import Outcome, Progress, RunRecord
 from lakecore.compact.engine.refusal import PickFailure, failure_of
 from lakecore.compact.engine.request import CompactRequest
+from lakecore.compact.engine.round import PlannedRound, Round, RoundPlan
+from lakecore.compact.engine.run_commits import RunCommits
 from lakecore.compact.engine.target import RewriteTarget
-from lakecore.compact.engine.work import Place, UnitFunction, UnitTable, WorkPick
+from lakecore.compact.engine.work import Place
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.metadata.manifest.entries import ManifestEntries
-from lakecore.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
+from lakecore.metadata.snapshot import Snapshot
 from lakecore.scan.filters import ScanFilter
-from lakecore.store.indexes import IndexStore
 from lakecore.verify.proof.second_decoder import SecondDecoders
 
-__all__ = ["Kind", "PlannedRound", "RewriteRun", "Round", "RoundPlan"]
+__all__ = ["Kind", "RewriteRun"]
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class RoundPlan:
-    """Picks planned from one snapshot, and the function that runs their units."""
-
-    picks: tuple[WorkPick, ...]
-    function: UnitFunction
-    table: UnitTable
-    outdated: Mapping[Place, str]
-    """Buckets, with their names, whose picks would rewrite files of a newer schema than the job knows, and so
-    lose what only that schema can hold. They are left out."""
-    live: ManifestEntries
-    """Live files of all buckets of the picks; empty where no unit drops deletes."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedRound:
-    """What a kind chose, before its picks are built: that may read rows, to sample them."""
-
-    has_picks: bool
-    build: Callable[[], RoundPlan]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
-    """The input of one round, which is planned from `snapshot`. `executor` is where units will run."""
-
-    snapshot: Snapshot | None
-    executor: Executor
-    file_prefix: str
-    """The beginning of the names of new files."""
-    again: frozenset[Place] | None = None
-    """Buckets that are planned again; None in the first round."""
-    lost: frozenset[Place] = frozenset()
-    """Buckets that other commits touched while this run worked on them, and that are left alone."""
-    dry: bool = False
-    """Only a report is wanted: nothing is written."""
 
 
 class Kind(Protocol):
@@ -160,17 +123,22 @@ class RewriteRun:
         self._on_progress = on_progress
         self._on_begin = on_begin
         self.decoders = SecondDecoders(target.reading.file_io, kind.seed)
-        self.outcome = Outcome()
-        self.landed = EarlierCommits()
-        """What an earlier run of the same name had committed."""
+        self.commits = RunCommits(target, request)
+        self.record = RunRecord()
         self.picks_planned = 0
         """0 when there was nothing to do."""
-        self.commits = 0
-        """Commits that the kind made by itself, before the first round."""
-        self.committed: frozenset[str] = frozenset()
-        """Names of the files of these commits."""
         self.refused: dict[bytes, PickFailure] = {}
         """Partitions that the kind could not prepare, and why."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """Return what is committed so far, also after an exception."""
+        return self.record.outcome
+
+    @property
+    def landed(self) -> EarlierCommits:
+        """Return what an earlier run of the same name had committed."""
+        return self.commits.earlier
 
     def plan(self) -> RoundPlan:
         """Return what the first round would do; nothing is written, and no row is read."""
@@ -186,21 +154,17 @@ class RewriteRun:
         request, target = self.request, self.target
         snapshot = self._start()
         options = target.reading.options
-        names = AttemptFiles.of(
-            (options.data_file_prefix, options.changelog_file_prefix),
-            (target.reading.paths.root, request.commit_user, request.identifier),
-            target.clock.fresh_id(),
-        )
+        names = self.commits.names((options.data_file_prefix, options.changelog_file_prefix))
         self._rounds(self.kind.prepare(self, snapshot, names.own, executor), names, executor)
         if snapshot is not None and not self.outcome.snapshots:
             target.stores.snapshots.catch_up_latest(snapshot.id)
         if self.outcome.snapshots and request.named:
             directories = self.outcome.directories
-            names.remove_older(target.stores.manifests, directories, self.landed, self.published)
+            names.remove_older(target.stores.manifests, directories, self.landed, self.commits.published)
         self.kind.finish(self, names)
         if self.refused:
             left = self.outcome.picks_left + len(self.refused)
-            self.outcome = replace(self.outcome, picks_left=left)
+            self.record.outcome = replace(self.outcome, picks_left=left)
             self.picks_planned += len(self.refused)
             raise failure_of(target.name, list(self.refused.values()))
 
@@ -215,30 +179,20 @@ class RewriteRun:
         latest = self.target.stores.snapshots.latest()
         return None if latest is None or (planned is not None and latest.id == planned.id) else latest
 
-    def next_identifier(self) -> int:
-        """Return the identifier of this run's next commit."""
-        first = self.landed.next_identifier(self.request.identifier)
-        return first if first == BATCH_IDENTIFIER else first + self.commits
-
-    def published(self) -> frozenset[str]:
-        """Return the names of the files that this run's user has published."""
-        return self.target.committer.published_names(self.request.commit_user)
-
     def _start(self) -> Snapshot | None:
         """Return the snapshot to plan from, after all checks."""
-        request, snapshots = self.request, self.target.stores.snapshots
         self.kind.check()
-        snapshot = snapshots.latest()
+        snapshot = self.target.stores.snapshots.latest()
         if snapshot is None:
             return None
-        if request.named:
-            identifiers = range(request.identifier, request.identifier + MAX_COMMITS)
-            self.landed = earlier_commits(snapshots, snapshot, request.commit_user, identifiers)
+        self.commits.look_back(snapshot)
         self.kind.start(snapshot, self.landed)
         return snapshot
 
     def _rounds(self, snapshot: Snapshot | None, names: AttemptFiles, executor: Executor) -> None:
-        driver: Driver | None = None
+        driver = Driver(
+            self.commits, self.record, self.decoders, RunSettings(file_prefixes=names.own), self._on_progress
+        )
         again: frozenset[Place] | None = None
         for number in range(self.kind.max_rounds):
             view = Round(
@@ -250,18 +204,17 @@ class RewriteRun:
             )
             plan, snapshot = self._planned(view)
             self.picks_planned += len(plan.picks) + len(plan.outdated)
-            self.outcome = self.outcome.left_out(plan.outdated)
+            self.record.outcome = self.outcome.left_out(plan.outdated)
             if not plan.picks:
                 break
             logger.info("%s: round %d has %d picks", self.target.name, number, len(plan.picks))
-            driver = driver or self._driver(plan, names)
             lost_before = len(self.outcome.lost_places)
-            self._drive(driver, plan, snapshot, executor)
+            driver.run(plan, executor, self._upkeep(snapshot))
             again = self._again(plan, lost_before)
             if not again or number == self.kind.max_rounds - 1:
                 break
             if self.kind.retries_lost:
-                self.outcome = self.outcome.with_lost(lost_before)
+                self.record.outcome = self.outcome.with_lost(lost_before)
             snapshot = self.target.stores.snapshots.latest()
 
     def _planned(self, view: Round) -> tuple[RoundPlan, Snapshot | None]:
@@ -274,13 +227,6 @@ class RewriteRun:
             planned = self.kind.plan(view)
         return planned.build(), view.snapshot
 
-    def _drive(self, driver: Driver, plan: RoundPlan, snapshot: Snapshot | None, executor: Executor) -> None:
-        driver.outcome = self.outcome
-        try:
-            driver.run(plan.picks, executor, plan.function, self._upkeep(snapshot), plan.live)
-        finally:
-            self.outcome = driver.outcome
-
     def _again(self, plan: RoundPlan, lost_before: int) -> frozenset[Place]:
         """Return the buckets that the next round plans; none when the run is over."""
         if self.outcome.stopped or self.outcome.picks_left:
@@ -290,23 +236,5 @@ class RewriteRun:
         return frozenset(pick.place for pick in plan.picks)
 
     def _upkeep(self, snapshot: Snapshot | None) -> VectorUpkeep:
-        scanner, reading = self.target.scanner, self.target.reading
-        store = IndexStore(reading.file_io, reading.paths, reading.schema, self.target.clock)
-        files = () if snapshot is None else scanner.index_files(snapshot)
-        return VectorUpkeep.of(store, files, one_per_bucket=self.kind.one_vector_file)
-
-    def _driver(self, plan: RoundPlan, names: AttemptFiles) -> Driver:
-        request, target = self.request, self.target
-        settings = RunSettings(
-            table=target.name,
-            commit_user=request.commit_user,
-            identifier=self.next_identifier(),
-            file_prefixes=names.own,
-            until_ms=request.until_ms,
-            committed=self.committed,
-        )
-        driver = Driver(
-            target.reading, plan.table.shape, target.committer, target.clock, settings, self._on_progress
-        )
-        driver.decoders = self.decoders
-        return driver
+        files = () if snapshot is None else self.target.scanner.index_files(snapshot)
+        return VectorUpkeep.of(self.target.stores.indexes, files, one_per_bucket=self.kind.one_vector_file)

@@ -20,6 +20,7 @@ from lakecore.metadata.snapshot import CommitKind
 from lakecore.table import Table
 from lakecore.verify.fsck.check import fsck
 from tests.lakecore.compact.test_cluster import Meddling
+from tests.support.fake_clock import FakeClock
 from tests.support.handles import with_stores
 from tests.support.lake import append_table, key_table, live_files, memory_catalog, put, rows_of
 
@@ -290,3 +291,39 @@ def test_groups_cover_every_number_once(old: int, new: int, cuts: int) -> None:
     for number in range(old * new):
         homes = [group for group in groups if number % new in group.new]
         assert [number % old in group.old for group in homes] == [True]
+
+
+class Ticking(SerialExecutor):
+    """Ten seconds pass in every unit."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def run(self, function: Any, tasks: Any) -> Any:
+        for result in super().run(function, tasks):
+            self._clock.sleep(10)
+            yield result
+
+
+@pytest.mark.parametrize(("seconds", "done"), [(5, 1), (15, 2), (0, 0)])
+def test_no_partition_is_begun_after_the_end_of_the_window(seconds: int, done: int) -> None:
+    """What is proven is committed, the rest is named, and a later run does it."""
+    catalog = memory_catalog("rescale-until")
+    table = keyed(catalog, 1)
+    rows, clock = rows_of(table), catalog.clock
+    job = Job(table=table.name, bucket_num=2, until_ms=clock.now_ms() + seconds * 1000, commit_user="u")
+    assert Job.from_json(job.to_json()) == job
+    executor = Ticking(clock)
+    report = rescale.run(job, catalog, executor, clock)
+    counts = sorted(min(found) for found in totals(table).values())
+    assert counts == [1] * (2 - done) + [2] * done
+    said = [note for note in report.notes if "time was over" in note]
+    assert len(said) == 2 - done
+    assert all("run again" in note for note in said)
+    assert rows_of(table) == rows
+    check(table, catalog)
+    again = rescale.run(replace(job, until_ms=None), catalog, clock=clock)
+    assert again.nothing_to_do == (done == 2)
+    assert {min(found) for found in totals(table).values()} == {2}
+    assert rows_of(table) == rows

@@ -17,6 +17,7 @@ from lakecore.jobs.rewrite_file_index import Job, Report
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.snapshot import CommitKind
 from lakecore.table import Table
+from tests.support.fake_clock import FakeClock
 from tests.support.lake import append_table, key_table, live_files, memory_catalog, paths_of, put, rows_of
 
 BLOOM = {"file-index.bloom-filter.columns": "v", "file-index.bloom-filter.v.items": "50"}
@@ -238,3 +239,33 @@ def test_files_of_some_columns_are_refused(catalog: FilesystemCatalog) -> None:
     put(table, [{"v": 1, "p": "a"}])
     with pytest.raises(UnsupportedError, match=r"d\.a: option data-evolution\.enabled=true"):
         run(catalog, table, BLOOM)
+
+
+class Ticking(SerialExecutor):
+    """Ten seconds pass in every unit."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def run(self, function: Any, tasks: Any) -> Any:
+        for result in super().run(function, tasks):
+            self._clock.sleep(10)
+            yield result
+
+
+@pytest.mark.parametrize(("seconds", "files"), [(5, 3), (15, 6), (0, 0)])
+def test_no_unit_is_begun_after_the_end_of_the_window(
+    catalog: FilesystemCatalog, seconds: int, files: int
+) -> None:
+    """Each partition is a unit of three files. What is built is committed, and the report counts the rest."""
+    table, clock = filled(catalog), catalog.clock
+    job = Job(table=table.name, options=BLOOM, commit_user="u", until_ms=clock.now_ms() + seconds * 1000)
+    before = paths_of(table, "/bucket-")
+    report = rewrite_file_index.run(job, catalog, Ticking(clock), clock)
+    assert (report.files, report.files_left, report.dropped) == (files, 6 - files, ())
+    assert len([file for file in live_files(table) if file.embedded_index]) == files
+    assert paths_of(table, "/bucket-") == before
+    again = rewrite_file_index.run(replace(job, until_ms=None), catalog, clock=clock)
+    assert again.files == 6 - files
+    assert all(file.embedded_index for file in live_files(table))

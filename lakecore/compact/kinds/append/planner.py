@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from lakecore.compact.engine.planner import PlanContext
-from lakecore.compact.engine.run import RoundPlan
+from lakecore.compact.engine.round import RoundPlan
 from lakecore.compact.engine.target import RewriteTarget
 from lakecore.compact.engine.work import Place, Strategy
 from lakecore.compact.kinds.append.apply import work_picks

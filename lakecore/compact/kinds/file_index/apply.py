@@ -10,16 +10,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 
-from lakecore.commit.published import names_in
 from lakecore.commit.support import check_committable
-from lakecore.compact.engine.attempt_files import AttemptFiles, EarlierCommits, earlier_commits
-from lakecore.compact.engine.cleanup import remove, sweep
-from lakecore.compact.engine.commit_loop import CommitGuard, commit_fitting
-from lakecore.compact.engine.driver import MAX_COMMITS
+from lakecore.compact.engine.attempt_files import AttemptFiles, EarlierCommits
 from lakecore.compact.engine.naming import place_name
-from lakecore.compact.engine.refusal import duplicate_commit
+from lakecore.compact.engine.run_commits import RunCommits, unit_results
 from lakecore.compact.engine.target import RewriteTarget
 from lakecore.compact.engine.work import Place
 from lakecore.compact.kinds.file_index.commit import FileKey, IndexCommits, file_key
@@ -60,13 +57,21 @@ _MAX_ROUNDS = 8
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexRequest:
     """Which partitions, and who commits. (`commit_user`, `identifier`) names the run: a second one with the
-    same name goes on where the first stopped. `repeatable`: False for a fresh user.
+    same name goes on where the first stopped.
     """
 
     commit_user: str
     identifier: int
     where: ScanFilter = EVERYTHING
+    until_ms: int | None = None
+    """When the run ends, since the epoch; what is built then is committed. None: no end."""
     repeatable: bool = True
+    """False for a fresh user, of whom there is no earlier run."""
+
+    @property
+    def named(self) -> bool:
+        """Return whether another run of the same name may have existed."""
+        return self.repeatable and self.identifier != BATCH_IDENTIFIER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,8 +101,7 @@ class _Batch:
 class IndexRun:
     """One run over one table, which records what it read and did, also after an exception.
 
-    `coverage` is that at the start, and `planned` are the files to change then. `landed` is what an earlier
-    run of the same name had committed.
+    `coverage` is that at the start, and `planned` are the files to change then.
     """
 
     def __init__(self, target: RewriteTarget, request: IndexRequest) -> None:
@@ -105,14 +109,17 @@ class IndexRun:
         self._request = request
         self._specs: tuple[IndexSpec, ...] = ()
         self._named: dict[int, tuple[tuple[IndexSpec, IndexSpec], ...]] = {}
-        self._identifier = request.identifier
-        self._guard = CommitGuard()
+        self._commits = RunCommits(target, request)
         self._made: set[str] = set()
         self._directories: set[str] = set()
         self.coverage: tuple[Coverage, ...] = ()
         self.planned: tuple[IndexNeed, ...] = ()
-        self.landed = EarlierCommits()
         self.outcome = IndexOutcome()
+
+    @property
+    def landed(self) -> EarlierCommits:
+        """Return what an earlier run of the same name had committed."""
+        return self._commits.earlier
 
     def plan(self) -> tuple[IndexNeed, ...]:
         """Return the work, and set `coverage`; nothing is written.
@@ -126,46 +133,39 @@ class IndexRun:
 
         Raises UnsupportedError before anything is touched, CommitUncertainError, what units raise.
         """
-        names = AttemptFiles.of(
-            ("",),
-            (self._target.reading.paths.root, self._request.commit_user, self._request.identifier),
-            self._target.clock.fresh_id(),
-        )
+        commits, stores = self._commits, self._target.stores
+        names = commits.names(("",))
         needs = self._first_plan(self._start())
         failures: list[LakeError] = []
+        whole = False
         try:
             for _ in range(_MAX_ROUNDS):
                 if not needs:
                     break
                 lost = self._round(needs, names, executor, failures)
+                if commits.stopped:
+                    break
                 needs = self._needs_again(lost)
             else:
                 given_up = tuple(need.file.file_name for need in needs)
                 self.outcome = replace(self.outcome, dropped=self.outcome.dropped + given_up)
+            whole = not failures and not commits.stopped and executor.name == "local"
         finally:
-            if not self._guard.uncertain:
-                remove(self._target.reading.file_io, sorted(self._made), self._published)
+            searched = () if whole else sorted(self._directories)  # attempts may have died
+            commits.clean(sorted(self._made), searched, lambda name: f".{names.index_token}" in name)
         if not self.outcome.snapshots:
-            self._target.scanner.stores.snapshots.catch_up_latest()
-        elif self._named_run:
+            stores.snapshots.catch_up_latest()
+        elif self._request.named:
             names.remove_older_indexes(
-                self._target.scanner.stores.manifests, sorted(self._directories), self.landed, self._published
+                stores.manifests, sorted(self._directories), commits.earlier, commits.published
             )
         if failures:
             raise most_severe(failures)
 
     def coverage_now(self) -> tuple[Coverage, ...]:
         """Return the coverage at the latest snapshot. It costs as much as a plan."""
-        latest = self._target.scanner.stores.snapshots.latest()
+        latest = self._target.stores.snapshots.latest()
         return () if latest is None else self._look(latest, self._request.where)[1]
-
-    @property
-    def _named_run(self) -> bool:
-        return self._request.repeatable and self._request.identifier != BATCH_IDENTIFIER
-
-    def _published(self) -> frozenset[str]:
-        """Return the names of the files that this run's user has published."""
-        return self._target.committer.published_names(self._request.commit_user)
 
     def _start(self) -> Snapshot | None:
         schema = self._target.reading.schema
@@ -176,13 +176,9 @@ class IndexRun:
                 "some columns only, and its index must not be used for the others; compact the table instead"
             )
         self._specs = index_specs(schema)
-        snapshot = self._target.scanner.stores.snapshots.latest()
-        if snapshot is not None and self._named_run:
-            identifiers = range(self._request.identifier, self._request.identifier + MAX_COMMITS)
-            self.landed = earlier_commits(
-                self._target.scanner.stores.snapshots, snapshot, self._request.commit_user, identifiers
-            )
-            self._identifier = self.landed.next_identifier(self._request.identifier)
+        snapshot = self._target.stores.snapshots.latest()
+        if snapshot is not None:
+            self._commits.look_back(snapshot)
         return snapshot
 
     def _first_plan(self, snapshot: Snapshot | None) -> tuple[IndexNeed, ...]:
@@ -194,7 +190,7 @@ class IndexRun:
         """Return the files that a commit could not include and that still exist and lack an index."""
         if not lost:
             return ()
-        snapshot = self._target.scanner.stores.snapshots.latest()
+        snapshot = self._target.stores.snapshots.latest()
         assert snapshot is not None
         wanted = set(lost)
         where = replace(
@@ -254,8 +250,9 @@ class IndexRun:
         """Run and commit; the files that other commits had touched."""
         lost: list[FileKey] = []
         batch = _Batch([])
-        try:
-            for result in executor.run(run_unit, self._units(needs, names)):
+        may_go_on = self._commits.may_go_on
+        with closing(unit_results(executor, run_unit, self._units(needs, names), may_go_on)) as results:
+            for result in results:
                 if isinstance(result, LakeError):
                     logger.error("%s", result)
                     failures.append(result)
@@ -266,11 +263,9 @@ class IndexRun:
                     batch.results.append(result)
                     if len(batch.files) >= COMMIT_FILES:
                         lost += self._commit(batch)
-            lost += self._commit(batch)
-        finally:
-            if (failures or executor.name != "local") and not self._guard.uncertain:
-                self._sweep_own(names)
-        return lost
+                if not may_go_on():
+                    break
+        return lost + self._commit(batch)
 
     def _units(self, needs: Sequence[IndexNeed], names: AttemptFiles) -> Iterator[IndexUnit]:
         reading = self._target.reading
@@ -290,13 +285,8 @@ class IndexRun:
     def _commit(self, batch: _Batch) -> list[FileKey]:
         """Commit what fits; the files that do not."""
         files, results, batch.results = batch.files, batch.results, []
-        identity = (self._request.commit_user, self._identifier)
-        with self._guard.committing():
-            landed = commit_fitting(self._target.committer, files, identity, IndexCommits())
-            if not landed.duplicate:
-                self._made -= {path for file in landed.items for path in self._index_paths(file)}
-        if landed.duplicate:
-            raise duplicate_commit(*identity, landed.snapshots[-1])
+        landed = self._commits.commit(files, IndexCommits(), _index_names)
+        self._commits.check_own(landed)
         if landed.items:
             self._count(landed.items, results, landed.snapshots)
         return sorted(file_key(file.need.place, file.after) for file in landed.lost)
@@ -304,8 +294,6 @@ class IndexRun:
     def _count(
         self, files: Sequence[Rewritten], results: Sequence[IndexResult], snapshots: tuple[int, ...]
     ) -> None:
-        if self._identifier != BATCH_IDENTIFIER:
-            self._identifier += 1
         self.outcome = replace(
             self.outcome,
             files=self.outcome.files + len(files),
@@ -314,28 +302,6 @@ class IndexRun:
             snapshots=self.outcome.snapshots + snapshots,
         )
 
-    def _index_paths(self, file: Rewritten) -> list[str]:
-        place = file.need.place
-        directory = self._target.reading.bucket_dir(place.partition, place.bucket)
-        return [
-            path
-            for path in self._target.reading.paths.extra_files(directory, file.after)
-            if path.endswith(INDEX_SUFFIX)
-        ]
 
-    def _sweep_own(self, names: AttemptFiles) -> None:
-        """Index files of units that died without saying what they had made."""
-        scanner = self._target.scanner
-        try:
-            snapshots = [scanner.stores.snapshots.load(snapshot_id) for snapshot_id in self.outcome.snapshots]
-            kept = names_in(scanner.stores.manifests, snapshots)
-        except LakeError as err:
-            logger.warning("index files of failed units are kept: %s", err)
-            return
-        token = f".{names.index_token}"
-        sweep(
-            self._target.reading.file_io,
-            sorted(self._directories),
-            lambda name, _: token in name and name not in kept,
-            self._published,
-        )
+def _index_names(file: Rewritten) -> Iterator[str]:
+    return (name for name in file.after.all_names if name.endswith(INDEX_SUFFIX))

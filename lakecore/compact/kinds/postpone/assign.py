@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from lakecore.compact.engine.commit_loop import CommitGuard
 from lakecore.compact.engine.refusal import duplicate_commit
 from lakecore.compact.engine.run import RewriteRun
 from lakecore.compact.kinds.postpone.apply import AssignedRows, BucketAssignment
@@ -62,7 +61,7 @@ def _assign(run: RewriteRun, snapshot: Snapshot, prefixes: tuple[str, ...], exec
         return _assign(run, snapshot, prefixes, executor)  # the other partitions
     run.picks_planned += len(assignment.folds)
     if assigned is None:
-        run.outcome = replace(run.outcome, picks_left=len(assignment.folds))
+        run.record.outcome = replace(run.outcome, picks_left=len(assignment.folds))
         return False
     _commit(run, assignment, assigned)
     return True
@@ -72,10 +71,10 @@ def _commit(run: RewriteRun, assignment: BucketAssignment, assigned: AssignedRow
     """Commit the files. Raises CommitConflictError, CommitUncertainError (delete nothing),
     UnavailableError.
     """
-    user, identifier = run.request.commit_user, run.next_identifier()
-    guard = CommitGuard()
+    commits = run.commits
+    user, identifier = run.request.commit_user, commits.identifier
     try:
-        with guard.committing():
+        with commits.guard.committing():
             result = run.target.committer.commit(
                 assigned.messages,
                 commit_user=user,
@@ -84,15 +83,14 @@ def _commit(run: RewriteRun, assignment: BucketAssignment, assigned: AssignedRow
                 examine=SnapshotCheck(assigned.messages),
             )
     except LakeError:
-        if not guard.uncertain:
-            assignment.abort(run.published)
+        if not commits.guard.uncertain:
+            assignment.abort(commits.published)
         raise
     if result.duplicate:
-        assignment.abort(run.published)
+        assignment.abort(commits.published)
         raise duplicate_commit(user, identifier, result.snapshot_ids[-1])
-    run.commits += 1
-    run.committed = frozenset(file.file_name for pick in assigned.picks for file in pick.files)
-    assignment.clean(assigned, run.published)
+    commits.add(name for pick in assigned.picks for file in pick.files for name in file.all_names)
+    assignment.clean(assigned, commits.published)
     committed = run.outcome.committed(assigned.picks, result.snapshot_ids, result.notes)
     directories = committed.directories | assigned.directories
-    run.outcome = replace(committed, directories=directories, decoded=run.decoders.report())
+    run.record.outcome = replace(committed, directories=directories, decoded=run.decoders.report())

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 
-from lakecore.compact.engine.attempt_files import AttemptFiles, EarlierCommits, earlier_commits
-from lakecore.compact.engine.cleanup import belongs, remove, sweep
-from lakecore.compact.engine.commit_loop import CommitGuard, commit_fitting
-from lakecore.compact.engine.driver import MAX_COMMITS
+from lakecore.compact.engine.attempt_files import AttemptFiles
 from lakecore.compact.engine.naming import place_name
-from lakecore.compact.engine.refusal import PickFailure, duplicate_commit, failure_of
+from lakecore.compact.engine.refusal import PickFailure, failure_of
+from lakecore.compact.engine.run_commits import RunCommits, unit_results
 from lakecore.compact.engine.target import RewriteTarget
 from lakecore.compact.engine.work import Place, UnitTable
 from lakecore.compact.kinds.rescale.commit import RescaleCommits, RescaledPartition
@@ -34,8 +33,7 @@ from lakecore.errors import CommitConflictError, LakeError
 from lakecore.executor import Executor
 from lakecore.metadata.key_order import key_order
 from lakecore.metadata.manifest.entries import ManifestEntries
-from lakecore.metadata.manifest.index_file import IndexFile
-from lakecore.metadata.snapshot import CommitKind, Snapshot
+from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 from lakecore.scan.filters import EVERYTHING, ScanFilter
 from lakecore.scan.support import check_rescalable
 from lakecore.verify.digest.columns import StoredFile
@@ -49,28 +47,37 @@ __all__ = ["RescaleOutcome", "RescaleRequest", "RescaleRun"]
 logger = logging.getLogger(__name__)
 
 COMMIT_PICKS = 64
+"""The largest number of partitions of one commit."""
 _MAX_ROUNDS = 4
 _MOST_TARGETS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescaleRequest:
-    """A request to rescale a table. `buckets` is the new number; None: option `bucket`. (`commit_user`,
-    `identifier`) names the run.
-    """
+    """A request to rescale a table. (`commit_user`, `identifier`) names the run."""
 
     buckets: int | None
+    """The new number of buckets; None: option `bucket`."""
     commit_user: str
     identifier: int
     where: ScanFilter = EVERYTHING
+    until_ms: int | None = None
+    """When the run ends, since the epoch; what is proven then is committed. None: no end."""
+    repeatable: bool = True
+    """False for a fresh user, of whom there is no earlier run."""
+
+    @property
+    def named(self) -> bool:
+        """Return whether another run of the same name may have existed."""
+        return self.repeatable and self.identifier != BATCH_IDENTIFIER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescaleOutcome:
-    """Figures of what is committed. `dropped`: partitions, by name, that others kept writing to.
-    `decoded`: which formats a second decoder read, and how many rows."""
+    """Figures of what is committed."""
 
     partitions: tuple[str, ...] = ()
+    """The partitions, by name, that were rescaled."""
     files_in: int = 0
     files_out: int = 0
     bytes_in: int = 0
@@ -78,8 +85,22 @@ class RescaleOutcome:
     rows: int = 0
     snapshots: tuple[int, ...] = ()
     dropped: tuple[str, ...] = ()
+    """The partitions that others kept writing to."""
+    left: tuple[str, ...] = ()
+    """The partitions that were not rescaled before the run's time was over."""
     proofs: tuple[PickProof, ...] = ()
     decoded: str = ""
+    """Which formats a second decoder read, and how many rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """What one round moves, as planned from `snapshot`."""
+
+    picks: tuple[RescalePick, ...]
+    table: UnitTable
+    snapshot: Snapshot
+    file_prefix: str
 
 
 class RescaleRun:
@@ -94,14 +115,12 @@ class RescaleRun:
         self._alive = alive
         self._target = target
         self._request = request
-        self._identifier = request.identifier
+        self._commits = RunCommits(target, request, CommitKind.OVERWRITE)
         seed = f"{request.commit_user} {request.identifier}"
         self._decoders = SecondDecoders(target.reading.file_io, seed)
-        self._landed = EarlierCommits()
         self._made: set[str] = set()
-        self._committed: set[str] = set()
         self._directories: set[str] = set()
-        self._guard = CommitGuard()
+        self._failures: list[PickFailure] = []
         self.count = 0
         self.planned: tuple[RescalePick, ...] = ()
         self.outcome = RescaleOutcome()
@@ -122,45 +141,31 @@ class RescaleRun:
         most severe failure is raised. Raises UnsupportedError, InvalidInputError before anything is touched;
         else what units and commits raise.
         """
-        request, target = self._request, self._target
+        target, commits = self._target, self._commits
         snapshot = self._start()
-        names = AttemptFiles.of(
-            (target.reading.options.data_file_prefix,),
-            (target.reading.paths.root, request.commit_user, request.identifier),
-            target.clock.fresh_id(),
-        )
-        failures: list[PickFailure] = []
+        names = commits.names((target.reading.options.data_file_prefix,))
+        whole = False
         try:
-            self._rounds(snapshot, names, executor, failures)
+            self._rounds(snapshot, names, executor)
+            whole = not self._failures and not commits.stopped and executor.name == "local"
         finally:
-            if not self._guard.uncertain:
-                self._clean(names, executor, swept=bool(failures))
-        if self.outcome.snapshots:
+            searched = () if whole else sorted(self._directories)  # attempts may have died
+            commits.clean(sorted(self._made), searched, lambda name: name.startswith(names.own))
+        if self.outcome.snapshots and self._request.named:
             names.remove_older(
-                target.stores.manifests, sorted(self._directories), self._landed, self._published
+                target.stores.manifests, sorted(self._directories), commits.earlier, commits.published
             )
-        if failures:
-            raise failure_of(target.name, failures)
-
-    def _published(self) -> frozenset[str]:
-        """Return the names of the files that this run's user has published."""
-        return self._target.committer.published_names(self._request.commit_user)
+        if self._failures:
+            raise failure_of(target.name, self._failures)
 
     def _start(self) -> Snapshot | None:
         """Return the snapshot to plan from, after all checks."""
-        reading, scanner, request = self._target.reading, self._target.scanner, self._request
-        self.count = target_count(self._target.name, reading.options, request.buckets)
+        reading = self._target.reading
+        self.count = target_count(self._target.name, reading.options, self._request.buckets)
         check_rescalable(self._target.name, reading.schema, reading.options)
-        snapshot = scanner.stores.snapshots.latest()
+        snapshot = self._target.stores.snapshots.latest()
         if snapshot is not None:
-            self._landed = earlier_commits(
-                scanner.stores.snapshots,
-                snapshot,
-                request.commit_user,
-                range(request.identifier, request.identifier + MAX_COMMITS),
-                CommitKind.OVERWRITE,
-            )
-            self._identifier = self._landed.next_identifier(request.identifier)
+            self._commits.look_back(snapshot)
         return snapshot
 
     def _picks(
@@ -179,52 +184,54 @@ class RescaleRun:
             )
         return picks, entries
 
-    def _rounds(
-        self, snapshot: Snapshot | None, names: AttemptFiles, executor: Executor, failures: list[PickFailure]
-    ) -> None:
+    def _rounds(self, snapshot: Snapshot | None, names: AttemptFiles, executor: Executor) -> None:
         where = self._request.where
         for number in range(_MAX_ROUNDS):
             picks, entries = self._picks(snapshot, where)
             self.planned = picks if number == 0 else self.planned
             if not picks or snapshot is None:
                 return
-            lost = self._round(picks, self._unit_table(entries), snapshot, names.own[0], executor, failures)
-            if not lost:
+            lost = self._round(_Round(picks, self._unit_table(entries), snapshot, names.own[0]), executor)
+            if self._commits.stopped:
+                self.outcome = replace(self.outcome, left=self._undone(picks))
+            if not lost or self._commits.stopped:
                 return
             where = replace(self._request.where, serialized=frozenset(pick.partition for pick in lost))
-            snapshot = self._target.scanner.stores.snapshots.latest()
+            snapshot = self._target.stores.snapshots.latest()
         given_up = tuple(self._name(pick) for pick in lost)
         self.outcome = replace(self.outcome, dropped=self.outcome.dropped + given_up)
 
-    def _round(
-        self,
-        picks: Sequence[RescalePick],
-        table: UnitTable,
-        snapshot: Snapshot,
-        prefix: str,
-        executor: Executor,
-        failures: list[PickFailure],
-    ) -> list[RescalePick]:
-        """Run and commit; the partitions that others wrote to."""
-        units = [self._units(pick, table, f"{prefix}-{i}", executor) for i, pick in enumerate(picks)]
-        results = iter(executor.run(run_unit, [unit for found in units for unit in found]))
-        index_files = self._target.scanner.index_files(snapshot)
+    def _undone(self, picks: Sequence[RescalePick]) -> tuple[str, ...]:
+        """Return the partitions that are neither committed nor failed."""
+        done = {*self.outcome.partitions, *(failure.name for failure in self._failures)}
+        return tuple(name for name in map(self._name, picks) if name not in done)
+
+    def _round(self, work: _Round, executor: Executor) -> list[RescalePick]:
+        """Run and commit; return the partitions that others wrote to."""
+        units = [
+            self._units(pick, work.table, f"{work.file_prefix}-{number}", executor)
+            for number, pick in enumerate(work.picks)
+        ]
+        tasks = (unit for found in units for unit in found)
+        commits = RescaleCommits(self._target.scanner.index_files(work.snapshot), self.count)
         ready, lost = list[RescaledPartition](), list[RescalePick]()
-        for pick, own in zip(picks, units, strict=True):
-            moved = self._collect(pick, own, results, failures)
-            if moved is not None:
-                ready.append(moved)
-            if len(ready) >= COMMIT_PICKS:
-                lost += self._commit(ready, index_files, failures)
-                ready = []
-        return lost + self._commit(ready, index_files, failures)
+        with closing(unit_results(executor, run_unit, tasks, self._commits.may_go_on)) as results:
+            for pick, own in zip(work.picks, units, strict=True):
+                if not self._commits.may_go_on():
+                    break
+                moved = self._collect(pick, own, results)
+                if moved is not None:
+                    ready.append(moved)
+                if len(ready) >= COMMIT_PICKS:
+                    lost += self._commit(ready, commits)
+                    ready = []
+        return lost + self._commit(ready, commits)
 
     def _collect(
         self,
         pick: RescalePick,
         units: Sequence[RescaleUnit],
         results: Iterator[RescaleResult | BaseException],
-        failures: list[PickFailure],
     ) -> RescaledPartition | None:
         """Return the partition with its proof, or None if a unit failed or the executor was cancelled."""
         found: list[RescaleResult] = []
@@ -239,7 +246,7 @@ class RescaleRun:
                     for name in file.all_names
                 )
             elif isinstance(result, LakeError):
-                self._fail(pick, result, failures)
+                self._fail(pick, result)
             elif result is not None:
                 raise result
             self._alive()  # not before the new files are known: it may fail, too
@@ -254,7 +261,7 @@ class RescaleRun:
             )
             self._decode_again(pick, units, found)
         except LakeError as err:
-            self._fail(pick, err, failures)
+            self._fail(pick, err)
             return None
         new_files = tuple(files for result in found for files in result.files)
         return RescaledPartition(self._name(pick), pick, new_files, proof)
@@ -276,34 +283,23 @@ class RescaleRun:
                     self._decoders.look(name, side, stored, reading.file_schema(file.schema_id))
         self.outcome = replace(self.outcome, decoded=self._decoders.report())
 
-    def _fail(self, pick: RescalePick, error: LakeError, failures: list[PickFailure]) -> None:
+    def _fail(self, pick: RescalePick, error: LakeError) -> None:
         logger.error("%s", error)
-        failures.append(PickFailure(self._name(pick), pick.all_files, error))
+        self._failures.append(PickFailure(self._name(pick), pick.all_files, error))
 
-    def _commit(
-        self,
-        ready: Sequence[RescaledPartition],
-        index_files: Sequence[IndexFile],
-        failures: list[PickFailure],
-    ) -> list[RescalePick]:
-        """Commit what fits and is what was proven; the partitions that do not fit."""
-        identity = (self._request.commit_user, self._identifier)
-        commits = RescaleCommits(index_files, self.count)
-        with self._guard.committing():
-            landed = commit_fitting(self._target.committer, ready, identity, commits)
-            if landed.items and not landed.duplicate:
-                self._count(landed.items, landed.snapshots)
+    def _commit(self, ready: Sequence[RescaledPartition], commits: RescaleCommits) -> list[RescalePick]:
+        """Commit what fits and is what was proven; return the partitions that do not fit."""
+        landed = self._commits.commit(ready, commits, _new_names)
+        if landed.items and not landed.duplicate:
+            self._count(landed.items, landed.snapshots)
         for moved, error in landed.refused:
-            self._fail(moved.pick, error, failures)
-        if landed.duplicate:
-            raise duplicate_commit(*identity, landed.snapshots[-1])
+            self._fail(moved.pick, error)
+        self._commits.check_own(landed)
         return [moved.pick for moved in landed.lost]
 
     def _count(self, landed: Sequence[RescaledPartition], snapshots: tuple[int, ...]) -> None:
         made = [file for moved in landed for _, files in moved.files for file in files]
         gone = [file for moved in landed for file in moved.pick.all_files]
-        self._committed.update(name for file in made for name in file.all_names)
-        self._identifier += 1
         before = self.outcome
         self.outcome = replace(
             before,
@@ -316,22 +312,6 @@ class RescaleRun:
             snapshots=before.snapshots + snapshots,
             proofs=before.proofs + tuple(moved.proof for moved in landed),
         )
-
-    def _clean(self, names: AttemptFiles, executor: Executor, *, swept: bool) -> None:
-        """Remove what units made and nobody committed; if attempts may have died, search for their files
-        too.
-        """
-        committed = self._committed
-        file_io = self._target.reading.file_io
-        left = sorted(path for path in self._made if path.rpartition("/")[2] not in committed)
-        remove(file_io, left, self._published)
-        if swept or executor.name != "local":
-            sweep(
-                file_io,
-                sorted(self._directories),
-                lambda name, _: name.startswith(names.own) and not belongs(name, committed),
-                self._published,
-            )
 
     def _unit_table(self, entries: ManifestEntries) -> UnitTable:
         table = self._target.unit_table(entries, ProofMode.FULL)
@@ -389,3 +369,7 @@ class RescaleRun:
     def _name(self, pick: RescalePick) -> str:
         name = place_name(Place(pick.partition, 0, pick.old_total), self._target.reading.schema)
         return name.rpartition("bucket-")[0].rstrip("/") or "the table"
+
+
+def _new_names(moved: RescaledPartition) -> Iterator[str]:
+    return (name for _, files in moved.files for file in files for name in file.all_names)

@@ -19,7 +19,8 @@ from lakecore.commit.published import names_in
 from lakecore.compact.engine.attempt_files import AttemptFiles, EarlierCommits
 from lakecore.compact.engine.planner import with_known_schema
 from lakecore.compact.engine.request import CompactRequest
-from lakecore.compact.engine.run import PlannedRound, RewriteRun, Round, RoundPlan
+from lakecore.compact.engine.round import PlannedRound, Round, RoundPlan
+from lakecore.compact.engine.run import RewriteRun
 from lakecore.compact.engine.target import RewriteTarget
 from lakecore.compact.engine.work import Place, Strategy, UnitTable
 from lakecore.compact.kinds.sort.incremental import (
@@ -92,7 +93,7 @@ class Clustering:
 
     def start(self, snapshot: Snapshot, landed: EarlierCommits) -> None:
         """Record the files that an earlier run of the same name made: they are in order."""
-        self._done = names_in(self._target.scanner.stores.manifests, landed.snapshots)
+        self._done = names_in(self._target.stores.manifests, landed.snapshots)
 
     def prepare(
         self, run: RewriteRun, snapshot: Snapshot | None, prefixes: tuple[str, ...], executor: Executor
@@ -107,7 +108,7 @@ class Clustering:
 
     def finish(self, run: RewriteRun, names: AttemptFiles) -> None:
         """Tell which partitions are in order now."""
-        latest = self._target.scanner.stores.snapshots.latest()
+        latest = self._target.stores.snapshots.latest()
         if self._policy is not None or latest is None or not (run.outcome.snapshots or self._done):
             return
         live = self._target.scanner.live_entries(latest, self._request.where)

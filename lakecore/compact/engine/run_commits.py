@@ -1,0 +1,172 @@
+"""The commits of one run: under which numbers they are published, until when, and what may be removed after
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from lakecore.compact.engine.attempt_files import AttemptFiles, EarlierCommits, earlier_commits
+from lakecore.compact.engine.cleanup import belongs, remove, sweep
+from lakecore.compact.engine.commit_loop import CommitGuard, Commits, Landed, commit_fitting
+from lakecore.compact.engine.refusal import duplicate_commit
+from lakecore.compact.engine.target import RewriteTarget
+from lakecore.executor import Executor
+from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
+
+__all__ = ["MAX_COMMITS", "RunCommits", "RunRequest", "unit_results"]
+
+MAX_COMMITS = 1000
+"""Commits of one run; each takes the next identifier, and identities of task runs lie 1024 apart."""
+
+Item = TypeVar("Item")
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+class RunRequest(Protocol):
+    """What every request to rewrite files says of its commits."""
+
+    @property
+    def commit_user(self) -> str: ...
+
+    @property
+    def identifier(self) -> int:
+        """Return the identifier of the first commit."""
+        ...
+
+    @property
+    def until_ms(self) -> int | None:
+        """Return when the run ends, since the epoch; no unit is waited for after it. None: no end."""
+        ...
+
+    @property
+    def named(self) -> bool:
+        """Return whether another run of the same name may have existed, and can be distinguished from
+        others.
+        """
+        ...
+
+
+class RunCommits:
+    """The commits that one run makes to `target`, one after the other.
+
+    The commits of a name are numbered without gaps: an earlier attempt that is still alive finds its number
+    taken, and gives up.
+    """
+
+    def __init__(
+        self, target: RewriteTarget, request: RunRequest, kind: CommitKind = CommitKind.COMPACT
+    ) -> None:
+        self.target = target
+        self.request = request
+        self._kind = kind
+        self._first = request.identifier
+        self.guard = CommitGuard()
+        self.earlier = EarlierCommits()
+        """What an earlier run of the same name had committed."""
+        self.identifier = request.identifier
+        """The identifier of the next commit."""
+        self.committed: set[str] = set()
+        """Names of the files that this run has committed."""
+        self.made = 0
+        """How many commits this run has made."""
+        self.stopped = False
+        """Whether the run has ended because of its time, or because it has made too many commits."""
+
+    def look_back(self, latest: Snapshot) -> None:
+        """Find what an earlier run of the same name committed, and continue after it."""
+        request = self.request
+        if not request.named:
+            return
+        identifiers = range(request.identifier, request.identifier + MAX_COMMITS)
+        self.earlier = earlier_commits(
+            self.target.stores.snapshots, latest, request.commit_user, identifiers, self._kind
+        )
+        self.identifier = self._first = self.earlier.next_identifier(request.identifier)
+
+    def names(self, prefixes: tuple[str, ...]) -> AttemptFiles:
+        """Return the names of the files of this attempt. `prefixes` are those of the table's files by
+        kind.
+        """
+        name = (self.target.stores.root, self.request.commit_user, self.request.identifier)
+        return AttemptFiles.of(prefixes, name, self.target.clock.fresh_id())
+
+    def published(self) -> frozenset[str]:
+        """Return the names of the files that the run's user has published."""
+        return self.target.committer.published_names(self.request.commit_user)
+
+    def may_go_on(self) -> bool:
+        """Return whether the run may begin, or wait for, more work."""
+        until = self.request.until_ms
+        if until is not None and self.target.clock.now_ms() >= until:
+            self.stopped = True
+        if self.identifier - self._first >= MAX_COMMITS:
+            self.stopped = True
+        return not self.stopped
+
+    def commit(
+        self, items: Sequence[Item], commits: Commits[Item], names: Callable[[Item], Iterable[str]]
+    ) -> Landed[Item]:
+        """Commit the items that fit, as `commit_fitting` does. `names`: those of the new files of an item.
+
+        Call `check_own` with what it returns.
+        """
+        identity = (self.request.commit_user, self.identifier)
+        with self.guard.committing():
+            landed = commit_fitting(self.target.committer, items, identity, commits)
+            if landed.items and not landed.duplicate:
+                self.add(name for item in landed.items for name in names(item))
+        return landed
+
+    def add(self, names: Iterable[str]) -> None:
+        """Record that a commit with these new files is published."""
+        self.committed.update(names)
+        self.made += 1
+        if self.identifier != BATCH_IDENTIFIER:
+            self.identifier += 1
+
+    def check_own(self, landed: Landed[Item]) -> None:
+        """Raise CommitConflictError where another run of this name has made the commit."""
+        if landed.duplicate:
+            raise duplicate_commit(self.request.commit_user, self.identifier, landed.snapshots[-1])
+
+    def clean(
+        self,
+        paths: Iterable[str],
+        directories: Iterable[str] = (),
+        is_own: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        """Remove the files at `paths`, and those in `directories` whose name `is_own`, but those that are
+        committed. After an uncertain commit nothing is removed.
+        """
+        if self.guard.uncertain:
+            return
+        file_io, committed = self.target.stores.file_io, self.committed
+        left = [path for path in paths if path.rpartition("/")[2] not in committed]
+        remove(file_io, left, self.published)
+        sweep(
+            file_io,
+            directories,
+            lambda name, _: is_own(name) and not belongs(name, committed),
+            self.published,
+        )
+
+
+def unit_results(
+    executor: Executor,
+    function: Callable[[Any], Result],
+    units: Iterable[Task],
+    may_go_on: Callable[[], bool],
+) -> Generator[Result | BaseException]:
+    """Yield the results of units in order. No unit begins after `may_go_on` returned False.
+
+    Closing it makes the executor give up the units whose results it has not returned.
+    """
+    results = iter(executor.run(function, (unit for unit in units if may_go_on())))
+    try:
+        yield from results
+    finally:
+        if isinstance(results, Generator):
+            results.close()

@@ -1,0 +1,87 @@
+"""The numbers of a run's commits have no gaps, and what it committed is never removed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from lakecore.compact.engine.request import CompactRequest
+from lakecore.compact.engine.run_commits import MAX_COMMITS, RunCommits
+from lakecore.compact.engine.strategy import Strategy
+from lakecore.errors import CommitConflictError, ProofError
+from lakecore.jobs.runner.lake import rewrite_target
+from lakecore.metadata.commit_message import CommitMessage
+from tests.support.lake import append_table, memory_catalog, put
+
+
+@dataclass
+class Nothing:
+    """Commits of names, whose snapshots change no file; `refused` are not what was proven."""
+
+    refused: tuple[str, ...] = ()
+    overwrites: bool = False
+    preconditions: None = None
+    messages: Sequence[CommitMessage] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    items: Sequence[str] = ()
+
+    def draft(self, items: Sequence[str]) -> Nothing:
+        self.items = items
+        return self
+
+    def faults(self) -> Mapping[int, ProofError]:
+        return {n: ProofError(item, "no") for n, item in enumerate(self.items) if item in self.refused}
+
+    def discard(self) -> None:
+        """Nothing was written."""
+
+    def landed(self) -> None:
+        """Nothing is recorded."""
+
+    def concerned(self, items: Sequence[str], err: CommitConflictError) -> list[str]:
+        return list(items)
+
+
+def commits(until_ms: int | None = None) -> RunCommits:
+    catalog = memory_catalog("run-commits")
+    table = append_table(catalog)
+    put(table, [{"v": 1}])
+    request = CompactRequest(strategy=Strategy.FULL, commit_user="u", identifier=7 << 10, until_ms=until_ms)
+    return RunCommits(rewrite_target(table, catalog.clock), request)
+
+
+def test_a_commit_of_which_nothing_is_left_takes_no_number() -> None:
+    """A gap would let an attempt that was overtaken commit: it would not find its number taken."""
+    run = commits()
+    first = run.identifier
+    landed = run.commit(["a"], Nothing(refused=("a",)), lambda name: [name])
+    assert [item for item, _ in landed.refused] == ["a"]
+    assert (run.identifier, run.made, run.committed) == (first, 0, set())
+    run.commit(["a", "b"], Nothing(refused=("a",)), lambda name: [name])
+    assert (run.identifier, run.made, run.committed) == (first + 1, 1, {"b"})
+
+
+def test_a_run_ends_after_so_many_commits() -> None:
+    run = commits()
+    for _ in range(MAX_COMMITS):
+        assert run.may_go_on()
+        run.add(())
+    assert not run.may_go_on()
+    assert run.stopped
+
+
+@pytest.mark.parametrize("uncertain", [False, True])
+def test_files_that_are_left_over_go_unless_a_commit_is_uncertain(*, uncertain: bool) -> None:
+    run = commits()
+    file_io, (table_path,) = run.target.stores.file_io, {run.target.stores.root}
+    directory = f"{table_path}/bucket-0"
+    for name in ("own-1", "own-2", "own-3", "other"):
+        file_io.write_new(f"{directory}/{name}", b"x")
+    run.add(["own-2"])
+    run.guard.uncertain = uncertain
+    run.clean([f"{directory}/own-1", f"{directory}/own-2"], [directory], lambda name: name.startswith("own"))
+    left = {status.name for status in file_io.list(directory)}
+    assert {"own-2", "other"} <= left
+    assert ({"own-1", "own-3"} <= left) is uncertain
