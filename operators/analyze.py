@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
+from lakecore.jobs.definitions.rows import Analyze
 from operators.engine_chore import EngineChoreOperator
 
 __all__ = ["AnalyzeOperator"]
@@ -15,7 +14,6 @@ class AnalyzeOperator(EngineChoreOperator):
     :param columns: names to look at, or `all`; None: only rows are counted.
     """
 
+    definition = Analyze
     doing = "making statistics"
-    module = "analyze"
-    parameters: ClassVar = {"columns": "names", "options": "options"}
     repeatable = True

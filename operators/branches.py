@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
+from lakecore.jobs.definitions.versions import (
+    CreateBranch,
+    DeleteBranch,
+    FastForward,
+    MergeBranch,
+    RenameBranch,
+)
 from operators.chore import ChoreOperator
 
 __all__ = [
@@ -18,33 +23,25 @@ __all__ = [
 class CreateBranchOperator(ChoreOperator):
     """Create a branch from `tag`, or an empty one."""
 
-    module = "versions.branches"
-    job = "CreateBranch"
-    parameters: ClassVar = {"branch": "text", "tag": "text", "ignore_if_exists": "bool"}
+    definition = CreateBranch
 
 
 class DeleteBranchOperator(ChoreOperator):
     """Delete a branch; its files move to the quarantine."""
 
-    module = "versions.branches"
-    job = "DeleteBranch"
-    parameters: ClassVar = {"branch": "text"}
+    definition = DeleteBranch
 
 
 class RenameBranchOperator(ChoreOperator):
     """Rename a branch."""
 
-    module = "versions.branches"
-    job = "RenameBranch"
-    parameters: ClassVar = {"branch": "text", "target_branch": "text"}
+    definition = RenameBranch
 
 
 class FastForwardOperator(ChoreOperator):
     """Fast-forward the main branch to the state of another branch. Stop the writers first."""
 
-    module = "versions.branches"
-    job = "FastForward"
-    parameters: ClassVar = {"branch": "text"}
+    definition = FastForward
 
 
 class MergeBranchOperator(ChoreOperator):
@@ -52,6 +49,5 @@ class MergeBranchOperator(ChoreOperator):
     be merged.
     """
 
-    module = "versions.merge_branch"
-    parameters: ClassVar = {"source_branch": "text", "target_branch": "text"}
+    definition = MergeBranch
     repeatable = True

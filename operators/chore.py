@@ -1,49 +1,33 @@
 """The base of all maintenance operators. A concrete operator takes a few lines; each area has one file.
 
-Every operator names the job of `lakecore.jobs` that it runs and the parameters that it takes. The parameters
-are those of Paimon's procedures. They are templated, and an empty text means that a parameter is not given.
+Every operator names the definition of its job. The parameters are those of Paimon's procedures. They are
+templated, and an empty text means that a parameter is not given.
 """
 
 from __future__ import annotations
 
-import importlib
-import inspect
-from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from lakecore.jobs.definitions.table_job import Definition, TableJob
 from operators.chore_request import ChoreRequest, ChoreResult
 from operators.hooks import LakeHook, airflow_errors
 from operators.identity import commit_identity
+from operators.job import JobTask
 from operators.task import TableTask, xcom_summary
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from lakecore.executor import Executor
-    from lakecore.jobs.runner.chore import Lake, Report, Safety
+    from lakecore.jobs.runner.chore import Report
 
-__all__ = ["ChoreOperator", "flag", "lease_owner", "parsed", "sentence", "waiting_ms"]
+__all__ = ["ChoreOperator", "lease_owner", "sentence"]
 
 _SHOWN = 5
-_GENERAL = ("table", "preview", "quarantine", "wait", "lake_conn_id")
 
 
-def _named_init(parameters: Sequence[str]) -> Callable[..., None]:
-    """Build a constructor that takes the parameters by name, because mapping and `default_args` inspect its
-    signature.
-    """
-
-    def init(self: ChoreOperator, **kwargs: Any) -> None:
-        ChoreOperator.__init__(self, **kwargs)
-
-    known = list(inspect.signature(ChoreOperator.__init__).parameters.values())
-    named = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in parameters]
-    setattr(init, "__signature__", inspect.Signature([*known[:-1], *named, known[-1]]))  # noqa: B010
-    return init
-
-
-class ChoreOperator(TableTask):
+class ChoreOperator(TableTask, JobTask):
     """The base of all maintenance operators. It has a table, a dry run and the safety settings, and returns a
     small JSON report as XCom.
 
@@ -59,66 +43,28 @@ class ChoreOperator(TableTask):
         for now when it is held for longer. (templated)
     """
 
-    module: ClassVar[str]
-    """The module of `lakecore.jobs` that has the job."""
-    job: ClassVar[str] = "Job"
-    """The name of its job class."""
-    parameters: ClassVar[Mapping[str, str]] = {}
-    """What the operator takes besides: name to kind (`text`, `int`, `bool`, `moment`, `span`,
-    `options`, `names`).
-    """
-    settings: ClassVar[Sequence[str]] = ()
-    """What the task takes that is no parameter of its job."""
+    definition: ClassVar[type[Definition]] = TableJob
     repeatable: ClassVar[bool] = False
     """Whether its commits are those of the task run: a retry whose first try has committed does nothing."""
 
-    template_fields: Sequence[str] = _GENERAL
     ui_color = "#e8e3f3"
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        own = (*cls.parameters, *cls.settings)
-        cls.template_fields = (*_GENERAL, *own)
-        setattr(cls, "__init__", _named_init(own))  # noqa: B010 - mypy takes it for a mistake
-
-    def __init__(
-        self,
-        *,
-        table: str,
-        dry_run: bool | str = False,
-        quarantine: bool | str | None = None,
-        wait: str | None = None,
-        lake_conn_id: str = LakeHook.default_conn_name,
-        **kwargs: Any,
-    ) -> None:
-        given = {name: kwargs.pop(name, None) for name in (*self.parameters, *self.settings)}
-        super().__init__(**kwargs)
-        self.table = table
-        self.preview = dry_run
-        self.quarantine = quarantine
-        self.wait = wait
-        self.lake_conn_id = lake_conn_id
-        for name, value in given.items():
-            setattr(self, name, value)
-
     def execute(self, context: Context) -> dict[str, Any]:
-        from lakecore.jobs.runner.chore import Safety
+        from lakecore.clock import SystemClock
+        from lakecore.jobs.definitions.table_job import Safety
+        from lakecore.jobs.definitions.values import fields_of, new_job
+        from lakecore.jobs.runner.dispatch import run_chore
 
-        given = {name: getattr(self, name) for name in self.parameters}
-        if self.repeatable:
-            given["commit_user"], given["commit_identifier"] = commit_identity(context["ti"])
         with airflow_errors():
-            safety = Safety(
-                quarantine=flag("quarantine", self.quarantine),
-                owner=lease_owner(context["ti"]),
-                wait_ms=waiting_ms(self.wait),
-            )
-            dry_run = bool(flag("dry_run", self.preview))
+            values = self.job_fields(context)
+            safety = fields_of(Safety, self.given(), SystemClock().now_ms())
+            values["safety"] = Safety(**safety, owner=lease_owner(context["ti"]))
+            if self.repeatable:
+                values["commit_user"], values["commit_identifier"] = commit_identity(context["ti"])
+            job = new_job(self.definition, values)
             hook = LakeHook(self.lake_conn_id)
             with self.workers(hook) as executor:
-                report = self.run_job(
-                    self.table, given, hook.catalog(), safety, dry_run=dry_run, executor=executor
-                )
+                report = run_chore(job, hook.catalog(), executor)
         self.log.info("%s", sentence(report))
         return self.publish_report(context, report.job, _xcom_summary(report), report.names)
 
@@ -129,37 +75,12 @@ class ChoreOperator(TableTask):
     @classmethod
     def run_chore(cls, request: ChoreRequest) -> ChoreResult:
         """Run the chore on behalf of a policy. Raises errors of lakecore."""
-        report = cls.run_job(
-            request.table,
-            request.given,
-            request.lake,
-            request.safety,
-            dry_run=request.dry_run,
-            executor=request.executor,
-        )
-        return ChoreResult(job=report.job, report=_xcom_summary(report), text=sentence(report))
+        from lakecore.jobs.definitions.values import new_job
+        from lakecore.jobs.runner.dispatch import run_chore
 
-    @classmethod
-    def run_job(
-        cls,
-        table: str,
-        given: Mapping[str, Any],
-        lake: Lake,
-        safety: Safety,
-        *,
-        dry_run: bool = False,
-        executor: Executor | None = None,
-    ) -> Report:
-        """Run the chore with parameters as users write them. Raises errors of lakecore."""
-        module = importlib.import_module(f"lakecore.jobs.{cls.module}")
-        values = {
-            key: value
-            for name, raw in given.items()
-            for key, value in parsed(name, cls.parameters.get(name, "as it is"), raw).items()
-        }
-        job = getattr(module, cls.job)(table=table, dry_run=dry_run, safety=safety, **values)
-        report: Report = module.run(job, lake, executor)
-        return report
+        job = new_job(cls.definition, request.job_fields(cls.definition) | {"safety": request.safety})
+        report = run_chore(job, request.lake, request.executor)
+        return ChoreResult(job=report.job, report=_xcom_summary(report), text=sentence(report))
 
 
 def _xcom_summary(report: Report) -> dict[str, Any]:
@@ -189,60 +110,8 @@ def sentence(report: Report) -> str:
     return f"{report.job} of {report.table}: {said} ({report.seconds:.1f} s)"
 
 
-def flag(name: str, value: Any) -> bool | None:
-    """Parse a boolean as a template renders it; an empty text is None. Raises InvalidInputError."""
-    from lakecore.errors import InvalidInputError
-    from lakecore.options import parse_bool
-
-    if value is None or isinstance(value, bool):
-        return value
-    text = str(value).strip()
-    try:
-        return None if text in ("", "None") else parse_bool(text)
-    except ValueError as err:
-        raise InvalidInputError(f"{name}={value!r}: use true or false") from err
-
-
-def waiting_ms(wait: str | None) -> int:
-    """Return how many milliseconds a task waits for a table that another chore holds. Raises
-    InvalidInputError.
-    """
-    from lakecore.jobs.runner.moment import parse_span
-
-    text = str(wait or "").strip()
-    return 0 if text in ("", "None") else parse_span(text, "wait")
-
-
 def lease_owner(ti: Any) -> str:
     """Return the owner of a task's leases. It is the same for every try, so that a retry takes its own lease
     over at once.
     """
     return f"{ti.dag_id}/{ti.task_id}/{ti.run_id}/{ti.map_index}".replace(" ", "_")
-
-
-def parsed(name: str, kind: str, value: Any) -> dict[str, Any]:
-    """Convert a parameter to the argument of the job. The result is empty for an empty text, because rendered
-    templates are text and an empty one means that nothing was given.
-    """
-    from lakecore.errors import InvalidInputError
-    from lakecore.jobs.runner.moment import parse_moment, parse_span
-
-    if value is None or (isinstance(value, str) and value.strip() in ("", "None")):
-        return {}
-    if kind == "as it is":
-        return {name: value}
-    if kind == "moment":
-        return {f"{name}_ms": parse_moment(str(value), name)}
-    if kind == "span":
-        return {f"{name}_ms": parse_span(str(value), name)}
-    if kind == "options":
-        return {name: dict(value)}
-    if kind == "bool":
-        return {name: flag(name, value)}
-    if kind == "names":
-        found = value.split(",") if isinstance(value, str) else value
-        return {name: tuple(str(one).strip() for one in found)}
-    try:
-        return {name: int(value) if kind == "int" else str(value)}
-    except ValueError as err:
-        raise InvalidInputError(f"{name}={value!r}: use a whole number") from err

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 if TYPE_CHECKING:
     from lakecore.executor import Executor
-    from lakecore.jobs.runner.chore import Lake, Safety
+    from lakecore.jobs.definitions.table_job import Definition, Safety
+    from lakecore.jobs.runner.lake import Lake
 
 __all__ = ["ChoreRequest", "ChoreResult", "PolicyChore"]
 
@@ -19,13 +20,24 @@ class ChoreRequest:
 
     table: str
     given: Mapping[str, Any]
-    """The parameters by the names of the job, as users write them."""
+    """The parameters by the names that operators use, as users write them."""
+    commit: Mapping[str, Any] = field(default_factory=dict)
+    """The fields that name the commits of a chore that is `repeatable`."""
     lake: Lake
     safety: Safety
     executor: Executor
     dry_run: bool = False
     until_ms: int | None = None
     """The end of the window, in milliseconds since the epoch. Chores that can stop early do so then."""
+    started_ms: int = 0
+    """When the run of the policy started, in milliseconds since the epoch."""
+
+    def job_fields(self, definition: type[Definition]) -> dict[str, Any]:
+        """Return the fields of a job. Raises InvalidInputError."""
+        from lakecore.jobs.definitions.values import fields_of
+
+        given = fields_of(definition, self.given, self.started_ms)
+        return given | dict(self.commit) | {"table": self.table, "dry_run": self.dry_run}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,9 +54,10 @@ class ChoreResult:
 class PolicyChore(Protocol):
     """A chore that a policy may name."""
 
-    parameters: ClassVar[Mapping[str, str]]
-    """The kind of each parameter by its name, as in `ChoreOperator`."""
+    definition: ClassVar[type[Definition]]
+    """The definition of its job, whose parameters a policy may give."""
     repeatable: ClassVar[bool]
+    """Whether its commits are those of the task run."""
 
     @classmethod
     def run_chore(cls, request: ChoreRequest) -> ChoreResult:

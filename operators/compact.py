@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
-from operators.chore import waiting_ms
+from lakecore.jobs.definitions.compaction import Compact
 from operators.engine import EngineTask
 from operators.hooks import LakeHook, airflow_errors
 from operators.identity import commit_identity
+from operators.job import JobTask, flag
 from operators.task import TableTask, xcom_summary
-from operators.window import window_end_ms
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -22,13 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["CompactTableOperator"]
 
-E = TypeVar("E", bound=Enum)
-
 _LISTED = 20
-_LEASE_MS = 60_000
 
 
-class CompactTableOperator(EngineTask, TableTask):
+class CompactTableOperator(EngineTask, TableTask, JobTask):
     """Compact one table and return the report of `lakecore.jobs.compact` (small, JSON) as XCom.
 
     A retry uses the commit identity of the first try. A commit whose answer was lost is recognised and not
@@ -41,13 +37,14 @@ class CompactTableOperator(EngineTask, TableTask):
     :param strategy: `universal` (what needs it, as writers would) or `full`. (templated)
     :param order_strategy: put the rows of an append table without buckets in order: `order`, `zorder` or
         `hilbert`; all of its files are rewritten. (templated)
-    :param force: also put in order what is in this order already.
+    :param force: also put in order what is in this order already. (templated)
     :param order_by: columns to order by, `a,b`; None: those of option `clustering.columns`. (templated)
     :param where: partitions as in Paimon, `dt=a,hh=b;dt=c`; None means every partition. (templated)
     :param buckets: of a fixed number, `0-99,200`; None means every bucket. (templated)
     :param partition_idle_time: only partitions that got no new file for so long, `1 d`. (templated)
     :param time_zone: of the machines that wrote the files, for `partition_idle_time`. (templated)
     :param options: table options for this run only. (templated)
+    :param dry_run: only look: the report says what the run would do and take. (templated)
     :param until: stop at the next unit boundary after this time, commit what is proven and report the rest:
         ISO date and time, or `HH:MM` (UTC) for the next such time after the DAG run started, so that every
         mapped task and every retry has the same end. (templated)
@@ -60,74 +57,20 @@ class CompactTableOperator(EngineTask, TableTask):
     :param proof_seed: Chooses the rows of a sampled proof; empty means a fresh one, which the report names.
         (templated)
     :param skip_unsupported: skip the task, instead of failing it, when this release cannot compact the table.
+        (templated)
     """
 
-    template_fields: Sequence[str] = (
-        "table",
-        "strategy",
-        "order_strategy",
-        "order_by",
-        "where",
-        "buckets",
-        "partition_idle_time",
-        "time_zone",
-        "options",
-        "until",
-        "wait",
-        "engine",
-        "master",
-        "spark_conf",
-        "proof",
-        "proof_seed",
-        "lake_conn_id",
-    )
+    definition = Compact
+    settings: ClassVar[Mapping[str, Any]] = {
+        "engine": "spark",
+        "master": None,
+        "spark_conf": None,
+        "skip_unsupported": False,
+    }
     doing = "compacting a table"
     ui_color = "#dcefe3"
 
-    def __init__(
-        self,
-        *,
-        table: str,
-        strategy: str = "universal",
-        order_strategy: str = "none",
-        force: bool = False,
-        order_by: str | None = None,
-        where: str | None = None,
-        buckets: str | None = None,
-        partition_idle_time: str | None = None,
-        time_zone: str = "UTC",
-        options: Mapping[str, str] | None = None,
-        until: str | None = None,
-        wait: str | None = None,
-        engine: str = "spark",
-        master: str | None = None,
-        spark_conf: Mapping[str, str] | None = None,
-        proof: str = "sampled",
-        proof_seed: str = "",
-        skip_unsupported: bool = False,
-        lake_conn_id: str = LakeHook.default_conn_name,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.table = table
-        self.strategy = strategy
-        self.order_strategy = order_strategy
-        self.force = force
-        self.order_by = order_by
-        self.where = where
-        self.buckets = buckets
-        self.partition_idle_time = partition_idle_time
-        self.time_zone = time_zone
-        self.options = options
-        self.until = until
-        self.wait = wait
-        self.engine = engine
-        self.master = master
-        self.spark_conf = spark_conf
-        self.proof = proof
-        self.proof_seed = proof_seed
-        self.skip_unsupported = skip_unsupported
-        self.lake_conn_id = lake_conn_id
+    skip_unsupported: bool | str
 
     def execute(self, context: Context) -> dict[str, Any]:
         from lakecore.errors import UnsupportedError
@@ -136,7 +79,9 @@ class CompactTableOperator(EngineTask, TableTask):
             with airflow_errors():
                 report = self._compact(context)
         except Exception as err:  # the cause decides: unsupported tables may be skipped by request
-            if self.skip_unsupported and isinstance(err.__cause__, UnsupportedError):
+            if flag("skip_unsupported", self.skip_unsupported) and isinstance(
+                err.__cause__, UnsupportedError
+            ):
                 reason = str(err.__cause__)
                 self.log.warning("left alone: %s", reason)
                 context["ti"].xcom_push("refused", reason)
@@ -147,37 +92,19 @@ class CompactTableOperator(EngineTask, TableTask):
                 f"killed: {report.picks_done} picks are committed, {report.picks_left} left"
             )
         self._log(report)
-        return self.publish_report(context, "compact", xcom_summary(report.to_json(), "dropped"))
+        return self.publish_report(context, "compact", xcom_summary(report.to_json(), "dropped", "planned"))
 
     def _compact(self, context: Context) -> Report:
         from lakecore.clock import SystemClock
         from lakecore.jobs import compact
-        from lakecore.jobs.runner.moment import optional_span
+        from lakecore.jobs.definitions.values import new_job
 
         hook = LakeHook(self.lake_conn_id)
-        clock = SystemClock()
         user, identifier = commit_identity(context["ti"])
-        job = compact.Job(
-            table=self.table,
-            strategy=_choice(compact.Strategy, self.strategy, "strategy"),
-            order_strategy=_choice(compact.OrderStrategy, self.order_strategy, "order_strategy"),
-            force=self.force,
-            order_by=tuple(filter(None, map(str.strip, (self.order_by or "").split(",")))),
-            where=self.where or None,
-            buckets=self.buckets or None,
-            partition_idle_ms=optional_span(self.partition_idle_time, "partition_idle_time"),
-            zone=self.time_zone,
-            options=dict(self.options or {}),
-            until_ms=window_end_ms(self.until, context, clock),
-            proof=_choice(compact.ProofMode, self.proof, "proof"),
-            proof_seed=self.proof_seed or "",
-            commit_user=user,
-            commit_identifier=identifier,
-            lease_ms=_LEASE_MS,
-            wait_ms=waiting_ms(self.wait),
-        )
+        name = {"commit_user": user, "commit_identifier": identifier}
+        job = new_job(Compact, self.job_fields(context) | name)
         with self.workers(hook) as executor:
-            return compact.run(job, hook.catalog(), executor, clock, on_progress=self._tell)
+            return compact.run(job, hook.catalog(), executor, SystemClock(), on_progress=self._tell)
 
     def _tell(self, progress: Progress) -> None:
         done, total = progress.picks_done, progress.picks
@@ -197,13 +124,3 @@ class CompactTableOperator(EngineTask, TableTask):
             self.log.warning(
                 "%s: %d picks left for the next run; lost to other commits: %s", self.table, left, dropped
             )
-
-
-def _choice(kind: type[E], text: str, argument: str) -> E:
-    from lakecore.errors import InvalidInputError
-
-    try:
-        return kind(text)
-    except ValueError as err:
-        choices = ", ".join(str(member.value) for member in kind)
-        raise InvalidInputError(f"{argument}={text!r}: use one of {choices}") from err

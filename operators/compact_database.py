@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from operators.chore import waiting_ms
+from lakecore.jobs.definitions.compaction import CompactDatabase
 from operators.engine import EngineTask
 from operators.hooks import LakeHook, airflow_errors, is_permanent
 from operators.identity import commit_identity
+from operators.job import JobTask
 from operators.metrics import count
 from operators.task import xcom_summary
-from operators.window import window_end_ms
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from lakecore.jobs import compact
-    from lakecore.jobs.compact_database import Job, Report
+    from lakecore.jobs.compact_database import Report
 
 __all__ = ["CompactDatabaseOperator"]
 
 
-class CompactDatabaseOperator(EngineTask):
+class CompactDatabaseOperator(EngineTask, JobTask):
     """Compact every table that matches the patterns, many at once on one Spark session, in one task. This
     suits lakes with more tables than there should be mapped tasks.
 
@@ -49,74 +49,17 @@ class CompactDatabaseOperator(EngineTask):
     :param spark_conf: settings of the Spark session. (templated)
     :param proof: `sampled`: keys of all rows, and every column of at least one row of 16; `keys`: keys only;
         `full`: every column of all rows. (templated)
-    :param max_concurrent_tables: how many tables are worked on at once.
-    :param max_plan_bytes: memory for the plans of these tables, in this task.
-    :param skip_unsupported: tables that this release cannot compact are skipped instead of failed.
-    :param dry_run: only look: the report says how many tables have something to do.
+    :param max_concurrent_tables: how many tables are worked on at once. (templated)
+    :param max_plan_bytes: memory for the plans of these tables, in this task. (templated)
+    :param skip_unsupported: tables that this release cannot compact are skipped. (templated)
+    :param dry_run: only look: the report says how many tables have something to do. (templated)
     """
 
-    template_fields: Sequence[str] = (
-        "including_databases",
-        "including_tables",
-        "excluding_tables",
-        "options",
-        "strategy",
-        "partition_idle_time",
-        "time_zone",
-        "until",
-        "wait",
-        "engine",
-        "master",
-        "spark_conf",
-        "proof",
-        "lake_conn_id",
-    )
+    definition = CompactDatabase
+    settings: ClassVar[Mapping[str, Any]] = {"engine": "spark", "master": None, "spark_conf": None}
     doing = "compacting many tables"
     only_waits = True
     ui_color = "#dcefe3"
-
-    def __init__(
-        self,
-        *,
-        including_databases: str = ".*",
-        including_tables: str = ".*",
-        excluding_tables: str | None = None,
-        options: Mapping[str, str] | None = None,
-        strategy: str = "universal",
-        partition_idle_time: str | None = None,
-        time_zone: str = "UTC",
-        until: str | None = None,
-        wait: str | None = None,
-        engine: str = "spark",
-        master: str | None = None,
-        spark_conf: Mapping[str, str] | None = None,
-        proof: str = "sampled",
-        max_concurrent_tables: int = 8,
-        max_plan_bytes: int = 512 << 20,
-        skip_unsupported: bool = False,
-        dry_run: bool = False,
-        lake_conn_id: str = LakeHook.default_conn_name,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.including_databases = including_databases
-        self.including_tables = including_tables
-        self.excluding_tables = excluding_tables
-        self.options = options
-        self.strategy = strategy
-        self.partition_idle_time = partition_idle_time
-        self.time_zone = time_zone
-        self.until = until
-        self.wait = wait
-        self.engine = engine
-        self.master = master
-        self.spark_conf = spark_conf
-        self.proof = proof
-        self.max_concurrent_tables = max_concurrent_tables
-        self.max_plan_bytes = max_plan_bytes
-        self.skip_unsupported = skip_unsupported
-        self.preview = dry_run
-        self.lake_conn_id = lake_conn_id
 
     def execute(self, context: Context) -> dict[str, Any]:
         from lakecore.jobs import compact_database
@@ -133,32 +76,12 @@ class CompactDatabaseOperator(EngineTask):
             raise _failure(report)
         return found
 
-    def _job(self, context: Context) -> Job:
-        from lakecore.clock import SystemClock
-        from lakecore.jobs.compact_database import Job
-        from lakecore.jobs.runner.moment import optional_span
+    def _job(self, context: Context) -> CompactDatabase:
+        from lakecore.jobs.definitions.values import new_job
 
         user, identifier = commit_identity(context["ti"])
-        return Job.from_json(
-            {
-                "including_databases": self.including_databases or ".*",
-                "including_tables": self.including_tables or ".*",
-                "excluding_tables": self.excluding_tables or None,
-                "options": dict(self.options or {}),
-                "strategy": self.strategy,
-                "partition_idle_ms": optional_span(self.partition_idle_time, "partition_idle_time"),
-                "zone": self.time_zone,
-                "until_ms": window_end_ms(self.until, context, SystemClock()),
-                "wait_ms": waiting_ms(self.wait),
-                "proof": self.proof,
-                "max_concurrent_tables": self.max_concurrent_tables,
-                "max_plan_bytes": self.max_plan_bytes,
-                "skip_unsupported": self.skip_unsupported,
-                "dry_run": self.preview,
-                "commit_user": user,
-                "commit_identifier": identifier,
-            }
-        )
+        name = {"commit_user": user, "commit_identifier": identifier}
+        return new_job(CompactDatabase, self.job_fields(context) | name)
 
     def _tell(self, report: compact.Report) -> None:
         if report.error is not None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
+from lakecore.jobs.definitions.versions import ClearConsumers, ExpireConsumers, ResetConsumer
 from operators.chore import ChoreOperator
 
 __all__ = ["ClearConsumersOperator", "ExpireConsumersOperator", "ResetConsumerOperator"]
@@ -12,17 +11,13 @@ __all__ = ["ClearConsumersOperator", "ExpireConsumersOperator", "ResetConsumerOp
 class ResetConsumerOperator(ChoreOperator):
     """Set the position of a consumer to `next_snapshot`; None deletes the consumer."""
 
-    module = "versions.consumers"
-    job = "ResetConsumer"
-    parameters: ClassVar = {"consumer": "text", "next_snapshot": "int"}
+    definition = ResetConsumer
 
 
 class ClearConsumersOperator(ChoreOperator):
     """Delete the consumers whose names match regular expressions."""
 
-    module = "versions.consumers"
-    job = "ClearConsumers"
-    parameters: ClassVar = {"including": "text", "excluding": "text"}
+    definition = ClearConsumers
 
 
 class ExpireConsumersOperator(ChoreOperator):
@@ -31,6 +26,4 @@ class ExpireConsumersOperator(ChoreOperator):
     :param expiration: for example `30 d`.
     """
 
-    module = "versions.consumers"
-    job = "ExpireConsumers"
-    parameters: ClassVar = {"expiration": "span"}
+    definition = ExpireConsumers

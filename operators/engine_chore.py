@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
 from operators.chore import ChoreOperator
 from operators.engine import EngineTask
 
@@ -16,4 +19,4 @@ class EngineChoreOperator(EngineTask, ChoreOperator):
     :param master: Spark master; None: the connection's, else `local[*]`. (templated)
     """
 
-    settings = ("engine", "master")
+    settings: ClassVar[Mapping[str, Any]] = {"engine": None, "master": None}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
+from lakecore.jobs.definitions.expiry import ExpireChangelogs, ExpireSnapshots
 from operators.engine_chore import EngineChoreOperator
 
 __all__ = ["ExpireChangelogsOperator", "ExpireSnapshotsOperator"]
@@ -20,15 +19,8 @@ class ExpireSnapshotsOperator(EngineChoreOperator):
     :param options: table options for this run only.
     """
 
+    definition = ExpireSnapshots
     doing = "expiring snapshots"
-    module = "expire_snapshots"
-    parameters: ClassVar = {
-        "retain_max": "int",
-        "retain_min": "int",
-        "older_than": "moment",
-        "max_deletes": "int",
-        "options": "options",
-    }
 
 
 class ExpireChangelogsOperator(EngineChoreOperator):
@@ -37,6 +29,5 @@ class ExpireChangelogsOperator(EngineChoreOperator):
     :param delete_all: expire all of them, whatever the limits say.
     """
 
+    definition = ExpireChangelogs
     doing = "expiring changelogs"
-    module = "expire_changelogs"
-    parameters: ClassVar = {**ExpireSnapshotsOperator.parameters, "delete_all": "bool"}

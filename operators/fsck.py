@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from operators.chore import flag, lease_owner, parsed
+from lakecore.jobs.definitions.repair import Fsck
+from lakecore.jobs.definitions.table_job import Definition
+from operators.chore import lease_owner
 from operators.chore_request import ChoreRequest, ChoreResult
 from operators.hooks import LakeHook, airflow_errors
+from operators.job import JobTask, flag
 from operators.links import ReportLink, TableLink
 from operators.metrics import count
 from operators.task import xcom_summary
@@ -23,7 +25,7 @@ __all__ = ["FAIL_ON", "FsckChore", "FsckOperator"]
 FAIL_ON = ("damage", "any", "nothing")
 
 
-class FsckOperator(BaseOperator):
+class FsckOperator(JobTask):
     """Check a table: hints, snapshots, manifests, data files, key order, levels, totals and orphans. The
     operator returns counts and the first findings as a small JSON object, also when the task fails.
 
@@ -37,63 +39,34 @@ class FsckOperator(BaseOperator):
     :param deep: check every snapshot on its own and decode every column. (templated)
     :param older_than: younger files that nobody refers to are counted, but are no findings: a date and time;
         None: a day before the check. (templated)
+    :param no_hold: neither put the table on hold for damage nor end its holds. (templated)
     :param plan: also make a plan of repair: the XCom `plan`, as JSON, is what `RepairOperator(plan=…)` takes.
         (templated)
     """
 
-    template_fields: Sequence[str] = (
-        "table",
-        "fail_on",
-        "no_data",
-        "deep",
-        "older_than",
-        "plan",
-        "lake_conn_id",
-    )
+    definition = Fsck
+    settings: ClassVar[Mapping[str, Any]] = {"fail_on": "damage", "plan": False}
     operator_extra_links: Sequence[BaseOperatorLink] = (ReportLink(), TableLink())
     ui_color = "#e8e3f3"
 
-    def __init__(
-        self,
-        *,
-        table: str,
-        fail_on: str = "damage",
-        no_data: bool | str = False,
-        deep: bool | str = False,
-        older_than: str | None = None,
-        plan: bool | str = False,
-        lake_conn_id: str = LakeHook.default_conn_name,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.table = table
-        self.fail_on = fail_on
-        self.no_data = no_data
-        self.deep = deep
-        self.older_than = older_than
-        self.plan = plan
-        self.lake_conn_id = lake_conn_id
+    table: str
+    fail_on: str
+    plan: bool | str
 
     def execute(self, context: Context) -> dict[str, Any]:
         from lakecore.errors import InvalidInputError
         from lakecore.jobs import fsck
+        from lakecore.jobs.definitions.values import new_job
 
         with airflow_errors():
             if self.fail_on not in FAIL_ON:
                 raise InvalidInputError(f"fail_on={self.fail_on!r}: use one of {', '.join(FAIL_ON)}")
-            wanted = {name: bool(flag(name, getattr(self, name))) for name in ("no_data", "deep", "plan")}
+            planned = flag("plan", self.plan)
             catalog = LakeHook(self.lake_conn_id).catalog()
-            moment = parsed("older_than", "moment", self.older_than)
-            job = fsck.Job(
-                table=self.table,
-                deep=wanted["deep"],
-                read_data=not wanted["no_data"],
-                owner=lease_owner(context["ti"]),
-                **moment,
-            )
+            job = new_job(Fsck, self.job_fields(context) | {"owner": lease_owner(context["ti"])})
             checked = fsck.run(job, catalog)
-            if wanted["plan"]:
-                context["ti"].xcom_push("plan", fsck.plan(checked, catalog, **moment))
+            if planned:
+                context["ti"].xcom_push("plan", fsck.plan(checked, catalog, older_than_ms=job.older_than_ms))
         raw = {"job": "fsck"} | xcom_summary(checked.to_json(), "findings")
         count("fsck", raw)
         bad = {"damage": checked.report.damage, "any": checked.report.findings}.get(self.fail_on, ())
@@ -109,7 +82,7 @@ class FsckOperator(BaseOperator):
 class FsckChore:
     """`FsckOperator` as a chore of a policy. Damage fails the chore and puts the table on hold."""
 
-    parameters: ClassVar[Mapping[str, str]] = {"no_data": "bool", "deep": "bool"}
+    definition: ClassVar[type[Definition]] = Fsck
     repeatable: ClassVar[bool] = False
 
     @classmethod
@@ -119,15 +92,11 @@ class FsckChore:
         """
         from lakecore.errors import CorruptDataError
         from lakecore.jobs import fsck
+        from lakecore.jobs.definitions.values import fields_of
 
-        wanted = {name: bool(flag(name, value)) for name, value in request.given.items()}
-        job = fsck.Job(
-            table=request.table,
-            deep=wanted.get("deep", False),
-            read_data=not wanted.get("no_data", False),
-            holds=not request.dry_run,
-            owner=request.safety.owner,
-        )
+        values = fields_of(Fsck, request.given, request.started_ms)
+        holds = values.pop("holds", True) and not request.dry_run
+        job = Fsck(table=request.table, owner=request.safety.owner, holds=holds, **values)
         checked = fsck.run(job, request.lake)
         damage = checked.report.damage
         if damage:

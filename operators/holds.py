@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
+from lakecore.jobs.definitions.repair import HoldTable, ReleaseTable
 from operators.chore import ChoreOperator
 from operators.hooks import LakeHook, airflow_errors
 
@@ -23,16 +24,13 @@ class HoldTableOperator(ChoreOperator):
     :param reason: the reason, for everyone whose chore the hold stops.
     """
 
-    module = "holds"
-    job = "HoldTable"
-    parameters: ClassVar = {"reason": "text"}
+    definition = HoldTable
 
 
 class ReleaseTableOperator(ChoreOperator):
     """End all holds of a table, whatever their cause, without a check. The ledger records who released it."""
 
-    module = "holds"
-    job = "ReleaseTable"
+    definition = ReleaseTable
 
 
 class ListHoldsOperator(BaseOperator):

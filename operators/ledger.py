@@ -5,12 +5,15 @@ run.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from operators.chore import ChoreOperator, flag, lease_owner, sentence, waiting_ms
+from lakecore.jobs.definitions.repair import Purge, Undo, Why
+from lakecore.jobs.definitions.table_job import Safety
+from operators.chore import ChoreOperator, lease_owner, sentence
 from operators.hooks import LakeHook, airflow_errors
+from operators.job import JobTask
 from operators.metrics import count
 from operators.task import xcom_summary
 
@@ -27,11 +30,10 @@ class WhyOperator(ChoreOperator):
     :param subject: a snapshot's id, or the name of a file; None asks about the table.
     """
 
-    module = "why"
-    parameters: ClassVar = {"subject": "text"}
+    definition = Why
 
 
-class UndoOperator(BaseOperator):
+class UndoOperator(JobTask):
     """Restore what a run moved to the quarantine. A second undo of the same run fails.
 
     :param undo_run: the `run` of its report, `{{ ti.xcom_pull("delete_tag")["run"] }}`. (templated)
@@ -40,37 +42,20 @@ class UndoOperator(BaseOperator):
     :param wait: how long to wait for a table that another task holds, for example `10 min`. (templated)
     """
 
-    template_fields: Sequence[str] = ("undo_run", "preview", "external", "wait", "lake_conn_id")
+    definition = Undo
+    without = ("quarantine",)
+    required = ("undo_run",)
     ui_color = "#e8e3f3"
 
-    def __init__(
-        self,
-        *,
-        undo_run: str,
-        dry_run: bool | str = False,
-        external: bool | str = False,
-        wait: str | None = None,
-        lake_conn_id: str = LakeHook.default_conn_name,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.undo_run = undo_run
-        self.preview = dry_run
-        self.external = external
-        self.wait = wait
-        self.lake_conn_id = lake_conn_id
-
     def execute(self, context: Context) -> dict[str, Any]:
+        from lakecore.clock import SystemClock
         from lakecore.jobs import quarantine
-        from lakecore.jobs.runner.chore import Safety
+        from lakecore.jobs.definitions.values import fields_of, new_job
 
         with airflow_errors():
-            safety = Safety(owner=lease_owner(context["ti"]), wait_ms=waiting_ms(self.wait))
-            dry_run = bool(flag("dry_run", self.preview))
-            external = bool(flag("external", self.external))
-            job = quarantine.Undo(
-                run_id=str(self.undo_run), dry_run=dry_run, external=external, safety=safety
-            )
+            safety = fields_of(Safety, self.given(), SystemClock().now_ms())
+            owned = Safety(**safety, owner=lease_owner(context["ti"]))
+            job = new_job(Undo, self.job_fields(context) | {"safety": owned})
             report = quarantine.run(job, LakeHook(self.lake_conn_id).catalog())
         self.log.info("%s", sentence(report))
         raw = xcom_summary(report.to_json(), "snapshots", "names", "notes")
@@ -78,36 +63,22 @@ class UndoOperator(BaseOperator):
         return raw
 
 
-class PurgeQuarantineOperator(BaseOperator):
+class PurgeQuarantineOperator(JobTask):
     """Delete for good the runs in the warehouse's quarantine that are too old, and the oldest beyond a size.
 
     :param quarantine_ttl: runs older than that lose their files, for example `7 d`. (templated)
     :param quarantine_cap: bytes that may stay, for example `100 gb`; `none` is no limit. (templated)
     """
 
-    template_fields: Sequence[str] = ("quarantine_ttl", "quarantine_cap", "lake_conn_id")
+    definition = Purge
     ui_color = "#e8e3f3"
-
-    def __init__(
-        self,
-        *,
-        quarantine_ttl: str = "7 d",
-        quarantine_cap: str = "100 gb",
-        lake_conn_id: str = LakeHook.default_conn_name,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.quarantine_ttl = quarantine_ttl
-        self.quarantine_cap = quarantine_cap
-        self.lake_conn_id = lake_conn_id
 
     def execute(self, context: Context) -> dict[str, Any]:
         from lakecore.jobs import quarantine
-        from lakecore.jobs.runner.moment import parse_span
+        from lakecore.jobs.definitions.values import new_job
 
         with airflow_errors():
-            ttl = parse_span(self.quarantine_ttl, "quarantine_ttl")
-            job = quarantine.Purge(ttl_ms=ttl, cap=_size(self.quarantine_cap))
+            job = new_job(Purge, self.job_fields(context))
             report = quarantine.run(job, LakeHook(self.lake_conn_id).catalog())
         self.log.info("the quarantine lost %d runs with %d bytes", len(report.names), report.bytes)
         raw = xcom_summary(report.to_json(), "snapshots", "names", "notes")
@@ -145,15 +116,3 @@ class ListRunsOperator(BaseOperator):
         newest = list(reversed(found))[: int(self.limit)]
         wanted = ("id", "table", "job", "state", "started_ms", "finished_ms", "outcome")
         return [{key: record.to_json()[key] for key in wanted} for record in newest]
-
-
-def _size(text: str) -> int | None:
-    from lakecore.errors import InvalidInputError
-    from lakecore.options import parse_size
-
-    if text.strip().lower() == "none":
-        return None
-    try:
-        return parse_size(text)
-    except ValueError as err:
-        raise InvalidInputError(f"quarantine_cap {text!r}: {err}") from err

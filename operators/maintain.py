@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from operators.chore import flag, lease_owner, waiting_ms
+from lakecore.jobs.definitions.parameter import Kind, parameters_by_name
+from lakecore.jobs.definitions.table_job import Safety
+from operators.chore import lease_owner
 from operators.chore_request import ChoreRequest, PolicyChore
 from operators.consumers import ExpireConsumersOperator
 from operators.engine import EngineTask
@@ -16,6 +18,7 @@ from operators.expire import ExpireChangelogsOperator, ExpireSnapshotsOperator
 from operators.fsck import FsckChore
 from operators.hooks import LakeHook, airflow_errors, is_permanent
 from operators.identity import commit_identity
+from operators.job import flag
 from operators.orphans import RemoveOrphanFilesOperator
 from operators.partitions import ExpirePartitionsOperator
 from operators.period_tags import CreateBatchTagsOperator, TriggerTagAutomaticCreationOperator
@@ -52,6 +55,8 @@ the others from removing anything; tags before the snapshots go, what is
 rewritten before the snapshots with the old files go, then what frees more comes first.
 """
 
+_OF_THE_TASK = ("dry_run", "until", "wait")
+"""Parameters that the task gives to all chores; a policy does not."""
 _REPORTED = (
     "job",
     "run",
@@ -169,7 +174,7 @@ class MaintainTableOperator(EngineTask, TableTask):
 
     def execute(self, context: Context) -> dict[str, Any]:
         from lakecore.clock import SystemClock
-        from lakecore.jobs.runner.chore import Safety
+        from lakecore.jobs.definitions.values import fields_of
 
         clock = SystemClock()
         errors: list[LakeError] = []
@@ -177,6 +182,7 @@ class MaintainTableOperator(EngineTask, TableTask):
         report |= {"failed": {}, "left": []}
         with airflow_errors():
             end = window_end_ms(self.until, context, clock)
+            safety = fields_of(Safety, {"wait": self.wait}, clock.now_ms())
             asked = _ordered(self.chores)
             hook = LakeHook(self.lake_conn_id)
             with self.workers(hook) as executor:
@@ -184,10 +190,11 @@ class MaintainTableOperator(EngineTask, TableTask):
                     table=self.table,
                     given={},
                     lake=hook.catalog(),
-                    safety=Safety(owner=lease_owner(context["ti"]), wait_ms=waiting_ms(self.wait)),
+                    safety=Safety(owner=lease_owner(context["ti"]), **safety),
                     executor=executor,
-                    dry_run=bool(flag("dry_run", self.preview)),
+                    dry_run=flag("dry_run", self.preview),
                     until_ms=end,
+                    started_ms=run_started_ms(context, clock),
                 )
                 for name, parameters in asked.items():
                     if self._killed:
@@ -207,12 +214,10 @@ class MaintainTableOperator(EngineTask, TableTask):
         report: dict[str, Any],
     ) -> list[LakeError]:
         """Run the chore and return its error, if any; the result is added to `report`."""
-        from lakecore.clock import SystemClock
         from lakecore.errors import LakeError, OnHoldError, UnsupportedError, explain
 
         try:
-            started_ms = run_started_ms(context, SystemClock())
-            done = self._do(name, parameters, request, context, started_ms)
+            done = self._do(name, parameters, request, context)
             report["done"].append(done)
             if done.get("held"):
                 report["held"][name] = done["held"]
@@ -234,16 +239,16 @@ class MaintainTableOperator(EngineTask, TableTask):
         parameters: Mapping[str, Any],
         request: ChoreRequest,
         context: Context,
-        started_ms: int,
     ) -> dict[str, Any]:
+        from lakecore.jobs.definitions.values import fields_of
+
         chore = CHORES[name]
-        given = _given(chore, name, parameters, started_ms)
-        quarantine = flag("quarantine", given.pop("quarantine", None))
-        if chore.repeatable:
-            given["commit_user"], given["commit_identifier"] = commit_identity(context["ti"], name)
-        found = chore.run_chore(
-            replace(request, given=given, safety=replace(request.safety, quarantine=quarantine))
-        )
+        given = _given(chore, name, parameters, request.started_ms)
+        kept = fields_of(Safety, {"quarantine": given.pop("quarantine", None)}, request.started_ms)
+        safety = replace(request.safety, quarantine=kept.get("quarantine"))
+        user, identifier = commit_identity(context["ti"], name)
+        commit = {"commit_user": user, "commit_identifier": identifier} if chore.repeatable else {}
+        found = chore.run_chore(replace(request, given=given, commit=commit, safety=safety))
         self.log.info("%s", found.text)
         publish_report = self.publish_report(context, found.job, found.report)
         return {key: publish_report[key] for key in _REPORTED if publish_report.get(key) not in (None, "", 0)}
@@ -277,12 +282,14 @@ def _given(
     from lakecore.jobs.runner.moment import parse_span
 
     given = {key.replace("-", "_"): value for key, value in parameters.items()}
-    strange = sorted(set(given) - {*chore.parameters, "quarantine"})
+    declared = parameters_by_name(chore.definition)
+    accepted = [*(one for one in declared if one not in _OF_THE_TASK), "quarantine"]
+    strange = sorted(set(given) - set(accepted))
     if strange:
-        known = ", ".join(one.replace("_", "-") for one in (*chore.parameters, "quarantine"))
+        known = ", ".join(one.replace("_", "-") for one in accepted)
         raise InvalidInputError(f"{name} has no parameter {strange[0].replace('_', '-')!r}; it has {known}")
     for key, value in given.items():
-        if chore.parameters.get(key) != "moment" or str(value).strip().isdigit():
+        if key not in declared or declared[key].kind is not Kind.MOMENT or str(value).strip().isdigit():
             continue
         try:
             given[key] = started_ms - parse_span(str(value), key)

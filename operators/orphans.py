@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
+from lakecore.jobs.definitions.expiry import RemoveOrphanFiles
 from operators.engine_chore import EngineChoreOperator
 
 __all__ = ["RemoveOrphanFilesOperator"]
@@ -18,6 +17,5 @@ class RemoveOrphanFilesOperator(EngineChoreOperator):
         paths.
     """
 
+    definition = RemoveOrphanFiles
     doing = "looking for orphans"
-    module = "remove_orphan_files"
-    parameters: ClassVar = {"older_than": "moment", "allow_empty": "bool", "external": "bool"}

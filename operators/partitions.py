@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
+from lakecore.jobs.definitions.rows import DropPartition, ExpirePartitions, MarkPartitionDone
 from operators.chore import ChoreOperator
 
 __all__ = ["DropPartitionOperator", "ExpirePartitionsOperator", "MarkPartitionDoneOperator"]
@@ -17,18 +16,8 @@ class ExpirePartitionsOperator(ChoreOperator):
     :param zone: the time zone of the clock that the partitions were written by.
     """
 
-    module = "partitions"
+    definition = ExpirePartitions
     names_are = "partitions"
-    job = "ExpirePartitions"
-    parameters: ClassVar = {
-        "expiration": "span",
-        "timestamp_formatter": "text",
-        "timestamp_pattern": "text",
-        "expire_strategy": "text",
-        "max_expires": "int",
-        "zone": "text",
-        "options": "options",
-    }
 
 
 class DropPartitionOperator(ChoreOperator):
@@ -38,11 +27,9 @@ class DropPartitionOperator(ChoreOperator):
     :param partitions: `dt=a,hh=b;dt=c`.
     """
 
-    module = "partitions"
+    definition = DropPartition
     names_are = "partitions"
-    job = "DropPartition"
     repeatable = True
-    parameters: ClassVar = {"partitions": "text"}
 
 
 class MarkPartitionDoneOperator(ChoreOperator):
@@ -51,7 +38,5 @@ class MarkPartitionDoneOperator(ChoreOperator):
     :param partitions: `dt=a,hh=b;dt=c`, with all partition columns.
     """
 
-    module = "partitions"
+    definition = MarkPartitionDone
     names_are = "partitions"
-    job = "MarkPartitionDone"
-    parameters: ClassVar = {"partitions": "text"}

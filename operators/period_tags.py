@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
+from lakecore.jobs.definitions.tags import CreateBatchTags, TriggerTagAutomaticCreation
 from operators.chore import ChoreOperator
 
 if TYPE_CHECKING:
@@ -19,9 +20,8 @@ class TriggerTagAutomaticCreationOperator(ChoreOperator):
     :param zone: the time zone of the days of commits, unless sink.process-time-zone names one.
     """
 
-    module = "versions.auto_tags"
+    definition = TriggerTagAutomaticCreation
     names_are = "tags"
-    parameters: ClassVar = {"zone": "text", "options": "options"}
 
 
 class CreateBatchTagsOperator(ChoreOperator):
@@ -47,25 +47,8 @@ class CreateBatchTagsOperator(ChoreOperator):
     :param zone: the time zone of days and hours; by default that of the table's options, else UTC.
     """
 
-    module = "versions.batch_tags"
+    definition = CreateBatchTags
     names_are = "tags"
-    parameters: ClassVar = {
-        "date": "text",
-        "as_of": "text",
-        "start": "text",
-        "end": "text",
-        "period": "text",
-        "formatter": "text",
-        "name": "text",
-        "delay": "span",
-        "by": "text",
-        "replace": "bool",
-        "backfill": "bool",
-        "num_retained_max": "int",
-        "time_retained": "span",
-        "zone": "text",
-        "options": "options",
-    }
 
     def execute(self, context: Context) -> dict[str, Any]:
         given = (getattr(self, name) for name in ("date", "as_of", "start", "end"))

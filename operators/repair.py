@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
+from lakecore.jobs.definitions.repair import (
+    CompactManifest,
+    RemoveUnexistingFiles,
+    RemoveUnexistingManifests,
+    Repair,
+    RepairEarliestSnapshot,
+    RepairHints,
+)
 from operators.chore import ChoreOperator
 
 __all__ = [
@@ -19,24 +25,19 @@ __all__ = [
 class RepairHintsOperator(ChoreOperator):
     """Correct the hints LATEST and EARLIEST of a table to match the snapshots that exist."""
 
-    module = "repair"
-    job = "RepairHints"
+    definition = RepairHints
 
 
 class RepairEarliestSnapshotOperator(ChoreOperator):
     """Set the hint EARLIEST to `snapshot`, the first snapshot after a gap in the ids."""
 
-    module = "repair"
-    job = "RepairEarliestSnapshot"
-    parameters: ClassVar = {"snapshot": "int"}
+    definition = RepairEarliestSnapshot
 
 
 class CompactManifestOperator(ChoreOperator):
     """Rewrite many small manifests as a few large ones. No row changes."""
 
-    module = "repair"
-    job = "CompactManifest"
-    parameters: ClassVar = {"options": "options"}
+    definition = CompactManifest
     repeatable = True
 
 
@@ -47,9 +48,7 @@ class RemoveUnexistingFilesOperator(ChoreOperator):
         the missing files.
     """
 
-    module = "unexisting"
-    job = "RemoveUnexistingFiles"
-    parameters: ClassVar = {"accept_rows": "int"}
+    definition = RemoveUnexistingFiles
     repeatable = True
 
 
@@ -59,9 +58,7 @@ class RemoveUnexistingManifestsOperator(ChoreOperator):
     :param accept_revived: accept that files which a lost manifest removed may come back.
     """
 
-    module = "unexisting"
-    job = "RemoveUnexistingManifests"
-    parameters: ClassVar = {**RemoveUnexistingFilesOperator.parameters, "accept_revived": "bool"}
+    definition = RemoveUnexistingManifests
     repeatable = True
 
 
@@ -73,5 +70,4 @@ class RepairOperator(ChoreOperator):
     :param allow_loss: also apply steps that lose rows, as the plan says.
     """
 
-    module = "repair_plan"
-    parameters: ClassVar = {"plan": "as it is", "steps": "names", "allow_loss": "bool"}
+    definition = Repair

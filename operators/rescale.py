@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
+from lakecore.jobs.definitions.rows import Rescale
 from operators.engine_chore import EngineChoreOperator
 
 __all__ = ["RescaleOperator"]
@@ -19,13 +18,9 @@ class RescaleOperator(EngineChoreOperator):
     :param bucket_num: the number of buckets; None takes option `bucket`.
     :param where: partitions as in Paimon, `dt=a,hh=b;dt=c`; None means all that have another number of
         buckets.
+    :param until: stop then, commit what is proven and report the rest: ISO date and time, or `HH:MM` (UTC).
     """
 
+    definition = Rescale
     doing = "moving rows to other buckets"
-    module = "rescale"
-    parameters: ClassVar = {
-        "bucket_num": "int",
-        "where": "text",
-        "options": "options",
-    }
     repeatable = True

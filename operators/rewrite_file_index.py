@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk.exceptions import AirflowException
 
-from operators.chore import flag, lease_owner, waiting_ms
+from lakecore.jobs.definitions.compaction import RewriteFileIndex
+from operators.chore import lease_owner
 from operators.engine import EngineTask
 from operators.hooks import LakeHook, airflow_errors
 from operators.identity import commit_identity
+from operators.job import JobTask
 from operators.task import TableTask, xcom_summary
 
 if TYPE_CHECKING:
@@ -19,82 +21,41 @@ if TYPE_CHECKING:
 
 __all__ = ["RewriteFileIndexOperator"]
 
-_LEASE_MS = 60_000
 
-
-class RewriteFileIndexOperator(EngineTask, TableTask):
+class RewriteFileIndexOperator(EngineTask, TableTask, JobTask):
     """Build the file indexes that a table's options ask for and its files lack. The XCom is the report of
     `lakecore.jobs.rewrite_file_index` (small, JSON): figures, and the coverage of every index.
 
-    Data files are not rewritten. A retry uses the commit identity of the first try. If another commit changes
-    the same files first, the run plans the files that are left again.
+    Data files are not rewritten. A retry uses the commit identity of the first try. If another commit
+    changes the same files first, the run plans the files that are left again.
 
     :param table: `database.table`. (templated)
     :param where: partitions as in Paimon, `dt=a,hh=b;dt=c`; None means every partition. (templated)
     :param options: table options for this run only. (templated)
     :param dry_run: only look: the report says what would be done. (templated)
+    :param until: stop then, commit what is built and report the rest: ISO date and time, or `HH:MM` (UTC) for the
+        next such time after the DAG run started. (templated)
     :param wait: how long to wait for a table that another task holds, for example `10 min`. (templated)
     :param engine: `spark`, or `local` for tables too small to be worth a session. (templated)
     :param master: Spark master; None takes the connection's, else `local[*]`. (templated)
     :param spark_conf: settings of the Spark session. (templated)
     """
 
-    template_fields: Sequence[str] = (
-        "table",
-        "where",
-        "options",
-        "only_look",
-        "wait",
-        "engine",
-        "master",
-        "spark_conf",
-        "lake_conn_id",
-    )
+    definition = RewriteFileIndex
+    settings: ClassVar[Mapping[str, Any]] = {"engine": "spark", "master": None, "spark_conf": None}
     doing = "making file indexes"
     ui_color = "#dcefe3"
 
-    def __init__(
-        self,
-        *,
-        table: str,
-        where: str | None = None,
-        options: Mapping[str, str] | None = None,
-        dry_run: bool | str = False,
-        wait: str | None = None,
-        engine: str = "spark",
-        master: str | None = None,
-        spark_conf: Mapping[str, str] | None = None,
-        lake_conn_id: str = LakeHook.default_conn_name,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.table = table
-        self.where = where
-        self.options = options
-        self.only_look = dry_run
-        self.wait = wait
-        self.engine = engine
-        self.master = master
-        self.spark_conf = spark_conf
-        self.lake_conn_id = lake_conn_id
-
     def execute(self, context: Context) -> dict[str, Any]:
         from lakecore.jobs import rewrite_file_index
+        from lakecore.jobs.definitions.values import new_job
 
         user, identifier = commit_identity(context["ti"])
+        owner = lease_owner(context["ti"])
+        name = {"commit_user": user, "commit_identifier": identifier, "owner": owner}
         hook = LakeHook(self.lake_conn_id)
         with airflow_errors(), self.workers(hook) as executor:
-            job = rewrite_file_index.Job(
-                table=self.table,
-                where=self.where or None,
-                options=dict(self.options or {}),
-                dry_run=bool(flag("dry_run", self.only_look)),
-                commit_user=user,
-                commit_identifier=identifier,
-                lease_ms=_LEASE_MS,
-                wait_ms=waiting_ms(self.wait),
-                owner=lease_owner(context["ti"]),
-            )
+            job = new_job(RewriteFileIndex, self.job_fields(context) | name)
             report = rewrite_file_index.run(job, hook.catalog(), executor)
         self.log.info(
             "%s: %d of %d files have new indexes, for %d rows read",

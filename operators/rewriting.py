@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from operators.chore import parsed
+from lakecore.jobs.definitions.compaction import Compact, RewriteFileIndex
+from lakecore.jobs.definitions.table_job import Definition
 from operators.chore_request import ChoreRequest, ChoreResult
 from operators.task import xcom_summary
 
 __all__ = ["CompactChore", "RewriteFileIndexChore"]
-
-_LEASE_MS = 60_000
-_NAMES = {"partition_idle_time_ms": "partition_idle_ms", "time_zone": "zone"}
-"""The names of job parameters that differ from those of the command."""
 
 
 class CompactChore:
@@ -21,19 +17,7 @@ class CompactChore:
     tables.
     """
 
-    parameters: ClassVar[Mapping[str, str]] = {
-        "strategy": "text",
-        "order_strategy": "text",
-        "order_by": "names",
-        "force": "bool",
-        "where": "text",
-        "buckets": "text",
-        "partition_idle_time": "span",
-        "time_zone": "text",
-        "options": "options",
-        "proof": "text",
-        "proof_seed": "text",
-    }
+    definition: ClassVar[type[Definition]] = Compact
     repeatable: ClassVar[bool] = True
 
     @classmethod
@@ -42,10 +26,10 @@ class CompactChore:
         run.
         """
         from lakecore.jobs import compact
+        from lakecore.jobs.definitions.values import new_job
 
-        values = _values(request, cls.parameters) | _lease(request) | {"until_ms": request.until_ms}
-        job = compact.Job.from_json(values)
-        report = compact.run(job, request.lake, request.executor)
+        values = request.job_fields(Compact) | _lease(request) | {"until_ms": request.until_ms}
+        report = compact.run(new_job(Compact, values), request.lake, request.executor)
         change = f"{report.before.files} -> {report.after.files} files"
         text = "nothing to do" if report.nothing_to_do else f"{change}, {report.picks_left} picks left"
         raw = {"job": "compact"} | xcom_summary(report.to_json(), "dropped", "planned")
@@ -55,14 +39,16 @@ class CompactChore:
 class RewriteFileIndexChore:
     """`RewriteFileIndexOperator` as a chore of a policy."""
 
-    parameters: ClassVar[Mapping[str, str]] = {"where": "text", "options": "options"}
+    definition: ClassVar[type[Definition]] = RewriteFileIndex
     repeatable: ClassVar[bool] = True
 
     @classmethod
     def run_chore(cls, request: ChoreRequest) -> ChoreResult:
         from lakecore.jobs import rewrite_file_index
+        from lakecore.jobs.definitions.values import new_job
 
-        job = rewrite_file_index.Job.from_json(_values(request, cls.parameters) | _lease(request))
+        values = request.job_fields(RewriteFileIndex) | _lease(request) | {"until_ms": request.until_ms}
+        job = new_job(RewriteFileIndex, values)
         report = rewrite_file_index.run(job, request.lake, request.executor)
         raw = {"job": "rewrite-file-index"} | xcom_summary(report.to_json(), "dropped")
         text = f"{report.files} of {report.planned} files have new indexes"
@@ -72,12 +58,4 @@ class RewriteFileIndexChore:
 
 
 def _lease(request: ChoreRequest) -> dict[str, Any]:
-    return {"lease_ms": _LEASE_MS, "wait_ms": request.safety.wait_ms, "owner": request.safety.owner}
-
-
-def _values(request: ChoreRequest, kinds: Mapping[str, str]) -> dict[str, Any]:
-    """Return the job's arguments."""
-    values: dict[str, Any] = {"table": request.table, "dry_run": request.dry_run}
-    for name, raw in request.given.items():
-        values |= parsed(name, kinds.get(name, "as it is"), raw)
-    return {_NAMES.get(name, name): value for name, value in values.items()}
+    return {"wait_ms": request.safety.wait_ms, "owner": request.safety.owner}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
+from lakecore.jobs.definitions.versions import RollbackTo, RollbackToAsLatest
 from operators.chore import ChoreOperator
 
 __all__ = ["RollbackToAsLatestOperator", "RollbackToOperator"]
@@ -14,9 +13,7 @@ class RollbackToOperator(ChoreOperator):
     writers first.
     """
 
-    module = "versions.rollback"
-    job = "RollbackTo"
-    parameters: ClassVar = {"snapshot": "int", "tag": "text", "timestamp": "moment", "watermark": "int"}
+    definition = RollbackTo
 
 
 class RollbackToAsLatestOperator(ChoreOperator):
@@ -26,7 +23,5 @@ class RollbackToAsLatestOperator(ChoreOperator):
     :param snapshot: the state, unless `tag` names it.
     """
 
-    module = "versions.rollback"
-    job = "RollbackToAsLatest"
+    definition = RollbackToAsLatest
     repeatable = True
-    parameters: ClassVar = {"snapshot": "int", "tag": "text"}

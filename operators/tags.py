@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
+from lakecore.jobs.definitions.tags import CreateTag, DeleteTag, ExpireTags, RenameTag, ReplaceTag
 from operators.chore import ChoreOperator
 
 __all__ = [
@@ -28,36 +27,22 @@ class CreateTagOperator(ChoreOperator):
     :param ignore_if_exists: a tag of that name is left as it is, whatever it stands for.
     """
 
-    module = "versions.tags"
+    definition = CreateTag
     names_are = "tags"
-    job = "CreateTag"
-    parameters: ClassVar = {
-        "tag": "text",
-        "snapshot": "int",
-        "timestamp": "moment",
-        "watermark": "int",
-        "time_retained": "span",
-        "ignore_if_exists": "bool",
-        "zone": "text",
-    }
 
 
 class ReplaceTagOperator(ChoreOperator):
     """Move a tag to another snapshot, without a gap."""
 
-    module = "versions.tags"
+    definition = ReplaceTag
     names_are = "tags"
-    job = "ReplaceTag"
-    parameters: ClassVar = {"tag": "text", "snapshot": "int", "time_retained": "span", "zone": "text"}
 
 
 class RenameTagOperator(ChoreOperator):
     """Rename a tag."""
 
-    module = "versions.tags"
+    definition = RenameTag
     names_are = "tags"
-    job = "RenameTag"
-    parameters: ClassVar = {"tag": "text", "target_tag": "text"}
 
 
 class DeleteTagOperator(ChoreOperator):
@@ -66,10 +51,8 @@ class DeleteTagOperator(ChoreOperator):
     :param tags: names, as a list or split by commas.
     """
 
-    module = "versions.tags"
+    definition = DeleteTag
     names_are = "tags"
-    job = "DeleteTag"
-    parameters: ClassVar = {"tags": "names"}
 
 
 class ExpireTagsOperator(ChoreOperator):
@@ -78,7 +61,5 @@ class ExpireTagsOperator(ChoreOperator):
     :param keep_newest: always keep this many of the tags that were created last.
     """
 
-    module = "versions.tags"
+    definition = ExpireTags
     names_are = "tags"
-    job = "ExpireTags"
-    parameters: ClassVar = {"older_than": "moment", "keep_newest": "int", "zone": "text"}

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from enum import Enum
+from typing import Annotated
+
+import typer
 
 from lakecore.errors import InvalidInputError
 from lakecore.executor import Executor, SerialExecutor
 
-__all__ = ["Engine", "executor", "key_values"]
+__all__ = ["Engine", "SparkOptions", "executor", "key_values"]
 
 
 class Engine(Enum):
@@ -53,3 +57,16 @@ def executor(
         if soon:
             spark.begin()
         yield spark
+
+
+@dataclass(frozen=True)
+class SparkOptions:
+    """The options of commands whose units run on Spark by default."""
+
+    engine: Annotated[Engine, typer.Option(help="Where units run.")] = Engine.SPARK
+    master: Annotated[str | None, typer.Option(help="Spark master; default local[*].")] = None
+    conf: Annotated[list[str] | None, typer.Option(help="Spark setting: key=value.")] = None
+
+    def executor(self, *, soon: bool = False) -> AbstractContextManager[Executor]:
+        """Open the executor, as `executor` does. Raises InvalidInputError."""
+        return executor(self.engine, self.master, key_values(self.conf or [], "--conf"), soon=soon)

@@ -1,25 +1,25 @@
-"""Options that several commands share: a parameter of a command whose type is a group stands for its options.
+"""Options that several commands share: a parameter of a command whose type is a group stands for its
+options.
 
 A group is a frozen dataclass; its fields are options as typer knows them, with defaults.
+`JobOptions[SomeJob]` is a group, too: its options are the parameters of the job.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
-from lakecore.clock import SystemClock
+from lakecore.cli.job_options import JobOptions, job_options_of, options_of_job
 from lakecore.errors import InvalidInputError
 from lakecore.jobs.runner.limits import Limits
 from lakecore.options import parse_size
 
-__all__ = ["Concurrency", "RunName", "Window", "expanded"]
-
-_COMMITS_BITS = 10
+__all__ = ["Concurrency", "expanded"]
 
 
 @dataclass(frozen=True)
@@ -43,61 +43,6 @@ class Concurrency:
             raise InvalidInputError(f"--max-plan-memory {self.max_plan_memory!r}: {err}") from err
 
 
-@dataclass(frozen=True)
-class RunName:
-    """The commit identity of a run: a repeated run of the same name finds what it had committed."""
-
-    commit_user: Annotated[
-        str | None, typer.Option(help="Names the run, with --commit-identifier; repeated, it commits once.")
-    ] = None
-    commit_identifier: Annotated[
-        int | None,
-        typer.Option(min=0, max=(1 << 43) - 1, help="Number of the run among those of --commit-user."),
-    ] = None
-
-    @property
-    def user(self) -> str:
-        """Return the commit user; empty means a fresh one. Raises InvalidInputError when only half of the
-        name is given.
-        """
-        if (self.commit_user is None) != (self.commit_identifier is None):
-            raise InvalidInputError("a run is named by both: --commit-user and --commit-identifier")
-        return self.commit_user or ""
-
-    @property
-    def user_or_fresh(self) -> str:
-        """Return a fresh user if none was given, so that files of a killed attempt can be attributed."""
-        return self.user or f"lakecore-cli-{SystemClock().fresh_id()}"
-
-    @property
-    def identifier(self) -> int:
-        """Return the identifier of the run's first commit. Runs are numbered one by one, and a long run
-        numbers its commits.
-        """
-        return 1 if self.commit_identifier is None else self.commit_identifier << _COMMITS_BITS
-
-
-@dataclass(frozen=True)
-class Window:
-    """When a run ends."""
-
-    until: Annotated[
-        str | None,
-        typer.Option(
-            help="Stop then (HH:MM or ISO date and time, UTC), commit what is proven, report the rest."
-        ),
-    ] = None
-
-    @property
-    def until_ms(self) -> int | None:
-        """Return milliseconds since the epoch; None: no end. Raises InvalidInputError."""
-        if self.until is None:
-            return None
-        from lakecore.jobs.runner.until import parse_until  # pendulum takes a tenth of a second to import
-
-        return parse_until(self.until, SystemClock().now_ms())
-
-
 def expanded(function: Callable[..., None]) -> Callable[..., None]:
     """Return `function` with the options of its groups one by one, as typer expects them."""
     signature = inspect.signature(function, eval_str=True)
@@ -106,10 +51,7 @@ def expanded(function: Callable[..., None]) -> Callable[..., None]:
         return function
 
     def command(**given: Any) -> None:
-        whole = {
-            name: group(**{one.name: given.pop(one.name) for one in fields(group)})
-            for name, group in groups.items()
-        }
+        whole = {name: _group_of(group, given) for name, group in groups.items()}
         function(**given, **whole)
 
     parameters = [
@@ -125,10 +67,19 @@ def expanded(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _is_group(kind: Any) -> bool:
-    return isinstance(kind, type) and is_dataclass(kind)
+    return get_origin(kind) is JobOptions or (isinstance(kind, type) and is_dataclass(kind))
 
 
-def _options(group: Any) -> list[inspect.Parameter]:
+def _group_of(group: Any, given: dict[str, Any]) -> Any:
+    """Take the options of a group out of the arguments and return the group."""
+    if get_origin(group) is JobOptions:
+        return job_options_of(get_args(group)[0], given)
+    return group(**{one.name: given.pop(one.name) for one in fields(group)})
+
+
+def _options(group: Any) -> Iterable[inspect.Parameter]:
+    if get_origin(group) is JobOptions:
+        return options_of_job(get_args(group)[0])
     hints = get_type_hints(group, include_extras=True)
     kind = inspect.Parameter.KEYWORD_ONLY
     return [

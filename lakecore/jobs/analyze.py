@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 from lakecore.clock import Clock
 from lakecore.errors import InvalidInputError
 from lakecore.executor import Executor
+from lakecore.jobs.definitions.rows import Analyze as Job
 from lakecore.jobs.runner.chore import (
     Chore,
     Lake,
     Report,
-    Safety,
     begin,
-    job_from_json,
-    job_to_json,
     parameters,
 )
 from lakecore.jobs.runner.counts import Change, counts_of_entries
@@ -34,32 +30,6 @@ from lakecore.types.datatypes import DataField
 __all__ = ["ALL_COLUMNS", "Job", "run"]
 
 ALL_COLUMNS = "all"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """Count the rows of the latest snapshot, merged, and compute statistics of `columns`. The columns are
-    read once, on the executor.
-    """
-
-    table: str
-    columns: tuple[str, ...] = ()
-    """Names, or `all` for every column that can have statistics. If it is empty, only rows are counted."""
-    options: Mapping[str, str] = field(default_factory=dict)
-    dry_run: bool = False
-    commit_user: str = ""
-    """(`commit_user`, `commit_identifier`) names the run: a run that has committed is not repeated. An empty
-    user means a fresh one.
-    """
-    commit_identifier: int = 1
-    safety: Safety = field(default_factory=Safety)
-
-    to_json = job_to_json
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> Job:
-        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
-        return job_from_json(cls, raw)
 
 
 def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:

@@ -8,21 +8,19 @@ the cost of a table and for memory see `lakecore.jobs.compact.many`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.compact.engine.outcome import Progress
-from lakecore.compact.engine.work import Strategy
 from lakecore.display import html_table, one_line
 from lakecore.errors import InvalidInputError, NotFoundError
 from lakecore.executor import Executor
 from lakecore.jobs import compact
-from lakecore.jobs.compact.many import Limits
+from lakecore.jobs.definitions.compaction import CompactDatabase as Job
 from lakecore.jobs.runner.lake import Lake
 from lakecore.types.counted import counted
-from lakecore.verify.digest.shape import ProofMode
 
 __all__ = ["Job", "Report", "run", "tables_of"]
 
@@ -37,72 +35,6 @@ class ListedLake(Lake, Protocol):
     def list_tables(self, database: str) -> list[str]:
         """List the tables of a database. Raises NotFoundError."""
         ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """A request to compact many tables. The fields that are not described here are those of `compact.Job`."""
-
-    including_databases: str = ".*"
-    """A regular expression for whole names of databases."""
-    including_tables: str = ".*"
-    """A regular expression for `database.table`."""
-    excluding_tables: str | None = None
-    """A regular expression for `database.table`."""
-    strategy: Strategy = Strategy.UNIVERSAL
-    partition_idle_ms: int | None = None
-    zone: str = "UTC"
-    options: Mapping[str, str] = field(default_factory=dict)
-    dry_run: bool = False
-    until_ms: int | None = None
-    """In milliseconds since the epoch; no table is started after it, and running ones end as in
-    `compact.Job`.
-    """
-    commit_user: str = ""
-    commit_identifier: int = 1
-    proof: ProofMode = ProofMode.SAMPLED
-    lease_ms: int = LEASE_MS
-    """The length of the lease; a table that another chore holds is skipped. 0 takes no leases."""
-    wait_ms: int = 0
-    """How long to wait for a table that another chore holds; one that is held for longer then counts as
-    failed.
-    """
-    max_concurrent_tables: int = Limits().tables
-    """See `Limits.tables`."""
-    max_plan_bytes: int = Limits().plan_bytes
-    """See `Limits.plan_bytes`."""
-    skip_unsupported: bool = False
-    """Whether tables that this release cannot compact count as skipped, not as failed."""
-
-    @property
-    def limits(self) -> Limits:
-        """Return the limits. Raises InvalidInputError for limits that allow no work."""
-        if self.max_concurrent_tables < 1:
-            raise InvalidInputError(f"max-concurrent-tables={self.max_concurrent_tables}: use 1 or more")
-        return Limits(tables=self.max_concurrent_tables, plan_bytes=self.max_plan_bytes)
-
-    def of_table(self, name: str) -> compact.Job:
-        """Return the job of one table."""
-        shared = {f.name for f in fields(self)} & {f.name for f in fields(compact.Job)}
-        return compact.Job(table=name, **{key: getattr(self, key) for key in shared})
-
-    def to_json(self) -> dict[str, Any]:
-        """Convert the job to plain values."""
-        raw = {f.name: getattr(self, f.name) for f in fields(self)}
-        return raw | {
-            "options": dict(self.options),
-            "strategy": self.strategy.value,
-            "proof": self.proof.value,
-        }
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> Job:
-        """Parse a job. Raises InvalidInputError for unknown keys and values."""
-        try:
-            kinds = {"strategy": Strategy, "proof": ProofMode}
-            return cls(**{**raw, **{name: kind(raw[name]) for name, kind in kinds.items() if name in raw}})
-        except (TypeError, ValueError) as err:
-            raise InvalidInputError(f"not a job to compact a database: {err}") from err
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 from lakecore.clock import Clock
 from lakecore.executor import Executor
+from lakecore.jobs.definitions.expiry import ExpireChangelogs as Job
 from lakecore.jobs.runner.chore import (
     Lake,
     Report,
-    Safety,
     begin,
-    job_from_json,
-    job_to_json,
     parameters,
 )
 from lakecore.jobs.runner.retention import changelog_retention
@@ -24,31 +20,6 @@ from lakecore.maintain.expire_changelogs.apply import apply_expiry, plan, settle
 __all__ = ["Job", "Report", "run"]
 
 NAME = "expire-changelogs"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """A request to expire changelogs. A limit that is None takes the table's option
-    (`changelog.num-retained.max`, …).
-    """
-
-    table: str
-    retain_max: int | None = None
-    retain_min: int | None = None
-    older_than_ms: int | None = None
-    max_deletes: int | None = None
-    delete_all: bool = False
-    """Whether all changelogs expire, whatever the limits are."""
-    options: Mapping[str, str] = field(default_factory=dict)
-    dry_run: bool = False
-    safety: Safety = field(default_factory=Safety)
-
-    to_json = job_to_json
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> Job:
-        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
-        return job_from_json(cls, raw)
 
 
 def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 from lakecore.clock import Clock
 from lakecore.executor import Executor
+from lakecore.jobs.definitions.expiry import ExpireSnapshots as Job
 from lakecore.jobs.runner.chore import (
     Chore,
     Lake,
     Report,
-    Safety,
     begin,
-    job_from_json,
-    job_to_json,
     parameters,
 )
 from lakecore.jobs.runner.counts import Change
@@ -28,36 +24,6 @@ from lakecore.types.counted import counted
 __all__ = ["Job", "Report", "run"]
 
 NAME = "expire-snapshots"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """A request to expire snapshots. A limit that is None takes the table's option
-    (`snapshot.num-retained.max`, …).
-    """
-
-    table: str
-    retain_max: int | None = None
-    retain_min: int | None = None
-    older_than_ms: int | None = None
-    """The time before which snapshots expire, in milliseconds since the epoch; younger ones expire only
-    because of `retain_max`.
-    """
-    max_deletes: int | None = None
-    """How many snapshots one run may expire."""
-    by_successor: bool = False
-    """See `Retention.by_successor`."""
-    options: Mapping[str, str] = field(default_factory=dict)
-    """The table options for this run only."""
-    dry_run: bool = False
-    safety: Safety = field(default_factory=Safety)
-
-    to_json = job_to_json
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> Job:
-        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
-        return job_from_json(cls, raw)
 
 
 def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:

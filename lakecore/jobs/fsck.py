@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.errors import CorruptDataError
+from lakecore.jobs.definitions.repair import Fsck as Job
 from lakecore.jobs.fsck_holds import after_check
 from lakecore.jobs.repair_plan import plan_repair
-from lakecore.jobs.runner.chore import DAY_MS, job_from_json, job_to_json
+from lakecore.jobs.runner.chore import DAY_MS
 from lakecore.jobs.runner.lake import Lake
 from lakecore.maintain.holds.store import HoldStore
 from lakecore.maintain.holds.user import this_user
@@ -32,32 +32,6 @@ _COUNTS = (
     "young_orphans",
     "young_bytes",
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """A request to check one table."""
-
-    table: str
-    deep: bool = False
-    """Whether every snapshot is checked on its own, and every column decoded."""
-    read_data: bool = True
-    """Whether data files are opened."""
-    older_than_ms: int | None = None
-    """In milliseconds since the epoch; younger files that nobody refers to are counted, but are no findings.
-    The default is a day ago.
-    """
-    holds: bool = True
-    """Damage puts the table on hold, and a check without damage ends the holds that it can end."""
-    owner: str = ""
-    """The owner that the hold records; empty means the user of this process."""
-
-    to_json = job_to_json
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> Job:
-        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
-        return job_from_json(cls, raw)
 
 
 @dataclass(frozen=True, kw_only=True)

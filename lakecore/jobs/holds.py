@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.errors import CorruptDataError, InvalidInputError, NotFoundError, UnsupportedError, printable
 from lakecore.executor import Executor
-from lakecore.jobs.runner.chore import Lake, Report, Safety, job_from_json, job_to_json
+from lakecore.jobs.definitions.repair import HoldTable, ReleaseTable
+from lakecore.jobs.runner.chore import Lake, Report
 from lakecore.maintain.deletion.runs import Removal, RunRecord, RunState, RunStore
 from lakecore.maintain.holds.record import EndsWith, Hold
 from lakecore.maintain.holds.store import HoldStore
@@ -18,43 +19,6 @@ from lakecore.maintain.holds.user import this_user
 from lakecore.maintain.table_key import table_key
 
 __all__ = ["HoldTable", "ReleaseTable", "holds_of", "recorded", "run"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class _HoldJob:
-    """A request about the holds of one table."""
-
-    table: str
-    user: str = ""
-    """Who asks for it. Empty means the owner of the run (`safety.owner`), else the user of this process."""
-    options: Mapping[str, str] = field(default_factory=dict)
-    dry_run: bool = False
-    safety: Safety = field(default_factory=Safety)
-
-    to_json = job_to_json
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> Any:
-        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
-        return job_from_json(cls, raw)
-
-    @property
-    def by(self) -> str:
-        """Return the person that the hold and the ledger record."""
-        return self.user or self.safety.owner or this_user()
-
-
-@dataclass(frozen=True, kw_only=True)
-class HoldTable(_HoldJob):
-    """Put a table on hold: nothing is removed from it until a person releases it."""
-
-    reason: str = ""
-    """The reason, for everyone whose chore the hold stops."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReleaseTable(_HoldJob):
-    """End all holds of the table, whatever their cause. The ledger records who released it."""
 
 
 def run(
@@ -104,10 +68,10 @@ def _hold(job: HoldTable, lake: Lake, store: HoldStore) -> Report:
         reason=job.reason,
         since_ms=store.clock.now_ms(),
         job="hold",
-        by=job.by,
+        by=_by(job),
     )
     store.place(hold)
-    record = recorded(store, job.table, "hold", {"user": job.by, "reason": job.reason})
+    record = recorded(store, job.table, "hold", {"user": _by(job), "reason": job.reason})
     RunStore(store.file_io, store.warehouse, store.clock).finish(record, RunState.DONE)
     return replace(
         report,
@@ -125,10 +89,15 @@ def _release(job: ReleaseTable, lake: Lake, store: HoldStore) -> Report:
     if job.dry_run or not holds:
         return replace(report, nothing_to_do=not holds)
     ended = [hold.to_json() for hold in holds]
-    record = recorded(store, job.table, "release", {"user": job.by, "holds": ended})
+    record = recorded(store, job.table, "release", {"user": _by(job), "holds": ended})
     store.end(holds)
     RunStore(store.file_io, store.warehouse, store.clock).finish(record, RunState.DONE, {"ended": len(holds)})
     return replace(report, run=record.id, names=tuple(printable(hold.id) for hold in holds))
+
+
+def _by(job: HoldTable | ReleaseTable) -> str:
+    """Return the person that the hold and the ledger record."""
+    return job.user or job.safety.owner or this_user()
 
 
 def _check_exists(table: str, lake: Lake) -> None:

@@ -7,7 +7,7 @@ expire.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from lakecore.clock import Clock
@@ -15,7 +15,8 @@ from lakecore.commit.duplicates import commits_of
 from lakecore.commit.request import Overwrite
 from lakecore.errors import InvalidInputError
 from lakecore.executor import Executor
-from lakecore.jobs.runner.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json
+from lakecore.jobs.definitions.rows import DropPartition, ExpirePartitions, MarkPartitionDone
+from lakecore.jobs.runner.chore import Chore, Lake, Report, begin
 from lakecore.jobs.runner.counts import Change, counts_of_entries
 from lakecore.jobs.versions.tags import zone_offset_ms
 from lakecore.maintain.partitions.apply import aged_partitions, partition_label
@@ -35,59 +36,6 @@ from lakecore.scan.filters import ScanFilter, select_entries
 from lakecore.table import Table
 
 __all__ = ["DropPartition", "ExpirePartitions", "MarkPartitionDone", "run"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class _PartitionJob:
-    """A request about partitions of one table."""
-
-    table: str
-    commit_user: str = ""
-    """(`commit_user`, `commit_identifier`) is the identity of the first commit; later commits count on from
-    it. An empty user means a fresh one.
-    """
-    commit_identifier: int = 1
-    options: Mapping[str, str] = field(default_factory=dict)
-    dry_run: bool = False
-    safety: Safety = field(default_factory=Safety)
-
-    to_json = job_to_json
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> Any:
-        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
-        return job_from_json(cls, raw)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExpirePartitions(_PartitionJob):
-    """Drop partitions that are too old. A value that is None takes the table's option
-    (`partition.expiration-time`, …).
-    """
-
-    expiration_ms: int | None = None
-    timestamp_formatter: str | None = None
-    timestamp_pattern: str | None = None
-    expire_strategy: str | None = None
-    max_expires: int | None = None
-    zone: str = "UTC"
-    """The time zone of the clock that partition values and file times were written by."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class DropPartition(_PartitionJob):
-    """Drop partitions."""
-
-    partitions: str
-    """The partitions, as `dt=a,hh=b;dt=c`."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class MarkPartitionDone(_PartitionJob):
-    """Mark partitions as done."""
-
-    partitions: str
-    """The partitions, as `dt=a,hh=b;dt=c`, each with all partition columns."""
 
 
 _NAMES = {
@@ -178,7 +126,9 @@ def _rule(job: ExpirePartitions, chore: Chore) -> ExpireRule:
     )
 
 
-def _drop(job: _PartitionJob, chore: Chore, partitions: Sequence[Mapping[str, Any]]) -> Report:
+def _drop(
+    job: ExpirePartitions | DropPartition, chore: Chore, partitions: Sequence[Mapping[str, Any]]
+) -> Report:
     """Drop partitions in batches, with one commit each."""
     table, target = chore.table, chore.target
     names = tuple(

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.executor import Executor
 from lakecore.fs.confined import with_trusted_roots
-from lakecore.jobs.runner.chore import Lake, Report, Safety, begin, job_from_json, job_to_json
+from lakecore.jobs.definitions.repair import Purge, Undo
+from lakecore.jobs.runner.chore import Lake, Report, begin
 from lakecore.jobs.runner.counts import UNKNOWN
 from lakecore.maintain.deletion.quarantine import purge, undo
 from lakecore.maintain.deletion.runs import RunRecord, RunState, RunStore
@@ -20,46 +19,6 @@ from lakecore.maintain.orphans.external import external_roots
 from lakecore.types.counted import counted
 
 __all__ = ["Purge", "Undo", "run", "runs_of"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Undo:
-    """Restore what a run moved to the quarantine."""
-
-    run_id: str
-    table: str = ""
-    """The table of the run. The job finds it; leave it empty."""
-    options: Mapping[str, str] = field(default_factory=dict)
-    dry_run: bool = False
-    external: bool = False
-    """Also restore to roots outside the warehouse that only the table's schema names (see
-    `remove_orphan_files.Job.external`); the ledger alone does not permit writing there.
-    """
-    safety: Safety = field(default_factory=Safety)
-
-    to_json = job_to_json
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> Undo:
-        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
-        return job_from_json(cls, raw)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Purge:
-    """Delete for good the files that have been in the quarantine for longer than `ttl_ms`, and the oldest
-    beyond `cap` bytes.
-    """
-
-    ttl_ms: int
-    cap: int | None = None
-
-    to_json = job_to_json
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> Purge:
-        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
-        return job_from_json(cls, raw)
 
 
 def runs_of(lake: Lake, table: str | None = None) -> tuple[RunRecord, ...]:

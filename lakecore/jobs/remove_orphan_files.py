@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 from lakecore.clock import Clock
 from lakecore.executor import Executor
 from lakecore.fs.confined import with_trusted_roots
+from lakecore.jobs.definitions.expiry import RemoveOrphanFiles as Job
 from lakecore.jobs.runner.chore import (
     DAY_MS,
     Lake,
     Report,
-    Safety,
     begin,
-    job_from_json,
-    job_to_json,
     parameters,
 )
 from lakecore.maintain.deletion.quarantined import quarantined_roots
@@ -28,34 +24,6 @@ from lakecore.maintain.orphans.plan import OrphanLimits
 __all__ = ["Job", "Report", "run"]
 
 NAME = "remove-orphan-files"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """A request to remove the orphans of one table. For the limits see `OrphanLimits`."""
-
-    table: str
-    older_than_ms: int | None = None
-    """The time before which files may be removed, in milliseconds since the epoch; younger files stay. None
-    means a day ago.
-    """
-    max_share: float = 0.5
-    few: int = 1000
-    allow_empty: bool = False
-    external: bool = False
-    """Also clean below `data-file.external-paths`, where no other table of the warehouse has files; the
-    caller guarantees that no table of another warehouse has files there.
-    """
-    options: Mapping[str, str] = field(default_factory=dict)
-    dry_run: bool = False
-    safety: Safety = field(default_factory=Safety)
-
-    to_json = job_to_json
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> Job:
-        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
-        return job_from_json(cls, raw)
 
 
 def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:

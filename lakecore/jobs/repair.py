@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 from lakecore.clock import Clock
 from lakecore.executor import Executor
-from lakecore.jobs.runner.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json
+from lakecore.jobs.definitions.repair import CompactManifest, RepairEarliestSnapshot, RepairHints
+from lakecore.jobs.runner.chore import Chore, Lake, Report, begin
 from lakecore.jobs.runner.counts import Change
 from lakecore.maintain.forecast.plan import Work
 from lakecore.maintain.hints import repair_earliest, repair_hints, wrong_hints
@@ -17,66 +16,6 @@ from lakecore.metadata.snapshot import CommitKind
 from lakecore.store.paths import MAIN_BRANCH
 
 __all__ = ["CompactManifest", "RepairEarliestSnapshot", "RepairHints", "run"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class RepairHints:
-    """Correct LATEST and EARLIEST of all branches to match the snapshots that exist."""
-
-    table: str
-    options: Mapping[str, str] = field(default_factory=dict)
-    dry_run: bool = False
-    safety: Safety = field(default_factory=Safety)
-
-    to_json = job_to_json
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> RepairHints:
-        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
-        return job_from_json(cls, raw)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RepairEarliestSnapshot:
-    """Set EARLIEST to `snapshot`, which follows a gap in the ids: there the continuous sequence up to the
-    latest begins.
-    """
-
-    table: str
-    snapshot: int
-    options: Mapping[str, str] = field(default_factory=dict)
-    dry_run: bool = False
-    safety: Safety = field(default_factory=Safety)
-
-    to_json = job_to_json
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> RepairEarliestSnapshot:
-        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
-        return job_from_json(cls, raw)
-
-
-@dataclass(frozen=True, kw_only=True)
-class CompactManifest:
-    """Rewrite small manifests and those with deletions, in a commit of its own, which changes no row.
-
-    (`commit_user`, `commit_identifier`) names the run: a run that has committed is not repeated. An empty
-    user means a fresh one.
-    """
-
-    table: str
-    commit_user: str = ""
-    commit_identifier: int = 1
-    options: Mapping[str, str] = field(default_factory=dict)
-    dry_run: bool = False
-    safety: Safety = field(default_factory=Safety)
-
-    to_json = job_to_json
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> CompactManifest:
-        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
-        return job_from_json(cls, raw)
 
 
 _NAMES = {

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.errors import InvalidInputError, reason
 from lakecore.executor import Executor, SerialExecutor
-from lakecore.jobs.runner.chore import DAY_MS, Chore, Lake, Report, Safety, begin, job_from_json, job_to_json
+from lakecore.jobs.definitions.repair import Repair as Job
+from lakecore.jobs.runner.chore import DAY_MS, Chore, Lake, Report, begin
 from lakecore.jobs.runner.counts import UNKNOWN
 from lakecore.jobs.runner.lake import target_of
 from lakecore.maintain.deletion.runs import RunStore
@@ -27,29 +26,6 @@ from lakecore.verify.fsck.findings import FsckReport
 __all__ = ["Job", "plan_repair", "run"]
 
 NAME = "repair"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """A request to apply a repair plan."""
-
-    table: str
-    plan: Mapping[str, Any] | str
-    """The plan, as JSON or its text, made by `plan_repair`."""
-    steps: tuple[int | str, ...] = ()
-    """The numbers of the steps; empty applies all."""
-    allow_loss: bool = False
-    """Also apply steps that lose rows, as the plan says."""
-    options: Mapping[str, str] = field(default_factory=dict)
-    dry_run: bool = False
-    safety: Safety = field(default_factory=Safety)
-
-    to_json = job_to_json
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> Job:
-        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
-        return job_from_json(cls, raw)
 
 
 def plan_repair(

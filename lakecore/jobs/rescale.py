@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.compact.kinds.rescale.apply import COMMIT_PICKS, RescaleOutcome, RescaleRequest, RescaleRun
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.compact.scope import partitions_of
+from lakecore.jobs.definitions.rows import Rescale as Job
 from lakecore.jobs.runner.chore import (
     Chore,
     Lake,
     Report,
-    Safety,
     begin,
-    job_from_json,
-    job_to_json,
     parameters,
 )
 from lakecore.jobs.runner.counts import UNKNOWN
@@ -25,35 +22,6 @@ from lakecore.jobs.runner.lake import rewrite_target
 from lakecore.maintain.deletion.runs import Removal, RunState
 
 __all__ = ["Job", "run"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """Move the rows of partitions to another number of buckets; rows, levels and changelogs stay as they are.
-
-    Writers refuse a partition whose number of buckets is not that of option `bucket`: set the option to the
-    same number. (`commit_user`, `commit_identifier`) names the run; an empty user means a fresh one.
-    """
-
-    table: str
-    bucket_num: int | None = None
-    """The number of buckets; None takes option `bucket`."""
-    where: str | None = None
-    """Partitions as `dt=a,hh=b;dt=c`; None means all that have another number of buckets."""
-    options: Mapping[str, str] = field(default_factory=dict)
-    dry_run: bool = False
-    commit_user: str = ""
-    commit_identifier: int = 1
-    until_ms: int | None = None
-    """When the job ends, in milliseconds since the epoch; what is proven then is committed. None: no end."""
-    safety: Safety = field(default_factory=Safety)
-
-    to_json = job_to_json
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> Job:
-        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
-        return job_from_json(cls, raw)
 
 
 def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:

@@ -5,9 +5,9 @@ coverage.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from lakecore.clock import Clock, SystemClock
@@ -16,9 +16,10 @@ from lakecore.compact.kinds.file_index.apply import COMMIT_FILES, IndexRequest, 
 from lakecore.compact.kinds.file_index.plan import Coverage, IndexNeed
 from lakecore.compact.pool.pool import PlanBudget, TableExecutor, UnitPool
 from lakecore.display import facts_of, html_table, one_line
-from lakecore.errors import InvalidInputError, LakeError, explain
+from lakecore.errors import LakeError, explain
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.compact.scope import partitions_of
+from lakecore.jobs.definitions.compaction import RewriteFileIndex as Job
 from lakecore.jobs.runner.counts import Change, Counts, counts_of
 from lakecore.jobs.runner.forecast import forecast_of, remember
 from lakecore.jobs.runner.lake import Lake, rewrite_target, target_of
@@ -38,43 +39,6 @@ __all__ = ["Coverage", "Job", "Report", "run", "run_many"]
 logger = logging.getLogger(__name__)
 
 _NAME = "rewrite-file-index"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """A request to build the file indexes of one table."""
-
-    table: str
-    where: str | None = None
-    """The partitions as `dt=a,hh=b;dt=c`; None means all."""
-    options: Mapping[str, str] = field(default_factory=dict)
-    """The table options for this run only."""
-    dry_run: bool = False
-    commit_user: str = ""
-    """(`commit_user`, `commit_identifier`) names the run, so that a repeated one is recognised; its commits
-    take the identifiers from there on. An empty user means a fresh one.
-    """
-    commit_identifier: int = 1
-    until_ms: int | None = None
-    """When the job ends, in milliseconds since the epoch; what is built then is committed. None: no end."""
-    lease_ms: int = 0
-    """How long the table's lease outlives this process if it is killed; 0 takes no lease."""
-    wait_ms: int = 0
-    """How long to wait while another chore holds the lease."""
-    owner: str = ""
-    """The owner of the lease, who takes it over at once."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Convert the job to plain values."""
-        return {f.name: getattr(self, f.name) for f in fields(self)} | {"options": dict(self.options)}
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> Job:
-        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
-        try:
-            return cls(**raw)
-        except TypeError as err:
-            raise InvalidInputError(f"not a job to rewrite file indexes: {err}") from err
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,14 +5,13 @@ Both jobs can lose rows: they say which, and run only when that many rows are ac
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 from lakecore.clock import Clock
 from lakecore.commit.author import Author
 from lakecore.executor import Executor
-from lakecore.jobs.runner.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json
+from lakecore.jobs.definitions.repair import RemoveUnexistingFiles, RemoveUnexistingManifests
+from lakecore.jobs.runner.chore import Chore, Lake, Report, begin
 from lakecore.jobs.runner.counts import Change, counts_of_entries
 from lakecore.maintain.forecast.plan import Work
 from lakecore.maintain.unexisting.files import MissingFiles, find_missing_files, remove_missing_files
@@ -27,48 +26,6 @@ from lakecore.metadata.snapshot import CommitKind
 __all__ = ["RemoveUnexistingFiles", "RemoveUnexistingManifests", "run"]
 
 _SHOWN = 20
-
-
-@dataclass(frozen=True, kw_only=True)
-class _UnexistingJob:
-    """A request to remove references to missing files.
-
-    (`commit_user`, `commit_identifier`) names the run: a run that has committed is not repeated. An empty
-    user means a fresh one.
-    """
-
-    table: str
-    accept_rows: int | None = None
-    """How many rows may be lost; None means none."""
-    max_share: float = 0.5
-    """See `AcceptedLoss.max_share`."""
-    commit_user: str = ""
-    commit_identifier: int = 1
-    options: Mapping[str, str] = field(default_factory=dict)
-    dry_run: bool = False
-    safety: Safety = field(default_factory=Safety)
-
-    to_json = job_to_json
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> Any:
-        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
-        return job_from_json(cls, raw)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RemoveUnexistingFiles(_UnexistingJob):
-    """Remove missing data files. Where other files have older versions of a key, the newest of these comes
-    back.
-    """
-
-
-@dataclass(frozen=True, kw_only=True)
-class RemoveUnexistingManifests(_UnexistingJob):
-    """Remove missing manifests."""
-
-    accept_revived: bool = False
-    """Accept that files which a lost manifest removed may come back."""
 
 
 _NAMES = {
@@ -145,7 +102,7 @@ def _manifests(
     return replace(chore.report, snapshot=snapshot, names=names, notes=tuple(notes))
 
 
-def _total(job: _UnexistingJob, rows: int | None) -> str:
+def _total(job: RemoveUnexistingFiles | RemoveUnexistingManifests, rows: int | None) -> str:
     if not job.dry_run:
         return f"{rows} rows are lost"
     if rows is None:

@@ -2,39 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 from lakecore.clock import Clock
 from lakecore.executor import Executor
 from lakecore.jobs import expire_snapshots
-from lakecore.jobs.runner.chore import Lake, Report, Safety, begin, job_from_json, job_to_json
+from lakecore.jobs.definitions.repair import Why as Job
+from lakecore.jobs.runner.chore import Lake, Report, begin
 from lakecore.maintain.holds.gate import how_it_ends
 from lakecore.maintain.why import holders_of_file, holders_of_snapshot, pins
 from lakecore.metadata.json_record import whole_number
 from lakecore.types.counted import counted
 
 __all__ = ["Job", "Report", "run"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """A question about one table."""
-
-    table: str
-    subject: str | None = None
-    """A snapshot's id, or the name or path of a file; None asks about the table's expiry."""
-    options: Mapping[str, str] = field(default_factory=dict)
-    dry_run: bool = True
-    safety: Safety = field(default_factory=Safety)
-
-    to_json = job_to_json
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> Job:
-        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
-        return job_from_json(cls, raw)
 
 
 def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:

@@ -15,6 +15,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 import operators
 from lakecore.catalog.filesystem import load_catalog
+from lakecore.jobs.definitions.parameter import Kind, parameters_by_name
 from operators.chore import ChoreOperator
 from operators.expire import ExpireSnapshotsOperator
 from operators.rollback import RollbackToAsLatestOperator
@@ -92,7 +93,7 @@ def test_a_chore_is_mapped_over_tables_and_takes_default_args(table: str) -> Non
 def chores(kind: type[ChoreOperator]) -> Iterator[type[ChoreOperator]]:
     """All operators of a job below a class."""
     for below in kind.__subclasses__():
-        if hasattr(below, "module"):
+        if below.definition.module:
             yield below
         yield from chores(below)
 
@@ -105,16 +106,19 @@ def chores(kind: type[ChoreOperator]) -> Iterator[type[ChoreOperator]]:
 def test_every_operator_fits_its_job(kind: type[ChoreOperator], lake: Path) -> None:
     """Every parameter is known to the job, and a table that is missing is an error no retry can mend."""
     values = {
-        "int": "1",
-        "moment": "2026-11-21",
-        "span": "1 d",
-        "bool": "true",
-        "options": {},
-        "names": "x,y",
+        Kind.NUMBER: "1",
+        Kind.SHARE: "0.5",
+        Kind.MOMENT: "2026-11-21",
+        Kind.DURATION: "1 d",
+        Kind.FLAG: "true",
+        Kind.OPTIONS: {},
+        Kind.NAMES: "x,y",
+        Kind.CHOICE: "watermark",
     }
-    given = {name: values.get(of, "x") for name, of in kind.parameters.items()}
+    parameters = parameters_by_name(kind.definition)
+    given = {name: values.get(one.kind, "x") for name, one in parameters.items() if name != "dry_run"}
     operator = kind(task_id="chore", table="g1.missing", **given)
-    assert set(kind.parameters) <= set(operator.template_fields)
+    assert set(given) <= set(operator.template_fields)
     with pytest.raises(AirflowFailException, match=r"missing|exclude|g1"):
         operator.execute(context())
 

@@ -2,46 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, Protocol, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
 from lakecore.cli.engine import Engine, executor
-from lakecore.cli.lease_time import LeaseTimes
 from lakecore.cli.option_groups import Concurrency
 from lakecore.cli.output import end_on_errors, print_json, size_text, table_of
 from lakecore.cli.session import Session, session_of
 from lakecore.cli.table_bars import table_bars
-from lakecore.cli.table_names import expand_tables
-from lakecore.errors import InvalidInputError
-from lakecore.executor import Executor
-from lakecore.jobs.runner.chore import Lake, Report, Safety
-from lakecore.jobs.runner.chore_many import TABLES_AT_ONCE, run_many
-from lakecore.jobs.runner.counts import Counts
-from lakecore.jobs.runner.moment import parse_moment, parse_span
-from lakecore.maintain.forecast.plan import Forecast
-from lakecore.options import parse_size
+from lakecore.jobs.definitions.table_job import Definition
 from lakecore.types.counted import counted
 
-__all__ = [
-    "OlderThan",
-    "OneTable",
-    "Options",
-    "QuarantineLimits",
-    "RemovalOptions",
-    "RunEngine",
-    "SafetyOptions",
-    "Tables",
-    "forecast_text",
-    "moment",
-    "run_jobs",
-    "span",
-    "tables_of",
-]
+if TYPE_CHECKING:
+    from lakecore.jobs.runner.chore import Report
+    from lakecore.jobs.runner.counts import Counts
+    from lakecore.maintain.forecast.plan import Forecast
 
-J = TypeVar("J")
+__all__ = ["OneTable", "RunEngine", "Tables", "forecast_text", "run_jobs", "tables_of"]
 
 
 class DryRunReport(Protocol):
@@ -59,10 +38,6 @@ class DryRunReport(Protocol):
 
 Tables = Annotated[list[str], typer.Argument(metavar="DB.TABLE...", help="Names and globs ('db.*').")]
 OneTable = Annotated[str, typer.Argument(metavar="DB.TABLE", help="The table, or db.table$branch_NAME.")]
-Options = Annotated[list[str] | None, typer.Option("--option", help="Table option for this run: key=value.")]
-OlderThan = Annotated[
-    str | None, typer.Option(help="Date and time (UTC unless it has an offset), or milliseconds since 1970.")
-]
 RunEngine = Annotated[Engine, typer.Option(help="Where files are deleted, and many directories listed.")]
 
 _SHOWN = 10
@@ -70,85 +45,16 @@ _ON_HOLD = 2
 _SEVERAL = Concurrency()
 
 
-def moment(text: str | None, option: str) -> int | None:
-    """Parse a time; return milliseconds since the epoch."""
-    return None if text is None else parse_moment(text, option)
-
-
-def span(text: str | None, option: str) -> int | None:
-    """Parse a duration; return milliseconds."""
-    return None if text is None else parse_span(text, option)
-
-
-@dataclass(frozen=True)
-class SafetyOptions(LeaseTimes):
-    """The safety options of chores that remove nothing."""
-
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen; change nothing.")] = False
-
-    @property
-    def safety(self) -> Safety:
-        """Return the safety settings. Raises InvalidInputError for text that is no duration."""
-        return Safety(quarantine_cap=None, lease_ms=self.lease_ms, wait_ms=self.wait_ms)
-
-
-@dataclass(frozen=True)
-class QuarantineLimits:
-    """The limits of what stays in the quarantine."""
-
-    quarantine_ttl: Annotated[str, typer.Option(help="How long the quarantine keeps a run.")] = "7 d"
-    quarantine_cap: Annotated[
-        str,
-        typer.Option(help="Bytes that it keeps; the oldest runs beyond them are deleted. 'none': no limit."),
-    ] = "100 gb"
-
-    @property
-    def ttl_ms(self) -> int:
-        """Return the time to live in milliseconds. Raises InvalidInputError."""
-        return parse_span(self.quarantine_ttl, "--quarantine-ttl")
-
-    @property
-    def cap(self) -> int | None:
-        """Return the limit in bytes. Raises InvalidInputError."""
-        try:
-            text = self.quarantine_cap.strip()
-            return None if text.lower() == "none" else parse_size(text)
-        except ValueError as err:
-            raise InvalidInputError(f"--quarantine-cap {self.quarantine_cap!r}: {err}") from err
-
-
-@dataclass(frozen=True)
-class RemovalOptions(QuarantineLimits, SafetyOptions):
-    """The safety options of chores that remove files."""
-
-    quarantine: Annotated[
-        bool | None,
-        typer.Option(
-            "--quarantine/--no-quarantine", help="Move files aside, for `undo`; or delete them at once."
-        ),
-    ] = None
-
-    @property
-    def safety(self) -> Safety:
-        """Return the safety settings. Raises InvalidInputError for text that is no duration or size."""
-        return Safety(
-            quarantine=self.quarantine,
-            quarantine_ttl_ms=self.ttl_ms,
-            quarantine_cap=self.cap,
-            lease_ms=self.lease_ms,
-            wait_ms=self.wait_ms,
-        )
-
-
 def tables_of(context: typer.Context, patterns: Sequence[str]) -> list[str]:
     """Return the tables that the arguments of a command name."""
+    from lakecore.cli.table_names import expand_tables  # help needs no tables
+
     return expand_tables(session_of(context).catalog, patterns)
 
 
 def run_jobs(
     context: typer.Context,
-    work: Sequence[J],
-    run: Callable[[J, Lake, Executor], Report],
+    work: Sequence[Definition],
     engine: Engine = Engine.LOCAL,
     concurrency: Concurrency = _SEVERAL,
     *,
@@ -160,13 +66,16 @@ def run_jobs(
     `passes_over`: when there are several tables, one that another chore holds is left to the next run;
     otherwise it fails.
     """
+    from lakecore.jobs.runner.chore_many import TABLES_AT_ONCE, run_many
+    from lakecore.jobs.runner.dispatch import run_chore
+
     session = session_of(context)
     catalog = session.catalog
     with executor(engine, None, {}) as workers, table_bars(session) as bars:
         bars.tables(len(work))
         reports = run_many(
             work,
-            lambda job: run(job, catalog, workers),
+            lambda job: run_chore(job, catalog, workers),
             catalog,
             limits=concurrency.limits(TABLES_AT_ONCE),
             on_done=bars.done,

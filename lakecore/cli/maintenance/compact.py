@@ -3,124 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from lakecore.cli.engine import Engine, executor, key_values
-from lakecore.cli.lease_time import LeaseTimes
-from lakecore.cli.option_groups import Concurrency, RunName
+from lakecore.cli.engine import SparkOptions
+from lakecore.cli.job_options import JobOptions
+from lakecore.cli.maintenance.chores import Tables, tables_of
+from lakecore.cli.option_groups import Concurrency
 from lakecore.cli.output import end_on_errors, print_json, size_text, table_of
 from lakecore.cli.session import Session, session_of
 from lakecore.cli.table_bars import table_bars
 from lakecore.clock import SystemClock
-from lakecore.compact.engine.strategy import Strategy
-from lakecore.row.order_strategy import OrderStrategy
+from lakecore.jobs.definitions.compaction import Compact
 from lakecore.types.counted import counted
-from lakecore.verify.mode import ProofMode
 
 if TYPE_CHECKING:  # the commands import them while Spark starts
     from lakecore.executor import Executor
     from lakecore.jobs import compact as jobs
     from lakecore.table import Table
 
-__all__ = [
-    "PartitionIdleTime",
-    "TimeZone",
-    "compact",
-    "compact_one",
-    "print_reports",
-    "report_problem",
-]
-
-PartitionIdleTime = Annotated[
-    str | None, typer.Option(help="Only partitions that got no new file for so long: '1 d'.")
-]
-TimeZone = Annotated[
-    str, typer.Option(help="Time zone of the machine that wrote the files, for --partition-idle-time.")
-]
+__all__ = ["compact", "compact_one", "print_reports", "report_problem"]
 
 
 def compact(
     context: typer.Context,
-    table: Annotated[list[str], typer.Argument(metavar="DB.TABLE...", help="Names and globs ('db.*').")],
-    strategy: Annotated[
-        Strategy, typer.Option(help="universal: what needs it; full: everything into the top level.")
-    ] = Strategy.UNIVERSAL,
-    order_strategy: Annotated[
-        OrderStrategy,
-        typer.Option(help="Put the rows of an append table without buckets in order; rewrites all files."),
-    ] = OrderStrategy.NONE,
-    order_by: Annotated[str | None, typer.Option(help="Columns to order by: 'a,b'.")] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Order partitions again that are in this order already.")
-    ] = False,
-    where: Annotated[str | None, typer.Option(help="Only these partitions: 'dt=a,hh=b;dt=c'.")] = None,
-    buckets: Annotated[str | None, typer.Option(help="Only these buckets: '0-99,200'.")] = None,
-    partition_idle_time: PartitionIdleTime = None,
-    time_zone: TimeZone = "UTC",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Plan and report; change nothing.")] = False,
-    engine: Annotated[Engine, typer.Option(help="Where units run.")] = Engine.SPARK,
-    master: Annotated[str | None, typer.Option(help="Spark master; default local[*].")] = None,
-    conf: Annotated[list[str] | None, typer.Option(help="Spark setting: key=value.")] = None,
-    until: Annotated[
-        str | None,
-        typer.Option(
-            help="Stop then (HH:MM or ISO date and time, UTC), commit what is proven, report the rest."
-        ),
-    ] = None,
-    proof: Annotated[
-        ProofMode,
-        typer.Option(
-            help="keys: keys, sequence numbers, kinds of all rows; sampled: also every column of one row in "
-            "16; full: every column of all rows."
-        ),
-    ] = ProofMode.SAMPLED,
-    proof_seed: Annotated[
-        str, typer.Option(help="Chooses the rows of a sampled proof; a report and a refusal name theirs.")
-    ] = "",
-    option: Annotated[list[str] | None, typer.Option(help="Table option for this run: key=value.")] = None,
-    *,
-    lease_times: LeaseTimes,
-    run_name: RunName,
+    table: Tables,
+    options: JobOptions[Compact],
+    spark: SparkOptions,
     concurrency: Concurrency,
 ) -> None:
     """Compact tables, several at once; one that fails does not stop the rest."""
     session = session_of(context)
-    limits, user = concurrency.limits(), run_name.user_or_fresh
-    settings = key_values(conf or [], "--conf")
-    with executor(engine, master, settings, soon=not dry_run) as workers, table_bars(session) as bars:
-        from lakecore.cli.table_names import expand_tables
+    limits = concurrency.limits()
+    soon = not options.values["dry_run"]
+    with spark.executor(soon=soon) as workers, table_bars(session) as bars:
         from lakecore.jobs import compact as jobs
-        from lakecore.jobs.runner.moment import optional_span
-        from lakecore.jobs.runner.until import parse_until
 
-        clock = SystemClock()
-        until_ms = None if until is None else parse_until(until, clock.now_ms())
-        work = [
-            jobs.Job(
-                table=name,
-                strategy=strategy,
-                order_strategy=order_strategy,
-                order_by=tuple(filter(None, map(str.strip, (order_by or "").split(",")))),
-                force=force,
-                where=where,
-                buckets=buckets,
-                partition_idle_ms=optional_span(partition_idle_time, "--partition-idle-time"),
-                zone=time_zone,
-                options=key_values(option or [], "--option"),
-                dry_run=dry_run,
-                until_ms=until_ms,
-                commit_user=user,
-                commit_identifier=run_name.identifier,
-                proof=proof,
-                proof_seed=proof_seed,
-                lease_ms=lease_times.lease_ms,
-                wait_ms=lease_times.wait_ms,
-            )
-            for name in expand_tables(session.catalog, table)
-        ]
+        work = options.jobs(tables_of(context, table))
         bars.tables(len(work))
+        clock = SystemClock()
         reports = jobs.run_many(work, session.catalog, workers, clock, bars.progress, bars.done, limits)
     if session.json:
         print_json(session.out, [report.to_json() for report in reports])

@@ -7,23 +7,13 @@ from typing import Annotated
 import typer
 
 from lakecore.cli.engine import Engine
-from lakecore.cli.maintenance.chores import (
-    OlderThan,
-    QuarantineLimits,
-    RemovalOptions,
-    RunEngine,
-    SafetyOptions,
-    Tables,
-    moment,
-    run_jobs,
-    tables_of,
-)
+from lakecore.cli.job_options import JobOptions
+from lakecore.cli.maintenance.chores import RunEngine, Tables, run_jobs, tables_of
 from lakecore.cli.option_groups import Concurrency
 from lakecore.cli.output import print_rows, size_text, time_text
 from lakecore.cli.session import session_of
-from lakecore.jobs import quarantine as quarantine_jobs
-from lakecore.jobs import remove_orphan_files as orphan_jobs
-from lakecore.jobs.holds import holds_of
+from lakecore.jobs.definitions.expiry import RemoveOrphanFiles
+from lakecore.jobs.definitions.repair import Purge, Undo
 
 __all__ = ["purge_quarantine", "remove_orphan_files", "runs", "undo"]
 
@@ -31,40 +21,12 @@ __all__ = ["purge_quarantine", "remove_orphan_files", "runs", "undo"]
 def remove_orphan_files(
     context: typer.Context,
     table: Tables,
-    older_than: OlderThan = None,
-    max_share: Annotated[
-        float, typer.Option(help="Stop when more than this part of the files or bytes would go.")
-    ] = 0.5,
-    few: Annotated[int, typer.Option(help="So many files may be removed, whatever their share.")] = 1000,
-    allow_empty: Annotated[
-        bool, typer.Option("--allow-empty", help="Also for tables without snapshot, tag or changelog.")
-    ] = False,
-    external: Annotated[
-        bool,
-        typer.Option(
-            "--external", help="Also below data-file.external-paths; no table elsewhere may use them."
-        ),
-    ] = False,
-    *,
-    chore_options: RemovalOptions,
+    options: JobOptions[RemoveOrphanFiles],
     concurrency: Concurrency,
     engine: RunEngine = Engine.LOCAL,
 ) -> None:
     """Remove files that nothing refers to and that are older than a day; into the quarantine."""
-    work = [
-        orphan_jobs.Job(
-            table=name,
-            older_than_ms=moment(older_than, "--older-than"),
-            max_share=max_share,
-            few=few,
-            allow_empty=allow_empty,
-            external=external,
-            dry_run=chore_options.dry_run,
-            safety=chore_options.safety,
-        )
-        for name in tables_of(context, table)
-    ]
-    run_jobs(context, work, orphan_jobs.run, engine, concurrency=concurrency)
+    run_jobs(context, options.jobs(tables_of(context, table)), engine, concurrency)
 
 
 def undo(
@@ -72,18 +34,10 @@ def undo(
     run_id: Annotated[
         str, typer.Argument(metavar="RUN_ID", help="The name of the run, in a report or in `runs`.")
     ],
-    external: Annotated[
-        bool,
-        typer.Option("--external", help="Also move files back to data-file.external-paths."),
-    ] = False,
-    *,
-    chore_options: SafetyOptions,
+    options: JobOptions[Undo],
 ) -> None:
     """Take back what a run moved to the quarantine."""
-    job = quarantine_jobs.Undo(
-        run_id=run_id, dry_run=chore_options.dry_run, external=external, safety=chore_options.safety
-    )
-    run_jobs(context, [job], quarantine_jobs.run)
+    run_jobs(context, [options.job(run_id=run_id)])
 
 
 def runs(
@@ -91,6 +45,9 @@ def runs(
     table: Annotated[str | None, typer.Argument(metavar="DB.TABLE", help="Only runs of this table.")] = None,
 ) -> None:
     """List what maintenance did, oldest first: the ledger."""
+    from lakecore.jobs import quarantine
+    from lakecore.jobs.holds import holds_of
+
     session = session_of(context)
     rows = [
         {
@@ -104,14 +61,13 @@ def runs(
             "outcome": dict(record.outcome),
             "parameters": dict(record.parameters),
         }
-        for record in quarantine_jobs.runs_of(session.catalog, table)
+        for record in quarantine.runs_of(session.catalog, table)
     ]
     print_rows(session, rows, ["run", "table", "state", "started", "files", "size"])
     for hold in holds_of(session.catalog, table=table):
         session.note(f"on hold: {hold.table}: {hold}")
 
 
-def purge_quarantine(context: typer.Context, *, limits: QuarantineLimits) -> None:
+def purge_quarantine(context: typer.Context, options: JobOptions[Purge]) -> None:
     """Delete for good what is too long in the quarantine, or too much."""
-    job = quarantine_jobs.Purge(ttl_ms=limits.ttl_ms, cap=limits.cap)
-    run_jobs(context, [job], quarantine_jobs.run)
+    run_jobs(context, [options.job()])

@@ -10,21 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
-from lakecore.cli.engine import key_values
-from lakecore.cli.maintenance.chores import (
-    OneTable,
-    Options,
-    RemovalOptions,
-    SafetyOptions,
-    Tables,
-    run_jobs,
-    tables_of,
-)
-from lakecore.cli.option_groups import Concurrency, RunName
+from lakecore.cli.job_options import JobOptions
+from lakecore.cli.maintenance.chores import OneTable, Tables, run_jobs, tables_of
+from lakecore.cli.option_groups import Concurrency
 from lakecore.errors import InvalidInputError, reason
-from lakecore.jobs import repair as jobs
-from lakecore.jobs import repair_plan as plan_jobs
-from lakecore.jobs import why as why_jobs
+from lakecore.jobs.definitions.repair import CompactManifest, Repair, RepairEarliestSnapshot, RepairHints, Why
 
 __all__ = ["compact_manifest", "repair", "repair_earliest_snapshot", "repair_hints", "why"]
 
@@ -37,35 +27,21 @@ def why(
     ] = None,
 ) -> None:
     """Say what keeps a file or snapshot alive; without one, what holds back the table's expiry."""
-    run_jobs(context, [why_jobs.Job(table=table, subject=subject)], why_jobs.run)
+    run_jobs(context, [Why(table=table, subject=subject)])
 
 
 def repair_hints(
-    context: typer.Context, table: Tables, *, chore_options: SafetyOptions, concurrency: Concurrency
+    context: typer.Context, table: Tables, options: JobOptions[RepairHints], concurrency: Concurrency
 ) -> None:
     """Let the hints LATEST and EARLIEST say what is there."""
-    work = [
-        jobs.RepairHints(table=name, dry_run=chore_options.dry_run, safety=chore_options.safety)
-        for name in tables_of(context, table)
-    ]
-    run_jobs(context, work, jobs.run, concurrency=concurrency)
+    run_jobs(context, options.jobs(tables_of(context, table)), concurrency=concurrency)
 
 
 def repair_earliest_snapshot(
-    context: typer.Context,
-    table: Tables,
-    snapshot_id: Annotated[int, typer.Option(help="The first snapshot after a gap in the ids.")],
-    *,
-    chore_options: SafetyOptions,
+    context: typer.Context, table: Tables, options: JobOptions[RepairEarliestSnapshot]
 ) -> None:
     """Let the hint EARLIEST say where the unbroken row of snapshots begins."""
-    work = [
-        jobs.RepairEarliestSnapshot(
-            table=name, snapshot=snapshot_id, dry_run=chore_options.dry_run, safety=chore_options.safety
-        )
-        for name in tables_of(context, table)
-    ]
-    run_jobs(context, work, jobs.run, passes_over=False)
+    run_jobs(context, options.jobs(tables_of(context, table)), passes_over=False)
 
 
 def repair(
@@ -74,24 +50,13 @@ def repair(
     plan: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="What fsck --plan wrote.")],
     step: Annotated[list[int] | None, typer.Option(help="Only this step; may be repeated.")] = None,
     every: Annotated[bool, typer.Option("--all", help="All steps, in order.")] = False,
-    allow_loss: Annotated[
-        bool, typer.Option("--allow-loss", help="Also steps that lose rows, as the plan says.")
-    ] = False,
     *,
-    chore_options: RemovalOptions,
+    options: JobOptions[Repair],
 ) -> None:
     """Apply a repair plan step by step; each is checked against the table as it is now first."""
     if every == bool(step):
         raise InvalidInputError("give --step N, or --all")
-    job = plan_jobs.Job(
-        table=table,
-        plan=_plan_of(plan),
-        steps=tuple(step or ()),
-        allow_loss=allow_loss,
-        dry_run=chore_options.dry_run,
-        safety=chore_options.safety,
-    )
-    run_jobs(context, [job], plan_jobs.run)
+    run_jobs(context, [options.job(table=table, plan=_plan_of(plan), steps=tuple(step or ()))])
 
 
 def _plan_of(path: Path) -> dict[str, Any]:
@@ -105,24 +70,7 @@ def _plan_of(path: Path) -> dict[str, Any]:
 
 
 def compact_manifest(
-    context: typer.Context,
-    table: Tables,
-    option: Options = None,
-    *,
-    chore_options: SafetyOptions,
-    run_name: RunName,
-    concurrency: Concurrency,
+    context: typer.Context, table: Tables, options: JobOptions[CompactManifest], concurrency: Concurrency
 ) -> None:
     """Rewrite many small manifests as few; changes no row."""
-    work = [
-        jobs.CompactManifest(
-            table=name,
-            options=key_values(option or [], "--option"),
-            commit_user=run_name.user,
-            commit_identifier=run_name.identifier,
-            dry_run=chore_options.dry_run,
-            safety=chore_options.safety,
-        )
-        for name in tables_of(context, table)
-    ]
-    run_jobs(context, work, jobs.run, concurrency=concurrency)
+    run_jobs(context, options.jobs(tables_of(context, table)), concurrency=concurrency)

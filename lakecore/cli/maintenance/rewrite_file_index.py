@@ -3,56 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from lakecore.cli.engine import Engine, executor, key_values
-from lakecore.cli.lease_time import LeaseTimes
-from lakecore.cli.maintenance.chores import forecast_text
-from lakecore.cli.option_groups import Concurrency, RunName, Window
+from lakecore.cli.engine import SparkOptions
+from lakecore.cli.job_options import JobOptions
+from lakecore.cli.maintenance.chores import Tables, forecast_text, tables_of
+from lakecore.cli.option_groups import Concurrency
 from lakecore.cli.output import end_on_errors, print_json, size_text, table_of
 from lakecore.cli.session import Session, session_of
-from lakecore.cli.table_names import expand_tables
-from lakecore.jobs import rewrite_file_index as jobs
+from lakecore.jobs.definitions.compaction import RewriteFileIndex
 from lakecore.types.counted import counted
+
+if TYPE_CHECKING:
+    from lakecore.jobs import rewrite_file_index as jobs
 
 __all__ = ["rewrite_file_index"]
 
 
 def rewrite_file_index(
     context: typer.Context,
-    table: Annotated[list[str], typer.Argument(metavar="DB.TABLE...", help="Names and globs ('db.*').")],
-    where: Annotated[str | None, typer.Option(help="Only these partitions: 'dt=a,hh=b;dt=c'.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the coverage; change nothing.")] = False,
-    engine: Annotated[Engine, typer.Option(help="Where units run.")] = Engine.SPARK,
-    master: Annotated[str | None, typer.Option(help="Spark master; default local[*].")] = None,
-    conf: Annotated[list[str] | None, typer.Option(help="Spark setting: key=value.")] = None,
-    option: Annotated[list[str] | None, typer.Option(help="Table option for this run: key=value.")] = None,
-    *,
-    lease_times: LeaseTimes,
-    run_name: RunName,
-    window: Window,
+    table: Tables,
+    options: JobOptions[RewriteFileIndex],
+    spark: SparkOptions,
     concurrency: Concurrency,
 ) -> None:
     """Make the file indexes that the options ask for and files lack; data files are not written again."""
+    from lakecore.jobs import rewrite_file_index as jobs
+
     session = session_of(context)
-    user, until_ms = run_name.user_or_fresh, window.until_ms
-    work = [
-        jobs.Job(
-            table=name,
-            where=where,
-            options=key_values(option or [], "--option"),
-            dry_run=dry_run,
-            commit_user=user,
-            commit_identifier=run_name.identifier,
-            until_ms=until_ms,
-            lease_ms=lease_times.lease_ms,
-            wait_ms=lease_times.wait_ms,
-        )
-        for name in expand_tables(session.catalog, table)
-    ]
-    with executor(engine, master, key_values(conf or [], "--conf")) as workers:
+    work = options.jobs(tables_of(context, table))
+    with spark.executor() as workers:
         reports = jobs.run_many(work, session.catalog, workers, limits=concurrency.limits())
     if session.json:
         print_json(session.out, [report.to_json() for report in reports])

@@ -8,7 +8,7 @@ import pyarrow as pa
 import typer
 
 from lakecore.cli.engine import key_values
-from lakecore.cli.option_groups import RunName
+from lakecore.cli.run_name import RunName
 from lakecore.cli.session import session_of
 from lakecore.cli.tables.changed_rows import ChangedRows
 from lakecore.cli.tables.input_files import InputFormat, read_columns

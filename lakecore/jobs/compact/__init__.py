@@ -8,10 +8,10 @@ from lakecore.clock import Clock, SystemClock
 from lakecore.compact.engine.outcome import Progress
 from lakecore.compact.engine.work import Strategy
 from lakecore.executor import Executor, SerialExecutor
-from lakecore.jobs.compact.job import Job
 from lakecore.jobs.compact.many import Limits, reports_of
 from lakecore.jobs.compact.report import Report
 from lakecore.jobs.compact.task import CompactTask
+from lakecore.jobs.definitions.compaction import Compact as Job
 from lakecore.jobs.runner.lake import Lake
 from lakecore.jobs.runner.shape import Shape
 from lakecore.maintain.lease.heartbeat import Heartbeat

@@ -17,9 +17,9 @@ from lakecore.compact.engine.outcome import Progress
 from lakecore.compact.pool.pool import PlanBudget, TableExecutor, UnitPool
 from lakecore.errors import BusyError
 from lakecore.executor import Executor
-from lakecore.jobs.compact.job import Job
 from lakecore.jobs.compact.report import Report
 from lakecore.jobs.compact.task import CompactTask
+from lakecore.jobs.definitions.compaction import Compact as Job
 from lakecore.jobs.runner.lake import Lake
 from lakecore.jobs.runner.limits import Limits
 from lakecore.jobs.runner.many import SerialCallbacks, for_each_table, unexpected_error_text

@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from lakecore.errors import InvalidInputError
-from lakecore.jobs.compact.job import Job
+from lakecore.jobs.definitions.compaction import Compact as Job
 from lakecore.jobs.versions.tags import zone_offset_ms
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.options import BucketMode

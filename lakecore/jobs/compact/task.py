@@ -24,9 +24,9 @@ from lakecore.compact.pool.weight import plan_bytes
 from lakecore.errors import InvalidInputError, LakeError
 from lakecore.executor import Executor
 from lakecore.jobs.compact import sort_marks
-from lakecore.jobs.compact.job import Job
 from lakecore.jobs.compact.report import Report, with_run
 from lakecore.jobs.compact.scope import part_of
+from lakecore.jobs.definitions.compaction import Compact as Job
 from lakecore.jobs.runner.counts import snapshots_of
 from lakecore.jobs.runner.lake import Lake, rewrite_target, target_of
 from lakecore.jobs.runner.metered import MeteredExecutor, peak_memory

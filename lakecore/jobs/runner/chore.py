@@ -5,15 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
-from typing import Any, Protocol, TypeVar
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Protocol
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.commit.author import Author
 from lakecore.commit.publication_notes import publication_notes
 from lakecore.display import facts_of, html_table, one_line
-from lakecore.errors import CorruptDataError, InvalidInputError, NotFoundError, without_secrets
+from lakecore.errors import CorruptDataError, NotFoundError, without_secrets
 from lakecore.executor import Executor, SerialExecutor
+from lakecore.jobs.definitions.table_job import DAY_MS, Safety
 from lakecore.jobs.runner.counts import Change, Counts, counts_of
 from lakecore.jobs.runner.forecast import forecast_of, remember
 from lakecore.jobs.runner.lake import Lake, target_of
@@ -43,38 +44,10 @@ __all__ = [
     "Report",
     "Safety",
     "begin",
-    "job_from_json",
-    "job_to_json",
     "parameters",
 ]
 
 logger = logging.getLogger(__name__)
-
-J = TypeVar("J")
-
-DAY_MS = 86_400_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Safety:
-    """The safety settings of a job."""
-
-    quarantine: bool | None = None
-    """Move files to the quarantine instead of deleting them; None takes the job's default."""
-    quarantine_ttl_ms: int = 7 * DAY_MS
-    """Runs in the quarantine that are older are deleted for good."""
-    quarantine_cap: int | None = 100 << 30
-    """The oldest runs beyond this many bytes in the quarantine are deleted for good."""
-    purges: bool = True
-    """Whether the quarantine is purged at the end of this job."""
-    lease_ms: int = 60_000
-    """How long a lease outlives its process, where the end of the process cannot be seen; 0 takes no
-    lease.
-    """
-    wait_ms: int = 0
-    """How long to wait for the lease of another chore."""
-    owner: str = ""
-    """The owner of the lease; the same owner takes its own lease over at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -376,22 +349,3 @@ def _telling_damage(target: Target, effect: HoldEffect, *, enabled: bool) -> Ite
 def parameters(job: Any) -> dict[str, Any]:
     """Return what the ledger records of a job; it contains no secrets."""
     return {name: without_secrets(value) for name, value in asdict(job).items() if name != "safety"}
-
-
-def job_to_json(job: Any) -> dict[str, Any]:
-    """Convert a frozen job to plain values."""
-    return asdict(job)
-
-
-def job_from_json(kind: type[J], raw: Mapping[str, Any]) -> J:
-    """Parse a job. Raises InvalidInputError for unknown or missing keys."""
-    try:
-        values = dict(raw)
-        for one in fields(kind) if is_dataclass(kind) else ():
-            if one.name == "safety" and isinstance(values.get("safety"), Mapping):
-                values["safety"] = Safety(**values["safety"])
-            elif isinstance(values.get(one.name), list):
-                values[one.name] = tuple(values[one.name])
-        return kind(**values)
-    except (TypeError, ValueError) as err:
-        raise InvalidInputError(f"not a {kind.__name__}: {err}") from err

@@ -4,20 +4,16 @@ ask for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 from lakecore.clock import Clock
 from lakecore.executor import Executor
+from lakecore.jobs.definitions.tags import TriggerTagAutomaticCreation as Job
 from lakecore.jobs.runner.chore import (
     Chore,
     Lake,
     Report,
-    Safety,
     begin,
-    job_from_json,
-    job_to_json,
     parameters,
 )
 from lakecore.maintain.auto_tags.apply import DueTags, due_tags, expired, make
@@ -33,30 +29,6 @@ _IDLE = {
         "option tag.automatic-creation=batch: only writes create tags (see create-batch-tags)"
     ),
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """Create the automatic tags that are due, delete those that are too many and tags whose retention time
-    has passed.
-    """
-
-    table: str
-    zone: str = "UTC"
-    """The time zone of the wall clock that tags are written by, and of the days and hours of commits where
-    option sink.process-time-zone names none.
-    """
-    options: Mapping[str, str] = field(default_factory=dict)
-    """The table options for this run only, for example tag.automatic-creation."""
-    dry_run: bool = False
-    safety: Safety = field(default_factory=Safety)
-
-    to_json = job_to_json
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> Job:
-        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
-        return job_from_json(cls, raw)
 
 
 def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:

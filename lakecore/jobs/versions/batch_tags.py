@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import Enum
-from typing import Any
+from dataclasses import replace
 
 from lakecore.clock import Clock
 from lakecore.errors import InvalidInputError, InvalidOptionError, NotFoundError, UnavailableError
 from lakecore.executor import Executor
+from lakecore.jobs.definitions.tags import CreateBatchTags as Job
+from lakecore.jobs.definitions.tags import PeriodClock
 from lakecore.jobs.runner.chore import (
     DAY_MS,
     Chore,
     Lake,
     Report,
-    Safety,
     begin,
-    job_from_json,
-    job_to_json,
     parameters,
 )
 from lakecore.jobs.runner.moment import parse_moment
@@ -50,61 +47,6 @@ _RANGE = 10_000
 """Periods that are looked at where no range is given."""
 _DAY = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)")
 _PERIOD_KEYS = ("tag.creation-period", "tag.creation-period-duration")
-
-
-class PeriodClock(Enum):
-    """The clock that a period's end is compared with."""
-
-    COMMIT_TIME = "commit-time"
-    WATERMARK = "watermark"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """Tag the last snapshot before the end of a period."""
-
-    table: str
-    date: str = ""
-    """A time in the period (`2026-11-20`, an ISO time). Empty means the last period that was complete at
-    `as_of`.
-    """
-    as_of: str = ""
-    """A time; the default is now."""
-    start: str = ""
-    """The first period that should have a tag, by default that of the oldest tag of these names."""
-    end: str = ""
-    """The last period that should have a tag, by default that of `date`. Missing tags are reported, and
-    created with `backfill`.
-    """
-    period: str = ""
-    """The period: `daily`, `hourly`, `two-hours` or a duration; by default the table's option."""
-    formatter: str = ""
-    """The formatter of tag names; by default the table's option."""
-    name: str = "{period}"
-    """The names of the tags, with `{period}` once."""
-    delay_ms: int = 0
-    """How long after its end a period still takes snapshots."""
-    by: str = PeriodClock.COMMIT_TIME.value
-    """Whether periods end by the time of commits or by their watermarks."""
-    replace: bool = False
-    """Move tags that refer to another snapshot than the rule says."""
-    backfill: bool = False
-    num_retained_max: int | None = None
-    """None takes the table's option."""
-    time_retained_ms: int | None = None
-    """None takes the table's option."""
-    zone: str = ""
-    """Empty takes the time zone of the table's options, else UTC."""
-    options: Mapping[str, str] = field(default_factory=dict)
-    dry_run: bool = False
-    safety: Safety = field(default_factory=Safety)
-
-    to_json = job_to_json
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> Job:
-        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
-        return job_from_json(cls, raw)
 
 
 def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:

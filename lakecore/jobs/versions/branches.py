@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 from lakecore.clock import Clock
 from lakecore.executor import Executor
+from lakecore.jobs.definitions.versions import CreateBranch, DeleteBranch, FastForward, RenameBranch
 from lakecore.jobs.runner.chore import (
     Chore,
     Lake,
     Report,
-    Safety,
     begin,
-    job_from_json,
-    job_to_json,
     parameters,
 )
 from lakecore.jobs.runner.counts import Counts, counts_of
@@ -23,50 +19,6 @@ from lakecore.maintain.branches import apply
 from lakecore.maintain.deletion.roots import RootKind
 
 __all__ = ["CreateBranch", "DeleteBranch", "FastForward", "RenameBranch", "run"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class _BranchJob:
-    """A request about one branch. `table` is the table without a branch, `branch` the branch."""
-
-    table: str
-    branch: str
-    options: Mapping[str, str] = field(default_factory=dict)
-    dry_run: bool = False
-    safety: Safety = field(default_factory=Safety)
-
-    to_json = job_to_json
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> Any:
-        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
-        return job_from_json(cls, raw)
-
-
-@dataclass(frozen=True, kw_only=True)
-class CreateBranch(_BranchJob):
-    """Create a branch from `tag`, or an empty one with the present schemas."""
-
-    tag: str | None = None
-    ignore_if_exists: bool = False
-    """An existing branch stays as it is, whatever it was created from; a branch that an interrupted run left
-    incomplete is completed.
-    """
-
-
-@dataclass(frozen=True, kw_only=True)
-class DeleteBranch(_BranchJob):
-    """Delete a branch with its snapshots, tags and schemas; files that only they needed become orphans."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RenameBranch(_BranchJob):
-    target_branch: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class FastForward(_BranchJob):
-    """Replace the main branch by the branch, from the branch's first snapshot on."""
 
 
 _NAMES = {

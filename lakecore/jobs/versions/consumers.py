@@ -5,21 +5,19 @@ expire idle ones.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from lakecore.clock import Clock
 from lakecore.errors import InvalidInputError
 from lakecore.executor import Executor
+from lakecore.jobs.definitions.versions import ClearConsumers, ExpireConsumers, ResetConsumer
 from lakecore.jobs.runner.chore import (
     Chore,
     Lake,
     Report,
-    Safety,
     begin,
-    job_from_json,
-    job_to_json,
     parameters,
 )
 from lakecore.maintain.deletion.candidates import PlannedDeletion
@@ -29,46 +27,6 @@ from lakecore.maintain.retention_options import CONSUMER_TIME
 from lakecore.metadata.consumer import Consumer
 
 __all__ = ["ClearConsumers", "ExpireConsumers", "ResetConsumer", "run"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class _ConsumerJob:
-    table: str
-    options: Mapping[str, str] = field(default_factory=dict)
-    dry_run: bool = False
-    safety: Safety = field(default_factory=Safety)
-
-    to_json = job_to_json
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> Any:
-        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
-        return job_from_json(cls, raw)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ResetConsumer(_ConsumerJob):
-    """Set the consumer's position to `next_snapshot`; None deletes the consumer."""
-
-    consumer: str
-    next_snapshot: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClearConsumers(_ConsumerJob):
-    """Delete the consumers whose whole names match `including` (a regular expression) and not `excluding`."""
-
-    including: str = ".*"
-    excluding: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExpireConsumers(_ConsumerJob):
-    """Delete consumers that have not moved for `expiration_ms`; None takes option
-    consumer.expiration-time.
-    """
-
-    expiration_ms: int | None = None
 
 
 _NAMES = {

@@ -2,47 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 from lakecore.clock import Clock
 from lakecore.executor import Executor
-from lakecore.jobs.runner.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json
+from lakecore.jobs.definitions.versions import MergeBranch as Job
+from lakecore.jobs.runner.chore import Chore, Lake, Report, begin
 from lakecore.jobs.runner.counts import Change, counts_of
 from lakecore.maintain.branches.merge import Merge, merge, plan_merge
 from lakecore.maintain.target import Target
 from lakecore.metadata.snapshot import CommitKind
-from lakecore.store.paths import MAIN_BRANCH
 
 __all__ = ["Job", "run"]
 
 NAME = "merge-branch"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """Merge one branch into another. `table` is an append table without a branch. The source stays as it is.
-
-    (`commit_user`, `commit_identifier`) names the run: a run that has committed is not repeated. An empty
-    user means a fresh one.
-    """
-
-    table: str
-    source_branch: str
-    target_branch: str = MAIN_BRANCH
-    commit_user: str = ""
-    commit_identifier: int = 1
-    options: Mapping[str, str] = field(default_factory=dict)
-    dry_run: bool = False
-    safety: Safety = field(default_factory=Safety)
-
-    to_json = job_to_json
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> Job:
-        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
-        return job_from_json(cls, raw)
 
 
 def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 from lakecore.clock import Clock
 from lakecore.executor import Executor
+from lakecore.jobs.definitions.versions import RollbackTo, RollbackToAsLatest
 from lakecore.jobs.runner.chore import (
     Chore,
     Lake,
     Report,
-    Safety,
     begin,
-    job_from_json,
-    job_to_json,
     parameters,
 )
 from lakecore.jobs.runner.counts import Change, Counts, counts_of
@@ -24,55 +20,6 @@ from lakecore.maintain.rollback.apply import apply_rollback, choose, plan
 from lakecore.maintain.rollback.recommit import recommit
 
 __all__ = ["RollbackTo", "RollbackToAsLatest", "run"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class RollbackTo:
-    """Roll back to exactly one of four: a snapshot's id, a tag, or the last snapshot up to a time or a
-    watermark.
-    """
-
-    table: str
-    snapshot: int | None = None
-    tag: str | None = None
-    timestamp_ms: int | None = None
-    watermark: int | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
-    dry_run: bool = False
-    safety: Safety = field(default_factory=Safety)
-
-    to_json = job_to_json
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> RollbackTo:
-        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
-        return job_from_json(cls, raw)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RollbackToAsLatest:
-    """Commit the state of a snapshot's id or a tag again. Nothing is removed; a snapshot gets a tag, because
-    Java's expiry needs it.
-
-    If both are set, (`commit_user`, `commit_identifier`) names the run: a run that has committed is not
-    repeated.
-    """
-
-    table: str
-    snapshot: int | None = None
-    tag: str | None = None
-    commit_user: str = ""
-    commit_identifier: int | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
-    dry_run: bool = False
-    safety: Safety = field(default_factory=Safety)
-
-    to_json = job_to_json
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> RollbackToAsLatest:
-        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
-        return job_from_json(cls, raw)
 
 
 def run(

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
 
 from lakecore.clock import Clock
 from lakecore.executor import Executor
+from lakecore.jobs.definitions.tags import CreateTag, DeleteTag, ExpireTags, RenameTag, ReplaceTag
 from lakecore.jobs.runner.chore import (
     Chore,
     Lake,
     Report,
-    Safety,
     begin,
-    job_from_json,
-    job_to_json,
     parameters,
 )
 from lakecore.maintain.retention_options import TAG_DEFAULT_TIME
@@ -24,75 +21,6 @@ from lakecore.maintain.tags.plan import expired_tags
 from lakecore.maintain.wall_clock import WallClock
 
 __all__ = ["CreateTag", "DeleteTag", "ExpireTags", "RenameTag", "ReplaceTag", "run", "zone_offset_ms"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class _TagJob:
-    """A request about tags of one table."""
-
-    table: str
-    zone: str = "UTC"
-    """The time zone of the wall clock that tags are written by (Java: that of its machine)."""
-    options: Mapping[str, str] = field(default_factory=dict)
-    dry_run: bool = False
-    safety: Safety = field(default_factory=Safety)
-
-    to_json = job_to_json
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> Any:
-        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
-        return job_from_json(cls, raw)
-
-
-@dataclass(frozen=True, kw_only=True)
-class CreateTag(_TagJob):
-    """Tag a snapshot: the one with that id, the first at or after a time, the first with that watermark, or
-    the latest.
-
-    A tag that already exists for the same snapshot is no error.
-    """
-
-    tag: str
-    snapshot: int | None = None
-    timestamp_ms: int | None = None
-    watermark: int | None = None
-    time_retained_ms: int | None = None
-    """How long the tag is retained; None takes the table's option."""
-    ignore_if_exists: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReplaceTag(_TagJob):
-    """Move an existing tag to another snapshot, and delete what only the old one needed."""
-
-    tag: str
-    snapshot: int | None = None
-    time_retained_ms: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class RenameTag(_TagJob):
-    tag: str
-    target_tag: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class DeleteTag(_TagJob):
-    """Delete tags and the files that only they need."""
-
-    tags: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExpireTags(_TagJob):
-    """Delete tags whose retention time has passed, and those created before `older_than_ms`."""
-
-    older_than_ms: int | None = None
-    keep_newest: int = 0
-    """This many of the tags that were created last are always kept: a table whose writer has stopped would
-    lose them all.
-    """
 
 
 TagJob = CreateTag | ReplaceTag | RenameTag | DeleteTag | ExpireTags

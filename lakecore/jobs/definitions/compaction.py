@@ -1,0 +1,169 @@
+"""Jobs that rewrite data files: compaction of one table or of many, and file indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Annotated, ClassVar
+
+from lakecore.compact.engine.strategy import Strategy
+from lakecore.errors import InvalidInputError
+from lakecore.jobs.definitions.parameter import Kind, Parameter
+from lakecore.jobs.definitions.table_job import Definition, EndTime, LeaseTime, TableOptions, WaitTime
+from lakecore.jobs.runner.limits import Limits
+from lakecore.row.order_strategy import OrderStrategy
+from lakecore.verify.mode import ProofMode
+
+__all__ = ["Compact", "CompactDatabase", "RewriteFileIndex"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _RewritingJob(Definition):
+    """A job whose units write files. (`commit_user`, `commit_identifier`) names the run, so that a repeated
+    one is recognised; its commits take the identifiers from there on (up to 1000). An empty user means a
+    fresh one.
+    """
+
+    names_user: ClassVar[bool] = True
+
+    options: TableOptions = field(default_factory=dict)
+    """The table options for this run only."""
+    dry_run: Annotated[bool, Parameter("Plan and report; change nothing.")] = False
+    until_ms: EndTime = None
+    """In milliseconds since the epoch; what is proven by then is committed, the rest reported. None: no
+    end.
+    """
+    commit_user: str = ""
+    commit_identifier: int = 1
+    lease_ms: LeaseTime = 0
+    """Hold the table's lease while there is work; this is how long it outlives this process if it is
+    killed. 0 takes no lease.
+    """
+    wait_ms: WaitTime = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class _CompactionJob(_RewritingJob):
+    """What compactions of one table and of many have in common."""
+
+    strategy: Annotated[
+        Strategy, Parameter("universal: what needs it; full: everything into the top level.")
+    ] = Strategy.UNIVERSAL
+    partition_idle_ms: Annotated[
+        int | None,
+        Parameter(
+            "Only partitions that got no new file for so long: '1 d'.", Kind.DURATION, "partition_idle_time"
+        ),
+    ] = None
+    zone: Annotated[
+        str,
+        Parameter(
+            "Time zone of the machine that wrote the files, for --partition-idle-time.", name="time_zone"
+        ),
+    ] = "UTC"
+    proof: Annotated[
+        ProofMode,
+        Parameter(
+            "keys: keys, sequence numbers, kinds of all rows; sampled: also every column of one row in "
+            "16; full: every column of all rows."
+        ),
+    ] = ProofMode.SAMPLED
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compact(_CompactionJob):
+    """A request to compact one table."""
+
+    command: ClassVar[str] = "compact"
+    module: ClassVar[str] = "compact"
+
+    table: str
+    order_strategy: Annotated[
+        OrderStrategy,
+        Parameter("Put the rows of an append table without buckets in order; rewrites all files."),
+    ] = OrderStrategy.NONE
+    """All files of the table are rewritten, whatever `strategy` and `proof` say, and all columns are
+    compared.
+    """
+    order_by: Annotated[tuple[str, ...], Parameter("Columns to order by: 'a,b'.")] = ()
+    """If it is empty, the columns of option `clustering.columns`."""
+    force: Annotated[bool, Parameter("Order partitions again that are in this order already.")] = False
+    where: Annotated[str | None, Parameter("Only these partitions: 'dt=a,hh=b;dt=c'.")] = None
+    buckets: Annotated[str | None, Parameter("Only these buckets: '0-99,200'.")] = None
+    proof_seed: Annotated[
+        str, Parameter("Chooses the rows of a sampled proof; a report and a refusal name theirs.")
+    ] = ""
+    """If it is empty, a fresh seed is chosen."""
+    owner: str = ""
+    """The owner of the lease, who takes it over at once; empty means the name of the run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompactDatabase(_CompactionJob):
+    """A request to compact many tables. The fields that both have are those of `Compact`."""
+
+    command: ClassVar[str] = "compact-database"
+    module: ClassVar[str] = "compact_database"
+
+    including_databases: Annotated[
+        str, Parameter("Only databases whose whole name matches this regular expression.")
+    ] = ".*"
+    including_tables: Annotated[str, Parameter("Only tables whose database.table matches this one.")] = ".*"
+    excluding_tables: Annotated[
+        str | None, Parameter("Leave out tables whose database.table matches this one.")
+    ] = None
+    options: Annotated[
+        Mapping[str, str],
+        Parameter("Table option for this run: key=value.", flags=("--options", "--option")),
+    ] = field(default_factory=dict)
+    until_ms: Annotated[
+        int | None,
+        Parameter("Stop then (HH:MM or ISO date and time, UTC); later tables are skipped.", Kind.END),
+    ] = None
+    """In milliseconds since the epoch; no table is started after it, and running ones end as in `Compact`."""
+    lease_ms: LeaseTime = 60_000
+    """The length of the lease; a table that another chore holds is skipped. 0 takes no leases."""
+    wait_ms: WaitTime = 0
+    """A table that is held for longer counts as failed."""
+    max_concurrent_tables: Annotated[
+        int, Parameter("How many tables are worked on at once.", on_command=False)
+    ] = Limits().tables
+    """See `Limits.tables`."""
+    max_plan_bytes: Annotated[
+        int,
+        Parameter(
+            "Memory for the plans of these tables, in this process.",
+            Kind.SIZE,
+            "max_plan_bytes",
+            on_command=False,
+        ),
+    ] = Limits().plan_bytes
+    """See `Limits.plan_bytes`."""
+    skip_unsupported: Annotated[bool, Parameter("Tables this release cannot compact are no error.")] = False
+    """Whether they count as skipped, not as failed."""
+
+    @property
+    def limits(self) -> Limits:
+        """Return the limits. Raises InvalidInputError for limits that allow no work."""
+        if self.max_concurrent_tables < 1:
+            raise InvalidInputError(f"max-concurrent-tables={self.max_concurrent_tables}: use 1 or more")
+        return Limits(tables=self.max_concurrent_tables, plan_bytes=self.max_plan_bytes)
+
+    def of_table(self, name: str) -> Compact:
+        """Return the job of one table."""
+        shared = {one.name for one in fields(self)} & {one.name for one in fields(Compact)}
+        return Compact(table=name, **{key: getattr(self, key) for key in shared})
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewriteFileIndex(_RewritingJob):
+    """A request to build the file indexes of one table."""
+
+    command: ClassVar[str] = "rewrite-file-index"
+    module: ClassVar[str] = "rewrite_file_index"
+
+    table: str
+    where: Annotated[str | None, Parameter("Only these partitions: 'dt=a,hh=b;dt=c'.")] = None
+    dry_run: Annotated[bool, Parameter("Show the coverage; change nothing.")] = False
+    owner: str = ""
+    """The owner of the lease, who takes it over at once."""

@@ -1,0 +1,131 @@
+"""The fields that all jobs on tables share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Self
+
+from lakecore.jobs.definitions.json_form import from_json, to_json
+from lakecore.jobs.definitions.parameter import Kind, Parameter
+
+__all__ = [
+    "DAY_MS",
+    "CommittingJob",
+    "Definition",
+    "DryRun",
+    "EndTime",
+    "LeaseTime",
+    "Safety",
+    "TableJob",
+    "TableOptions",
+    "WaitTime",
+]
+
+DAY_MS = 86_400_000
+
+TableOptions = Annotated[
+    Mapping[str, str], Parameter("Table option for this run: key=value.", flags=("--option",))
+]
+DryRun = Annotated[bool, Parameter("Say what would happen; change nothing.")]
+EndTime = Annotated[
+    int | None,
+    Parameter(
+        "Stop then (HH:MM or ISO date and time, UTC), commit what is proven, report the rest.", Kind.END
+    ),
+]
+LeaseTime = Annotated[
+    int,
+    Parameter(
+        "How long the table's lease outlives this process, where nobody can see that it has ended; "
+        "0: take none.",
+        Kind.DURATION,
+        shown="60 s",
+        on_operator=False,
+    ),
+]
+WaitTime = Annotated[
+    int,
+    Parameter("How long to wait for a table that another chore holds: '10 min'.", Kind.DURATION, shown="0 s"),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Safety:
+    """The safety settings of a job."""
+
+    quarantine: Annotated[
+        bool | None,
+        Parameter(
+            "Move files aside, for `undo`; or delete them at once.", flags=("--quarantine/--no-quarantine",)
+        ),
+    ] = None
+    """None takes the job's default."""
+    quarantine_ttl_ms: Annotated[
+        int, Parameter("How long the quarantine keeps a run.", Kind.DURATION, shown="7 d", on_operator=False)
+    ] = 7 * DAY_MS
+    quarantine_cap: Annotated[
+        int | None,
+        Parameter(
+            "Bytes that it keeps; the oldest runs beyond them are deleted. 'none': no limit.",
+            Kind.SIZE,
+            shown="100 gb",
+            on_operator=False,
+        ),
+    ] = 100 << 30
+    purges: bool = True
+    """Whether the quarantine is purged at the end of this job."""
+    lease_ms: LeaseTime = 60_000
+    wait_ms: WaitTime = 0
+    owner: str = ""
+    """The owner of the lease; the same owner takes its own lease over at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Definition:
+    """The base of all jobs: they have a form in JSON, and say which module runs them."""
+
+    command: ClassVar[str] = ""
+    """The name of the command and of the job in reports."""
+    module: ClassVar[str] = ""
+    """The module of `lakecore.jobs` whose `run` takes the job."""
+    names_run: ClassVar[bool] = True
+    """Whether the command takes the name of the run, where the job has `commit_user`."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Convert the job to plain values."""
+        return to_json(self)
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Self:
+        """Parse a job. Raises InvalidInputError for unknown or missing keys and wrong values."""
+        return from_json(cls, raw)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableJob(Definition):
+    """A chore on one table."""
+
+    leased: ClassVar[bool] = True
+    """Whether it takes the table's lease."""
+    removes: ClassVar[bool] = False
+    """Whether it removes files, so that its command offers the quarantine."""
+
+    table: str
+    options: TableOptions = field(default_factory=dict)
+    """The table options for this run only."""
+    dry_run: DryRun = False
+    safety: Safety = field(default_factory=Safety)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommittingJob(TableJob):
+    """A chore whose run has a name, (`commit_user`, `commit_identifier`): a run that has committed is not
+    repeated. An empty user means a fresh one.
+    """
+
+    names_user: ClassVar[bool] = False
+    """Whether the command chooses a fresh user, by which files of a killed run are known."""
+
+    commit_user: str = ""
+    commit_identifier: int = 1

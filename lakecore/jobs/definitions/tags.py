@@ -1,0 +1,198 @@
+"""Jobs on tags: create, replace, rename, delete, expire; automatic tags and tags of days and hours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Annotated, ClassVar
+
+from lakecore.jobs.definitions.expiry import OlderThan
+from lakecore.jobs.definitions.parameter import Kind, Parameter
+from lakecore.jobs.definitions.table_job import TableJob
+
+__all__ = [
+    "CreateBatchTags",
+    "CreateTag",
+    "DeleteTag",
+    "ExpireTags",
+    "PeriodClock",
+    "RenameTag",
+    "ReplaceTag",
+    "TriggerTagAutomaticCreation",
+]
+
+TagName = Annotated[str, Parameter("Name of the tag.")]
+SnapshotId = Annotated[int | None, Parameter("Snapshot id; default the latest.")]
+TimeRetained = Annotated[
+    int | None, Parameter("How long it stays: '7 d'. Default: the table's option.", Kind.DURATION)
+]
+Zone = Annotated[str, Parameter("Time zone of the clock that tags are written by.", flags=("--time-zone",))]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _TagJob(TableJob):
+    """A request about tags of one table."""
+
+    module: ClassVar[str] = "versions.tags"
+
+    zone: str = "UTC"
+    """The time zone of the wall clock that tags are written by (Java: that of its machine). It is a
+    parameter of the jobs that read or write times.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class CreateTag(_TagJob):
+    """Tag a snapshot: the one with that id, the first at or after a time, the first with that watermark, or
+    the latest.
+
+    A tag that already exists for the same snapshot is no error.
+    """
+
+    command: ClassVar[str] = "create-tag"
+
+    tag: TagName
+    zone: Zone = "UTC"
+    snapshot: SnapshotId = None
+    timestamp_ms: Annotated[
+        int | None, Parameter("The first snapshot committed at or after this time.", Kind.MOMENT)
+    ] = None
+    watermark: Annotated[
+        int | None, Parameter("The first snapshot with at least this watermark (milliseconds).")
+    ] = None
+    time_retained_ms: TimeRetained = None
+    ignore_if_exists: Annotated[bool, Parameter("Leave a tag of that name as it is.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplaceTag(_TagJob):
+    """Move an existing tag to another snapshot, and delete what only the old one needed."""
+
+    command: ClassVar[str] = "replace-tag"
+    removes: ClassVar[bool] = True
+
+    tag: TagName
+    zone: Zone = "UTC"
+    snapshot: SnapshotId = None
+    time_retained_ms: TimeRetained = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RenameTag(_TagJob):
+    """Rename a tag."""
+
+    command: ClassVar[str] = "rename-tag"
+
+    tag: TagName
+    target_tag: Annotated[str, Parameter("The new name.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeleteTag(_TagJob):
+    """Delete tags and the files that only they need."""
+
+    command: ClassVar[str] = "delete-tag"
+    removes: ClassVar[bool] = True
+
+    tags: Annotated[tuple[str, ...], Parameter("Names, split by commas.", flags=("--tag",))]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpireTags(_TagJob):
+    """Delete tags whose retention time has passed, and those created before `older_than_ms`."""
+
+    command: ClassVar[str] = "expire-tags"
+    removes: ClassVar[bool] = True
+
+    older_than_ms: OlderThan = None
+    zone: Zone = "UTC"
+    keep_newest: Annotated[int, Parameter("How many of the newest tags stay in any case.")] = 0
+    """This many of the tags that were created last are always kept: a table whose writer has stopped would
+    lose them all.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class TriggerTagAutomaticCreation(TableJob):
+    """Create the automatic tags that are due, delete those that are too many and tags whose retention time
+    has passed.
+    """
+
+    command: ClassVar[str] = "trigger-tag-automatic-creation"
+    module: ClassVar[str] = "versions.auto_tags"
+    removes: ClassVar[bool] = True
+
+    zone: Annotated[
+        str,
+        Parameter(
+            "Time zone of commits, unless sink.process-time-zone gives it, and of tags.",
+            flags=("--time-zone",),
+        ),
+    ] = "UTC"
+    """The time zone of the wall clock that tags are written by, and of the days and hours of commits where
+    option sink.process-time-zone names none.
+    """
+
+
+class PeriodClock(Enum):
+    """The clock that a period's end is compared with."""
+
+    COMMIT_TIME = "commit-time"
+    WATERMARK = "watermark"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CreateBatchTags(TableJob):
+    """Tag the last snapshot before the end of a period."""
+
+    command: ClassVar[str] = "create-batch-tags"
+    module: ClassVar[str] = "versions.batch_tags"
+    removes: ClassVar[bool] = True
+
+    date: Annotated[
+        str, Parameter("A time in the period to tag: 2026-11-20. Default: the last that is over.")
+    ] = ""
+    """Empty means the last period that was complete at `as_of`."""
+    as_of: Annotated[str, Parameter("Without --date: the last period that was over then.")] = ""
+    """A time; the default is now."""
+    start: Annotated[
+        str,
+        Parameter("First period that should have a tag; default that of the oldest.", flags=("--from",)),
+    ] = ""
+    """By default the period of the oldest tag of these names."""
+    end: Annotated[str, Parameter("Last period that should have a tag; default --date.", flags=("--to",))] = (
+        ""
+    )
+    """Missing tags are reported, and created with `backfill`."""
+    period: Annotated[str, Parameter("daily, hourly, two-hours, '15 min'; default the table's option.")] = ""
+    formatter: Annotated[
+        str, Parameter("with_dashes, without_dashes, without_dashes_and_spaces; default its option.")
+    ] = ""
+    """The formatter of tag names; by default the table's option."""
+    name: Annotated[str, Parameter("Names of the tags, with {period} once.")] = "{period}"
+    delay_ms: Annotated[
+        int,
+        Parameter("How long after its end a period still takes snapshots.", Kind.DURATION, shown="0 s"),
+    ] = 0
+    by: Annotated[str, Parameter("Which time counts.", choices=PeriodClock)] = PeriodClock.COMMIT_TIME.value
+    """Whether periods end by the time of commits or by their watermarks."""
+    replace: Annotated[
+        bool,
+        Parameter("Let tags of another snapshot stand for the right one; they are never missing."),
+    ] = False
+    """Move tags that refer to another snapshot than the rule says."""
+    backfill: Annotated[bool, Parameter("Make the missing tags of the whole range.")] = False
+    num_retained_max: Annotated[
+        int | None, Parameter("Keep so many tags of these names; default the table's option.")
+    ] = None
+    time_retained_ms: Annotated[
+        int | None,
+        Parameter("How long each stays: '7 d'. Default: the table's option.", Kind.DURATION),
+    ] = None
+    zone: Annotated[
+        str,
+        Parameter(
+            "Time zone of days and hours; default the table's option, else UTC.", flags=("--time-zone",)
+        ),
+    ] = ""
+    """Empty takes the time zone of the table's options, else UTC."""
