@@ -33,8 +33,8 @@ class RewriteFileIndexOperator(EngineTask, TableTask, JobTask):
     :param where: partitions as in Paimon, `dt=a,hh=b;dt=c`; None means every partition. (templated)
     :param options: table options for this run only. (templated)
     :param dry_run: only look: the report says what would be done. (templated)
-    :param until: stop then, commit what is built and report the rest: ISO date and time, or `HH:MM` (UTC) for the
-        next such time after the DAG run started. (templated)
+    :param until: stop then, commit what is built and report the rest: ISO date and time, or `HH:MM` (UTC) for
+        the next such time after the DAG run started. (templated)
     :param wait: how long to wait for a table that another task holds, for example `10 min`. (templated)
     :param engine: `spark`, or `local` for tables too small to be worth a session. (templated)
     :param master: Spark master; None takes the connection's, else `local[*]`. (templated)
