@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, overload
 
 import numpy as np
@@ -14,6 +15,9 @@ from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.index_file import DeletionFile
 
 __all__ = ["Split", "SplitPlan"]
+
+_FIRST_FILES = 16
+"""The files that are described for the first splits of a plan: those who read a few rows want no more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +85,10 @@ class SplitPlan(Sequence[Split]):
         return self._split(index % len(self))
 
     def __iter__(self) -> Iterator[Split]:
-        return (self._split(index) for index in range(len(self)))
+        bounds = pairwise(self.starts.tolist())
+        groups = (self.order[low:high] for low, high in bounds)
+        for index, files in enumerate(self.entries.files_of(groups, _FIRST_FILES)):
+            yield self._of_files(index, files)
 
     @property
     def file_count(self) -> int:
@@ -99,9 +106,12 @@ class SplitPlan(Sequence[Split]):
 
     def _split(self, index: int) -> Split:
         lanes: Any = self.order[self.starts[index] : self.starts[index + 1]]
-        first = int(lanes[0])
+        return self._of_files(index, self.entries.files(lanes))
+
+    def _of_files(self, index: int, made: Sequence[DataFile]) -> Split:
+        first = int(self.order[self.starts[index]])
         partition, bucket = self.entries.partition_of(first), int(self.entries.bucket[first])
-        files = tuple(self.entries.files(lanes))
+        files = tuple(made)
         deletions = tuple(self.deletions.get((partition, bucket, file.file_name)) for file in files)
         return Split(
             partition=partition,

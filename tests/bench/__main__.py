@@ -18,6 +18,7 @@ def main() -> None:
     small = parser.parse_args().small
     benches = [
         ["plan", "--files", "10000" if small else "100000", *([] if small else ["--files", "1000000"])],
+        ["plan_java", "--files", "10000" if small else "1000000", "--runs", "1" if small else "3"],
         ["proof", "200000" if small else "2000000"],
         ["read", "--rows", "500000" if small else "5000000", "--runs", "2" if small else "5"],
         ["index", "--rows", "500000" if small else "5000000", "--runs", "2" if small else "3"],

@@ -7,7 +7,7 @@ position.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
@@ -25,6 +25,7 @@ Index = npt.NDArray[Any] | slice | Sequence[int]
 
 
 _ITER_CHUNK = 4096
+_FILES_AT_ONCE = 1 << 14
 
 EXTRA_WEIGHTS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
 """The hash weights of the extra files (as an avro array of strings), the embedded index and the external
@@ -287,6 +288,32 @@ class ManifestEntries:
             for lane, file in zip(lanes.tolist(), found, strict=True):
                 out[lane] = file
         return out
+
+    def files_of(self, groups: Iterable[Ints], first: int = _FILES_AT_ONCE) -> Iterator[list[DataFile]]:
+        """Yield the data files of each group of positions.
+
+        Those of many groups are made together: the files of a bucket lie in as many blocks as there were
+        commits, and each block is decompressed once. `first` files or more are made for the first group,
+        later twice as many each time, up to some thousands.
+        """
+        waiting: list[Ints] = []
+        count, most = 0, first
+        for lanes in groups:
+            waiting.append(lanes)
+            count += len(lanes)
+            if count >= most:
+                yield from self._grouped(waiting)
+                waiting, count, most = [], 0, min(2 * most, _FILES_AT_ONCE)
+        yield from self._grouped(waiting)
+
+    def _grouped(self, groups: list[Ints]) -> Iterator[list[DataFile]]:
+        if not groups:
+            return
+        files = self.files(np.concatenate(groups))
+        end = 0
+        for lanes in groups:
+            start, end = end, end + len(lanes)
+            yield files[start:end]
 
     def names(self) -> list[bytes]:
         """Return the file names (UTF-8), in order."""

@@ -190,15 +190,20 @@ def _buckets(entries: ManifestEntries, request: PickRequest) -> Iterator[tuple[P
     order = np.argsort(place, kind="stable")
     bounds = np.flatnonzero(np.diff(place[order], prepend=place[order[0]] - 1, append=place[order[-1]] + 1))
     marked = {(partition, bucket) for partition, bucket, _ in request.deletions}
-    for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        lanes = order[low:high]
+    buckets = [
+        lanes
+        for lanes in np.split(order, bounds[1:-1])
+        if _is_marked(entries, int(lanes[0]), marked) or _may_need_work(entries.level[lanes], request)
+    ]
+    for lanes, files in zip(buckets, entries.files_of(buckets), strict=True):
         first = int(lanes[0])
-        bucket = (entries.partition_of(first), int(entries.bucket[first])) if marked else None
-        if bucket not in marked and not _may_need_work(entries.level[lanes], request):
-            continue
-        part = entries.select(lanes)
-        total = int(part.total_buckets[0])
-        yield Place(part.partition_of(0), int(part.bucket[0]), total), part.files()
+        total = int(entries.total_buckets[first])
+        yield Place(entries.partition_of(first), int(entries.bucket[first]), total), files
+
+
+def _is_marked(entries: ManifestEntries, first: int, marked: set[tuple[bytes, int]]) -> bool:
+    """Return whether the bucket of an entry is one of `marked`."""
+    return bool(marked) and (entries.partition_of(first), int(entries.bucket[first])) in marked
 
 
 def _may_need_work(levels: np.ndarray[Any, Any], request: PickRequest) -> bool:

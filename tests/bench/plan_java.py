@@ -1,0 +1,128 @@
+"""Benchmark: plan scans of a table of very many files that Java Paimon wrote, by the calls that a user makes.
+
+    .venv/bin/python -m tests.bench.plan_java --files 1000000
+
+The table (`GenPlan.java`) has a primary key, 100 partitions of 100 buckets and ten commits, and no data files. Java and
+lakecore plan in turns, each in a process of its own: from process start, again in the warm process (median), and the
+scan of one partition. `compact --dry-run` of the same table is lakecore's command, from process start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from tests.bench.figures import FIGURES, conditions, write_figures
+from tests.bench.processes import Contestant, Measured
+from tests.bench.tables import CACHE, PAIMON, ROOT, compile_java, java
+
+PARTITIONS, BUCKETS = 100, 100
+DAY = "day-000042"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--files", type=int, default=1_000_000)
+    parser.add_argument("--runs", type=int, default=3, help="warm plans of each side")
+    parser.add_argument("--figures", type=Path, default=FIGURES, help="directory of the figures")
+    parser.add_argument("--serve", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve:
+        serve(options.serve)
+        return
+    warehouse, table = made(options.files)
+    measured = conditions([PAIMON])
+    figures: dict[str, Any] = {
+        "files": options.files,
+        "runs": options.runs,
+        **compare(warehouse, table, options),
+    }
+    figures["dry_run"] = dry_run(warehouse, table)
+    write_figures("plan_java", measured, figures, options.figures)
+    print(json.dumps(figures, indent=2))
+
+
+def made(files: int) -> tuple[Path, str]:
+    """The warehouse and its table, made once for each size."""
+    compile_java()
+    warehouse, table = CACHE / "plans", f"t{files}"
+    warehouse.mkdir(exist_ok=True)
+    if not (warehouse / f"{table}.complete").exists():
+        print(f"writing the metadata of {files:,} files", file=sys.stderr)
+        sizes = [str(number) for number in (files, PARTITIONS, BUCKETS)]
+        subprocess.run([*java("GenPlan"), warehouse, table, *sizes], check=True)
+        (warehouse / f"{table}.complete").touch()
+    return warehouse, table
+
+
+def compare(warehouse: Path, table: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Both sides in turns. Raises AssertionError where they plan other files or splits."""
+    ours = [sys.executable, "-m", "tests.bench.plan_java", "--serve", str(warehouse)]
+    sides = {
+        "java": Contestant("java", [*java("PlanPeer"), str(warehouse)], warehouse / "java.log"),
+        "lakecore": Contestant("lakecore", ours, warehouse / "lakecore.log"),
+    }
+    cold = {name: side.first(table) for name, side in sides.items()}
+    warm = [{name: side.ask(table) for name, side in sides.items()} for _ in range(options.runs)]
+    one = [{name: side.ask(f"{table} {DAY}") for name, side in sides.items()} for _ in range(options.runs)]
+    for turn in (cold, *warm, *one):
+        for key in ("files", "splits"):
+            assert turn["java"].report[key] == turn["lakecore"].report[key], turn
+    found = {}
+    for name, side in sides.items():
+        found[name] = {
+            **cold[name].report,
+            "cold": _cost([cold[name]]),
+            "warm": _cost([turn[name] for turn in warm]),
+            "partition": {"files": one[0][name].report["files"], **_cost([turn[name] for turn in one])},
+            "peak_mb": max(side.peaks().values()) / (1 << 20),
+        }
+        side.close()
+    return found
+
+
+def _cost(runs: list[Measured]) -> dict[str, float]:
+    return {
+        "seconds": round(median(run.seconds for run in runs), 3),
+        "cpu": round(median(run.cpu for run in runs), 3),
+    }
+
+
+def serve(warehouse: str) -> None:
+    """Plan the scans that standard input names, as `PlanPeer.java` does."""
+    from lakecore import load_catalog
+
+    catalog = load_catalog(warehouse)
+    for task in sys.stdin:
+        table, *days = task.split()
+        where = f"day = '{days[0]}'" if days else None
+        plan: Any = catalog.load_table(f"db.{table}").scan(where=where).plan()
+        report = {
+            "files": plan.file_count,
+            "splits": len(plan),
+            "slow_entries": plan.entries.slow_entries,
+        }
+        print(json.dumps(report), flush=True)
+
+
+def dry_run(warehouse: Path, table: str) -> dict[str, float]:
+    """The time of `lakecore compact --dry-run` from process start, and its CPU."""
+    before, started = os.times(), time.monotonic()
+    start = "import sys; from lakecore.cli.main import main; sys.exit(main())"
+    arguments = ["--warehouse", str(warehouse), "compact", f"db.{table}", "--dry-run"]
+    command = [sys.executable, "-c", start, *arguments]
+    subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
+    after = os.times()
+    cpu = after.children_user + after.children_system - before.children_user - before.children_system
+    return {"seconds": round(time.monotonic() - started, 3), "cpu": round(cpu, 3)}
+
+
+if __name__ == "__main__":
+    main()
