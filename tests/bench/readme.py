@@ -143,7 +143,9 @@ def others() -> str:
     plan = _load("plan")
     for one in plan["figures"]["cases"]:
         cell = f"{one['seconds']:.1f} s, {one['peak_mb']:.0f} MB"
-        lines.append(_row(f"planning a scan of {one['files']:,} files", ("", cell, _when(plan))))
+        title = f"planning a scan of {one['files']:,} files, the scanner alone, manifests of our own"
+        lines.append(_row(title, ("", cell, _when(plan))))
+    lines += _plans_of_java()
     proof = _load("proof")
     for one in proof["figures"]["cases"]:
         for mode, cost in one["modes"].items():
@@ -187,6 +189,22 @@ def _peaks(one: Case) -> str:
 
 def _read_ratio(one: Case, key: str) -> str:
     return _met(one[key] >= READS[one["case"]][1], f"{one[key]:.2f}")
+
+
+def _plans_of_java() -> list[str]:
+    """Plans through the front door, of a table that Java wrote; no lines before they were measured."""
+    if not (FIGURES / "plan_java.json").exists():
+        return []
+    found = _load("plan_java")
+    both = found["figures"]
+    titles = {"cold": "from process start", "warm": "warm", "partition": "of one partition"}
+    lines = []
+    for key, how in titles.items():
+        cells = [f"{both[side][key]['seconds']:.1f} s" for side in ("java", "lakecore")]
+        title = f"planning a scan of {both['files']:,} files that Java wrote, {how}"
+        lines.append(_row(title, (*cells, _when(found))))
+    dry = f"{both['dry_run']['seconds']:.1f} s"
+    return [*lines, _row(f"`compact --dry-run` of these {both['files']:,} files", ("", dry, _when(found)))]
 
 
 def _chore(one: Case) -> str:
