@@ -15,7 +15,7 @@ from lakecore.jobs.runner.chore import (
 )
 from lakecore.jobs.runner.retention import changelog_retention
 from lakecore.maintain.deletion.quarantined import quarantined_roots
-from lakecore.maintain.expire_changelogs.apply import apply_expiry, plan, settle
+from lakecore.maintain.expire_changelogs.apply import apply_expiry, collect, settle
 
 __all__ = ["Job", "Report", "run"]
 
@@ -27,7 +27,7 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
     with begin(NAME, job, lake, quarantine=False, executor=executor, clock=clock) as chore:
         retention = None if job.delete_all else changelog_retention(job, chore.target)
         held = quarantined_roots(chore.sweeper.runs, chore.target.name)
-        planned = plan(chore.target, retention, held)
+        planned = collect(chore.target, retention, held)
         report = replace(
             chore.report.planned(planned.removal),
             snapshots=planned.expiry.ids,

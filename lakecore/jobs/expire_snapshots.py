@@ -17,7 +17,7 @@ from lakecore.jobs.runner.chore import (
 from lakecore.jobs.runner.counts import Change
 from lakecore.jobs.runner.retention import changelogs_live_longer, snapshot_retention
 from lakecore.maintain.deletion.quarantined import quarantined_roots
-from lakecore.maintain.expire_snapshots.apply import ExpiryPlan, apply_expiry, plan, settle
+from lakecore.maintain.expire_snapshots.apply import ExpiryPlan, apply_expiry, collect, settle
 from lakecore.maintain.retention_options import CONSUMER_CHANGELOG_ONLY
 from lakecore.types.counted import counted
 
@@ -35,7 +35,7 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
     with begin(NAME, job, lake, quarantine=False, executor=executor, clock=clock) as chore:
         target = chore.target
         retention = snapshot_retention(job, target, by_successor=job.by_successor)
-        planned = plan(
+        planned = collect(
             target,
             retention,
             decoupled=changelogs_live_longer(retention, target),

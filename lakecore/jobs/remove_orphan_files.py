@@ -17,7 +17,7 @@ from lakecore.jobs.runner.chore import (
 )
 from lakecore.maintain.deletion.quarantined import quarantined_roots
 from lakecore.maintain.forecast.plan import Work
-from lakecore.maintain.orphans.apply import apply_removal, plan
+from lakecore.maintain.orphans.apply import apply_removal, collect
 from lakecore.maintain.orphans.external import ExternalRoots, external_roots
 from lakecore.maintain.orphans.plan import OrphanLimits
 
@@ -44,7 +44,7 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
         roots = external.own if job.external else ()
         target = target.with_storage(with_trusted_roots(target.file_io, roots))
         held = quarantined_roots(chore.sweeper.runs, target.name)
-        planned = plan(target, limits, held, roots, chore.sweeper.executor)
+        planned = collect(target, limits, held, roots, chore.sweeper.executor)
         removal = planned.removal
         report = replace(
             chore.report.planned(removal),

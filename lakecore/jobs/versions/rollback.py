@@ -16,7 +16,7 @@ from lakecore.jobs.runner.chore import (
 )
 from lakecore.jobs.runner.counts import Change, Counts, counts_of
 from lakecore.maintain.deletion.roots import Root, RootKind
-from lakecore.maintain.rollback.apply import apply_rollback, choose, plan
+from lakecore.maintain.rollback.apply import apply_rollback, choose, collect
 from lakecore.maintain.rollback.recommit import recommit
 
 __all__ = ["RollbackTo", "RollbackToAsLatest", "run"]
@@ -41,7 +41,7 @@ def run(
             timestamp_ms=job.timestamp_ms,
             watermark=job.watermark,
         )
-        planned = plan(chore.target, state)
+        planned = collect(chore.target, state)
         report = replace(
             chore.report.planned(planned.removal),
             snapshot=state.snapshot.id,

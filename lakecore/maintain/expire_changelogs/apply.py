@@ -19,7 +19,7 @@ from lakecore.maintain.expire_snapshots.plan import AgedSnapshot, Expiry, Retent
 from lakecore.maintain.target import Target
 from lakecore.metadata.manifest.data_file import EntryKind
 
-__all__ = ["apply_expiry", "plan", "settle"]
+__all__ = ["apply_expiry", "collect", "settle"]
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ _EMPTY_QUARANTINE = QuarantinedRoots()
 _WHY = "only expired changelogs referred to it"
 
 
-def plan(
+def collect(
     target: Target, retention: Retention | None, quarantined: QuarantinedRoots = _EMPTY_QUARANTINE
 ) -> ExpiryPlan:
     """Return what would expire. With `retention` None these are all changelogs. Raises the same errors as for

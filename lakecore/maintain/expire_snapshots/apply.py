@@ -20,7 +20,7 @@ from lakecore.maintain.expire_snapshots.plan import AgedSnapshot, Expiry, Retent
 from lakecore.maintain.target import Target
 from lakecore.metadata.manifest.data_file import EntryKind
 
-__all__ = ["ExpiryPlan", "apply_expiry", "plan", "settle"]
+__all__ = ["ExpiryPlan", "apply_expiry", "collect", "settle"]
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class ExpiryPlan:
     """The expired snapshots that live on as changelogs of their id."""
 
 
-def plan(
+def collect(
     target: Target,
     retention: Retention,
     *,

@@ -30,7 +30,7 @@ from lakecore.maintain.orphans.plan import OrphanCounts, OrphanLimits
 from lakecore.maintain.orphans.walk import KnownFiles, Walk
 from lakecore.maintain.target import Target
 
-__all__ = ["OrphanPlan", "apply_removal", "plan"]
+__all__ = ["OrphanPlan", "apply_removal", "collect"]
 
 _EMPTY_QUARANTINE = QuarantinedRoots()
 _WHY = "no snapshot, tag or changelog refers to it"
@@ -50,7 +50,7 @@ class OrphanPlan:
     roots: RootSet
 
 
-def plan(
+def collect(
     target: Target,
     limits: OrphanLimits,
     quarantined: QuarantinedRoots = _EMPTY_QUARANTINE,

@@ -11,7 +11,7 @@ from lakecore.maintain.deletion.candidates import PlannedDeletion
 from lakecore.maintain.deletion.quarantined import quarantined_roots
 from lakecore.maintain.deletion.runs import Removal
 from lakecore.maintain.orphans.apply import apply_removal
-from lakecore.maintain.orphans.apply import plan as plan_orphans
+from lakecore.maintain.orphans.apply import collect as collect_orphans
 from lakecore.maintain.orphans.plan import OrphanLimits
 from lakecore.maintain.repair.context import (
     Action,
@@ -193,7 +193,7 @@ def _limits(parameters: Parameters) -> OrphanLimits:
 def _orphans(context: RepairContext, branch: str, parameters: Parameters) -> ActionPreview | None:
     target = context.main
     kept = quarantined_roots(context.sweeper.runs, target.name)
-    found = plan_orphans(target, _limits(parameters), kept).removal.files
+    found = collect_orphans(target, _limits(parameters), kept).removal.files
     if not found:
         return None
     paths = tuple(sorted(deletion.path for deletion in found))
@@ -210,7 +210,7 @@ def _remove_orphans(
     context: RepairContext, branch: str, parameters: Parameters, wanted: frozenset[str]
 ) -> ActionResult:
     kept = quarantined_roots(context.sweeper.runs, context.main.name)
-    planned = plan_orphans(context.main, _limits(parameters), kept)
+    planned = collect_orphans(context.main, _limits(parameters), kept)
     chosen = tuple(deletion for deletion in planned.removal.files if deletion.path in wanted)
     planned = replace(planned, removal=Removal(files=chosen))
     swept = apply_removal(

@@ -20,7 +20,7 @@ from lakecore.maintain.tagged_snapshot import snapshot_of_tag
 from lakecore.maintain.target import Target
 from lakecore.metadata.json_record import json_object
 
-__all__ = ["RollbackPlan", "apply_rollback", "choose", "plan"]
+__all__ = ["RollbackPlan", "apply_rollback", "choose", "collect"]
 
 _TRIES = 5
 _NO_MARK = -(2**63)
@@ -78,7 +78,7 @@ def choose(
     return found[-1]
 
 
-def plan(target: Target, state: Root) -> RollbackPlan:
+def collect(target: Target, state: Root) -> RollbackPlan:
     """Return what comes after `state`."""
     roots = read_roots(target.file_io, target.paths)
     gone = _after(target, roots, state.snapshot.id)
