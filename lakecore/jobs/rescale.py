@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from lakecore.clock import Clock, SystemClock
+from lakecore.compact.engine.request import RunName
 from lakecore.compact.kinds.rescale.apply import COMMIT_PICKS, RescaleOutcome, RescaleRequest, RescaleRun
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.compact.scope import partitions_of
@@ -37,12 +38,14 @@ def _rescale(job: Job, chore: Chore, executor: Executor, clock: Clock) -> Report
     table = chore.table
     target = rewrite_target(table, clock)
     request = RescaleRequest(
+        run=RunName(
+            commit_user=job.commit_user or f"lakecore-rescale-{clock.fresh_id()}",
+            identifier=job.commit_identifier,
+            until_ms=job.until_ms,
+            repeatable=bool(job.commit_user),
+        ),
         buckets=job.bucket_num,
-        commit_user=job.commit_user or f"lakecore-rescale-{clock.fresh_id()}",
-        identifier=job.commit_identifier,
         where=partitions_of(table, job.where),
-        until_ms=job.until_ms,
-        repeatable=bool(job.commit_user),
     )
     work = RescaleRun(target, request, chore.sweeper.alive)
     picks = work.plan()

@@ -12,6 +12,7 @@ from typing import Any
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.commit.publication_notes import publication_notes
+from lakecore.compact.engine.request import RunName
 from lakecore.compact.kinds.file_index.apply import COMMIT_FILES, IndexRequest, IndexRun
 from lakecore.compact.kinds.file_index.plan import Coverage, IndexNeed
 from lakecore.compact.pool.pool import PlanBudget, TableExecutor, UnitPool
@@ -216,11 +217,13 @@ def _foretold(report: Report, target: Target) -> Report:
 def _index_run(job: Job, table: Table, clock: Clock) -> IndexRun:
     target = rewrite_target(table, clock)
     request = IndexRequest(
-        commit_user=job.commit_user or f"lakecore-index-{clock.fresh_id()}",
-        identifier=job.commit_identifier,
+        run=RunName(
+            commit_user=job.commit_user or f"lakecore-index-{clock.fresh_id()}",
+            identifier=job.commit_identifier,
+            until_ms=job.until_ms,
+            repeatable=bool(job.commit_user),
+        ),
         where=partitions_of(table, job.where),
-        until_ms=job.until_ms,
-        repeatable=bool(job.commit_user),
     )
     return IndexRun(target, request)
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import lakecore
-from lakecore.compact.engine.request import CompactRequest
+from lakecore.compact.engine.request import CompactRequest, RunName
 from lakecore.compact.engine.run import RewriteRun
 from lakecore.compact.kinds.sort.apply import Clustering
 from lakecore.jobs import compact, rescale
@@ -101,7 +101,7 @@ def clustering_picks(lake: Any, *, full: bool) -> dict[str, Any]:
     """Level and files, by partition, of what a compaction would put in order."""
     table = lake.load_table("d.t")
     target = rewrite_target(table, lake.clock)
-    request = CompactRequest(strategy=STRATEGIES[full], commit_user="x", identifier=1)
+    request = CompactRequest(run=RunName(commit_user="x", identifier=1), strategy=STRATEGIES[full])
     found = {}
     for pick in RewriteRun(target, request, Clustering(target, request, None), None).plan().picks:
         (unit,) = pick.units

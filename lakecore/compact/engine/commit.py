@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from functools import partial
 
 from lakecore.compact.engine.claims import commit_faults
-from lakecore.compact.engine.deletion_vectors import VectorDraft, VectorUpkeep
+from lakecore.compact.engine.commit_loop import CommitDraft
+from lakecore.compact.engine.deletion_vectors import VectorUpkeep
 from lakecore.compact.engine.outcome import ProvenPick
-from lakecore.errors import CommitConflictError, ProofError
+from lakecore.errors import CommitConflictError
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.verify.proof.pick_proof import proof_properties
 from lakecore.verify.rules.table_rules import TableRules
@@ -32,11 +33,17 @@ class PickCommits:
         self._upkeep = upkeep
         self._rules = rules
 
-    def draft(self, items: Sequence[ProvenPick]) -> PickDraft:
+    def draft(self, items: Sequence[ProvenPick]) -> CommitDraft:
         """Write the index files of `items`; a failure leaves none behind."""
         vectors = self._upkeep.draft(items)
         messages = (*map(_message, items), *vectors.messages)
-        return PickDraft(tuple(items), messages, vectors, self._upkeep, self._rules)
+        return CommitDraft(
+            messages=messages,
+            properties=proof_properties(one.proof for one in items if one.proof is not None),
+            faults=partial(commit_faults, items, messages, vectors.changes, self._rules),
+            discard=partial(self._upkeep.discard, vectors),
+            landed=partial(self._upkeep.landed, vectors),
+        )
 
     def concerned(self, items: Sequence[ProvenPick], err: CommitConflictError) -> list[ProvenPick]:
         """Return the picks that name a file of the conflict; when no file tells, those of its buckets."""
@@ -45,35 +52,6 @@ class PickCommits:
             names = ", ".join(proven.pick.name for proven in gone)
             logger.warning("%s; these picks are not committed: %s", err, names)
         return gone
-
-
-@dataclass(frozen=True)
-class PickDraft:
-    """One attempt to commit picks, which has their messages and the new index files."""
-
-    picks: tuple[ProvenPick, ...]
-    messages: tuple[CommitMessage, ...]
-    """The messages, one for each pick, and those of the index files."""
-    vectors: VectorDraft
-    upkeep: VectorUpkeep
-    rules: TableRules
-
-    @property
-    def properties(self) -> Mapping[str, str]:
-        """Return the digests of the proofs."""
-        return proof_properties(one.proof for one in self.picks if one.proof is not None)
-
-    def faults(self) -> Mapping[int, ProofError]:
-        """Compare the messages with the proofs."""
-        return commit_faults(self.picks, self.messages, self.vectors.changes, self.rules)
-
-    def discard(self) -> None:
-        """Remove the index files."""
-        self.upkeep.discard(self.vectors)
-
-    def landed(self) -> None:
-        """Start later drafts from the index files of this one."""
-        self.upkeep.landed(self.vectors)
 
 
 def _message(proven: ProvenPick) -> CommitMessage:

@@ -6,9 +6,9 @@ names them. `CommitGuard` keeps that rule for a run, `commit_fitting` for what i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from lakecore.commit.committer import Committer
@@ -45,33 +45,26 @@ class CommitGuard:
         self.uncertain = False
 
 
-class CommitDraft(Protocol):
+def nothing_written() -> None:
+    """Do nothing, because nothing was written for a try."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitDraft:
     """What one try is to commit."""
 
-    @property
-    def messages(self) -> Sequence[CommitMessage]:
-        """Return the files that come and go."""
-        ...
-
-    @property
-    def properties(self) -> Mapping[str, str]:
-        """Return what the snapshot says of itself."""
-        ...
-
-    def faults(self) -> Mapping[int, ProofError]:
-        """Return what is not as it was proven, by the number of the item.
-
-        Raises ProofError where the messages hold what belongs to no item.
-        """
-        ...
-
-    def discard(self) -> None:
-        """Remove what was written for this try: no snapshot refers to it, and none will."""
-        ...
-
-    def landed(self) -> None:
-        """Note that the commit is published."""
-        ...
+    messages: Sequence[CommitMessage]
+    """The files that come and go."""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """What the snapshot says of itself."""
+    faults: Callable[[], Mapping[int, ProofError]]
+    """Finds what is not as it was proven, by the number of the item. Raises ProofError where the messages
+    hold what belongs to no item.
+    """
+    discard: Callable[[], None] = nothing_written
+    """Removes what was written for this try: no snapshot refers to it, and none will."""
+    landed: Callable[[], None] = nothing_written
+    """Records that the commit is published."""
 
 
 class Commits(Protocol[Item]):

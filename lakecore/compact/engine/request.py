@@ -1,4 +1,4 @@
-"""This module defines the request for a compaction or a clustering."""
+"""This module defines the name of a run, and the request for a compaction or a clustering."""
 
 from __future__ import annotations
 
@@ -9,26 +9,23 @@ from lakecore.metadata.snapshot import BATCH_IDENTIFIER
 from lakecore.scan.filters import EVERYTHING, ScanFilter
 from lakecore.verify.digest.shape import ProofMode
 
-__all__ = ["CompactRequest"]
+__all__ = ["CompactRequest", "RunName"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompactRequest:
-    """What to compact, how to prove it, and who commits. `until_ms`: since the epoch.
+class RunName:
+    """Who commits what a run does, and until when it runs.
 
     (`commit_user`, `identifier`) names the run: a second one with the same name goes on where the first
-    stopped. Its commits take the identifiers from `identifier` on. `repeatable`: False for a fresh user.
-    `proof_seed`: chooses the rows that a sampled proof compares whole; empty: a fresh one.
+    stopped. Its commits take the identifiers from `identifier` on.
     """
 
-    strategy: Strategy
     commit_user: str
     identifier: int
-    where: ScanFilter = EVERYTHING
-    proof: ProofMode = ProofMode.SAMPLED
-    proof_seed: str = ""
     until_ms: int | None = None
+    """When the run ends, since the epoch; no unit is waited for after it. None: no end."""
     repeatable: bool = True
+    """False for a fresh user, of whom there is no earlier run."""
 
     @property
     def named(self) -> bool:
@@ -36,3 +33,15 @@ class CompactRequest:
         others.
         """
         return self.repeatable and self.identifier != BATCH_IDENTIFIER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactRequest:
+    """What to compact, how to prove it, and who commits."""
+
+    run: RunName
+    strategy: Strategy
+    where: ScanFilter = EVERYTHING
+    proof: ProofMode = ProofMode.SAMPLED
+    proof_seed: str = ""
+    """Chooses the rows that a sampled proof compares whole; empty: a fresh one."""

@@ -123,7 +123,7 @@ class RewriteRun:
         self._on_progress = on_progress
         self._on_begin = on_begin
         self.decoders = SecondDecoders(target.reading.file_io, kind.seed)
-        self.commits = RunCommits(target, request)
+        self.commits = RunCommits(target, request.run)
         self.record = RunRecord()
         self.picks_planned = 0
         """0 when there was nothing to do."""
@@ -158,7 +158,7 @@ class RewriteRun:
         self._rounds(self.kind.prepare(self, snapshot, names.own, executor), names, executor)
         if snapshot is not None and not self.outcome.snapshots:
             target.stores.snapshots.catch_up_latest(snapshot.id)
-        if self.outcome.snapshots and request.named:
+        if self.outcome.snapshots and request.run.named:
             directories = self.outcome.directories
             names.remove_older(target.stores.manifests, directories, self.landed, self.commits.published)
         self.kind.finish(self, names)

@@ -5,17 +5,18 @@ them.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from lakecore.compact.engine.attempt_files import AttemptFiles, EarlierCommits, earlier_commits
 from lakecore.compact.engine.cleanup import belongs, remove, sweep
 from lakecore.compact.engine.commit_loop import CommitGuard, Commits, Landed, commit_fitting
 from lakecore.compact.engine.refusal import duplicate_commit
+from lakecore.compact.engine.request import RunName
 from lakecore.compact.engine.target import RewriteTarget
 from lakecore.executor import Executor
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 
-__all__ = ["MAX_COMMITS", "RunCommits", "RunRequest", "unit_results"]
+__all__ = ["MAX_COMMITS", "RunCommits", "unit_results"]
 
 MAX_COMMITS = 1000
 """Commits of one run; each takes the next identifier, and identities of task runs lie 1024 apart."""
@@ -25,30 +26,6 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
-class RunRequest(Protocol):
-    """What every request to rewrite files says of its commits."""
-
-    @property
-    def commit_user(self) -> str: ...
-
-    @property
-    def identifier(self) -> int:
-        """Return the identifier of the first commit."""
-        ...
-
-    @property
-    def until_ms(self) -> int | None:
-        """Return when the run ends, since the epoch; no unit is waited for after it. None: no end."""
-        ...
-
-    @property
-    def named(self) -> bool:
-        """Return whether another run of the same name may have existed, and can be distinguished from
-        others.
-        """
-        ...
-
-
 class RunCommits:
     """The commits that one run makes to `target`, one after the other.
 
@@ -56,17 +33,15 @@ class RunCommits:
     taken, and gives up.
     """
 
-    def __init__(
-        self, target: RewriteTarget, request: RunRequest, kind: CommitKind = CommitKind.COMPACT
-    ) -> None:
+    def __init__(self, target: RewriteTarget, name: RunName, kind: CommitKind = CommitKind.COMPACT) -> None:
         self.target = target
-        self.request = request
+        self.name = name
         self._kind = kind
-        self._first = request.identifier
+        self._first = name.identifier
         self.guard = CommitGuard()
         self.earlier = EarlierCommits()
         """What an earlier run of the same name had committed."""
-        self.identifier = request.identifier
+        self.identifier = name.identifier
         """The identifier of the next commit."""
         self.committed: set[str] = set()
         """Names of the files that this run has committed."""
@@ -77,29 +52,29 @@ class RunCommits:
 
     def look_back(self, latest: Snapshot) -> None:
         """Find what an earlier run of the same name committed, and continue after it."""
-        request = self.request
-        if not request.named:
+        name = self.name
+        if not name.named:
             return
-        identifiers = range(request.identifier, request.identifier + MAX_COMMITS)
+        identifiers = range(name.identifier, name.identifier + MAX_COMMITS)
         self.earlier = earlier_commits(
-            self.target.stores.snapshots, latest, request.commit_user, identifiers, self._kind
+            self.target.stores.snapshots, latest, name.commit_user, identifiers, self._kind
         )
-        self.identifier = self._first = self.earlier.next_identifier(request.identifier)
+        self.identifier = self._first = self.earlier.next_identifier(name.identifier)
 
     def names(self, prefixes: tuple[str, ...]) -> AttemptFiles:
         """Return the names of the files of this attempt. `prefixes` are those of the table's files by
         kind.
         """
-        name = (self.target.stores.root, self.request.commit_user, self.request.identifier)
-        return AttemptFiles.of(prefixes, name, self.target.clock.fresh_id())
+        run = (self.target.stores.root, self.name.commit_user, self.name.identifier)
+        return AttemptFiles.of(prefixes, run, self.target.clock.fresh_id())
 
     def published(self) -> frozenset[str]:
         """Return the names of the files that the run's user has published."""
-        return self.target.committer.published_names(self.request.commit_user)
+        return self.target.committer.published_names(self.name.commit_user)
 
     def may_go_on(self) -> bool:
         """Return whether the run may begin, or wait for, more work."""
-        until = self.request.until_ms
+        until = self.name.until_ms
         if until is not None and self.target.clock.now_ms() >= until:
             self.stopped = True
         if self.identifier - self._first >= MAX_COMMITS:
@@ -113,11 +88,11 @@ class RunCommits:
 
         Call `check_own` with what it returns.
         """
-        identity = (self.request.commit_user, self.identifier)
+        identity = (self.name.commit_user, self.identifier)
         with self.guard.committing():
             landed = commit_fitting(self.target.committer, items, identity, commits)
             if landed.items and not landed.duplicate:
-                self.add(name for item in landed.items for name in names(item))
+                self.add(new for item in landed.items for new in names(item))
         return landed
 
     def add(self, names: Iterable[str]) -> None:
@@ -130,7 +105,7 @@ class RunCommits:
     def check_own(self, landed: Landed[Item]) -> None:
         """Raise CommitConflictError where another run of this name has made the commit."""
         if landed.duplicate:
-            raise duplicate_commit(self.request.commit_user, self.identifier, landed.snapshots[-1])
+            raise duplicate_commit(self.name.commit_user, self.identifier, landed.snapshots[-1])
 
     def clean(
         self,

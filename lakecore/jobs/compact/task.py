@@ -12,7 +12,7 @@ from lakecore.clock import Clock
 from lakecore.compact.compaction import Compaction
 from lakecore.compact.engine.full_due import announces_nothing, full_is_due
 from lakecore.compact.engine.outcome import Progress
-from lakecore.compact.engine.request import CompactRequest
+from lakecore.compact.engine.request import CompactRequest, RunName
 from lakecore.compact.engine.run import RewriteRun
 from lakecore.compact.engine.schedule import COMMIT_PICKS
 from lakecore.compact.engine.strategy import Strategy
@@ -170,14 +170,16 @@ class CompactTask:
             )
         target = rewrite_target(table, self._clock)
         request = CompactRequest(
+            run=RunName(
+                commit_user=self._user,
+                identifier=job.commit_identifier,
+                until_ms=job.until_ms,
+                repeatable=bool(job.commit_user),
+            ),
             strategy=self._strategy(table),
-            commit_user=self._user,
-            identifier=job.commit_identifier,
             where=where,
             proof=job.proof,
             proof_seed=job.proof_seed,
-            until_ms=job.until_ms,
-            repeatable=bool(job.commit_user),
         )
 
         def begin() -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from lakecore.commit.support import check_committable
 from lakecore.compact.engine.attempt_files import AttemptFiles, EarlierCommits
 from lakecore.compact.engine.naming import place_name
+from lakecore.compact.engine.request import RunName
 from lakecore.compact.engine.run_commits import RunCommits, unit_results
 from lakecore.compact.engine.target import RewriteTarget
 from lakecore.compact.engine.work import Place
@@ -42,7 +43,7 @@ from lakecore.index.container import INDEX_SUFFIX
 from lakecore.index.definition import IndexSpec, index_specs
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.entries import ManifestEntries
-from lakecore.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
+from lakecore.metadata.snapshot import Snapshot
 from lakecore.read.file.file_index import index_path, open_index
 from lakecore.scan.filters import EVERYTHING, ScanFilter
 
@@ -56,22 +57,10 @@ _MAX_ROUNDS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexRequest:
-    """Which partitions, and who commits. (`commit_user`, `identifier`) names the run: a second one with the
-    same name goes on where the first stopped.
-    """
+    """Which partitions, and who commits."""
 
-    commit_user: str
-    identifier: int
+    run: RunName
     where: ScanFilter = EVERYTHING
-    until_ms: int | None = None
-    """When the run ends, since the epoch; what is built then is committed. None: no end."""
-    repeatable: bool = True
-    """False for a fresh user, of whom there is no earlier run."""
-
-    @property
-    def named(self) -> bool:
-        """Return whether another run of the same name may have existed."""
-        return self.repeatable and self.identifier != BATCH_IDENTIFIER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +98,7 @@ class IndexRun:
         self._request = request
         self._specs: tuple[IndexSpec, ...] = ()
         self._named: dict[int, tuple[tuple[IndexSpec, IndexSpec], ...]] = {}
-        self._commits = RunCommits(target, request)
+        self._commits = RunCommits(target, request.run)
         self._made: set[str] = set()
         self._directories: set[str] = set()
         self.coverage: tuple[Coverage, ...] = ()
@@ -155,7 +144,7 @@ class IndexRun:
             commits.clean(sorted(self._made), searched, lambda name: f".{names.index_token}" in name)
         if not self.outcome.snapshots:
             stores.snapshots.catch_up_latest()
-        elif self._request.named:
+        elif self._request.run.named:
             names.remove_older_indexes(
                 stores.manifests, sorted(self._directories), commits.earlier, commits.published
             )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
 
+from lakecore.compact.engine.commit_loop import CommitDraft
 from lakecore.compact.engine.work import Place
 from lakecore.compact.kinds.file_index.run import Rewritten
 from lakecore.errors import CommitConflictError, ProofError
@@ -33,9 +35,10 @@ class IndexCommits:
     overwrites = False
     preconditions = None
 
-    def draft(self, items: Sequence[Rewritten]) -> IndexDraft:
+    def draft(self, items: Sequence[Rewritten]) -> CommitDraft:
         """Return one try; nothing is written for it."""
-        return IndexDraft(tuple(items), tuple(_messages(items)))
+        messages = _messages(items)
+        return CommitDraft(messages=messages, faults=partial(_faults, items, messages))
 
     def concerned(self, items: Sequence[Rewritten], err: CommitConflictError) -> list[Rewritten]:
         """Return the files that the conflict names."""
@@ -46,27 +49,13 @@ class IndexCommits:
         return gone
 
 
-@dataclass(frozen=True, slots=True)
-class IndexDraft:
-    """One attempt to commit new descriptions, which has the files and their messages."""
-
-    files: tuple[Rewritten, ...]
-    messages: tuple[CommitMessage, ...]
-    properties: Mapping[str, str] = field(default_factory=dict)
-
-    def faults(self) -> Mapping[int, ProofError]:
-        """Check the messages. Raises ProofError if they change more than the indexes of the files."""
-        for file in self.files:
-            _check_untouched(file)
-        for fault in check_commit([_claim(file) for file in self.files], self.messages).values():
-            raise fault
-        return {}
-
-    def discard(self) -> None:
-        """Do nothing, because nothing was written for this attempt."""
-
-    def landed(self) -> None:
-        """Do nothing, because nothing is to be recorded."""
+def _faults(files: Sequence[Rewritten], messages: Sequence[CommitMessage]) -> Mapping[int, ProofError]:
+    """Check the messages. Raises ProofError if they change more than the indexes of the files."""
+    for file in files:
+        _check_untouched(file)
+    for fault in check_commit([_claim(file) for file in files], messages).values():
+        raise fault
+    return {}
 
 
 def _check_untouched(file: Rewritten) -> None:

@@ -72,7 +72,7 @@ def _commit(run: RewriteRun, assignment: BucketAssignment, assigned: AssignedRow
     UnavailableError.
     """
     commits = run.commits
-    user, identifier = run.request.commit_user, commits.identifier
+    user, identifier = commits.name.commit_user, commits.identifier
     try:
         with commits.guard.committing():
             result = run.target.committer.commit(

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from lakecore.compact.engine.attempt_files import AttemptFiles
 from lakecore.compact.engine.naming import place_name
 from lakecore.compact.engine.refusal import PickFailure, failure_of
+from lakecore.compact.engine.request import RunName
 from lakecore.compact.engine.run_commits import RunCommits, unit_results
 from lakecore.compact.engine.target import RewriteTarget
 from lakecore.compact.engine.work import Place, UnitTable
@@ -33,7 +34,7 @@ from lakecore.errors import CommitConflictError, LakeError
 from lakecore.executor import Executor
 from lakecore.metadata.key_order import key_order
 from lakecore.metadata.manifest.entries import ManifestEntries
-from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
+from lakecore.metadata.snapshot import CommitKind, Snapshot
 from lakecore.scan.filters import EVERYTHING, ScanFilter
 from lakecore.scan.support import check_rescalable
 from lakecore.verify.digest.columns import StoredFile
@@ -54,22 +55,12 @@ _MOST_TARGETS = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescaleRequest:
-    """A request to rescale a table. (`commit_user`, `identifier`) names the run."""
+    """A request to rescale a table."""
 
+    run: RunName
     buckets: int | None
     """The new number of buckets; None: option `bucket`."""
-    commit_user: str
-    identifier: int
     where: ScanFilter = EVERYTHING
-    until_ms: int | None = None
-    """When the run ends, since the epoch; what is proven then is committed. None: no end."""
-    repeatable: bool = True
-    """False for a fresh user, of whom there is no earlier run."""
-
-    @property
-    def named(self) -> bool:
-        """Return whether another run of the same name may have existed."""
-        return self.repeatable and self.identifier != BATCH_IDENTIFIER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,8 +106,8 @@ class RescaleRun:
         self._alive = alive
         self._target = target
         self._request = request
-        self._commits = RunCommits(target, request, CommitKind.OVERWRITE)
-        seed = f"{request.commit_user} {request.identifier}"
+        self._commits = RunCommits(target, request.run, CommitKind.OVERWRITE)
+        seed = f"{request.run.commit_user} {request.run.identifier}"
         self._decoders = SecondDecoders(target.reading.file_io, seed)
         self._made: set[str] = set()
         self._directories: set[str] = set()
@@ -151,7 +142,7 @@ class RescaleRun:
         finally:
             searched = () if whole else sorted(self._directories)  # attempts may have died
             commits.clean(sorted(self._made), searched, lambda name: name.startswith(names.own))
-        if self.outcome.snapshots and self._request.named:
+        if self.outcome.snapshots and self._request.run.named:
             names.remove_older(
                 target.stores.manifests, sorted(self._directories), commits.earlier, commits.published
             )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from lakecore.commit.request import Preconditions
+from lakecore.compact.engine.commit_loop import CommitDraft
 from lakecore.compact.kinds.rescale.claims import commit_faults
 from lakecore.compact.kinds.rescale.plan import RescalePick
-from lakecore.errors import CommitConflictError, ProofError
+from lakecore.errors import CommitConflictError
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.index_file import DELETION_VECTORS, IndexFile
@@ -45,10 +47,15 @@ class RescaleCommits:
         self._index_files = tuple(index_files)
         self._count = count
 
-    def draft(self, items: Sequence[RescaledPartition]) -> RescaleDraft:
+    def draft(self, items: Sequence[RescaledPartition]) -> CommitDraft:
         """Return one try; nothing is written for it."""
         messages = tuple(message for moved in items for message in _messages(moved, self._index_files))
-        return RescaleDraft(tuple(items), messages, self._index_files, self._count)
+        proven = [(moved.name, moved.pick, moved.files, moved.proof) for moved in items]
+        return CommitDraft(
+            messages=messages,
+            properties=proof_properties(moved.proof for moved in items) | {RESCALED: str(self._count)},
+            faults=partial(commit_faults, proven, messages, self._index_files),
+        )
 
     def concerned(
         self, items: Sequence[RescaledPartition], err: CommitConflictError
@@ -59,32 +66,6 @@ class RescaleCommits:
         if gone:
             logger.warning("%s; %d partitions are planned again", err, len(gone))
         return gone
-
-
-@dataclass(frozen=True, slots=True)
-class RescaleDraft:
-    """One attempt to commit partitions, which has their messages."""
-
-    partitions: tuple[RescaledPartition, ...]
-    messages: tuple[CommitMessage, ...]
-    index_files: tuple[IndexFile, ...]
-    count: int
-
-    @property
-    def properties(self) -> Mapping[str, str]:
-        """Return the digests of the proofs, and the new number of buckets."""
-        return proof_properties(moved.proof for moved in self.partitions) | {RESCALED: str(self.count)}
-
-    def faults(self) -> Mapping[int, ProofError]:
-        """Compare the messages with the proofs."""
-        proven = [(moved.name, moved.pick, moved.files, moved.proof) for moved in self.partitions]
-        return commit_faults(proven, self.messages, self.index_files)
-
-    def discard(self) -> None:
-        """Do nothing, because nothing was written for this attempt."""
-
-    def landed(self) -> None:
-        """Do nothing, because nothing is to be recorded."""
 
 
 def _messages(moved: RescaledPartition, index_files: Sequence[IndexFile]) -> Iterator[CommitMessage]:

@@ -2,43 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 import pytest
 
-from lakecore.compact.engine.request import CompactRequest
+from lakecore.compact.engine.commit_loop import CommitDraft
+from lakecore.compact.engine.request import RunName
 from lakecore.compact.engine.run_commits import MAX_COMMITS, RunCommits
-from lakecore.compact.engine.strategy import Strategy
 from lakecore.errors import CommitConflictError, ProofError
 from lakecore.jobs.runner.lake import rewrite_target
-from lakecore.metadata.commit_message import CommitMessage
 from tests.support.lake import append_table, memory_catalog, put
 
 
-@dataclass
 class Nothing:
     """Commits of names, whose snapshots change no file; `refused` are not what was proven."""
 
-    refused: tuple[str, ...] = ()
-    overwrites: bool = False
-    preconditions: None = None
-    messages: Sequence[CommitMessage] = ()
-    properties: Mapping[str, str] = field(default_factory=dict)
-    items: Sequence[str] = ()
+    overwrites = False
+    preconditions = None
 
-    def draft(self, items: Sequence[str]) -> Nothing:
-        self.items = items
-        return self
+    def __init__(self, refused: tuple[str, ...]) -> None:
+        self._refused = refused
 
-    def faults(self) -> Mapping[int, ProofError]:
-        return {n: ProofError(item, "no") for n, item in enumerate(self.items) if item in self.refused}
-
-    def discard(self) -> None:
-        """Nothing was written."""
-
-    def landed(self) -> None:
-        """Nothing is recorded."""
+    def draft(self, items: Sequence[str]) -> CommitDraft:
+        found = {n: ProofError(item, "no") for n, item in enumerate(items) if item in self._refused}
+        return CommitDraft(messages=(), faults=lambda: found)
 
     def concerned(self, items: Sequence[str], err: CommitConflictError) -> list[str]:
         return list(items)
@@ -48,8 +35,8 @@ def commits(until_ms: int | None = None) -> RunCommits:
     catalog = memory_catalog("run-commits")
     table = append_table(catalog)
     put(table, [{"v": 1}])
-    request = CompactRequest(strategy=Strategy.FULL, commit_user="u", identifier=7 << 10, until_ms=until_ms)
-    return RunCommits(rewrite_target(table, catalog.clock), request)
+    name = RunName(commit_user="u", identifier=7 << 10, until_ms=until_ms)
+    return RunCommits(rewrite_target(table, catalog.clock), name)
 
 
 def test_a_commit_of_which_nothing_is_left_takes_no_number() -> None:
