@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakecore.commit.committer import Committer
-from lakecore.commit.request import CommitResult, Overwrite, Preconditions
+from lakecore.commit.request import CommitRequest, CommitResult, Overwrite, Preconditions
 from lakecore.display import html_table, one_line
 from lakecore.errors import (
     CommitConflictError,
@@ -495,13 +495,15 @@ class Table:
     ) -> CommitResult:
         result = self._committer().commit(
             messages,
-            commit_user=commit.user or self._fresh_user(),
-            identifier=commit.identifier,
-            overwrite=overwrite,
-            watermark=commit.watermark,
-            properties=commit.properties,
-            preconditions=preconditions,
-            allow_empty=allow_empty,
+            CommitRequest(
+                user=commit.user or self._fresh_user(),
+                identifier=commit.identifier,
+                overwrite=overwrite,
+                watermark=commit.watermark,
+                properties=commit.properties,
+                preconditions=preconditions,
+                allow_empty=allow_empty,
+            ),
         )
         if result.snapshot_ids:
             self._tag_after_commit(wrote=True)

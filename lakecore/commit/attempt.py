@@ -42,6 +42,7 @@ from lakecore.commit.row_ids import (
     row_range_conflicts,
 )
 from lakecore.commit.support import check_committable
+from lakecore.commit.table_view import TableView
 from lakecore.commit.view import LiveView, data_files
 from lakecore.errors import (
     CommitConflictError,
@@ -56,7 +57,7 @@ from lakecore.metadata.key_order import key_order
 from lakecore.metadata.manifest.data_file import EntryKind
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.index_file import IndexFile
-from lakecore.metadata.options import BucketMode, TableOptions
+from lakecore.metadata.options import BucketMode
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 from lakecore.metadata.snapshot_order import with_snapshot_numbers
@@ -84,7 +85,7 @@ class ChangeCommit:
         self._options = options
         self._clock = stores.clock
         self._search = DuplicateSearch(stores.snapshots, request.user, request.identifier)
-        self._view: LiveView | None = None
+        self._live_view: LiveView | None = None
         self._draft = ManifestDraft(stores.manifests)
         self._replaced: list[Snapshot] = []
         self._inherited = False
@@ -123,12 +124,11 @@ class ChangeCommit:
             descendant = self._descendant(latest)
             if descendant is not None:
                 return descendant, False
-            schema = self._schema()
-            options = {**schema.options, **self._options}
-            policy = RetryPolicy.from_options(options)
-            settle = settle_ms(options, self._stores.root)
+            view = TableView.of(latest, self._schema(), self._options)
+            policy = RetryPolicy.from_options(view.raw)
+            settle = settle_ms(view.raw, self._stores.root)
             try:
-                planned = self._plan(latest, schema)
+                planned = self._plan(view)
                 self._examine(planned, latest)
                 if planned is None or self._publish(planned, latest, settle, retry):
                     return self._landed(planned), False
@@ -195,28 +195,24 @@ class ChangeCommit:
             return None
         return None
 
-    def _plan(self, latest: Snapshot | None, schema: TableSchema) -> Snapshot | None:
-        check_committable(schema)
-        options = {**schema.options, **self._options}
-        self._check_preconditions(latest, schema)
-        base, entries = self._compare(latest, schema)
-        index = self._index(latest, schema, base, entries)
+    def _plan(self, view: TableView) -> Snapshot | None:
+        check_committable(view.schema)
+        self._check_preconditions(view)
+        base, entries = self._compare(view)
+        index = self._index(view, base, entries)
         changed = len(entries) or len(self._change.changelog) or index is not None
         if not changed and not self._request.allow_empty and not self._inherited:
             return None
-        previous = latest and self._complete(latest, schema, base)
         return next_snapshot(
-            previous,
+            view.latest and self._complete(view.latest, view.schema),
             self._change.kind,
             self._request,
-            self._write(latest, schema, entries, index, MergePolicy.from_options(options)),
-            schema.id,
+            self._write(view, entries, index),
+            view.schema.id,
             self._clock.now_ms(),
         )
 
-    def _compare(
-        self, latest: Snapshot | None, schema: TableSchema
-    ) -> tuple[ManifestEntries | None, ManifestEntries]:
+    def _compare(self, view: TableView) -> tuple[ManifestEntries | None, ManifestEntries]:
         """Return the live entries that were compared, if any, and the delta to commit. Raises on a
         conflict.
         """
@@ -224,20 +220,20 @@ class ChangeCommit:
         placed = self._request.preconditions is not None and has_column_updates(change.kind, change.entries)
         if not change.checked and not placed:
             return None, change.entries
-        base = self._live(latest, schema)
+        base = self._live(view)
         entries = change.entries
         if change.kind is CommitKind.OVERWRITE and self._request.overwrite is not None:
             removed = replace(base, kind=np.full(len(base), EntryKind.DELETE, np.int8))
             entries = ManifestEntries.concat([removed, entries])
-        ordered = schema.primary_keys and not TableOptions.from_schema(schema).pk_clustering_override
-        key_of = key_order(schema.key_type) if ordered else None
+        ordered = view.schema.primary_keys and not view.options.pk_clustering_override
+        key_of = key_order(view.schema.key_type) if ordered else None
         conflicts = find_conflicts(base, entries, change.kind, key_of)
-        if change.kind is CommitKind.COMPACT and TableOptions.from_schema(schema).data_evolution:
+        if change.kind is CommitKind.COMPACT and view.options.data_evolution:
             conflicts += row_range_conflicts(base, entries)
-        conflicts += self._displaced(base, entries, latest)
+        conflicts += self._displaced(base, entries, view.latest)
         if self._request.preconditions is not None and self._request.preconditions.one_bucket_count:
             conflicts += mixed_bucket_counts(base, entries)
-        self._refuse((*conflicts, *find_missing(base, change.required_files)), latest)
+        self._refuse((*conflicts, *find_missing(base, change.required_files)), view.latest)
         return base, entries
 
     def _displaced(
@@ -251,8 +247,9 @@ class ChangeCommit:
         since = required.read_snapshot.id if same and required.read_snapshot is not None else -1
         return column_update_conflicts(base, entries, since)
 
-    def _check_preconditions(self, latest: Snapshot | None, schema: TableSchema) -> None:
+    def _check_preconditions(self, view: TableView) -> None:
         """Raise CommitConflictError where the state that determined the buckets of the rows has changed."""
+        latest = view.latest
         required, overwrite = self._request.preconditions, self._request.overwrite
         replaced = overwrite is not None and not overwrite.append_elsewhere
         if required is None or self._change.kind is CommitKind.COMPACT or replaced:
@@ -266,7 +263,7 @@ class ChangeCommit:
                 latest,
             )
         if required.same_counts and any(map(may_rescale, self._newer(required.read_snapshot, latest))):
-            self._refuse(changed_bucket_counts(self._live(latest, schema), self._change.entries), latest)
+            self._refuse(changed_bucket_counts(self._live(view), self._change.entries), latest)
 
     def _newer(self, base: Snapshot | None, latest: Snapshot | None) -> list[Snapshot | None]:
         """List the snapshots after `base`; None stands for one that no longer exists or belongs to another
@@ -291,11 +288,7 @@ class ChangeCommit:
             )
 
     def _index(
-        self,
-        latest: Snapshot | None,
-        schema: TableSchema,
-        base: ManifestEntries | None,
-        entries: ManifestEntries,
+        self, view: TableView, base: ManifestEntries | None, entries: ManifestEntries
     ) -> tuple[IndexFile, ...] | None:
         """Return all index files after the change; None when they do not change. Raises on a conflict.
 
@@ -304,9 +297,10 @@ class ChangeCommit:
         change = self._change
         if not change.index and not change.checked:
             return None
+        latest = view.latest
         before = () if latest is None else self._stores.manifests.read_index(latest.index_manifest)
-        unaware = TableOptions.from_schema(schema).bucket_mode is BucketMode.BUCKET_UNAWARE
-        data = data_files(base, entries, self._emptied(schema))
+        unaware = view.options.bucket_mode is BucketMode.BUCKET_UNAWARE
+        data = data_files(base, entries, self._emptied(view.schema))
         after, conflicts = indexes_after(before, change.index, data, one_per_bucket=not unaware)
         self._refuse(conflicts, latest)
         return None if after == before else after
@@ -321,11 +315,11 @@ class ChangeCommit:
         spec = SpecFilter(overwrite.partitions, schema.partition_type)
         return lambda partitions: spec.select(tuple(partitions))
 
-    def _live(self, latest: Snapshot | None, schema: TableSchema) -> ManifestEntries:
-        if self._view is None:
-            wanted = self._touched(schema)
-            self._view = LiveView(self._stores, schema.partition_type, wanted)
-        return self._view.at(latest)
+    def _live(self, view: TableView) -> ManifestEntries:
+        if self._live_view is None:
+            wanted = self._touched(view.schema)
+            self._live_view = LiveView(self._stores, view.schema.partition_type, wanted)
+        return self._live_view.at(view.latest)
 
     def _touched(self, schema: TableSchema) -> frozenset[bytes] | SpecFilter:
         """Return the partitions whose live files the change must be compared with."""
@@ -344,27 +338,21 @@ class ChangeCommit:
         return spec
 
     def _write(
-        self,
-        latest: Snapshot | None,
-        schema: TableSchema,
-        entries: ManifestEntries,
-        index: tuple[IndexFile, ...] | None,
-        policy: MergePolicy,
+        self, view: TableView, entries: ManifestEntries, index: tuple[IndexFile, ...] | None
     ) -> SnapshotLists:
+        latest, policy = view.latest, MergePolicy.from_options(view.raw)
         inherited = None if latest is None else latest.index_manifest
         next_row_id = None
-        if TableOptions.from_schema(schema).row_tracking:
-            number, free = (1, 0) if latest is None else (latest.id + 1, latest.next_row_id or 0)
-            entries, next_row_id = assign_row_ids(entries, number, free)
-        if TableOptions.from_schema(schema).snapshot_ordering:
+        if view.options.row_tracking:
+            free = 0 if latest is None else latest.next_row_id or 0
+            entries, next_row_id = assign_row_ids(entries, view.next_id, free)
+        if view.options.snapshot_ordering:
             compacted = self._change.kind is CommitKind.COMPACT
-            entries = with_snapshot_numbers(
-                entries, 1 if latest is None else latest.id + 1, compacted=compacted
-            )
+            entries = with_snapshot_numbers(entries, view.next_id, compacted=compacted)
         before = () if latest is None else self._stores.manifests.data_manifests(latest)
         changelog = self._change.changelog
         return SnapshotLists(
-            base=self._draft.write_base(before, schema.partition_type, policy),
+            base=self._draft.write_base(before, view.schema.partition_type, policy),
             delta=self._draft.write_list(entries),
             changelog=self._draft.write_list(changelog) if len(changelog) else None,
             index=inherited if index is None else self._draft.write_index(index),
@@ -373,7 +361,7 @@ class ChangeCommit:
             changelog_rows=int(changelog.row_count.sum()) if len(changelog) else None,
         )
 
-    def _complete(self, latest: Snapshot, schema: TableSchema, base: ManifestEntries | None) -> Snapshot:
+    def _complete(self, latest: Snapshot, schema: TableSchema) -> Snapshot:
         """Return `latest` with the record count that old writers left out, and without statistics of another
         schema.
         """

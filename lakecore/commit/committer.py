@@ -12,7 +12,7 @@ from lakecore.commit.attempt import ChangeCommit
 from lakecore.commit.duplicates import commits_of
 from lakecore.commit.plan import plan_changes
 from lakecore.commit.published import names_in
-from lakecore.commit.request import CommitRequest, CommitResult, Examine, Overwrite, Preconditions
+from lakecore.commit.request import CommitRequest, CommitResult
 from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.store.table_stores import TableStores
@@ -43,20 +43,7 @@ class Committer:
         """
         return names_in(self._stores.manifests, commits_of(self._stores.snapshots, user))
 
-    def commit(
-        self,
-        messages: Sequence[CommitMessage],
-        *,
-        commit_user: str,
-        identifier: int,
-        overwrite: Overwrite | None = None,
-        watermark: int | None = None,
-        properties: Mapping[str, str] | None = None,
-        check_append: bool = False,
-        preconditions: Preconditions | None = None,
-        allow_empty: bool = False,
-        examine: Examine | None = None,
-    ) -> CommitResult:
+    def commit(self, messages: Sequence[CommitMessage], request: CommitRequest) -> CommitResult:
         """Publish the files of `messages`: data files first, then compactions, each as a snapshot of its own.
 
         A plain append is compared with no live file (but with its `preconditions`). Every other commit is
@@ -68,17 +55,6 @@ class Committer:
         BATCH_IDENTIFIER. A snapshot that another writer replaced within the settle time is committed again
         with the same files: see `lakecore.commit.publication`.
         """
-        request = CommitRequest(
-            user=commit_user,
-            identifier=identifier,
-            overwrite=overwrite,
-            watermark=watermark,
-            properties=properties or {},
-            check_append=check_append,
-            preconditions=preconditions,
-            allow_empty=allow_empty,
-            examine=examine,
-        )
         ids: list[int] = []
         repeated: list[bool] = []
         notes: list[str] = []

@@ -12,7 +12,7 @@ from typing import Any
 
 from lakecore.clock import Clock
 from lakecore.commit.duplicates import commits_of
-from lakecore.commit.request import Overwrite
+from lakecore.commit.request import CommitRequest, Overwrite
 from lakecore.errors import InvalidInputError
 from lakecore.executor import Executor
 from lakecore.jobs.definitions.rows import DropPartition, ExpirePartitions, MarkPartitionDone
@@ -152,9 +152,11 @@ def _drop(
         chore.sweeper.gate.check(quarantine=False)
         result = table._committer().commit(
             (),
-            commit_user=user,
-            identifier=first + number,
-            overwrite=Overwrite.static(*partitions[low : low + size]),
+            CommitRequest(
+                user=user,
+                identifier=first + number,
+                overwrite=Overwrite.static(*partitions[low : low + size]),
+            ),
         )
         last = result.snapshot_ids[-1] if result.snapshot_ids else last
         fresh |= bool(result.snapshot_ids) and not result.duplicate

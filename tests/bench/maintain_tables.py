@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
+from lakecore.commit.request import CommitRequest
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.manifest.data_file import EMPTY_ROW, DataFile, FileSource, SimpleStats
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER
@@ -94,12 +95,12 @@ def _history(lake: FilesystemCatalog, snapshots: int) -> None:
     first = (*_files(table, 1, STAYING), *churning)
     _touch(Path(table.path) / "bucket-0", first)
     message = CommitMessage(partition=EMPTY_ROW, bucket=0, total_buckets=-1)
-    commit([replace(message, new_files=first)], commit_user="bench", identifier=BATCH_IDENTIFIER)
+    commit([replace(message, new_files=first)], CommitRequest(user="bench", identifier=BATCH_IDENTIFIER))
     for number in range(snapshots):
         fresh = _files(table, 2 + number, CHURN)
         _touch(Path(table.path) / "bucket-0", fresh)
         change = replace(message, compact_before=churning, compact_after=fresh)
-        commit([change], commit_user="bench", identifier=BATCH_IDENTIFIER)
+        commit([change], CommitRequest(user="bench", identifier=BATCH_IDENTIFIER))
         churning = fresh
 
 
@@ -116,7 +117,7 @@ def _listed(lake: FilesystemCatalog, files: int) -> None:
             partition=encode_row((day,), table.schema.partition_type), bucket=bucket, total_buckets=BUCKETS
         )
         messages.append(replace(message, new_files=found[: -max(each // ORPHANS, 1)]))
-    table._committer().commit(messages, commit_user="bench", identifier=BATCH_IDENTIFIER)
+    table._committer().commit(messages, CommitRequest(user="bench", identifier=BATCH_IDENTIFIER))
 
 
 def _touch(folder: Path, files: Sequence[DataFile]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
+from lakecore.commit.request import CommitRequest
 from lakecore.errors import InvalidInputError, LakeError
 from lakecore.jobs import expire_snapshots, quarantine, repair_plan
 from lakecore.jobs.runner.chore import Report
@@ -142,7 +143,7 @@ def _overlap(made: History) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lakecore.commit.attempt.find_conflicts", lambda *_: ())
         message = CommitMessage(partition=entry.partition, bucket=0, total_buckets=1, **moved)
-        made.table._committer().commit([message], commit_user="broken", identifier=1)
+        made.table._committer().commit([message], CommitRequest(user="broken", identifier=1))
     assert len(rows_of(made.table)) > len({row[0] for row in rows_of(made.table)})
 
 

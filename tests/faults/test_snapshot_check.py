@@ -58,8 +58,8 @@ def base_of(spoilt: Callable[[Any], Any]) -> Callable[[pytest.MonkeyPatch], None
 def snapshot_of(spoilt: Callable[[Snapshot, Snapshot], Snapshot]) -> Callable[[pytest.MonkeyPatch], None]:
     right = ChangeCommit._plan
 
-    def plan(work: ChangeCommit, latest: Any, schema: Any) -> Any:
-        planned = right(work, latest, schema)
+    def plan(work: ChangeCommit, view: Any) -> Any:
+        planned, latest = right(work, view), view.latest
         return None if planned is None or latest is None else spoilt(planned, latest)
 
     return lambda patch: patch.setattr(ChangeCommit, "_plan", plan)

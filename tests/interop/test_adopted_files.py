@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakecore
+from lakecore.commit.request import CommitRequest
 from lakecore.errors import InvalidInputError
 from lakecore.jobs import compact
 from lakecore.metadata.manifest.data_file import EMPTY_ROW, EMPTY_STATS
@@ -44,7 +45,7 @@ def test_partition_columns_that_files_lack(oracle: Oracle, tmp_path: Path) -> No
         shutil.copy(bare._read_context().data_path(EMPTY_ROW, 0, file).removeprefix("file://"), target)
         adopted = replace(file, value_stats=EMPTY_STATS, value_stats_cols=())
         table._committer().commit(
-            [commit_message(adopted, partition=partition)], commit_user="hive", identifier=number
+            [commit_message(adopted, partition=partition)], CommitRequest(user="hive", identifier=number)
         )
     table = lake.load_table("d.t")
     assert rows_of(table) == [(0, "x", 1, "a"), (1, "x", 1, "a"), (2, "x", None, "b")]

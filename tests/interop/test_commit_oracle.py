@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lakecore import load_catalog
-from lakecore.commit.request import Overwrite
+from lakecore.commit.request import CommitRequest, Overwrite
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.table import Commit
 from tests.support.oracle import Oracle, findings
@@ -92,10 +92,10 @@ def test_java_goes_on_after_upgrade_and_overwrite(oracle: Oracle, tmp_path: Path
         )
         for entry in table._scanner.live_entries(latest).rows()
     ]
-    table._committer().commit(upgrades, commit_user="lakecore", identifier=1)
+    table._committer().commit(upgrades, CommitRequest(user="lakecore", identifier=1))
     assert oracle.read(tmp_path, "d.t") == before
     table._committer().commit(
-        [], commit_user="lakecore", identifier=2, overwrite=Overwrite.static({"dt": "y"})
+        [], CommitRequest(user="lakecore", identifier=2, overwrite=Overwrite.static({"dt": "y"}))
     )
     assert findings(oracle.fsck(tmp_path, "d.t")) == set()
     oracle.write(tmp_path, "d.t", [{"k": 1, "dt": "x", "v": "new"}])

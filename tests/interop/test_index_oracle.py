@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakecore import load_catalog
+from lakecore.commit.request import CommitRequest
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.manifest.index_file import IndexFile
 from lakecore.row.json_rows import batch_to_json
@@ -59,7 +60,9 @@ def test_java_reads_the_same_rows_through_our_index(
     files = table._scanner.index_files(latest)
     assert files
     before = set(golden.facts["fsck"]["errors"])
-    table._committer().commit([rewritten(table, file) for file in files], commit_user="ours", identifier=1)
+    table._committer().commit(
+        [rewritten(table, file) for file in files], CommitRequest(user="ours", identifier=1)
+    )
     for oracle in oracles.values():
         assert oracle.read(tmp_path, name) == golden.rows(View("rows.jsonl"))
     report = oracles["1.4.2"].fsck(tmp_path, name)

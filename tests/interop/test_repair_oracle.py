@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
+from lakecore.commit.request import CommitRequest
 from lakecore.jobs import compact, repair_plan
 from lakecore.maintain.repair.plan import RepairPlan
 from lakecore.metadata.commit_message import CommitMessage
@@ -124,7 +125,7 @@ def test_java_reads_and_compacts_files_that_were_lowered(
         message = CommitMessage(
             partition=entry.partition, bucket=0, total_buckets=entry.total_buckets, **moved
         )
-        table._committer().commit([message], commit_user="broken", identifier=1)
+        table._committer().commit([message], CommitRequest(user="broken", identifier=1))
     assert len(java.read(twins.ours, name)) > len(rows)
     plan = _plan(twins.lake, name)
     assert [step.action for step in plan.steps] == ["lower-overlapping-files"]

@@ -8,6 +8,7 @@ from typing import Any
 
 from lakecore.clock import Clock
 from lakecore.commit.committer import Committer
+from lakecore.commit.request import CommitRequest
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.memory import MemoryFileIO
 from lakecore.metadata.manifest.data_file import DataFile
@@ -58,7 +59,9 @@ class CommitTable:
         """By user `u` unless said otherwise."""
         user = arguments.pop("commit_user", "u")
         options = arguments.pop("options", None)
-        return self.committer(options).commit(messages, commit_user=user, identifier=identifier, **arguments)
+        return self.committer(options).commit(
+            messages, CommitRequest(user=user, identifier=identifier, **arguments)
+        )
 
     def file(self, name: str, **fields: Any) -> DataFile:
         """A data file that exists, in bucket 0 of a table without partitions."""

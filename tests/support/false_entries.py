@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from lakecore.commit.request import CommitRequest
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.manifest.data_file import EMPTY_ROW
 from lakecore.table import Table
@@ -29,4 +30,4 @@ def told_wrongly(table: Table, bucket: int) -> None:
         compact_before=(old,),
         compact_after=(new,),
     )
-    table._committer().commit([message], commit_user="other", identifier=1)
+    table._committer().commit([message], CommitRequest(user="other", identifier=1))

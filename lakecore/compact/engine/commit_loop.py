@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from lakecore.commit.committer import Committer
-from lakecore.commit.request import Preconditions
+from lakecore.commit.request import CommitRequest, Preconditions
 from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError, ProofError
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.verify.proof.snapshot_check import SnapshotCheck
@@ -127,11 +127,13 @@ def commit_fitting(
                 continue
             result = committer.commit(
                 draft.messages,
-                commit_user=identity[0],
-                identifier=identity[1],
-                properties=draft.properties,
-                preconditions=commits.preconditions,
-                examine=SnapshotCheck(draft.messages, overwrites=commits.overwrites),
+                CommitRequest(
+                    user=identity[0],
+                    identifier=identity[1],
+                    properties=draft.properties,
+                    preconditions=commits.preconditions,
+                    examine=SnapshotCheck(draft.messages, overwrites=commits.overwrites),
+                ),
             )
         except CommitUncertainError:
             raise

@@ -11,7 +11,7 @@ from lakecore.metadata.manifest.data_file import DataFile, FileSource
 from lakecore.verify.digest.columns import StoredFile
 from lakecore.write.files.rolling import FileSpec
 
-__all__ = ["AppendUnit", "compacted_files", "file_spec", "numbered", "stored"]
+__all__ = ["AppendUnit", "compacted_files", "file_spec", "numbered", "rewritten_files", "stored"]
 
 
 class AppendUnit(Protocol):
@@ -36,11 +36,17 @@ def compacted_files(
     """Return the specification of files that one attempt at a unit writes to a bucket; their names have
     `prefix` and the attempt's name.
     """
+    spec = rewritten_files(table, directory, f"{prefix}-{attempt_name(table.clock)}", level)
+    return replace(spec, keyed=keyed)
+
+
+def rewritten_files(table: UnitTable, directory: str, name_prefix: str, level: int = 0) -> FileSpec:
+    """Return the specification of files that replace others, of the table's schema and size."""
     return FileSpec(
         directory=directory,
-        name_prefix=f"{prefix}-{attempt_name(table.clock)}",
+        name_prefix=name_prefix,
         schema=table.schema,
-        keyed=keyed,
+        keyed=table.reading.keyed,
         level=level,
         source=FileSource.COMPACT,
         target_size=table.reading.options.target_file_size,

@@ -8,7 +8,7 @@ from lakecore.clock import Clock
 from lakecore.commit.author import Author
 from lakecore.commit.committer import Committer
 from lakecore.commit.preconditions import has_same_identity
-from lakecore.commit.request import Preconditions
+from lakecore.commit.request import CommitRequest, Preconditions
 from lakecore.errors import CommitConflictError, CorruptDataError
 from lakecore.maintain.branches.plan import (
     BranchHistory,
@@ -71,10 +71,12 @@ def merge(source: Target, target: Target, author: Author, clock: Clock) -> tuple
         try:
             result = committer.commit(
                 messages_of(planned.files, tracked),
-                commit_user=author.user,
-                identifier=author.number,
-                check_append=True,
-                preconditions=Preconditions(read_snapshot=planned.base, whole_table=True),
+                CommitRequest(
+                    user=author.user,
+                    identifier=author.number,
+                    check_append=True,
+                    preconditions=Preconditions(read_snapshot=planned.base, whole_table=True),
+                ),
             )
         except CommitConflictError as err:
             problem = err

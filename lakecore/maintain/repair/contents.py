@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from lakecore.commit.author import Author
 from lakecore.commit.committer import Committer
+from lakecore.commit.request import CommitRequest
 from lakecore.errors import CommitConflictError, InvalidInputError
 from lakecore.maintain.deletion.candidates import PlannedDeletion
 from lakecore.maintain.deletion.quarantined import quarantined_roots
@@ -179,7 +180,7 @@ def _remove_vectors(
     ]
     committer = Committer(target.stores)
     try:
-        result = committer.commit(messages, commit_user=context.user, identifier=BATCH_IDENTIFIER)
+        result = committer.commit(messages, CommitRequest(user=context.user, identifier=BATCH_IDENTIFIER))
     except (InvalidInputError, CommitConflictError):
         discard(target, changes)
         raise

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakecore.commit.committer import Committer
+from lakecore.commit.request import CommitRequest
 from lakecore.errors import CommitUncertainError, LakeError, NotFoundError
 from lakecore.maintain.deletion.roots import RootSet
 from lakecore.maintain.deletion.runs import Removal
@@ -51,7 +52,7 @@ class RepairContext:
         """
         committer = Committer(target.stores)
         try:
-            result = committer.commit(messages, commit_user=self.user, identifier=BATCH_IDENTIFIER)
+            result = committer.commit(messages, CommitRequest(user=self.user, identifier=BATCH_IDENTIFIER))
         except CommitUncertainError:
             raise
         except LakeError:

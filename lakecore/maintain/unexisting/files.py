@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from lakecore.commit.author import Author
 from lakecore.commit.committer import Committer
+from lakecore.commit.request import CommitRequest
 from lakecore.errors import CommitConflictError, UnavailableError, UnsupportedError
 from lakecore.maintain.deletion.runs import RunState, RunStore
 from lakecore.maintain.target import Target, in_threads
@@ -135,7 +136,7 @@ def remove_missing_files(
             _look_again(target, found.paths)
             committer = Committer(target.stores)
             result = committer.commit(
-                _messages(found.entries, changes), commit_user=author.user, identifier=author.number
+                _messages(found.entries, changes), CommitRequest(user=author.user, identifier=author.number)
             )
             return found, result.snapshot_ids[-1] if result.snapshot_ids else None
         except (CommitConflictError, UnavailableError) as err:

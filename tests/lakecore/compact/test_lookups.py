@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from lakecore.commit.request import CommitRequest
 from lakecore.compact.kinds.primary_key.lookup import run as level_run
 from lakecore.errors import CommitConflictError
 from lakecore.executor import SerialExecutor
@@ -106,7 +107,7 @@ def rename(table: Table) -> None:
     message = CommitMessage(
         partition=EMPTY_ROW, bucket=0, total_buckets=1, compact_before=(old,), compact_after=(new,)
     )
-    table._committer().commit([message], commit_user="other", identifier=1)
+    table._committer().commit([message], CommitRequest(user="other", identifier=1))
 
 
 def test_a_commit_names_the_consulted_file_that_is_gone() -> None:
@@ -122,7 +123,7 @@ def test_a_commit_names_the_consulted_file_that_is_gone() -> None:
         compact_required_files=(replace(fresh, file_name="data-gone", level=5),),
     )
     with pytest.raises(CommitConflictError, match="data-gone"):
-        table._committer().commit([message], commit_user="me", identifier=1)
+        table._committer().commit([message], CommitRequest(user="me", identifier=1))
 
 
 def test_cut_and_whole_lookups_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+from lakecore.commit.request import CommitRequest
 from lakecore.compact.engine.refusal import duplicate_commit
 from lakecore.compact.engine.run import RewriteRun
 from lakecore.compact.kinds.postpone.apply import AssignedRows, BucketAssignment
@@ -77,10 +78,14 @@ def _commit(run: RewriteRun, assignment: BucketAssignment, assigned: AssignedRow
         with commits.guard.committing():
             result = run.target.committer.commit(
                 assigned.messages,
-                commit_user=user,
-                identifier=identifier,
-                properties=proof_properties(pick.proof for pick in assigned.picks if pick.proof is not None),
-                examine=SnapshotCheck(assigned.messages),
+                CommitRequest(
+                    user=user,
+                    identifier=identifier,
+                    properties=proof_properties(
+                        pick.proof for pick in assigned.picks if pick.proof is not None
+                    ),
+                    examine=SnapshotCheck(assigned.messages),
+                ),
             )
     except LakeError:
         if not commits.guard.uncertain:

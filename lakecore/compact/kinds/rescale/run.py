@@ -5,12 +5,13 @@ they are read back and proven.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 
 from lakecore.compact.engine.naming import attempt_name
+from lakecore.compact.engine.outputs import rewritten_files
 from lakecore.compact.engine.work import UnitTable
 from lakecore.compact.kinds.rescale.plan import BucketGroup, Layer
 from lakecore.errors import CorruptDataError
@@ -29,7 +30,7 @@ from lakecore.verify.proof.certificate import UnitEvidence
 from lakecore.verify.proof.outputs import OutputEvidence
 from lakecore.verify.proof.pick_proof import UnitProof, check_outputs, tally_input
 from lakecore.verify.proof.rescaled import BucketRule, check_bucket
-from lakecore.write.files.rolling import FileSpec, RollingWriter
+from lakecore.write.files.rolling import RollingWriter
 
 __all__ = ["RescaleResult", "RescaleUnit", "run_unit"]
 
@@ -207,17 +208,8 @@ def _targets(unit: RescaleUnit, layer: Layer, prefix: str, numbers: dict[int, in
     source = FileSource.COMPACT if stores else FileSource.APPEND
     found = {}
     for bucket in unit.group.new:
-        spec = FileSpec(
-            directory=unit.bucket_dirs[bucket],
-            name_prefix=f"{prefix}-{bucket}",
-            schema=table.schema,
-            keyed=table.reading.keyed,
-            source=source,
-            target_size=table.reading.options.target_file_size,
-            options=table.schema.options,
-            level=layer.level,
-            first_sequence=numbers[bucket],
-        )
+        spec = rewritten_files(table, unit.bucket_dirs[bucket], f"{prefix}-{bucket}", layer.level)
+        spec = replace(spec, source=source, first_sequence=numbers[bucket])
         found[bucket] = _Target(RollingWriter(table.reading.file_io, spec, table.clock.now_ms))
     return found
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from lakecore.commit.committer import Committer
-from lakecore.commit.request import CommitResult
+from lakecore.commit.request import CommitRequest, CommitResult
 from lakecore.compact.engine.commit_loop import CommitGuard, commit_fitting
 from lakecore.errors import CommitConflictError, CommitUncertainError, ProofError, UnavailableError
 from lakecore.metadata.commit_message import CommitMessage
@@ -68,7 +68,7 @@ class Storage:
         self.answers = list(answers)
         self.tried: list[tuple[int, ...]] = []
 
-    def commit(self, messages: Sequence[CommitMessage], **_: Any) -> CommitResult:
+    def commit(self, messages: Sequence[CommitMessage], request: CommitRequest) -> CommitResult:
         self.tried.append(tuple(one.bucket for one in messages))
         answer = self.answers.pop(0)
         if isinstance(answer, BaseException):
