@@ -28,6 +28,7 @@ from lakecore.verify.digest.digest import DIGEST_VERSION, ZERO, Tally, total
 from lakecore.verify.digest.file_tally import FileTally, files_of, positions_of
 from lakecore.verify.digest.rows import tally_rows, without_rows
 from lakecore.verify.digest.shape import RowShape
+from lakecore.verify.mode import ProofMode
 from lakecore.verify.proof.certificate import UnitEvidence, join_evidence
 from lakecore.verify.proof.outputs import OutputEvidence, check_output_file
 from lakecore.verify.recompute.evidence import MergeEvidence, join_folds
@@ -84,7 +85,7 @@ class PickProof:
     """
 
     pick: str
-    mode: str
+    mode: ProofMode
     inputs: Tally
     outputs: Tally
     lost: Tally = ZERO
@@ -113,7 +114,7 @@ class PickProof:
         if self.placed is not None:
             return _placed_text(self, whole=self.placed)
         what = (
-            f"{self.mode} proof v{DIGEST_VERSION}: {self.inputs.rows} input rows = "
+            f"{self.mode.value} proof v{DIGEST_VERSION}: {self.inputs.rows} input rows = "
             f"{self.outputs.rows} output rows"
         )
         if self.keyed:
@@ -130,7 +131,7 @@ class PickProof:
 
 
 def _columns(proof: PickProof) -> str:
-    if proof.mode == "full":
+    if proof.mode is ProofMode.FULL:
         parts: tuple[str, ...] = ("every column",)
     else:
         parts = (("key",) if proof.keyed else ()) + proof.covered
@@ -166,7 +167,7 @@ def _order(proof: PickProof) -> str:
 def _placed_text(proof: PickProof, *, whole: bool) -> str:
     rest = f"{proof.lost.rows} older rows of these keys + {proof.dropped.rows} deletes that the table ignores"
     what = f"{proof.inputs.rows} postponed rows = {proof.outputs.rows} keys + {rest}"
-    text = f"{proof.mode} proof v{DIGEST_VERSION}: {what}; "
+    text = f"{proof.mode.value} proof v{DIGEST_VERSION}: {what}; "
     if not whole:
         return text + "every key was written once, by count and digest of keys"
     return (
@@ -186,7 +187,8 @@ def _folded_text(proof: PickProof, fold: MergeEvidence) -> str:
     ]
     looked_up = f" (and {fold.outside.rows} rows that were looked up)" if fold.outside.rows else ""
     text = (
-        f"{proof.mode} proof v{DIGEST_VERSION}: {proof.inputs.rows} input rows{looked_up} = the rows merged"
+        f"{proof.mode.value} proof v{DIGEST_VERSION}: {proof.inputs.rows} input rows{looked_up} = the rows "
+        "merged"
         f"{''.join(f' + {part}' for part in left)}, by count and digest of {_columns(proof)}; "
         f"{fold.keys} keys = {proof.outputs.rows} output rows + {fold.vanished} keys that may have no row; "
         f"{_order(proof)}; the sequence number and row kind of each output row follow from the "
@@ -197,7 +199,7 @@ def _folded_text(proof: PickProof, fold: MergeEvidence) -> str:
             f"; {fold.changes.rows} changes are in the changelog, and each follows from the rows "
             "before and after it"
         )
-    if proof.mode == "full":
+    if proof.mode is ProofMode.FULL:
         text += "; the values were recomputed"
         text += (
             f", except {', '.join(sorted(fold.taken))}, which equal the result of the merge"
@@ -305,7 +307,7 @@ def prove_pick(shape: RowShape, pick: str, inputs: Iterable[Tally], units: Seque
         outputs = _join_outputs(pick, outputs, unit.outputs)
     proof = PickProof(
         pick=pick,
-        mode=shape.mode.value,
+        mode=shape.mode,
         inputs=before,
         outputs=outputs.rows,
         keyed=shape.keyed,
@@ -441,7 +443,7 @@ def proof_properties(proofs: Iterable[PickProof]) -> dict[str, str]:
         return {}
     inputs, outputs = total(proof.inputs for proof in held), total(proof.outputs for proof in held)
     return {
-        _PROPERTY: held[0].mode,
+        _PROPERTY: held[0].mode.value,
         f"{_PROPERTY}.version": str(DIGEST_VERSION),
         f"{_PROPERTY}.rows-in": str(inputs.rows),
         f"{_PROPERTY}.rows-out": str(outputs.rows),

@@ -170,7 +170,7 @@ def prove_fold(
         raise ProofError(name, f"its units read {whole.everything.rows} rows, but its inputs have {rows}")
     return PickProof(
         pick=name,
-        mode=shape.mode.value,
+        mode=shape.mode,
         inputs=whole.everything,
         outputs=whole.written,
         lost=whole.taken - whole.written,
