@@ -42,8 +42,7 @@ from lakecore.commit.row_ids import (
     row_range_conflicts,
 )
 from lakecore.commit.support import check_committable
-from lakecore.commit.table_view import TableView
-from lakecore.commit.view import LiveView, data_files
+from lakecore.commit.view import LiveView, TableView, data_files
 from lakecore.errors import (
     CommitConflictError,
     CommitUncertainError,

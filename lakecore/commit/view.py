@@ -1,8 +1,11 @@
-"""The live files of the partitions that a commit touches, kept up to date between its tries."""
+"""What a commit sees of the table: its state at one try, and the live files of the partitions that it
+touches, kept up to date between its tries.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,11 +16,38 @@ from lakecore.metadata.manifest.data_file import EntryKind
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.live_entries import live_entries
 from lakecore.metadata.manifest.manifest_file import ManifestFile
+from lakecore.metadata.options import TableOptions
+from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.store.table_stores import TableStores
 from lakecore.types.datatypes import RowType
 
-__all__ = ["LiveView", "data_files"]
+__all__ = ["LiveView", "TableView", "data_files"]
+
+
+@dataclass(frozen=True, slots=True)
+class TableView:
+    """The state of the table that a try is planned on."""
+
+    latest: Snapshot | None
+    """The snapshot to build on; None before the first."""
+    schema: TableSchema
+    """The latest schema."""
+    options: TableOptions
+    """Its options, without those of the commit."""
+    raw: Mapping[str, str]
+    """The options of the schema and, before them, those of the commit."""
+
+    @classmethod
+    def of(cls, latest: Snapshot | None, schema: TableSchema, overrides: Mapping[str, str]) -> TableView:
+        """Return the view. Raises InvalidOptionError."""
+        options = TableOptions.from_schema(schema)
+        return cls(latest, schema, options, {**schema.options, **overrides})
+
+    @property
+    def next_id(self) -> int:
+        """Return the id of the snapshot that the try would publish."""
+        return 1 if self.latest is None else self.latest.id + 1
 
 
 class LiveView:

@@ -7,10 +7,9 @@ from dataclasses import replace
 from lakecore.compact.engine.attempt_files import AttemptFiles, EarlierCommits
 from lakecore.compact.engine.planner import PlanContext
 from lakecore.compact.engine.request import CompactRequest
-from lakecore.compact.engine.round import PlannedRound, Round
 from lakecore.compact.engine.run import RewriteRun
 from lakecore.compact.engine.target import RewriteTarget
-from lakecore.compact.engine.work import Strategy
+from lakecore.compact.engine.work import PlannedRound, Round, Strategy
 from lakecore.compact.kinds.postpone.apply import assignment_picks
 from lakecore.compact.kinds.postpone.assign import assign_buckets
 from lakecore.compact.planning import planner_of

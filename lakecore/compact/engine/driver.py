@@ -20,10 +20,9 @@ from lakecore.compact.engine.deletion_vectors import VectorUpkeep
 from lakecore.compact.engine.licence import levels_of, licensed
 from lakecore.compact.engine.outcome import Progress, ProvenPick, RunRecord
 from lakecore.compact.engine.refusal import PickFailure, failure_of
-from lakecore.compact.engine.round import RoundPlan
 from lakecore.compact.engine.run_commits import RunCommits, unit_results
 from lakecore.compact.engine.schedule import COMMIT_PICKS
-from lakecore.compact.engine.work import UnitFunction, UnitResult, WorkPick
+from lakecore.compact.engine.work import RoundPlan, UnitFunction, UnitResult, WorkPick
 from lakecore.errors import ProofError
 from lakecore.executor import Executor
 from lakecore.read.context import ReadContext

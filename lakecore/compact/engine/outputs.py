@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Protocol
 
-from lakecore.compact.engine.naming import attempt_name
-from lakecore.compact.engine.work import UnitTable
+from lakecore.compact.engine.work import UnitTable, attempt_name
 from lakecore.metadata.manifest.data_file import DataFile, FileSource
 from lakecore.verify.digest.columns import StoredFile
 from lakecore.write.files.rolling import FileSpec

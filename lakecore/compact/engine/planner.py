@@ -8,11 +8,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from lakecore.compact.engine.naming import place_name
-from lakecore.compact.engine.round import RoundPlan
 from lakecore.compact.engine.schedule import scheduled
 from lakecore.compact.engine.target import RewriteTarget
-from lakecore.compact.engine.work import Place, Strategy, UnitTable, WorkPick
+from lakecore.compact.engine.work import Place, RoundPlan, Strategy, UnitTable, WorkPick, place_name
 from lakecore.executor import Executor
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.schema import TableSchema

@@ -18,10 +18,9 @@ from lakecore.compact.engine.driver import Driver, RunSettings
 from lakecore.compact.engine.outcome import Outcome, Progress, RunRecord
 from lakecore.compact.engine.refusal import PickFailure, failure_of
 from lakecore.compact.engine.request import CompactRequest
-from lakecore.compact.engine.round import PlannedRound, Round, RoundPlan
 from lakecore.compact.engine.run_commits import RunCommits
 from lakecore.compact.engine.target import RewriteTarget
-from lakecore.compact.engine.work import Place
+from lakecore.compact.engine.work import Place, PlannedRound, Round, RoundPlan
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.snapshot import Snapshot

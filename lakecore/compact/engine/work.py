@@ -1,5 +1,5 @@
-"""This module defines the work of a compaction as values: picks made of units, and the result of a unit. All
-of them can be pickled.
+"""This module defines the work of a compaction as values: rounds, picks made of units, and the result of a
+unit. Picks, units and results can be pickled.
 """
 
 from __future__ import annotations
@@ -11,15 +11,33 @@ from typing import Any, Protocol
 
 from lakecore.clock import Clock
 from lakecore.compact.engine.strategy import Strategy
+from lakecore.executor import Executor
 from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.index_file import DeletionFile
 from lakecore.metadata.schema import TableSchema
+from lakecore.metadata.snapshot import Snapshot
 from lakecore.read.context import ReadContext
+from lakecore.row.binary_row import decode_row
+from lakecore.row.partition_path import partition_text
 from lakecore.verify.digest.digest import Tally
 from lakecore.verify.digest.shape import RowShape
 from lakecore.verify.proof.pick_proof import ProofContext, UnitProof
 
-__all__ = ["Place", "Strategy", "Unit", "UnitFunction", "UnitResult", "UnitTable", "WorkPick"]
+__all__ = [
+    "Place",
+    "PlannedRound",
+    "Round",
+    "RoundPlan",
+    "Strategy",
+    "Unit",
+    "UnitFunction",
+    "UnitResult",
+    "UnitTable",
+    "WorkPick",
+    "attempt_name",
+    "place_name",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +47,20 @@ class Place:
     partition: bytes
     bucket: int
     total_buckets: int
+
+
+def place_name(place: Place, schema: TableSchema) -> str:
+    """Return a place as in `dt=2024-01-01,hh=2/bucket-0`."""
+    values = decode_row(place.partition, schema.partition_type, "partition")
+    bucket = "postpone" if place.bucket < 0 else place.bucket
+    return "/".join(filter(None, (partition_text(values, schema.partition_type), f"bucket-{bucket}")))
+
+
+def attempt_name(clock: Clock) -> str:
+    """Return what distinguishes the files of one attempt at a unit from those of another: 16 letters and
+    digits.
+    """
+    return clock.fresh_id().replace("-", "")[:16]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,3 +173,41 @@ class WorkPick:
     def size(self) -> int:
         """Return the bytes of the input that is rewritten."""
         return sum(file.file_size for file in self.replaced)
+
+
+@dataclass(frozen=True, slots=True)
+class RoundPlan:
+    """Picks planned from one snapshot, and the function that runs their units."""
+
+    picks: tuple[WorkPick, ...]
+    function: UnitFunction
+    table: UnitTable
+    outdated: Mapping[Place, str]
+    """Buckets, with their names, whose picks would rewrite files of a newer schema than the job knows, and so
+    lose what only that schema can hold. They are left out."""
+    live: ManifestEntries
+    """Live files of all buckets of the picks; empty where no unit drops deletes."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRound:
+    """What a kind chose, before its picks are built: that may read rows, to sample them."""
+
+    has_picks: bool
+    build: Callable[[], RoundPlan]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """The input of one round, which is planned from `snapshot`. `executor` is where units will run."""
+
+    snapshot: Snapshot | None
+    executor: Executor
+    file_prefix: str
+    """The beginning of the names of new files."""
+    again: frozenset[Place] | None = None
+    """Buckets that are planned again; None in the first round."""
+    lost: frozenset[Place] = frozenset()
+    """Buckets that other commits touched while this run worked on them, and that are left alone."""
+    dry: bool = False
+    """Only a report is wanted: nothing is written."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lakecore.compact.engine.deletion_vectors import counted
-from lakecore.compact.engine.naming import place_name
-from lakecore.compact.engine.work import UnitTable, WorkPick
+from lakecore.compact.engine.work import UnitTable, WorkPick, place_name
 from lakecore.compact.kinds.append.plan import JoinPick
 from lakecore.compact.kinds.append.run import ConcatUnit
 

@@ -6,9 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from lakecore.compact.engine.planner import PlanContext
-from lakecore.compact.engine.round import RoundPlan
 from lakecore.compact.engine.target import RewriteTarget
-from lakecore.compact.engine.work import Place, Strategy
+from lakecore.compact.engine.work import Place, RoundPlan, Strategy
 from lakecore.compact.kinds.append.apply import work_picks
 from lakecore.compact.kinds.append.plan import JoinRequest, plan_joins
 from lakecore.compact.kinds.append.run import run_unit

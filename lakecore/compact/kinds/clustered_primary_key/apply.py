@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from lakecore.compact.engine.deletion_vectors import counted
-from lakecore.compact.engine.naming import place_name
-from lakecore.compact.engine.work import UnitTable, WorkPick
+from lakecore.compact.engine.work import UnitTable, WorkPick, place_name
 from lakecore.compact.kinds.clustered_primary_key.plan import SORTED_LEVEL, FreshPick, Picks
 from lakecore.compact.kinds.primary_key.mode import Derivation
 from lakecore.compact.kinds.primary_key.unit import AGE_NAME, LookupMerge, MergeUnit

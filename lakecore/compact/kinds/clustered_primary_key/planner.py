@@ -6,8 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from lakecore.compact.engine.planner import PlanContext
-from lakecore.compact.engine.round import RoundPlan
-from lakecore.compact.engine.work import Place, Strategy
+from lakecore.compact.engine.work import Place, RoundPlan, Strategy
 from lakecore.compact.kinds.clustered_primary_key.apply import ClusteredBuilder
 from lakecore.compact.kinds.clustered_primary_key.plan import (
     ClusteredRequest,

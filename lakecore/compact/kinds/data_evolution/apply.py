@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lakecore.compact.engine.naming import place_name
-from lakecore.compact.engine.work import UnitResult, UnitTable, WorkPick
+from lakecore.compact.engine.work import UnitResult, UnitTable, WorkPick, place_name
 from lakecore.compact.kinds.append.plan import JoinPick
 from lakecore.compact.kinds.data_evolution.blob_run import BlobUnit, run_blobs
 from lakecore.compact.kinds.data_evolution.run import ColumnMergeUnit

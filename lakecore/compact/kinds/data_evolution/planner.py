@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from lakecore.compact.engine.planner import PlanContext
-from lakecore.compact.engine.round import RoundPlan
-from lakecore.compact.engine.work import Place
+from lakecore.compact.engine.work import Place, RoundPlan
 from lakecore.compact.kinds.append.planner import join_request
 from lakecore.compact.kinds.data_evolution.apply import run_unit, work_picks
 from lakecore.compact.kinds.data_evolution.blob_plan import BlobRules

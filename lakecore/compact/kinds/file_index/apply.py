@@ -15,11 +15,10 @@ from dataclasses import dataclass, replace
 
 from lakecore.commit.support import check_committable
 from lakecore.compact.engine.attempt_files import AttemptFiles, EarlierCommits
-from lakecore.compact.engine.naming import place_name
 from lakecore.compact.engine.request import RunName
 from lakecore.compact.engine.run_commits import RunCommits, unit_results
 from lakecore.compact.engine.target import RewriteTarget
-from lakecore.compact.engine.work import Place
+from lakecore.compact.engine.work import Place, place_name
 from lakecore.compact.kinds.file_index.commit import FileKey, IndexCommits, file_key
 from lakecore.compact.kinds.file_index.plan import (
     Coverage,

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lakecore.clock import Clock
 from lakecore.compact.engine.cleanup import remove
-from lakecore.compact.engine.naming import attempt_name
+from lakecore.compact.engine.work import attempt_name
 from lakecore.compact.kinds.file_index.plan import IndexNeed
 from lakecore.errors import CorruptDataError
 from lakecore.index.builder import FileIndexBuilder

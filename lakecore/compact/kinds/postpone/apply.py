@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from lakecore.compact.engine.cleanup import Published, belongs, remove, sweep
-from lakecore.compact.engine.naming import place_name
 from lakecore.compact.engine.outcome import ProvenPick
 from lakecore.compact.engine.refusal import PickFailure
-from lakecore.compact.engine.work import Place, UnitTable, WorkPick
+from lakecore.compact.engine.work import Place, UnitTable, WorkPick, place_name
 from lakecore.compact.kinds.postpone.plan import Fold, cut, plan_folds, real_totals
 from lakecore.compact.kinds.postpone.run import AssignmentResult, AssignmentUnit, postponed_rules, run_unit
 from lakecore.errors import ProofError, most_severe

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from lakecore.compact.engine.deletion_vectors import counted
-from lakecore.compact.engine.naming import place_name
-from lakecore.compact.engine.work import UnitTable, WorkPick
+from lakecore.compact.engine.work import UnitTable, WorkPick, place_name
 from lakecore.compact.kinds.primary_key.cut import check_tiling, unit_count
 from lakecore.compact.kinds.primary_key.lookup.pick import LeveledPick
 from lakecore.compact.kinds.primary_key.mode import Derivation

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from lakecore.clock import local_ms
 from lakecore.compact.engine.planner import PlanContext
-from lakecore.compact.engine.round import RoundPlan
-from lakecore.compact.engine.work import Place
+from lakecore.compact.engine.work import Place, RoundPlan
 from lakecore.compact.kinds.primary_key import run
 from lakecore.compact.kinds.primary_key.apply import UnitBuilder
 from lakecore.compact.kinds.primary_key.expiry import Expiry

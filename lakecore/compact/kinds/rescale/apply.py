@@ -14,12 +14,11 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 
 from lakecore.compact.engine.attempt_files import AttemptFiles
-from lakecore.compact.engine.naming import place_name
 from lakecore.compact.engine.refusal import PickFailure, failure_of
 from lakecore.compact.engine.request import RunName
 from lakecore.compact.engine.run_commits import RunCommits, unit_results
 from lakecore.compact.engine.target import RewriteTarget
-from lakecore.compact.engine.work import Place, UnitTable
+from lakecore.compact.engine.work import Place, UnitTable, place_name
 from lakecore.compact.kinds.rescale.commit import RescaleCommits, RescaledPartition
 from lakecore.compact.kinds.rescale.plan import (
     BucketGroup,

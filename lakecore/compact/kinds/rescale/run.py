@@ -10,9 +10,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from lakecore.compact.engine.naming import attempt_name
 from lakecore.compact.engine.outputs import rewritten_files
-from lakecore.compact.engine.work import UnitTable
+from lakecore.compact.engine.work import UnitTable, attempt_name
 from lakecore.compact.kinds.rescale.plan import BucketGroup, Layer
 from lakecore.errors import CorruptDataError
 from lakecore.merge.passes import Scratch, run_limit, stage_runs

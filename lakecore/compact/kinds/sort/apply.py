@@ -19,10 +19,9 @@ from lakecore.commit.published import names_in
 from lakecore.compact.engine.attempt_files import AttemptFiles, EarlierCommits
 from lakecore.compact.engine.planner import with_known_schema
 from lakecore.compact.engine.request import CompactRequest
-from lakecore.compact.engine.round import PlannedRound, Round, RoundPlan
 from lakecore.compact.engine.run import RewriteRun
 from lakecore.compact.engine.target import RewriteTarget
-from lakecore.compact.engine.work import Place, Strategy, UnitTable
+from lakecore.compact.engine.work import Place, PlannedRound, Round, RoundPlan, Strategy, UnitTable
 from lakecore.compact.kinds.sort.incremental import (
     ClusterPolicy,
     ClusterRequest,

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from lakecore.compact.engine.deletion_vectors import counted
-from lakecore.compact.engine.naming import place_name
-from lakecore.compact.engine.work import UnitTable, WorkPick
+from lakecore.compact.engine.work import UnitTable, WorkPick, place_name
 from lakecore.compact.kinds.sort.plan import Bounds, SortPick, file_groups, quantiles, sample_rows
 from lakecore.compact.kinds.sort.ranges import Edges, file_edges, files_by_range
 from lakecore.compact.kinds.sort.run import SampleTask, SortUnit, sample
