@@ -110,6 +110,7 @@ def test_every_operator_fits_its_job(kind: type[ChoreOperator], lake: Path) -> N
         Kind.SHARE: "0.5",
         Kind.MOMENT: "2026-11-21",
         Kind.DURATION: "1 d",
+        Kind.END: "05:00",
         Kind.FLAG: "true",
         Kind.OPTIONS: {},
         Kind.NAMES: "x,y",
