@@ -5,6 +5,7 @@ LakeError
         InvalidOptionError   change that option
         UnsupportedError     a feature or format version this release does not have
     NotFoundError            no such table, snapshot, tag, branch
+        ExpiredError         the snapshot that is needed has expired
     AlreadyExistsError       the name is taken
     UnavailableError         storage or catalog did not answer: retry
         BusyError            another chore holds the table's lease: come back later
@@ -30,6 +31,7 @@ __all__ = [
     "CommitConflictError",
     "CommitUncertainError",
     "CorruptDataError",
+    "ExpiredError",
     "InvalidInputError",
     "InvalidOptionError",
     "LakeError",
@@ -175,6 +177,10 @@ class UnsupportedError(InvalidInputError):
 
 class NotFoundError(LakeError):
     """No such database, table, snapshot, tag, branch or file."""
+
+
+class ExpiredError(NotFoundError):
+    """The snapshot that is needed has expired."""
 
 
 class AlreadyExistsError(LakeError):

@@ -25,6 +25,7 @@ from operators.period_tags import CreateBatchTagsOperator, TriggerTagAutomaticCr
 from operators.repair import CompactManifestOperator
 from operators.rewriting import CompactChore, RewriteFileIndexChore
 from operators.secrets import LakeTask
+from operators.tables import check_map_length
 from operators.tags import ExpireTagsOperator
 from operators.task import TableTask
 from operators.window import run_started_ms, window_end_ms
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from lakecore.errors import LakeError
 
-__all__ = ["CHORES", "MaintainTableOperator", "PlanMaintenanceOperator"]
+__all__ = ["CHORES", "PREVIEW", "MaintainTableOperator", "PlanMaintenanceOperator"]
 
 CHORES: Mapping[str, type[PolicyChore]] = {
     "fsck": FsckChore,
@@ -71,43 +72,75 @@ _REPORTED = (
     "snapshots_count",
     "findings_count",
     "held",
+    "dry_run",
+    "notes",
     "names_count",
     "blocker",
     "seconds",
 )
 
 
-class PlanMaintenanceOperator(LakeTask):
-    """Return the tables of the lake for which a policy has chores, as `[{"table": …, "chores": {…}}]`.
-    `MaintainTableOperator` is mapped over this list.
+PREVIEW: Sequence[Mapping[str, Any]] = (
+    {
+        "tables": ["*"],
+        "chores": {
+            "fsck": {"no-data": True},
+            "expire-tags": {},
+            "expire-snapshots": {"max-deletes": 500},
+            "remove-orphan-files": {"older-than": "2 d"},
+        },
+    },
+)
+"""What is reported, and not done, while nobody has named a policy."""
 
-    :param policy: a list of rules (see `lakecore.jobs.policy`), or the path of a YAML file that has one.
-        (templated)
+
+class PlanMaintenanceOperator(LakeTask):
+    """Return the tables of the lake for which a policy has chores, as `[{"table": …, "chores": {…}}]`, in a
+    dry run also with `"dry_run": true`. `MaintainTableOperator` is mapped over this list.
+
+    Without a policy nothing may be removed: every table is checked, and its task reports in a dry run what
+    expiry and orphan removal would delete (`PREVIEW`).
+
+    :param policy: a list of rules (see `lakecore.jobs.policy`), the same as YAML text, or the path of a YAML
+        file that has one. Empty: there is no policy. (templated)
+    :param dry_run: whether the tasks only report. None: only while there is no policy. (templated)
     """
 
-    template_fields: Sequence[str] = ("policy", "lake_conn_id")
+    template_fields: Sequence[str] = ("policy", "preview", "lake_conn_id")
 
     def __init__(
         self,
         *,
-        policy: Sequence[Mapping[str, Any]] | str,
+        policy: Sequence[Mapping[str, Any]] | str | None = None,
+        dry_run: bool | str | None = None,
         lake_conn_id: str = LakeHook.default_conn_name,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.policy = policy
+        self.preview = dry_run
         self.lake_conn_id = lake_conn_id
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
         from lakecore.jobs.policy import chores_of, parse_policy
 
+        named = bool(self.policy)
         with airflow_errors():
-            rules = parse_policy(_read(self.policy), CHORES)
+            asked = flag("dry_run", self.preview)
+            rules = parse_policy(_read(self.policy or PREVIEW), CHORES)
             catalog = LakeHook(self.lake_conn_id).catalog()
             tables = [f"{db}.{name}" for db in catalog.list_databases() for name in catalog.list_tables(db)]
-        planned = [{"table": table, "chores": chores_of(table, rules)} for table in tables]
+        extra = {"dry_run": True} if asked or not named else {}
+        planned = [{"table": table, "chores": chores_of(table, rules), **extra} for table in tables]
         wanted = [one for one in planned if one["chores"]]
         self.log.info("%d of %d tables have chores", len(wanted), len(tables))
+        if not named:
+            self.log.warning(
+                "nothing is removed, because nobody has named a policy: the tasks report what expiry and "
+                "orphan removal would delete; name one with the param policy, the Airflow variable "
+                "lakecore_policy, or policy in the table [airflow.maintenance] of lakecore.toml"
+            )
+        check_map_length(wanted, "tables")
         return wanted
 
 
@@ -179,7 +212,7 @@ class MaintainTableOperator(EngineTask, TableTask):
         clock = SystemClock()
         errors: list[LakeError] = []
         report: dict[str, Any] = {"table": self.table, "done": [], "refused": {}, "held": {}}
-        report |= {"failed": {}, "left": []}
+        report |= {"failed": {}, "left": [], "dry_run": bool(flag("dry_run", self.preview))}
         with airflow_errors():
             end = window_end_ms(self.until, context, clock)
             safety = fields_of(Safety, {"wait": self.wait}, clock.now_ms())
@@ -251,9 +284,11 @@ class MaintainTableOperator(EngineTask, TableTask):
         found = chore.run_chore(replace(request, given=given, commit=commit, safety=safety))
         self.log.info("%s", found.text)
         publish_report = self.publish_report(context, found.job, found.report)
-        return {key: publish_report[key] for key in _REPORTED if publish_report.get(key) not in (None, "", 0)}
+        return {key: publish_report[key] for key in _REPORTED if publish_report.get(key)}
 
     def _ended(self, context: Context, report: dict[str, Any], errors: Sequence[Exception]) -> dict[str, Any]:
+        if report["dry_run"]:
+            self.log.warning("this was a dry run: nothing was changed")
         if report["left"]:
             self.log.warning("the window is over; left for the next run: %s", ", ".join(report["left"]))
         if errors:
@@ -299,7 +334,7 @@ def _given(
 
 
 def _read(policy: Sequence[Mapping[str, Any]] | str) -> Any:
-    """Return the rules; they come from a file when `policy` is its path."""
+    """Return the rules. A text is a list in YAML, or else the path of a file that has one."""
     if not isinstance(policy, str):
         return policy
     from airflow.sdk import yaml
@@ -307,6 +342,8 @@ def _read(policy: Sequence[Mapping[str, Any]] | str) -> Any:
     from lakecore.errors import InvalidInputError
 
     try:
+        if policy.lstrip().startswith(("[", "-")):
+            return yaml.safe_load(policy)
         with open(policy, encoding="utf-8") as file:
             return yaml.safe_load(file)
     except OSError as err:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from lakecore.jobs.definitions.tags import CreateBatchTags, TriggerTagAutomaticCreation
 from operators.chore import ChoreOperator
+from operators.job import flag
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -45,9 +48,11 @@ class CreateBatchTagsOperator(ChoreOperator):
     :param replace: move a tag that refers to another snapshot than the rule says, without a gap.
     :param num_retained_max: keep this many tags of these names; the newest is always kept.
     :param zone: the time zone of days and hours; by default that of the table's options, else UTC.
+    :param skip_expired: skip the task, instead of failing it, when the snapshot of the period has expired.
     """
 
     definition = CreateBatchTags
+    settings: ClassVar = {"skip_expired": None}
     names_are = "tags"
 
     def execute(self, context: Context) -> dict[str, Any]:
@@ -58,4 +63,12 @@ class CreateBatchTagsOperator(ChoreOperator):
                 setattr(self, "date", run.logical_date.isoformat())  # noqa: B010 - a parameter by name
             else:
                 setattr(self, "as_of", run.run_after.isoformat())  # noqa: B010
-        return super().execute(context)
+        try:
+            return super().execute(context)
+        except AirflowFailException as err:
+            from lakecore.errors import ExpiredError
+
+            skip = flag("skip_expired", getattr(self, "skip_expired"))  # noqa: B009 - a field by name
+            if skip and isinstance(err.__cause__, ExpiredError):
+                raise AirflowSkipException(str(err.__cause__)) from err
+            raise

@@ -1,4 +1,4 @@
-"""The operator that lists the tables of a database, to map a maintenance task over them."""
+"""Operators that name tables, to map a maintenance task over them."""
 
 from __future__ import annotations
 
@@ -6,36 +6,44 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import BaseOperator, conf
 
 from operators.hooks import LakeHook, airflow_errors
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-__all__ = ["ListTablesOperator"]
+    from lakecore.catalog.filesystem import FilesystemCatalog
+
+__all__ = ["ListTablesOperator", "NamedTablesOperator", "check_map_length"]
+
+_ANY = "*"
 
 
 class ListTablesOperator(BaseOperator):
-    """Return the names of a database's tables (`database.table`, sorted), to map a maintenance task over
-    them.
+    """Return the names of a lake's tables (`database.table`, sorted), to map a maintenance task over them.
 
-    :param database: the database. (templated)
-    :param include: shell patterns on the table name, as a list or split by commas; a table must match one of
-        them. (templated)
+    :param database: shell patterns on the name of the database, as a list or split by commas; by default all
+        databases. A name without a pattern must exist. (templated)
+    :param include: shell patterns on the name of the table, or on `database.table` where they have a dot; a
+        table must match one of them. (templated)
     :param exclude: shell patterns; a table must match none of them. (templated)
+    :param partition_key: only tables that are partitioned by this column, a text or a date. This reads the
+        schema of every table that matches. (templated)
 
-    Airflow maps over 1024 values by default: raise `[core] max_map_length` for larger databases.
+    Airflow maps over 1024 values by default (`[core] max_map_length`); more tables fail the task, which says
+    so.
     """
 
-    template_fields: Sequence[str] = ("database", "include", "exclude", "lake_conn_id")
+    template_fields: Sequence[str] = ("database", "include", "exclude", "partition_key", "lake_conn_id")
 
     def __init__(
         self,
         *,
-        database: str,
-        include: Sequence[str] | str = ("*",),
+        database: Sequence[str] | str = _ANY,
+        include: Sequence[str] | str = (_ANY,),
         exclude: Sequence[str] | str = (),
+        partition_key: str | None = None,
         lake_conn_id: str = LakeHook.default_conn_name,
         **kwargs: Any,
     ) -> None:
@@ -43,18 +51,96 @@ class ListTablesOperator(BaseOperator):
         self.database = database
         self.include = include
         self.exclude = exclude
+        self.partition_key = partition_key
         self.lake_conn_id = lake_conn_id
 
     def execute(self, context: Context) -> list[str]:
         with airflow_errors():
-            names = LakeHook(self.lake_conn_id).catalog().list_tables(self.database)
-        chosen = [name for name in names if self._chosen(name)]
-        self.log.info("%d of %d tables of %s", len(chosen), len(names), self.database)
-        return [f"{self.database}.{name}" for name in sorted(chosen)]
+            catalog = LakeHook(self.lake_conn_id).catalog()
+            databases = self._databases(catalog)
+            names = sorted(f"{db}.{name}" for db in databases for name in catalog.list_tables(db))
+            chosen = [name for name in names if self._chosen(name)]
+            if self.partition_key:
+                chosen = [name for name in chosen if self._has_key(catalog, name)]
+        self.log.info("%d of %d tables of %d databases", len(chosen), len(names), len(databases))
+        check_map_length(chosen, "tables")
+        return chosen
+
+    def _databases(self, catalog: FilesystemCatalog) -> list[str]:
+        """Return the databases that match. One that is named and does not exist is left to the catalog, which
+        refuses it.
+        """
+        patterns = _patterns(self.database) or [_ANY]
+        there = catalog.list_databases()
+        named = [one for one in patterns if not set(one) & set("*?[")]
+        matching = [name for name in there if any(fnmatchcase(name, pattern) for pattern in patterns)]
+        return sorted({*matching, *named})
 
     def _chosen(self, name: str) -> bool:
-        wanted = any(fnmatchcase(name, pattern) for pattern in _patterns(self.include))
-        return wanted and not any(fnmatchcase(name, pattern) for pattern in _patterns(self.exclude))
+        return _matches(name, self.include) and not _matches(name, self.exclude)
+
+    def _has_key(self, catalog: FilesystemCatalog, name: str) -> bool:
+        """Return whether a table is partitioned by the column. A table whose schema cannot be read is not
+        left out, so that its own task says why.
+        """
+        from lakecore.errors import LakeError
+
+        try:
+            schema = catalog.load_table(name).schema
+        except LakeError as err:
+            self.log.warning("%s: its partition keys are not known: %s", name, err)
+            return True
+        if self.partition_key not in schema.partition_keys:
+            return False
+        kind = str(schema.row_type.field(self.partition_key).type)
+        fits = kind.startswith(("CHAR", "VARCHAR", "STRING", "DATE"))
+        if not fits:
+            self.log.info("%s is left out: %s is of type %s", name, self.partition_key, kind)
+        return fits
+
+
+class NamedTablesOperator(BaseOperator):
+    """Return the tables that are named, to map a task over them; none is no error.
+
+    :param tables: names `database.table`, as a list or split by commas. (templated)
+    """
+
+    template_fields: Sequence[str] = ("tables",)
+
+    def __init__(self, *, tables: Sequence[str] | str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.tables = tables
+
+    def execute(self, context: Context) -> list[str]:
+        from lakecore.errors import InvalidInputError
+
+        names = _patterns(self.tables)
+        with airflow_errors():
+            for name in names:
+                if not all(name.partition(".")):
+                    raise InvalidInputError(f"table {name!r}: write database.table")
+            check_map_length(names, "tables")
+        if not names:
+            self.log.info("no table is named, so there is nothing to do")
+        return names
+
+
+def check_map_length(values: Sequence[Any], what: str) -> None:
+    """Raise AirflowFailException when Airflow would refuse to map over so many values."""
+    from airflow.sdk.exceptions import AirflowFailException
+
+    most = conf.getint("core", "max_map_length", fallback=1024)
+    if len(values) > most:
+        raise AirflowFailException(
+            f"there are {len(values)} {what}, and Airflow maps a task over at most {most} ([core] "
+            "max_map_length): raise that, choose fewer with patterns, or take CompactDatabaseOperator, which "
+            "needs one task for all"
+        )
+
+
+def _matches(name: str, given: Sequence[str] | str) -> bool:
+    _, _, short = name.partition(".")
+    return any(fnmatchcase(name if "." in pattern else short, pattern) for pattern in _patterns(given))
 
 
 def _patterns(given: Sequence[str] | str) -> list[str]:

@@ -66,7 +66,9 @@ def _unpack() -> None:
 def _airflow() -> Iterator[AirflowServer]:
     """Airflow with a connection to the lake; stopped at Ctrl-C too, or when the terminal is closed."""
     connection = {"conn_type": "lakecore", "host": str(_LAKE), "extra": {"spark_master": "local[*]"}}
-    environment = {"AIRFLOW_CONN_LAKE_DEFAULT": json.dumps(connection), "LAKECORE_NIGHTLY_CRON": ""}
+    settings = _DEMO / "lakecore.toml"
+    settings.write_text('[airflow.nightly]\nschedule = ""\n')
+    environment = {"AIRFLOW_CONN_LAKE_DEFAULT": json.dumps(connection), "LAKECORE_CONFIG": str(settings)}
     server = AirflowServer(_DEMO / "airflow", environment)
     for sign in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(sign, signal.default_int_handler)

@@ -33,17 +33,38 @@ _DAGS = (
     "lakecore_by_key",
     "lakecore_on_asset",
     "lakecore_batch_tags",
+    "lakecore_nightly__unknown",
+    "lakecore_maintenance__unknown",
+    "lakecore_batch_tags__unknown",
+    "lakecore_partition__unknown",
+    "lakecore_on_snapshot__unknown",
 )
 WATCHED = ("watched.a_pk_dedup_l0", "watched.later")
+_SETTINGS = f"""
+[airflow]
+connections = ["lake_default", "unknown"]
+[airflow.nightly]
+schedule = ""
+[airflow.maintenance]
+schedule = ""
+[airflow.on_snapshot]
+schedule = ""
+poke_seconds = 3
+[airflow.on_asset]
+schedule = ""
+poke_seconds = 3
+tables = {list(WATCHED)}
+"""
 _ENDS_AFTER_S = 180.0
 
 
 @dataclass(frozen=True)
 class AirflowLake:
-    """A running Airflow whose connection `lake_default` is the warehouse `path`."""
+    """A running Airflow whose connection `lake_default` is the warehouse `path`, and `unknown` another one."""
 
     api: AirflowApi
     path: Path
+    unknown: Path
 
     def place(self, golden: str, database: str) -> Table:
         """A copy of a golden table in a database of the test's own."""
@@ -99,7 +120,9 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowLake]:
     """Started once (20 s on two free cores). Tests that ask for it are slow."""
     home = tmp_path_factory.mktemp("airflow")
     lake = home / "lake"
+    unknown = home / "unknown"
     lake.mkdir()
+    unknown.mkdir()
     lineage = {"type": "file", "log_file_path": str(home / "lineage.jsonl"), "append": True}
     bundles = [
         {"name": "dags", "classpath": _LOCAL_BUNDLE, "kwargs": {}},
@@ -110,18 +133,15 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowLake]:
         "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(bundles),
         "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(lineage),
         "AIRFLOW__OPENLINEAGE__SELECTIVE_ENABLE": "True",  # each task that tells takes two more processes
-        "LAKECORE_NIGHTLY_CRON": "",
-        "LAKECORE_SNAPSHOT_CRON": "",
-        "LAKECORE_MAINTENANCE_CRON": "",
-        "LAKECORE_WATCH": ",".join(WATCHED),
-        "LAKECORE_WATCH_CRON": "",
-        "LAKECORE_POKE_SECONDS": "3",
+        "AIRFLOW_CONN_UNKNOWN": json.dumps({"conn_type": "lakecore", "host": str(unknown)}),
+        "LAKECORE_CONFIG": str(home / "lakecore.toml"),
     }
+    (home / "lakecore.toml").write_text(_SETTINGS)
     with AirflowServer(home / "airflow", environment) as server:
         for dag_id in _DAGS:
             server.api.wait(dag_id, lambda dag_id=dag_id: server.api.has_dag(dag_id), 120)
             server.api.unpause(dag_id)
-        yield AirflowLake(server.api, lake)
+        yield AirflowLake(server.api, lake, unknown)
 
 
 def rows(table: Table) -> list[str]:

@@ -135,7 +135,7 @@ def test_backfill_compacts_past_partitions_and_a_second_one_changes_nothing(airf
         "dag_id": "lakecore_partition",
         "from_date": "2024-01-02T00:00:00Z",  # of the times that runs start: at 01:30 for the day before
         "to_date": "2024-01-03T12:00:00Z",
-        "dag_run_conf": {"table": table.name, "engine": "local"},
+        "dag_run_conf": {"include": table.name, "engine": "local"},
         "reprocess_behavior": "completed",
     }
     reports = run_backfill(airflow, backfill)
@@ -151,15 +151,21 @@ def test_backfill_compacts_past_partitions_and_a_second_one_changes_nothing(airf
 
 def run_backfill(airflow: AirflowLake, request: dict[str, Any]) -> dict[str, Any]:
     """Reports by day."""
-    return {day[:10]: airflow.api.xcom(task) for day, [task] in airflow.backfill(request)}
+    return {day[:10]: airflow.api.xcom(compacting(tasks)) for day, tasks in airflow.backfill(request)}
+
+
+def compacting(tasks: list[dict[str, Any]]) -> dict[str, Any]:
+    """The one task that compacts."""
+    [task] = [task for task in tasks if task["task_id"] == "compact"]
+    return task
 
 
 def test_a_run_without_a_logical_date_takes_its_day_or_the_given_one(airflow: AirflowLake) -> None:
     table = airflow.place("g1.a_pk_dedup_b3_part", "manual")
-    conf = {"table": table.name, "engine": "local"}
-    state, [task] = airflow.run("lakecore_partition", conf)
-    assert (state, airflow.api.xcom(task)["nothing_to_do"]) == ("success", True), (
+    conf = {"include": table.name, "engine": "local"}
+    state, tasks = airflow.run("lakecore_partition", conf)
+    assert (state, airflow.api.xcom(compacting(tasks))["nothing_to_do"]) == ("success", True), (
         "there is no partition of today"
     )
-    state, [task] = airflow.run("lakecore_partition", conf | {"day": "2024-01-01"})
-    assert (state, airflow.api.xcom(task)["picks_done"]) == ("success", 3)
+    state, tasks = airflow.run("lakecore_partition", conf | {"day": "2024-01-01"})
+    assert (state, airflow.api.xcom(compacting(tasks))["picks_done"]) == ("success", 3)

@@ -19,7 +19,7 @@ DAG = "lakecore_on_snapshot"
 
 def test_waits_for_new_data_and_goes_on_where_it_stopped(airflow: AirflowLake, tmp_path: Path) -> None:
     table = airflow.place("g1.a_pk_dedup_l0", "arrivals")
-    conf = {"table": table.name}
+    conf = {"tables": table.name}
     state, tasks = airflow.run(DAG, conf)
     assert state == "success"
     assert message(airflow, tasks) == f"snapshots 1 to 8 of {table.name}"
@@ -44,7 +44,7 @@ def test_waits_for_new_data_and_goes_on_where_it_stopped(airflow: AirflowLake, t
 
 
 def test_a_table_that_is_not_there_fails_at_once(airflow: AirflowLake) -> None:
-    state, tasks = airflow.run(DAG, {"table": "arrivals.nothing"})
+    state, tasks = airflow.run(DAG, {"tables": "arrivals.nothing"})
     assert state == "failed"
     [task] = [task for task in tasks if task["task_id"] == "new_snapshot"]
     assert task["try_number"] == 1

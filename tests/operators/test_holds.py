@@ -41,6 +41,7 @@ READING = {
     "ListHoldsOperator",
     "ListRunsOperator",
     "ListTablesOperator",
+    "NamedTablesOperator",
     "MaintainTableOperator",
     "PlanMaintenanceOperator",
     "PurgeQuarantineOperator",

@@ -84,6 +84,7 @@ def test_the_commit_identity_is_the_same_on_every_try_and_differs_between_tasks(
 FAILS = {
     "AlreadyExistsError",
     "CorruptDataError",
+    "ExpiredError",
     "InvalidInputError",
     "InvalidOptionError",
     "NotFoundError",

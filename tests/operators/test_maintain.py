@@ -50,6 +50,30 @@ def test_a_policy_becomes_tasks(table: str, tmp_path: Path) -> None:
         PlanMaintenanceOperator(task_id="plan", policy=str(policy)).execute(context())
 
 
+@pytest.mark.parametrize("nothing", [None, "", []], ids=str)
+def test_without_a_policy_every_table_is_only_looked_at(table: str, lake: Path, nothing: Any) -> None:
+    for asked in (None, "", False, "False", True):
+        planned = PlanMaintenanceOperator(task_id="plan", policy=nothing, dry_run=asked).execute(context())
+        assert [one["table"] for one in planned] == ["g1.a_old082_append", TABLE]
+        assert all(one["dry_run"] is True for one in planned), asked
+    before = sorted(str(path) for path in lake.rglob("*"))
+    report = _maintain(**planned[1]).execute(context())
+    jobs = {one["job"]: one for one in report["done"]}
+    assert list(jobs) == ["fsck", "expire-tags", "expire-snapshots", "remove-orphan-files"]
+    assert report["dry_run"]
+    assert jobs["expire-snapshots"]["dry_run"]
+    assert sorted(str(path) for path in lake.rglob("*")) == before
+
+
+def test_a_policy_may_be_text_and_a_dry_run(table: str) -> None:
+    text = "- tables: ['g1.a_pk*']\n  chores: {expire-tags: on}\n"
+    one = {"table": TABLE, "chores": {"expire-tags": {}}}
+    for policy in (text, '[{"tables": ["g1.a_pk*"], "chores": {"expire-tags": true}}]'):
+        assert PlanMaintenanceOperator(task_id="plan", policy=policy).execute(context()) == [one]
+        planned = PlanMaintenanceOperator(task_id="plan", policy=policy, dry_run="True").execute(context())
+        assert planned == [{**one, "dry_run": True}]
+
+
 def test_chores_are_done_in_order_and_reported(table: str, lake: Path) -> None:
     orphan = lake / "g1.db" / "a_pk_dedup_l0" / "bucket-0" / "data-orphan-0.parquet"
     orphan.write_bytes(b"x" * 10)

@@ -58,6 +58,7 @@ OF_THE_TASK = {
     "lake_conn_id": "the connection",
     "fail_on": "which findings of fsck fail the task",
     "plan": "whether fsck pushes a plan of repair as XCom",
+    "skip_expired": "whether Airflow skips the task when the snapshot has expired",
     "skip_unsupported": "whether Airflow skips the task",
 }
 LACKING = {

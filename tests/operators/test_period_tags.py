@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.errors import UnavailableError
+from lakecore.jobs import expire_snapshots
 from operators.maintain import MaintainTableOperator
 from operators.period_tags import CreateBatchTagsOperator, TriggerTagAutomaticCreationOperator
 from tests.operators.conftest import context
@@ -54,6 +55,19 @@ def test_a_day_that_is_not_over_is_tried_again_and_a_wrong_argument_is_not(table
         tag(table, datetime(2999, 1, 1, tzinfo=UTC))
     with pytest.raises(AirflowFailException, match="period"):
         tag(table, datetime(2023, 11, 7, tzinfo=UTC), period="weekly")
+
+
+def test_a_day_without_a_snapshot_fails_or_is_skipped(table: str, lake: Path) -> None:
+    assert tag(table, datetime(2023, 11, 5, tzinfo=UTC))["nothing_to_do"], "the table is younger"
+    day = datetime(2023, 11, 6, tzinfo=UTC)
+    expire_snapshots.run(expire_snapshots.Job(table=table, retain_max=1, retain_min=1), load_catalog(lake))
+    with pytest.raises(AirflowFailException, match="can no longer be created"):
+        tag(table, day)
+    with pytest.raises(AirflowSkipException, match="can no longer be created"):
+        tag(table, day, skip_expired="True")
+    with pytest.raises(AirflowFailException, match="nowhere"):
+        tag("default.nowhere", day, skip_expired=True)
+    assert load_catalog(lake).load_table(table)._stores.tags.list() == ()
 
 
 def test_automatic_tags_are_triggered(table: str) -> None:

@@ -7,7 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from lakecore.clock import Clock
-from lakecore.errors import InvalidInputError, InvalidOptionError, NotFoundError, UnavailableError
+from lakecore.errors import (
+    ExpiredError,
+    InvalidInputError,
+    InvalidOptionError,
+    NotFoundError,
+    UnavailableError,
+)
 from lakecore.executor import Executor
 from lakecore.jobs.definitions.tags import CreateBatchTags as Job
 from lakecore.jobs.definitions.tags import PeriodClock
@@ -52,7 +58,7 @@ _PERIOD_KEYS = ("tag.creation-period", "tag.creation-period-duration")
 def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:
     """Create the tags. `names` of the report are the tags that were created or moved.
 
-    Raises UnavailableError while the period of `date` is not over, NotFoundError when its snapshot has
+    Raises UnavailableError while the period of `date` is not over, ExpiredError when its snapshot has
     expired; the other tags are created nevertheless. On a table that is on hold no tag is replaced or
     deleted: `held` says so.
     """
@@ -224,7 +230,7 @@ class _Work:
             left = (
                 "no snapshot is left" if oldest is None else f"the oldest snapshot left is {oldest.snapshot}"
             )
-            raise NotFoundError(
+            raise ExpiredError(
                 f"{name} can no longer be created: {duty.why}, {left}; keep snapshots longer than a period "
                 "(snapshot.time-retained), or run this in time"
             )

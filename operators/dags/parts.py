@@ -1,0 +1,90 @@
+"""What the DAGs of lakecore have in common: the frame of a DAG, and params that several have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow.sdk import DAG, CronTriggerTimetable, Param
+
+from operators.dags.settings import DEFAULT_CONNECTION
+
+__all__ = ["LakeDag", "lake_params", "table_params", "until_param"]
+
+CONNECTION = "{{ params.lake_conn_id }}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeDag:
+    """One DAG for one lake, before its tasks."""
+
+    name: str
+    """Its short name: `nightly`."""
+    connection: str
+    """The connection of its lake."""
+    settings: Mapping[str, Any]
+    """Its settings, complete."""
+
+    @property
+    def dag_id(self) -> str:
+        """Return the id: `lakecore_nightly`, and for another connection than `lake_default` also that."""
+        suffix = "" if self.connection == DEFAULT_CONNECTION else f"__{self.connection}"
+        return f"lakecore_{self.name}{suffix}"
+
+    def open(self, params: Mapping[str, Param], *, schedule: Any = None, **arguments: Any) -> DAG:
+        """Return the DAG, which is a context manager for its tasks.
+
+        `schedule`: in place of the cron expression of the setting `schedule`, whose runs stand for the day
+        before. Empty: runs are started by hand.
+        """
+        cron = self.settings["schedule"]
+        if schedule is None and cron:
+            schedule = CronTriggerTimetable(cron, timezone="UTC", interval=timedelta(days=1))
+        return DAG(
+            self.dag_id,
+            schedule=schedule,
+            start_date=datetime(2020, 1, 1, tzinfo=UTC),
+            catchup=False,
+            max_active_runs=1,
+            default_args={"owner": "data-platform", "retries": 2, "retry_delay": timedelta(minutes=1)},
+            params={**params, **lake_params(self.connection)},
+            **arguments,
+        )
+
+
+def lake_params(connection: str) -> dict[str, Param]:
+    """Return the param of the connection."""
+    return {
+        "lake_conn_id": Param(connection, type="string", description="The connection of the lake."),
+    }
+
+
+def table_params(settings: Mapping[str, Any]) -> dict[str, Param]:
+    """Return the params that choose tables."""
+    return {
+        "database": Param(
+            settings["database"], type="string", description="Databases: patterns, such as shop*, crm"
+        ),
+        "include": Param(
+            settings["include"],
+            type="string",
+            description="Only tables that match a pattern: orders*, shop.events",
+        ),
+        "exclude": Param(
+            settings["exclude"] or None,
+            type=["null", "string"],
+            description="No table that matches one of these patterns.",
+        ),
+    }
+
+
+def until_param(value: str | None) -> Param:
+    """Return the param of the end of the window."""
+    return Param(
+        value or None,
+        type=["null", "string"],
+        description="End of the window: HH:MM (UTC) after the run's start, or a date and time. "
+        "Work in hand is committed, the rest is reported. Empty: no end.",
+    )

@@ -1,0 +1,126 @@
+"""The settings of lakecore's DAGs: the table `airflow` of `lakecore.toml`. No import of Airflow.
+
+The DAG processor and the workers both parse DAG files, so both must find the same settings. A file beside the
+DAG files travels with them; an environment variable of one component does not, and is refused.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+__all__ = ["DEFAULT_CONNECTION", "DagSettings", "SettingsError", "find_settings", "parse_settings"]
+
+DEFAULT_CONNECTION = "lake_default"
+
+_FILE_NAME = "lakecore.toml"
+_FORMER = {
+    "LAKECORE_NIGHTLY_CRON": "nightly",
+    "LAKECORE_PARTITION_CRON": "partition",
+    "LAKECORE_BATCH_TAGS_CRON": "batch_tags",
+    "LAKECORE_MAINTENANCE_CRON": "maintenance",
+    "LAKECORE_SNAPSHOT_CRON": "on_snapshot",
+    "LAKECORE_WATCH_CRON": "on_asset",
+    "LAKECORE_POKE_SECONDS": "on_asset",
+    "LAKECORE_WATCH": "on_asset",
+    "LAKECORE_POLICY": "maintenance",
+}
+
+
+class SettingsError(ValueError):
+    """The settings cannot be used. Airflow shows the message as an import error of the DAG file."""
+
+
+@dataclass(frozen=True, slots=True)
+class DagSettings:
+    """The settings of all DAGs."""
+
+    connections: Sequence[str] = (DEFAULT_CONNECTION,)
+    """Connections of the type `lakecore`; every DAG is made once for each."""
+    values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The table of each DAG, by its short name: `nightly`, …"""
+
+    def of(self, name: str, defaults: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the settings of one DAG: `defaults`, and what the file says instead.
+
+        Raises SettingsError for a key that is not in `defaults`.
+        """
+        given = self.values.get(name, {})
+        strange = sorted(set(given) - set(defaults))
+        if strange:
+            raise SettingsError(
+                f"airflow.{name} has no setting {strange[0]!r}; there are {', '.join(sorted(defaults))}"
+            )
+        return {**defaults, **given}
+
+
+def find_settings(beside: str | Path | None, names: Sequence[str], environ: Mapping[str, str]) -> DagSettings:
+    """Read the settings: `$LAKECORE_CONFIG`, else `lakecore.toml` in the folder of the DAG file `beside`, in
+    `$AIRFLOW_HOME`, or in `~/.config/lakecore`. Without a file everything has its default.
+
+    `names`: the short names of the DAGs. Raises SettingsError for a file that cannot be read or used, and for
+    a variable of the environment that earlier releases read.
+    """
+    for variable, name in _FORMER.items():
+        if variable in environ:
+            key = {"LAKECORE_WATCH": "tables", "LAKECORE_POLICY": "policy"}.get(variable, "schedule")
+            key = "poke_seconds" if variable == "LAKECORE_POKE_SECONDS" else key
+            raise SettingsError(
+                f"{variable} is not read any more, because the DAG processor and the workers may have "
+                f"different environments: set {key} in the table [airflow.{name}] of {_FILE_NAME}"
+            )
+    for path in _places(beside, environ):
+        if "LAKECORE_CONFIG" in environ or path.is_file():
+            return parse_settings(_load(path), names, str(path))
+    return DagSettings()
+
+
+def parse_settings(raw: Mapping[str, Any], names: Sequence[str], where: str) -> DagSettings:
+    """Return the settings of a parsed file; tables other than `airflow` are not looked at. Raises
+    SettingsError.
+    """
+    found = raw.get("airflow", {})
+    if not isinstance(found, Mapping):
+        raise SettingsError(f"{where}: airflow is {found!r}; make it a table: [airflow]")
+    strange = sorted(set(found) - {"connections", *names})
+    if strange:
+        raise SettingsError(
+            f"{where}: [airflow] has no setting {strange[0]!r}; there are connections and the tables "
+            f"{', '.join(names)}"
+        )
+    connections = found.get("connections", [DEFAULT_CONNECTION])
+    if (
+        not isinstance(connections, list)
+        or not connections
+        or not all(isinstance(c, str) for c in connections)
+    ):
+        raise SettingsError(f"{where}: connections is {connections!r}; write a list of connection ids")
+    values = {name: found[name] for name in names if name in found}
+    for name, table in values.items():
+        if not isinstance(table, Mapping):
+            raise SettingsError(f"{where}: airflow.{name} is {table!r}; make it a table: [airflow.{name}]")
+    return DagSettings(tuple(connections), values)
+
+
+def _places(beside: str | Path | None, environ: Mapping[str, str]) -> list[Path]:
+    if "LAKECORE_CONFIG" in environ:
+        return [Path(environ["LAKECORE_CONFIG"])]
+    folders = [] if beside is None else [Path(beside).parent]
+    if environ.get("AIRFLOW_HOME"):
+        folders.append(Path(environ["AIRFLOW_HOME"]))
+    if environ.get("HOME"):
+        folders.append(Path(environ["HOME"]) / ".config" / "lakecore")
+    return [folder / _FILE_NAME for folder in folders]
+
+
+def _load(path: Path) -> Mapping[str, Any]:
+    try:
+        with path.open("rb") as file:
+            return tomllib.load(file)
+    except OSError as err:
+        raise SettingsError(f"{path} cannot be read: {err.strerror}") from err
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as err:
+        raise SettingsError(f"{path} is no TOML: {err}") from err

@@ -1,0 +1,88 @@
+"""Tables to map tasks over: patterns, partition keys, Airflow's limit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from operators import tables
+from operators.tables import ListTablesOperator, NamedTablesOperator
+from tests.operators.conftest import context
+from tests.support.golden import GoldenTable
+
+
+@pytest.fixture
+def three(lake: Path, golden: Callable[[str], GoldenTable]) -> Path:
+    """Two tables in g1, of which one is partitioned by dt, and one in crm."""
+    for name in ("g1.a_pk_dedup_b3_part", "g1.a_pk_dedup_l0"):
+        golden(name).copy_to(lake)
+    (lake / "g1.db" / "a_pk_dedup_l0").rename(lake / "g1.db" / "orders")
+    golden("g1.a_pk_dedup_l0").copy_to(lake)
+    (lake / "crm.db").mkdir()
+    (lake / "g1.db" / "a_pk_dedup_l0").rename(lake / "crm.db" / "orders")
+    return lake
+
+
+def listed(**arguments: Any) -> list[str]:
+    return ListTablesOperator(task_id="tables", **arguments).execute(context())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({}, ["crm.orders", "g1.a_pk_dedup_b3_part", "g1.orders"]),
+        ({"database": ""}, ["crm.orders", "g1.a_pk_dedup_b3_part", "g1.orders"]),
+        ({"database": "g*"}, ["g1.a_pk_dedup_b3_part", "g1.orders"]),
+        ({"database": "g1, crm"}, ["crm.orders", "g1.a_pk_dedup_b3_part", "g1.orders"]),
+        ({"include": "orders"}, ["crm.orders", "g1.orders"]),
+        ({"include": "crm.orders"}, ["crm.orders"]),
+        ({"exclude": "g1.*"}, ["crm.orders"]),
+        ({"exclude": "orders"}, ["g1.a_pk_dedup_b3_part"]),
+        ({"partition_key": "dt"}, ["g1.a_pk_dedup_b3_part"]),
+        ({"partition_key": "k"}, []),
+        ({"database": "nothing*"}, []),
+    ],
+    ids=str,
+)
+def test_tables_are_chosen_by_patterns(three: Path, arguments: dict[str, str], expected: list[str]) -> None:
+    assert listed(**arguments) == expected
+
+
+def test_a_database_that_is_named_must_exist(three: Path) -> None:
+    with pytest.raises(AirflowFailException, match="nothing"):
+        listed(database="g1, nothing")
+
+
+def test_an_empty_lake_has_no_tables(lake: Path) -> None:
+    assert listed() == []
+
+
+def test_a_table_without_a_readable_schema_is_not_left_out(three: Path) -> None:
+    for file in (three / "crm.db" / "orders" / "schema").iterdir():
+        file.write_text("{")
+    assert listed(partition_key="dt") == ["crm.orders", "g1.a_pk_dedup_b3_part"], "its task says why"
+
+
+def test_more_tables_than_airflow_maps_over_are_refused(three: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables.conf, "getint", lambda *_, **__: 2)
+    with pytest.raises(
+        AirflowFailException, match="there are 3 tables, and Airflow maps a task over at most 2"
+    ):
+        listed()
+    assert len(listed(include="orders")) == 2
+
+
+def test_named_tables() -> None:
+    def named(given: Any) -> list[str]:
+        return NamedTablesOperator(task_id="tables", tables=given).execute(context())
+
+    assert (
+        named("shop.orders, crm.leads") == named(["shop.orders", "crm.leads"]) == ["shop.orders", "crm.leads"]
+    )
+    assert named("") == []
+    with pytest.raises(AirflowFailException, match=r"write database\.table"):
+        named("orders")
