@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, Param
 
-from operators.dags.parts import CONNECTION, LakeDag, table_params
+from operators.dags.parts import (
+    CONNECTION,
+    TABLE_DEFAULTS,
+    LakeDag,
+    list_tables,
+    table_params,
+)
 from operators.period_tags import CreateBatchTagsOperator
-from operators.tables import ListTablesOperator
 
 __all__ = ["DEFAULTS", "build"]
 
 DEFAULTS = {
     "schedule": "15 0 * * *",
-    "database": "*",
-    "include": "*",
-    "exclude": "",
+    **TABLE_DEFAULTS,
     "name": "eod-{period}",
     "keep": None,
 }
@@ -65,14 +68,7 @@ def build(lake: LakeDag) -> DAG:
         tags=["lakecore", "maintenance"],
         doc_md=DOC,
     ) as dag:
-        tables = ListTablesOperator(
-            task_id="tables",
-            database="{{ params.database }}",
-            include="{{ params.include }}",
-            exclude="{{ params.exclude or '' }}",
-            lake_conn_id=CONNECTION,
-            doc_md="Lists the tables: one tag for each.",
-        )
+        tables = list_tables("Lists the tables: one tag for each.")
         CreateBatchTagsOperator.partial(
             task_id="tag",
             date="{{ dag_run.logical_date.isoformat() if dag_run.logical_date else '' }}",

@@ -5,16 +5,21 @@ from __future__ import annotations
 from airflow.sdk import DAG, Param
 
 from operators.compact import CompactTableOperator
-from operators.dags.parts import CONNECTION, LakeDag, table_params, until_param
-from operators.tables import ListTablesOperator
+from operators.dags.parts import (
+    CONNECTION,
+    TABLE_DEFAULTS,
+    LakeDag,
+    engine_param,
+    list_tables,
+    table_params,
+    until_param,
+)
 
 __all__ = ["DEFAULTS", "build"]
 
 DEFAULTS = {
     "schedule": "0 2 * * *",
-    "database": "*",
-    "include": "*",
-    "exclude": "",
+    **TABLE_DEFAULTS,
     "strategy": "universal",
     "until": "05:00",
     "engine": "spark",
@@ -48,12 +53,7 @@ def build(lake: LakeDag) -> DAG:
             description="universal: what needs it; full: everything, into one sorted run a bucket.",
         ),
         "until": until_param(settings["until"]),
-        "engine": Param(
-            settings["engine"],
-            type="string",
-            enum=["spark", "local"],
-            description="local: in the task's process, for tables too small to be worth a Spark session.",
-        ),
+        "engine": engine_param(settings["engine"], "tables"),
         "proof": Param(
             settings["proof"],
             type="string",
@@ -68,14 +68,7 @@ def build(lake: LakeDag) -> DAG:
         tags=["lakecore", "compaction"],
         doc_md=DOC,
     ) as dag:
-        tables = ListTablesOperator(
-            task_id="tables",
-            database="{{ params.database }}",
-            include="{{ params.include }}",
-            exclude="{{ params.exclude or '' }}",
-            lake_conn_id=CONNECTION,
-            doc_md="Lists the tables: one task of `compact` for each.",
-        )
+        tables = list_tables("Lists the tables: one task of `compact` for each.")
         CompactTableOperator.partial(
             task_id="compact",
             strategy="{{ params.strategy }}",

@@ -9,11 +9,10 @@ from operator import or_
 from typing import Any
 
 from airflow.providers.standard.operators.bash import BashOperator
-from airflow.sdk import DAG, AssetOrTimeSchedule, CronTriggerTimetable, Param
+from airflow.sdk import DAG, AssetOrTimeSchedule, CronTriggerTimetable
 
-from operators.dags.parts import CONNECTION, LakeDag
+from operators.dags.parts import CONNECTION, LakeDag, name_tables, named_tables_param
 from operators.snapshots import NewSnapshotSensor
-from operators.tables import NamedTablesOperator
 from operators.watch import watched_asset
 
 __all__ = ["DEFAULTS", "build"]
@@ -37,21 +36,15 @@ names none, the daily run has nothing to do.
 * Do not pause this DAG for a while: data that arrives during a pause starts a run only with the next event.
 """
 
-ARRIVED = (
-    "ti.xcom_pull(task_ids='new_snapshots', map_indexes=range(params.tables.split(',') | length) | list)"
-)
+NUMBERS = "range(ti.xcom_pull(task_ids='tables') | length) | list"
+ARRIVED = f"ti.xcom_pull(task_ids='new_snapshots', map_indexes={NUMBERS})"
 
 
 def build(lake: LakeDag) -> DAG:
     """Return the DAG."""
-    settings = lake.settings
-    params = {
-        "tables": Param(
-            ", ".join(settings["tables"]) or None,
-            type=["null", "string"],
-            description="The tables whose new data a run takes: those that are watched.",
-        )
-    }
+    params = named_tables_param(
+        lake.settings, "The tables whose new data a run takes: those that are watched."
+    )
     with lake.open(
         params,
         schedule=_schedule(lake),
@@ -59,9 +52,7 @@ def build(lake: LakeDag) -> DAG:
         tags=["lakecore", "asset"],
         doc_md=DOC,
     ) as dag:
-        tables = NamedTablesOperator(
-            task_id="tables", tables="{{ params.tables or '' }}", doc_md="The tables that are watched."
-        )
+        tables = name_tables("The tables that are watched.")
         arrived = NewSnapshotSensor.partial(
             task_id="new_snapshots",
             soft_fail=True,

@@ -9,9 +9,8 @@ from datetime import timedelta
 from airflow.providers.standard.operators.bash import BashOperator
 from airflow.sdk import DAG, CronTriggerTimetable, Param
 
-from operators.dags.parts import CONNECTION, LakeDag
+from operators.dags.parts import CONNECTION, LakeDag, name_tables, named_tables_param
 from operators.snapshots import NewSnapshotSensor
-from operators.tables import NamedTablesOperator
 
 __all__ = ["DEFAULTS", "build"]
 
@@ -36,17 +35,13 @@ all of them; while none is named, a run is skipped.
 The table `[airflow.on_snapshot]` of `lakecore.toml` has the defaults: `tables`, `schedule`, `poke_seconds`.
 """
 
-ARRIVED = "ti.xcom_pull(task_ids='new_snapshot', map_indexes=ti.map_index)"
-
 
 def build(lake: LakeDag) -> DAG:
     """Return the DAG."""
     settings = lake.settings
     params = {
-        "tables": Param(
-            ", ".join(settings["tables"]) or None,
-            type=["null", "string"],
-            description="The tables that are waited for: shop.orders, crm.leads. Empty: none.",
+        **named_tables_param(
+            settings, "The tables that are waited for: shop.orders, crm.leads. Empty: none."
         ),
         "after_snapshot": Param(
             None,
@@ -63,11 +58,7 @@ def build(lake: LakeDag) -> DAG:
         tags=["lakecore", "sensor"],
         doc_md=DOC,
     ) as dag:
-        tables = NamedTablesOperator(
-            task_id="tables",
-            tables="{{ params.tables or '' }}",
-            doc_md="The tables that are waited for.",
-        )
+        tables = name_tables("The tables that are waited for.")
         arrived = NewSnapshotSensor.partial(
             task_id="new_snapshot",
             after_snapshot="{{ params.after_snapshot }}",

@@ -7,16 +7,21 @@ from __future__ import annotations
 from airflow.sdk import DAG, Param
 
 from operators.compact import CompactTableOperator
-from operators.dags.parts import CONNECTION, LakeDag, table_params, until_param
-from operators.tables import ListTablesOperator
+from operators.dags.parts import (
+    CONNECTION,
+    TABLE_DEFAULTS,
+    LakeDag,
+    engine_param,
+    list_tables,
+    table_params,
+    until_param,
+)
 
 __all__ = ["DEFAULTS", "build"]
 
 DEFAULTS = {
     "schedule": "30 1 * * *",
-    "database": "*",
-    "include": "*",
-    "exclude": "",
+    **TABLE_DEFAULTS,
     "partition_key": "dt",
     "until": None,
     "engine": "spark",
@@ -56,12 +61,7 @@ def build(lake: LakeDag) -> DAG:
             None, type=["null", "string"], description="The day, YYYY-MM-DD; empty: the run's logical date."
         ),
         "until": until_param(settings["until"]),
-        "engine": Param(
-            settings["engine"],
-            type="string",
-            enum=["spark", "local"],
-            description="local: in the task's process, for partitions too small to be worth a Spark session.",
-        ),
+        "engine": engine_param(settings["engine"], "partitions"),
     }
     with lake.open(
         params,
@@ -69,14 +69,8 @@ def build(lake: LakeDag) -> DAG:
         tags=["lakecore", "compaction"],
         doc_md=DOC,
     ) as dag:
-        tables = ListTablesOperator(
-            task_id="tables",
-            database="{{ params.database }}",
-            include="{{ params.include }}",
-            exclude="{{ params.exclude or '' }}",
-            partition_key="{{ params.partition_key }}",
-            lake_conn_id=CONNECTION,
-            doc_md="Lists the tables that are partitioned by the day.",
+        tables = list_tables(
+            "Lists the tables that are partitioned by the day.", partition_key="{{ params.partition_key }}"
         )
         CompactTableOperator.partial(
             task_id="compact",

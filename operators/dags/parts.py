@@ -1,4 +1,4 @@
-"""What the DAGs of lakecore have in common: the frame of a DAG, and params that several have."""
+"""The parts that the DAGs of lakecore share: the frame of a DAG, params, and the tasks that name tables."""
 
 from __future__ import annotations
 
@@ -10,10 +10,24 @@ from typing import Any
 from airflow.sdk import DAG, CronTriggerTimetable, Param
 
 from operators.dags.settings import DEFAULT_CONNECTION
+from operators.tables import ListTablesOperator, NamedTablesOperator
 
-__all__ = ["LakeDag", "lake_params", "table_params", "until_param"]
+__all__ = [
+    "CONNECTION",
+    "TABLE_DEFAULTS",
+    "LakeDag",
+    "engine_param",
+    "list_tables",
+    "name_tables",
+    "named_tables_param",
+    "table_params",
+    "until_param",
+]
 
 CONNECTION = "{{ params.lake_conn_id }}"
+"""The connection of a task, which is that of its run."""
+TABLE_DEFAULTS = {"database": "*", "include": "*", "exclude": ""}
+"""The settings that `table_params` needs: all tables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +56,7 @@ class LakeDag:
         cron = self.settings["schedule"]
         if schedule is None and cron:
             schedule = CronTriggerTimetable(cron, timezone="UTC", interval=timedelta(days=1))
+        connection = Param(self.connection, type="string", description="The connection of the lake.")
         return DAG(
             self.dag_id,
             schedule=schedule,
@@ -49,16 +64,9 @@ class LakeDag:
             catchup=False,
             max_active_runs=1,
             default_args={"owner": "data-platform", "retries": 2, "retry_delay": timedelta(minutes=1)},
-            params={**params, **lake_params(self.connection)},
+            params={**params, "lake_conn_id": connection},
             **arguments,
         )
-
-
-def lake_params(connection: str) -> dict[str, Param]:
-    """Return the param of the connection."""
-    return {
-        "lake_conn_id": Param(connection, type="string", description="The connection of the lake."),
-    }
 
 
 def table_params(settings: Mapping[str, Any]) -> dict[str, Param]:
@@ -78,6 +86,40 @@ def table_params(settings: Mapping[str, Any]) -> dict[str, Param]:
             description="No table that matches one of these patterns.",
         ),
     }
+
+
+def list_tables(purpose: str, **arguments: str) -> ListTablesOperator:
+    """Return the task that lists the tables that `table_params` choose. `purpose` describes it in Airflow."""
+    return ListTablesOperator(
+        task_id="tables",
+        database="{{ params.database }}",
+        include="{{ params.include }}",
+        exclude="{{ params.exclude or '' }}",
+        lake_conn_id=CONNECTION,
+        doc_md=purpose,
+        **arguments,
+    )
+
+
+def named_tables_param(settings: Mapping[str, Any], description: str) -> dict[str, Param]:
+    """Return the param `tables`, whose default is the setting of that name."""
+    names = ", ".join(settings["tables"]) or None
+    return {"tables": Param(names, type=["null", "string"], description=description)}
+
+
+def name_tables(purpose: str) -> NamedTablesOperator:
+    """Return the task that names the tables of the param `tables`. `purpose` describes it in Airflow."""
+    return NamedTablesOperator(task_id="tables", tables="{{ params.tables or '' }}", doc_md=purpose)
+
+
+def engine_param(value: str, work: str) -> Param:
+    """Return the param of the engine. `work`: the kind of things that it compacts."""
+    return Param(
+        value,
+        type="string",
+        enum=["spark", "local"],
+        description=f"local: in the task's process, for {work} too small to be worth a Spark session.",
+    )
 
 
 def until_param(value: str | None) -> Param:

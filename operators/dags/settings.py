@@ -18,16 +18,17 @@ DEFAULT_CONNECTION = "lake_default"
 
 _FILE_NAME = "lakecore.toml"
 _FORMER = {
-    "LAKECORE_NIGHTLY_CRON": "nightly",
-    "LAKECORE_PARTITION_CRON": "partition",
-    "LAKECORE_BATCH_TAGS_CRON": "batch_tags",
-    "LAKECORE_MAINTENANCE_CRON": "maintenance",
-    "LAKECORE_SNAPSHOT_CRON": "on_snapshot",
-    "LAKECORE_WATCH_CRON": "on_asset",
-    "LAKECORE_POKE_SECONDS": "on_asset",
-    "LAKECORE_WATCH": "on_asset",
-    "LAKECORE_POLICY": "maintenance",
+    "LAKECORE_NIGHTLY_CRON": ("nightly", "schedule"),
+    "LAKECORE_PARTITION_CRON": ("partition", "schedule"),
+    "LAKECORE_BATCH_TAGS_CRON": ("batch_tags", "schedule"),
+    "LAKECORE_MAINTENANCE_CRON": ("maintenance", "schedule"),
+    "LAKECORE_SNAPSHOT_CRON": ("on_snapshot", "schedule"),
+    "LAKECORE_WATCH_CRON": ("on_asset", "schedule"),
+    "LAKECORE_POKE_SECONDS": ("on_asset", "poke_seconds"),
+    "LAKECORE_WATCH": ("on_asset", "tables"),
+    "LAKECORE_POLICY": ("maintenance", "policy"),
 }
+"""The variables that earlier releases read: the DAG and the setting that take their place."""
 
 
 class SettingsError(ValueError):
@@ -64,10 +65,8 @@ def find_settings(beside: str | Path | None, names: Sequence[str], environ: Mapp
     `names`: the short names of the DAGs. Raises SettingsError for a file that cannot be read or used, and for
     a variable of the environment that earlier releases read.
     """
-    for variable, name in _FORMER.items():
+    for variable, (name, key) in _FORMER.items():
         if variable in environ:
-            key = {"LAKECORE_WATCH": "tables", "LAKECORE_POLICY": "policy"}.get(variable, "schedule")
-            key = "poke_seconds" if variable == "LAKECORE_POKE_SECONDS" else key
             raise SettingsError(
                 f"{variable} is not read any more, because the DAG processor and the workers may have "
                 f"different environments: set {key} in the table [airflow.{name}] of {_FILE_NAME}"
