@@ -17,12 +17,12 @@ import typer
 from lakecore.cli.run_name import RunName
 from lakecore.clock import SystemClock
 from lakecore.jobs.definitions.parameter import Declared, Kind, declared
-from lakecore.jobs.definitions.table_job import Safety, TableJob
+from lakecore.jobs.definitions.table_job import Definition, Safety, TableJob
 from lakecore.jobs.definitions.values import parse_value
 
 __all__ = ["JobOptions", "job_options_of", "options_of_job"]
 
-J = TypeVar("J")
+J = TypeVar("J", bound=Definition)
 
 _TEXTS = (Kind.NAMES, Kind.MOMENT, Kind.DURATION, Kind.END, Kind.SIZE)
 _QUARANTINE = ("quarantine", "quarantine_ttl_ms", "quarantine_cap")
@@ -45,7 +45,7 @@ class JobOptions(Generic[J]):
         return [self.job(table=table, **rest) for table in tables]
 
 
-def options_of_job(kind: type) -> Iterator[inspect.Parameter]:
+def options_of_job(kind: type[Definition]) -> Iterator[inspect.Parameter]:
     """Return the options of a job as typer knows them."""
     for one in _declared(kind):
         option = typer.Option(_default(one), *one.flags, help=one.parameter.help)
@@ -72,7 +72,7 @@ def job_options_of(kind: type[J], given: dict[str, Any]) -> JobOptions[J]:
         found["safety"] = Safety(**safety)
     if _names_run(kind):
         run = RunName.taken_from(given)
-        user = run.user_or_fresh if getattr(kind, "names_user", False) else run.user
+        user = run.user_or_fresh if kind.names_user else run.user
         found |= {"commit_user": user, "commit_identifier": run.identifier}
     return JobOptions(kind, found)
 
@@ -94,7 +94,7 @@ def _is_leased(kind: type) -> bool:
     return issubclass(kind, TableJob) and kind.leased
 
 
-def _names_run(kind: Any) -> bool:
+def _names_run(kind: type[Definition]) -> bool:
     return kind.names_run and any(field.name == "commit_user" for field in fields(kind))
 
 

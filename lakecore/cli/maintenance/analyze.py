@@ -6,7 +6,7 @@ import typer
 
 from lakecore.cli.engine import Engine
 from lakecore.cli.job_options import JobOptions
-from lakecore.cli.maintenance.chores import RunEngine, Tables, run_jobs, tables_of
+from lakecore.cli.maintenance.chores import RunEngine, Tables, run_on_tables
 from lakecore.cli.option_groups import Concurrency
 from lakecore.jobs.definitions.rows import Analyze
 
@@ -21,4 +21,4 @@ def analyze(
     engine: RunEngine = Engine.LOCAL,
 ) -> None:
     """Make statistics for planners of queries: row count, distinct values, bounds, nulls, lengths."""
-    run_jobs(context, options.jobs(tables_of(context, table)), engine, concurrency)
+    run_on_tables(context, table, options, engine, concurrency)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import typer
 
 from lakecore.cli.job_options import JobOptions
-from lakecore.cli.maintenance.chores import Tables, run_jobs, tables_of
+from lakecore.cli.maintenance.chores import Tables, run_on_tables
 from lakecore.cli.option_groups import Concurrency
 from lakecore.jobs.definitions.tags import CreateBatchTags, TriggerTagAutomaticCreation
 
@@ -21,11 +21,11 @@ def trigger_tag_automatic_creation(
     concurrency: Concurrency,
 ) -> None:
     """Make the tags that tag.automatic-creation asks for, now; delete those that are too many or too old."""
-    run_jobs(context, options.jobs(tables_of(context, table)), concurrency=concurrency)
+    run_on_tables(context, table, options, concurrency=concurrency)
 
 
 def create_batch_tags(
     context: typer.Context, table: Tables, options: JobOptions[CreateBatchTags], concurrency: Concurrency
 ) -> None:
     """Tag the last snapshot of a day or hour, exactly once; report the days without a tag, or make them."""
-    run_jobs(context, options.jobs(tables_of(context, table)), concurrency=concurrency)
+    run_on_tables(context, table, options, concurrency=concurrency)

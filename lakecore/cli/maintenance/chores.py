@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import typer
 
 from lakecore.cli.engine import Engine, executor
+from lakecore.cli.job_options import JobOptions
 from lakecore.cli.option_groups import Concurrency
 from lakecore.cli.output import end_on_errors, print_json, size_text, table_of
 from lakecore.cli.session import Session, session_of
@@ -20,7 +21,15 @@ if TYPE_CHECKING:
     from lakecore.jobs.runner.counts import Counts
     from lakecore.maintain.forecast.plan import Forecast
 
-__all__ = ["OneTable", "RunEngine", "Tables", "forecast_text", "run_jobs", "tables_of"]
+__all__ = [
+    "OneTable",
+    "RunEngine",
+    "Tables",
+    "forecast_text",
+    "run_jobs",
+    "run_on_tables",
+    "tables_of",
+]
 
 
 class DryRunReport(Protocol):
@@ -50,6 +59,20 @@ def tables_of(context: typer.Context, patterns: Sequence[str]) -> list[str]:
     from lakecore.cli.table_names import expand_tables  # help needs no tables
 
     return expand_tables(session_of(context).catalog, patterns)
+
+
+def run_on_tables(
+    context: typer.Context,
+    patterns: Sequence[str],
+    options: JobOptions[Any],
+    engine: Engine = Engine.LOCAL,
+    concurrency: Concurrency = _SEVERAL,
+    *,
+    passes_over: bool = True,
+) -> None:
+    """Run the job of `options` on each table that the arguments of a command name, as `run_jobs` does."""
+    work = options.jobs(tables_of(context, patterns))
+    run_jobs(context, work, engine, concurrency, passes_over=passes_over)
 
 
 def run_jobs(

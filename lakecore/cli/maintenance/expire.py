@@ -6,7 +6,7 @@ import typer
 
 from lakecore.cli.engine import Engine
 from lakecore.cli.job_options import JobOptions
-from lakecore.cli.maintenance.chores import RunEngine, Tables, run_jobs, tables_of
+from lakecore.cli.maintenance.chores import RunEngine, Tables, run_on_tables
 from lakecore.cli.option_groups import Concurrency
 from lakecore.jobs.definitions.expiry import ExpireChangelogs, ExpireSnapshots
 
@@ -21,7 +21,7 @@ def expire_snapshots(
     engine: RunEngine = Engine.LOCAL,
 ) -> None:
     """Delete old snapshots and the files that only they need."""
-    run_jobs(context, options.jobs(tables_of(context, table)), engine, concurrency)
+    run_on_tables(context, table, options, engine, concurrency)
 
 
 def expire_changelogs(
@@ -32,4 +32,4 @@ def expire_changelogs(
     engine: RunEngine = Engine.LOCAL,
 ) -> None:
     """Delete old changelogs that outlived their snapshots."""
-    run_jobs(context, options.jobs(tables_of(context, table)), engine, concurrency)
+    run_on_tables(context, table, options, engine, concurrency)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from lakecore.cli.job_options import JobOptions
-from lakecore.cli.maintenance.chores import Tables, run_jobs, tables_of
+from lakecore.cli.maintenance.chores import Tables, run_on_tables
 from lakecore.cli.output import print_rows, time_text
 from lakecore.cli.session import session_of
 from lakecore.jobs.definitions.repair import HoldTable, ReleaseTable
@@ -17,12 +17,12 @@ __all__ = ["hold", "holds", "release"]
 
 def hold(context: typer.Context, table: Tables, options: JobOptions[HoldTable]) -> None:
     """Remove nothing from tables until a person releases them; rollback, repair and undo stay possible."""
-    run_jobs(context, options.jobs(tables_of(context, table)))
+    run_on_tables(context, table, options)
 
 
 def release(context: typer.Context, table: Tables, options: JobOptions[ReleaseTable]) -> None:
     """End the holds of tables, whatever they were placed for, without a check."""
-    run_jobs(context, options.jobs(tables_of(context, table)))
+    run_on_tables(context, table, options)
 
 
 def holds(

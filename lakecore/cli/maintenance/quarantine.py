@@ -8,7 +8,7 @@ import typer
 
 from lakecore.cli.engine import Engine
 from lakecore.cli.job_options import JobOptions
-from lakecore.cli.maintenance.chores import RunEngine, Tables, run_jobs, tables_of
+from lakecore.cli.maintenance.chores import RunEngine, Tables, run_jobs, run_on_tables
 from lakecore.cli.option_groups import Concurrency
 from lakecore.cli.output import print_rows, size_text, time_text
 from lakecore.cli.session import session_of
@@ -26,7 +26,7 @@ def remove_orphan_files(
     engine: RunEngine = Engine.LOCAL,
 ) -> None:
     """Remove files that nothing refers to and that are older than a day; into the quarantine."""
-    run_jobs(context, options.jobs(tables_of(context, table)), engine, concurrency)
+    run_on_tables(context, table, options, engine, concurrency)
 
 
 def undo(

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from lakecore.cli.job_options import JobOptions
-from lakecore.cli.maintenance.chores import OneTable, Tables, run_jobs, tables_of
+from lakecore.cli.maintenance.chores import OneTable, Tables, run_jobs, run_on_tables
 from lakecore.cli.option_groups import Concurrency
 from lakecore.errors import InvalidInputError, reason
 from lakecore.jobs.definitions.repair import CompactManifest, Repair, RepairEarliestSnapshot, RepairHints, Why
@@ -34,14 +34,14 @@ def repair_hints(
     context: typer.Context, table: Tables, options: JobOptions[RepairHints], concurrency: Concurrency
 ) -> None:
     """Let the hints LATEST and EARLIEST say what is there."""
-    run_jobs(context, options.jobs(tables_of(context, table)), concurrency=concurrency)
+    run_on_tables(context, table, options, concurrency=concurrency)
 
 
 def repair_earliest_snapshot(
     context: typer.Context, table: Tables, options: JobOptions[RepairEarliestSnapshot]
 ) -> None:
     """Let the hint EARLIEST say where the unbroken row of snapshots begins."""
-    run_jobs(context, options.jobs(tables_of(context, table)), passes_over=False)
+    run_on_tables(context, table, options, passes_over=False)
 
 
 def repair(
@@ -73,4 +73,4 @@ def compact_manifest(
     context: typer.Context, table: Tables, options: JobOptions[CompactManifest], concurrency: Concurrency
 ) -> None:
     """Rewrite many small manifests as few; changes no row."""
-    run_jobs(context, options.jobs(tables_of(context, table)), concurrency=concurrency)
+    run_on_tables(context, table, options, concurrency=concurrency)

@@ -8,7 +8,7 @@ import typer
 
 from lakecore.cli.engine import Engine
 from lakecore.cli.job_options import JobOptions
-from lakecore.cli.maintenance.chores import Tables, run_jobs, tables_of
+from lakecore.cli.maintenance.chores import Tables, run_on_tables
 from lakecore.cli.option_groups import Concurrency
 from lakecore.jobs.definitions.rows import Rescale
 
@@ -23,4 +23,4 @@ def rescale(
     engine: Annotated[Engine, typer.Option(help="Where units run.")] = Engine.SPARK,
 ) -> None:
     """Give partitions another number of buckets; rows, levels and changelogs stay as they are."""
-    run_jobs(context, options.jobs(tables_of(context, table)), engine, concurrency)
+    run_on_tables(context, table, options, engine, concurrency)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import typer
 
 from lakecore.cli.job_options import JobOptions
-from lakecore.cli.maintenance.chores import Tables, run_jobs, tables_of
+from lakecore.cli.maintenance.chores import Tables, run_on_tables
 from lakecore.cli.option_groups import Concurrency
 from lakecore.jobs.definitions.versions import (
     ClearConsumers,
@@ -22,28 +22,28 @@ __all__ = ["clear_consumers", "expire_consumers", "reset_consumer", "rollback_to
 
 def rollback_to(context: typer.Context, table: Tables, options: JobOptions[RollbackTo]) -> None:
     """Remove the snapshots and tags after a state; into the quarantine. Stop writers first."""
-    run_jobs(context, options.jobs(tables_of(context, table)), passes_over=False)
+    run_on_tables(context, table, options, passes_over=False)
 
 
 def rollback_to_as_latest(
     context: typer.Context, table: Tables, options: JobOptions[RollbackToAsLatest]
 ) -> None:
     """Commit an older state as the newest snapshot; nothing is removed."""
-    run_jobs(context, options.jobs(tables_of(context, table)), passes_over=False)
+    run_on_tables(context, table, options, passes_over=False)
 
 
 def reset_consumer(context: typer.Context, table: Tables, options: JobOptions[ResetConsumer]) -> None:
     """Move the saved position of a streaming read, or forget it."""
-    run_jobs(context, options.jobs(tables_of(context, table)), passes_over=False)
+    run_on_tables(context, table, options, passes_over=False)
 
 
 def clear_consumers(context: typer.Context, table: Tables, options: JobOptions[ClearConsumers]) -> None:
     """Forget the saved positions of streaming reads."""
-    run_jobs(context, options.jobs(tables_of(context, table)), passes_over=False)
+    run_on_tables(context, table, options, passes_over=False)
 
 
 def expire_consumers(
     context: typer.Context, table: Tables, options: JobOptions[ExpireConsumers], concurrency: Concurrency
 ) -> None:
     """Forget consumers that have not moved for long: each of them holds back expiry."""
-    run_jobs(context, options.jobs(tables_of(context, table)), concurrency=concurrency)
+    run_on_tables(context, table, options, concurrency=concurrency)

@@ -91,6 +91,8 @@ class Definition:
     """The module of `lakecore.jobs` whose `run` takes the job."""
     names_run: ClassVar[bool] = True
     """Whether the command takes the name of the run, where the job has `commit_user`."""
+    names_user: ClassVar[bool] = False
+    """Whether the command chooses a fresh user, by which files of a killed run are known."""
 
     def to_json(self) -> dict[str, Any]:
         """Convert the job to plain values."""
@@ -123,9 +125,6 @@ class CommittingJob(TableJob):
     """A chore whose run has a name, (`commit_user`, `commit_identifier`): a run that has committed is not
     repeated. An empty user means a fresh one.
     """
-
-    names_user: ClassVar[bool] = False
-    """Whether the command chooses a fresh user, by which files of a killed run are known."""
 
     commit_user: str = ""
     commit_identifier: int = 1
