@@ -13,14 +13,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from lakecore.format.arrow_nested import map_children, map_leaves, map_type
+from lakecore.format.parquet.footer_bytes import MAGIC, ended, metadata_of
 from lakecore.format.parquet.nullable_keys import without_nullable_key_maps
 from lakecore.format.parquet.thrift_compact import Field, Struct, WireType, decode_struct, encode_struct
 
 __all__ = [
-    "MAGIC",
     "FooterSink",
     "as_bytes",
     "has_nanos",
@@ -30,7 +29,6 @@ __all__ = [
     "with_groups",
 ]
 
-MAGIC = b"PAR1"
 _INT96, _FIXED = 3, 7
 _WIDTH = 12
 _EPOCH_JULIAN_DAY = 2440588
@@ -61,7 +59,7 @@ def as_bytes(footer: bytes) -> Any | None:
     for group in meta[_ROW_GROUPS].value.values:
         for column in group[_COLUMNS].value.values:
             _retype(column[_META_DATA].value)
-    return _metadata(meta)
+    return metadata_of(encode_struct(meta))
 
 
 def with_groups(footer: bytes) -> Any | None:
@@ -69,12 +67,7 @@ def with_groups(footer: bytes) -> Any | None:
     none.
     """
     meta = decode_struct(footer)
-    return _metadata(meta) if without_nullable_key_maps(meta[_SCHEMA].value.values) else None
-
-
-def _metadata(meta: Struct) -> Any:
-    body = encode_struct(meta)
-    return pq.read_metadata(pa.BufferReader(MAGIC + body + struct.pack("<I", len(body)) + MAGIC))
+    return metadata_of(encode_struct(meta)) if without_nullable_key_maps(meta[_SCHEMA].value.values) else None
 
 
 def _retype(chunk: Struct) -> None:
@@ -157,8 +150,7 @@ class FooterSink:
         footer, length, magic = self._held
         if magic != MAGIC or length != struct.pack("<I", len(footer)):
             raise ValueError("the parquet writer did not end with a footer")
-        body = _int96_footer(footer)
-        self._output.write(body + struct.pack("<I", len(body)) + MAGIC)
+        self._output.write(ended(_int96_footer(footer)))
 
 
 def _int96_footer(footer: bytes) -> bytes:

@@ -6,11 +6,10 @@ Nothing is copied: who reads it reads the original, as it goes.
 from __future__ import annotations
 
 import os
-import struct
 from bisect import bisect_right
 from collections.abc import Callable, Container
 
-from lakecore.format.parquet.int96 import MAGIC
+from lakecore.format.parquet.footer_bytes import MAGIC, ended
 from lakecore.format.parquet.page_index import ColumnPages, RowGroupPages
 from lakecore.format.parquet.thrift_compact import Field, Struct, ThriftList, WireType, encode_struct
 
@@ -107,7 +106,7 @@ def page_file(
     copy[_FILE_ROWS] = Field(WireType.I64, rows)
     copy[_ROW_GROUPS] = Field(WireType.LIST, ThriftList(WireType.STRUCT, [kept]))
     footer = encode_struct(copy)
-    file.add(footer + struct.pack("<I", len(footer)) + MAGIC)
+    file.add(ended(footer))
     return file, footer
 
 

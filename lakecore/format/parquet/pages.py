@@ -18,6 +18,7 @@ import pyarrow as pa
 from lakecore.format.bounds import leaves
 from lakecore.format.corruption import corrupt_data_errors
 from lakecore.format.parquet.dictionary_strings import LEAST_ROWS, dictionary_string_columns
+from lakecore.format.parquet.footer_bytes import read_footer
 from lakecore.format.parquet.int96 import as_bytes
 from lakecore.format.parquet.page_file import PageFile, page_file
 from lakecore.format.parquet.page_index import ColumnPages, RowGroupPages, page_bounds, read_row_groups
@@ -25,7 +26,6 @@ from lakecore.format.parquet.reader import (
     BUFFER_SIZE,
     open_parquet,
     read_batches,
-    read_footer,
     with_timestamps,
 )
 from lakecore.format.parquet.thrift_compact import Struct, decode_struct

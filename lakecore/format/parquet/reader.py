@@ -4,7 +4,6 @@ groups in memory.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
@@ -18,15 +17,14 @@ from lakecore.format.parquet.dictionary_strings import (
     decode_dictionaries,
     dictionary_string_columns,
 )
+from lakecore.format.parquet.footer_bytes import read_footer
 from lakecore.format.shared_map.assemble import ShreddedMaps
 from lakecore.fs.file_io import FileIO
 
-__all__ = ["BUFFER_SIZE", "ParquetReader", "open_parquet", "read_batches", "read_footer", "with_timestamps"]
+__all__ = ["BUFFER_SIZE", "ParquetReader", "open_parquet", "read_batches", "with_timestamps"]
 
 BUFFER_SIZE = 1 << 20
 _MIN_VALUE_BYTES = 8
-_TAIL = 8
-_MAGIC = b"PAR1"
 
 
 class ParquetReader:
@@ -166,17 +164,3 @@ def read_batches(
     for batch in stream:
         batch = decode_dictionaries(batch)
         yield batch if wanted is None or batch.schema.names == wanted else batch.select(wanted)
-
-
-def read_footer(source: Any) -> bytes:
-    """Return the thrift bytes of a parquet footer. Raises ValueError when the file does not end with one."""
-    size = source.size()
-    source.seek(max(size - _TAIL, 0))
-    tail = source.read(_TAIL)
-    if len(tail) != _TAIL or tail[4:] != _MAGIC:
-        raise ValueError("it is not a parquet file: it does not end with the magic number")
-    length = struct.unpack("<I", tail[:4])[0]
-    if length + _TAIL + len(_MAGIC) > size:
-        raise ValueError(f"the footer claims {length} bytes in a file of {size} bytes")
-    source.seek(size - _TAIL - length)
-    return bytes(source.read(length))

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from lakecore.format.bounds import ColumnBounds, has_bounds, internal_value, leaves
+from lakecore.format.parquet.footer_bytes import metadata_of
 from lakecore.format.parquet.splice import fields as f
 from lakecore.format.parquet.splice.fields import value
-from lakecore.format.parquet.splice.footer import MAGIC, Footer
+from lakecore.format.parquet.splice.footer import Footer
 from lakecore.format.parquet.splice.reasons import Refused, SpliceReason
 
 __all__ = ["FooterBounds", "footer_bounds"]
-
-_NOT_EXACT = (7, 8)
-"""Fields of statistics: whether the bounds are values of the column, or were cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +31,9 @@ class FooterBounds:
 def footer_bounds(footer: Footer) -> Mapping[str, FooterBounds]:
     """Return the statistics of every top-level column; nested ones have none. Raises Refused."""
     try:
-        metadata = _decoded(footer.thrift)
-        return _all_columns(footer, metadata)
+        return _all_columns(footer, metadata_of(footer.thrift))
     except (pa.ArrowException, OSError, ValueError) as err:
         raise Refused(SpliceReason.DAMAGED, f"{footer.path}: {err}") from err
-
-
-def _decoded(thrift: bytes) -> Any:
-    """Return the footer as pyarrow's metadata: that of a file without data."""
-    ends = struct.pack("<I", len(thrift)) + MAGIC
-    return pq.read_metadata(pa.BufferReader(MAGIC + thrift + ends))
 
 
 def _all_columns(footer: Footer, metadata: Any) -> Mapping[str, FooterBounds]:
@@ -83,8 +72,5 @@ def _over_groups(footer: Footer, metadata: Any, leaf: int, kind: pa.DataType) ->
 def _cut(meta: Any) -> bool:
     """Return whether a writer says that the bounds were cut, or has only those of an old kind."""
     stats = value(meta, f.META_STATISTICS, {})
-    old = _STATS_MIN not in stats or _STATS_MAX not in stats
-    return old or any(value(stats, field, True) is False for field in _NOT_EXACT)
-
-
-_STATS_MAX, _STATS_MIN = 5, 6
+    old = f.STATS_MIN not in stats or f.STATS_MAX not in stats
+    return old or any(value(stats, field, True) is False for field in (f.STATS_MAX_EXACT, f.STATS_MIN_EXACT))

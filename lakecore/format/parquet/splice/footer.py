@@ -6,17 +6,16 @@ import struct
 from dataclasses import dataclass
 from itertools import pairwise
 
+from lakecore.format.parquet.footer_bytes import MAGIC, TAIL
 from lakecore.format.parquet.splice import fields as f
 from lakecore.format.parquet.splice.fields import structs, value
 from lakecore.format.parquet.splice.reasons import Refused, SpliceReason
 from lakecore.format.parquet.thrift_compact import Struct, decode_struct
 from lakecore.fs.file_io import RangeSource
 
-__all__ = ["MAGIC", "Chunk", "Footer", "RowGroup", "parse_footer", "read_splice_footer"]
+__all__ = ["Chunk", "Footer", "RowGroup", "parse_footer", "read_splice_footer"]
 
-MAGIC = b"PAR1"
 _ENCRYPTED_MAGIC = b"PARE"
-_TAIL = 8
 _FIRST_READ = 1 << 16
 _LEAST_FILE = 12
 
@@ -82,12 +81,12 @@ def read_splice_footer(source: RangeSource, path: str) -> Footer:
         raise Refused(SpliceReason.ENCRYPTED, path)
     if tail[-4:] != MAGIC:
         raise Refused(SpliceReason.NOT_PARQUET, path)
-    length = struct.unpack("<I", tail[-_TAIL:-4])[0]
-    begin = size - _TAIL - length
+    length = struct.unpack("<I", tail[-TAIL:-4])[0]
+    begin = size - TAIL - length
     if begin < len(MAGIC):
         raise Refused(SpliceReason.DAMAGED, f"{path}: a footer of {length} bytes in a file of {size}")
-    whole = length + _TAIL <= len(tail)
-    thrift = tail[-_TAIL - length : -_TAIL] if whole else source.read_at(length, begin)
+    whole = length + TAIL <= len(tail)
+    thrift = tail[-TAIL - length : -TAIL] if whole else source.read_at(length, begin)
     return parse_footer(path, bytes(thrift), begin)
 
 

@@ -144,12 +144,9 @@ def _schema_bytes(footer: Footer) -> bytes:
         if f.ELEMENT_LOGICAL in element:
             left_out |= {f.ELEMENT_CONVERTED, f.ELEMENT_SCALE, f.ELEMENT_PRECISION}
         if value(element, f.ELEMENT_TYPE) != _FIXED:
-            left_out.add(_ELEMENT_LENGTH)
+            left_out.add(f.ELEMENT_LENGTH)
         kept = {field: found for field, found in element.items() if field not in left_out}
         if not value(element, f.ELEMENT_CHILDREN, 0):
             kept.pop(f.ELEMENT_CHILDREN, None)
         key += encode_struct(kept) + b"|"
     return bytes(key)
-
-
-_ELEMENT_LENGTH = 2

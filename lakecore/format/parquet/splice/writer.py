@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import struct
-
 from lakecore.errors import CorruptDataError
+from lakecore.format.parquet.footer_bytes import MAGIC, ended
 from lakecore.format.parquet.splice import fields as f
 from lakecore.format.parquet.splice.fields import integer, structs, value
-from lakecore.format.parquet.splice.footer import MAGIC, Chunk, Footer, RowGroup
+from lakecore.format.parquet.splice.footer import Chunk, Footer, RowGroup
 from lakecore.format.parquet.thrift_compact import (
     Field,
     Struct,
@@ -62,8 +61,7 @@ class SpliceWriter:
             self._add_index(chunk, index, f.CHUNK_OFFSET_INDEX, f.CHUNK_OFFSET_INDEX_LENGTH)
         if self._first is None:
             raise ValueError("no file was added")
-        footer = encode_struct(self._footer(self._first))
-        self._write(footer + struct.pack("<I", len(footer)) + MAGIC)
+        self._write(ended(encode_struct(self._footer(self._first))))
         self._output.close()
         return self._at
 
