@@ -7,11 +7,12 @@ run after run.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from heapq import heappush, heapreplace
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+from lakecore.lsm.sections import run_numbers
 
 __all__ = ["SectionColumns", "section_columns"]
 
@@ -52,7 +53,7 @@ def section_columns(bucket: Ints, low: I64, high: I64) -> SectionColumns:
     overlapping = ends - starts > 1
     for section in np.flatnonzero(mixed & overlapping).tolist():
         part = slice(int(starts[section]), int(ends[section]))
-        runs = _runs(low[part].tolist(), high[part].tolist())
+        runs = run_numbers(zip(low[part].tolist(), high[part].tolist(), strict=True))
         overlapping[section] = max(runs) > 0
         order[part] = order[part][np.argsort(runs, kind="stable")]
     return SectionColumns(order, starts, overlapping)
@@ -74,18 +75,3 @@ def _sorted(low: I64, high: I64) -> I64:
     if (low[1:] > low[:-1]).all():
         return np.arange(len(low), dtype=np.int64)
     return np.lexsort((high, low)).astype(np.int64)
-
-
-def _runs(low: list[int], high: list[int]) -> list[int]:
-    """Return the run of each file of a section: it continues the run that ends first, if that ends below."""
-    ends: list[tuple[int, int]] = []
-    out = []
-    for start, end in zip(low, high, strict=True):
-        if ends and start > ends[0][0]:
-            number = ends[0][1]
-            heapreplace(ends, (end, number))
-        else:
-            number = len(ends)
-            heappush(ends, (end, number))
-        out.append(number)
-    return out

@@ -11,7 +11,7 @@ from typing import Any
 
 from lakecore.metadata.manifest.data_file import DataFile
 
-__all__ = ["KeyOf", "Section", "sections"]
+__all__ = ["KeyOf", "Section", "run_numbers", "sections"]
 
 KeyOf = Callable[[bytes], Any]
 """Turns a serialised key into a value that compares as keys do."""
@@ -39,7 +39,7 @@ def sections(files: Iterable[DataFile], key_of: KeyOf) -> tuple[Section, ...]:
     """Partition files into sections in key order, each with as few runs as a greedy assignment finds.
 
     Rule of the format: files by (min key, max key); a section ends where the next min key is above every max
-    key so far; a file continues the run that ends first, when that end lies below its min key.
+    key so far. Its runs are those of `run_numbers`.
     """
     ranged = [_Ranged(key_of(file.min_key), key_of(file.max_key), file) for file in files]
     ranged.sort(key=lambda r: (r.low, r.high))
@@ -57,15 +57,27 @@ def sections(files: Iterable[DataFile], key_of: KeyOf) -> tuple[Section, ...]:
     return tuple(found)
 
 
-def _section(members: list[_Ranged]) -> Section:
-    runs: list[list[DataFile]] = []
+def run_numbers(ranges: Iterable[tuple[Any, Any]]) -> list[int]:
+    """Return the run of each file of a section, from the files' (lowest key, highest key) in this order.
+
+    Rule of the format: a file continues the run that ends first, when that end lies below its lowest key.
+    """
     ends: list[tuple[Any, int]] = []
-    for item in members:
-        if ends and item.low > ends[0][0]:
+    found = []
+    for low, high in ranges:
+        if ends and low > ends[0][0]:
             number = ends[0][1]
-            heapreplace(ends, (item.high, number))
-            runs[number].append(item.file)
+            heapreplace(ends, (high, number))
         else:
-            heappush(ends, (item.high, len(runs)))
-            runs.append([item.file])
+            number = len(ends)
+            heappush(ends, (high, number))
+        found.append(number)
+    return found
+
+
+def _section(members: list[_Ranged]) -> Section:
+    numbers = run_numbers((item.low, item.high) for item in members)
+    runs: list[list[DataFile]] = [[] for _ in range(max(numbers) + 1)]
+    for item, number in zip(members, numbers, strict=True):
+        runs[number].append(item.file)
     return Section(tuple(tuple(run) for run in runs))

@@ -28,7 +28,7 @@ from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.entries import LONGEST_KEY, NO_TIME, RowSource
 from lakecore.metadata.manifest.stats_rows import StatsPart, StatsRows
 
-__all__ = ["BlockSource"]
+__all__ = ["KEY_FIELDS", "BlockSource"]
 
 I64: TypeAlias = npt.NDArray[np.int64]
 Ints: TypeAlias = npt.NDArray[Any]
@@ -37,7 +37,8 @@ _CACHED_BLOCKS = 64
 _STATS_BLOCKS = 512
 _TIME = "_FILE._CREATION_TIME"
 _COLS = "_FILE._VALUE_STATS_COLS"
-_KEYS = ("_FILE._MIN_KEY", "_FILE._MAX_KEY")
+KEY_FIELDS = ("_FILE._MIN_KEY", "_FILE._MAX_KEY")
+"""The fields of an entry that have the lowest and highest keys of its file."""
 _NAMES = decoder(AvroArray(AvroAtom("string")))
 
 
@@ -94,13 +95,13 @@ class BlockSource:
         parts: tuple[list[tuple[Ints, ByteWords]], ...] = ([], [])
         for places, numbers in self._runs(at):
             try:
-                found = self._slices(_KEYS, len(places))
+                found = self._slices(KEY_FIELDS, len(places))
                 lanes = self._decode(at[places], numbers, found)
             except (ValueError, IndexError):
                 return None
-            if any(int(found.lengths[name].max(initial=0)) > LONGEST_KEY for name in _KEYS):
+            if any(int(found.lengths[name].max(initial=0)) > LONGEST_KEY for name in KEY_FIELDS):
                 return None
-            for name, part in zip(_KEYS, parts, strict=True):
+            for name, part in zip(KEY_FIELDS, parts, strict=True):
                 words = ByteWords.from_slices(lanes.data, found.starts[name], found.lengths[name])
                 part.append((places, words))
         return ByteWords.assemble(len(at), parts[0]), ByteWords.assemble(len(at), parts[1])

@@ -27,7 +27,7 @@ from lakecore.format.avro.vectorized import (
     decode_blocks,
     lanes_of,
 )
-from lakecore.format.manifest.blocks import BlockSource
+from lakecore.format.manifest.blocks import KEY_FIELDS, BlockSource
 from lakecore.format.manifest.records import entry_from_record
 from lakecore.format.manifest.schemas import MANIFEST_VERSION, has_unknown_fields
 from lakecore.metadata.file_names import checked_words
@@ -53,8 +53,7 @@ _LONGS = {
     "_FILE._SCHEMA_ID": None, "_FILE._LEVEL": None, "_FILE._DELETE_ROW_COUNT": -1, "_FILE._FIRST_ROW_ID": -1,
 }  # fmt: skip
 """Fields that become columns, and what stands for null."""
-_KEYS = ("_FILE._MIN_KEY", "_FILE._MAX_KEY")
-_BYTES = ("_PARTITION", "_FILE._FILE_NAME", *_KEYS)
+_BYTES = ("_PARTITION", "_FILE._FILE_NAME", *KEY_FIELDS)
 _KEPT_KEY = 64
 """The bytes up to which keys are kept; longer ones are decoded again when they are asked for."""
 _EXTRAS = ("_FILE._EXTRA_FILES", "_FILE._EMBEDDED_FILE_INDEX", "_FILE._EXTERNAL_PATH")
@@ -183,9 +182,9 @@ def _column(count: int, default: int | None) -> I64:
 
 def _kept_keys(lanes: Lanes) -> tuple[ByteWords, ByteWords] | None:
     """Return the lowest and highest keys of files, unless they are long."""
-    if any(int(lanes.out.lengths[name].max(initial=0)) > _KEPT_KEY for name in _KEYS):
+    if any(int(lanes.out.lengths[name].max(initial=0)) > _KEPT_KEY for name in KEY_FIELDS):
         return None
-    return _words(lanes, _KEYS[0]), _words(lanes, _KEYS[1])
+    return _words(lanes, KEY_FIELDS[0]), _words(lanes, KEY_FIELDS[1])
 
 
 def _words(lanes: Lanes, name: str) -> ByteWords:
