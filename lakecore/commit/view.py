@@ -1,5 +1,5 @@
-"""What a commit sees of the table: its state at one try, and the live files of the partitions that it
-touches, kept up to date between its tries.
+"""This module has the views that a commit has of its table: the state at one try, and the live files of the
+partitions that it touches, which are kept up to date between its tries.
 """
 
 from __future__ import annotations

@@ -51,12 +51,12 @@ def nothing_written() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitDraft:
-    """What one try is to commit."""
+    """The draft of one try, which says what is to be committed."""
 
     messages: Sequence[CommitMessage]
     """The files that come and go."""
     properties: Mapping[str, str] = field(default_factory=dict)
-    """What the snapshot says of itself."""
+    """They become properties of the snapshot."""
     faults: Callable[[], Mapping[int, ProofError]]
     """Finds what is not as it was proven, by the number of the item. Raises ProofError where the messages
     hold what belongs to no item.

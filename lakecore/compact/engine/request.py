@@ -14,7 +14,7 @@ __all__ = ["CompactRequest", "RunName"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunName:
-    """Who commits what a run does, and until when it runs.
+    """The name says who commits what a run does, and until when it runs.
 
     (`commit_user`, `identifier`) names the run: a second one with the same name goes on where the first
     stopped. Its commits take the identifiers from `identifier` on.
@@ -37,7 +37,7 @@ class RunName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactRequest:
-    """What to compact, how to prove it, and who commits."""
+    """A request says what to compact, how to prove it, and who commits."""
 
     run: RunName
     strategy: Strategy

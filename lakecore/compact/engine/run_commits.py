@@ -40,7 +40,7 @@ class RunCommits:
         self._first = name.identifier
         self.guard = CommitGuard()
         self.earlier = EarlierCommits()
-        """What an earlier run of the same name had committed."""
+        """It says what an earlier run of the same name had committed."""
         self.identifier = name.identifier
         """The identifier of the next commit."""
         self.committed: set[str] = set()
@@ -48,7 +48,7 @@ class RunCommits:
         self.made = 0
         """How many commits this run has made."""
         self.stopped = False
-        """Whether the run has ended because of its time, or because it has made too many commits."""
+        """True when the run has ended because of its time, or because it has made too many commits."""
 
     def look_back(self, latest: Snapshot) -> None:
         """Find what an earlier run of the same name committed, and continue after it."""

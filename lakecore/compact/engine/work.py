@@ -191,7 +191,7 @@ class RoundPlan:
 
 @dataclass(frozen=True, slots=True)
 class PlannedRound:
-    """What a kind chose, before its picks are built: that may read rows, to sample them."""
+    """A round that a kind has planned. Its picks are built later, because that may read rows to sample."""
 
     has_picks: bool
     build: Callable[[], RoundPlan]

@@ -44,7 +44,7 @@ class _RewritingJob(Definition):
 
 @dataclass(frozen=True, kw_only=True)
 class _CompactionJob(_RewritingJob):
-    """What compactions of one table and of many have in common."""
+    """A request to compact, which has the parameters that one table and many share."""
 
     strategy: Annotated[
         Strategy, Parameter("universal: what needs it; full: everything into the top level.")
@@ -140,7 +140,7 @@ class CompactDatabase(_CompactionJob):
     ] = Limits().plan_bytes
     """See `Limits.plan_bytes`."""
     skip_unsupported: Annotated[bool, Parameter("Tables this release cannot compact are no error.")] = False
-    """Whether they count as skipped, not as failed."""
+    """True: they count as skipped, not as failed."""
 
     @property
     def limits(self) -> Limits:

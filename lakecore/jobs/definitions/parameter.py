@@ -52,7 +52,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """What a field's type cannot say about a parameter."""
+    """A description that says what the type of a field cannot say about a parameter."""
 
     help: str
     """One or two sentences for users."""
@@ -69,9 +69,9 @@ class Parameter:
     choices: type[Enum] | None = None
     """The words that a text may be; a field whose type is an Enum needs none."""
     on_command: bool = True
-    """Whether the option of the command follows; otherwise the command declares what stands for it."""
+    """True: the option of the command follows. False: the command declares what stands for it."""
     on_operator: bool = True
-    """Whether operators and policies take it."""
+    """True: operators and policies take it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

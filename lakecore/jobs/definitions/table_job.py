@@ -74,7 +74,7 @@ class Safety:
         ),
     ] = 100 << 30
     purges: bool = True
-    """Whether the quarantine is purged at the end of this job."""
+    """True: the quarantine is purged at the end of this job."""
     lease_ms: LeaseTime = 60_000
     wait_ms: WaitTime = 0
     owner: str = ""
@@ -90,9 +90,9 @@ class Definition:
     module: ClassVar[str] = ""
     """The module of `lakecore.jobs` whose `run` takes the job."""
     names_run: ClassVar[bool] = True
-    """Whether the command takes the name of the run, where the job has `commit_user`."""
+    """True: the command takes the name of the run, where the job has `commit_user`."""
     names_user: ClassVar[bool] = False
-    """Whether the command chooses a fresh user, by which files of a killed run are known."""
+    """True: the command chooses a fresh user, by which files of a killed run are known."""
 
     def to_json(self) -> dict[str, Any]:
         """Convert the job to plain values."""
@@ -109,9 +109,9 @@ class TableJob(Definition):
     """A chore on one table."""
 
     leased: ClassVar[bool] = True
-    """Whether it takes the table's lease."""
+    """True: the job takes the table's lease."""
     removes: ClassVar[bool] = False
-    """Whether it removes files, so that its command offers the quarantine."""
+    """True: the job removes files, so its command offers the quarantine."""
 
     table: str
     options: TableOptions = field(default_factory=dict)

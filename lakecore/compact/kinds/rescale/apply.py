@@ -85,7 +85,7 @@ class RescaleOutcome:
 
 @dataclass(frozen=True, slots=True)
 class _Round:
-    """What one round moves, as planned from `snapshot`."""
+    """A round that moves picks, as planned from `snapshot`."""
 
     picks: tuple[RescalePick, ...]
     table: UnitTable

@@ -20,12 +20,13 @@ __all__ = ["FooterBounds", "footer_bounds"]
 
 @dataclass(frozen=True, slots=True)
 class FooterBounds:
-    """What a footer says of a column. `exact`: every row group that has a value has its exact bounds; those
-    of floats leave out NaN, and do not tell the sign of a zero.
-    """
+    """The bounds of a column as a footer states them."""
 
     bounds: ColumnBounds
     exact: bool
+    """True when every row group that has a value has its exact bounds. Those of floats leave out NaN, and do
+    not tell the sign of a zero.
+    """
 
 
 def footer_bounds(footer: Footer) -> Mapping[str, FooterBounds]:
