@@ -1,4 +1,4 @@
-"""The operator that computes the statistics of a table's rows."""
+"""This module has the operator that computes the statistics of a table's rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables as Airflow assets: their names, and the content of their events.
+"""This module represents tables as Airflow assets: their names, and the content of their events.
 
 The `extra` of an event has at least `table` and `snapshot`, whether a task or a watcher emitted it. It also
 has `tags` and `partitions` (at most 20 each) where they are known, and `job` when a task emitted it.

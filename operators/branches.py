@@ -1,4 +1,4 @@
-"""Operators that create, delete, rename, fast-forward and merge branches."""
+"""This module has operators that create, delete, rename, fast-forward and merge branches."""
 
 from __future__ import annotations
 

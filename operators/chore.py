@@ -1,4 +1,5 @@
-"""The base of all maintenance operators. A concrete operator takes a few lines; each area has one file.
+"""This module has the base of all maintenance operators. A concrete operator takes a few lines; each area
+has one file.
 
 Every operator names the definition of its job. The parameters are those of Paimon's procedures. They are
 templated, and an empty text means that a parameter is not given.
@@ -28,8 +29,8 @@ _SHOWN = 5
 
 
 class ChoreOperator(TableTask, JobTask):
-    """The base of all maintenance operators. It has a table, a dry run and the safety settings, and returns a
-    small JSON report as XCom.
+    """This is the base of all maintenance operators. It has a table, a dry run and the safety settings,
+    and returns a small JSON report as XCom.
 
     A task that is repeated after it was killed finishes what its first try began. Two tasks never work on one
     table at the same time: the second one fails and is retried. If a run used the quarantine, `lakecore undo`

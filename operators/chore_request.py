@@ -1,4 +1,6 @@
-"""The request that a policy sends to a chore of a table, and the result that the chore returns."""
+"""This module has the request that a policy sends to a chore of a table, and the result that the chore
+returns.
+"""
 
 from __future__ import annotations
 
@@ -16,21 +18,23 @@ __all__ = ["ChoreRequest", "ChoreResult", "PolicyChore"]
 
 @dataclass(frozen=True, kw_only=True)
 class ChoreRequest:
-    """A request to run one chore on one table."""
+    """This is a request to run one chore on one table."""
 
     table: str
     given: Mapping[str, Any]
     """The parameters by the names that operators use, as users write them."""
     commit: Mapping[str, Any] = field(default_factory=dict)
-    """The fields that name the commits of a chore that is `repeatable`."""
+    """These are the fields that name the commits of a chore that is `repeatable`."""
     lake: Lake
     safety: Safety
     executor: Executor
     dry_run: bool = False
     until_ms: int | None = None
-    """The end of the window, in milliseconds since the epoch. Chores that can stop early do so then."""
+    """This is the end of the window, in milliseconds since the epoch. Chores that can stop early do so
+    then.
+    """
     started_ms: int = 0
-    """When the run of the policy started, in milliseconds since the epoch."""
+    """This is when the run of the policy started, in milliseconds since the epoch."""
 
     def job_fields(self, definition: type[Definition]) -> dict[str, Any]:
         """Return the fields of a job. Raises InvalidInputError."""
@@ -42,20 +46,20 @@ class ChoreRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class ChoreResult:
-    """The result of one chore."""
+    """This is the result of one chore."""
 
     job: str
     report: dict[str, Any]
-    """A small JSON object."""
+    """This is a small JSON object."""
     text: str
-    """A line for the log."""
+    """This is a line for the log."""
 
 
 class PolicyChore(Protocol):
-    """A chore that a policy may name."""
+    """This is a chore that a policy may name."""
 
     definition: ClassVar[type[Definition]]
-    """The definition of its job, whose parameters a policy may give."""
+    """This is the definition of its job, whose parameters a policy may give."""
     repeatable: ClassVar[bool]
     """Whether its commits are those of the task run."""
 

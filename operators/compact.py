@@ -1,4 +1,4 @@
-"""The operator that compacts a table."""
+"""This module has the operator that compacts a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operator that compacts a whole database or catalog in one task."""
+"""This module has the operator that compacts a whole database or catalog in one task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators on the positions of streaming consumers: reset, clear, expire."""
+"""This module has operators on the positions of streaming consumers: reset, clear, expire."""
 
 from __future__ import annotations
 

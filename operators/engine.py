@@ -1,4 +1,6 @@
-"""The executor of a task's units, from the operator's fields `engine`, `master` and `spark_conf`."""
+"""This module creates the executor of a task's units, from the operator's fields `engine`, `master` and
+`spark_conf`.
+"""
 
 from __future__ import annotations
 
@@ -45,9 +47,9 @@ class EngineTask(LakeTask):
     """
 
     doing: ClassVar[str] = "at work"
-    """The name of its work in the message of a killed task."""
+    """This is the name of its work in the message of a killed task."""
     only_waits: ClassVar[bool] = False
-    """Whether its main thread only waits for other threads, also on the local engine."""
+    """It tells whether its main thread only waits for other threads, also on the local engine."""
 
     engine: str | None = None
     master: str | None = None

@@ -1,4 +1,4 @@
-"""The base of chores whose units may run on executors."""
+"""This module has the base of chores whose units may run on executors."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ __all__ = ["EngineChoreOperator"]
 
 
 class EngineChoreOperator(EngineTask, ChoreOperator):
-    """A chore whose units may run on many executors. In a policy the task that runs the policy chooses the
-    engine.
+    """This is a chore whose units may run on many executors. In a policy the task that runs the policy
+    chooses the engine.
 
     :param engine: `spark`; None or `local`: in the task's own process. (templated)
     :param master: Spark master; None: the connection's, else `local[*]`. (templated)

@@ -1,4 +1,4 @@
-"""Operators that expire snapshots and changelogs."""
+"""This module has operators that expire snapshots and changelogs."""
 
 from __future__ import annotations
 

@@ -80,7 +80,9 @@ class FsckOperator(JobTask):
 
 
 class FsckChore:
-    """`FsckOperator` as a chore of a policy. Damage fails the chore and puts the table on hold."""
+    """`FsckOperator` is a chore of a policy through this class. Damage fails the chore and puts the table
+    on hold.
+    """
 
     definition: ClassVar[type[Definition]] = Fsck
     repeatable: ClassVar[bool] = False

@@ -1,5 +1,5 @@
-"""The provider information that Airflow reads from the entry point `apache_airflow_provider`: the connection
-type and its form.
+"""This module has the provider information that Airflow reads from the entry point
+`apache_airflow_provider`: the connection type and its form.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Operators that put tables on hold, release them and list them. Nothing is removed from a table on hold."""
+"""This module has operators that put tables on hold, release them and list them. Nothing is removed from a
+table on hold.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The base of operators whose parameters are those of a job (`lakecore.jobs.definitions`).
+"""This module has the base of operators whose parameters are those of a job (`lakecore.jobs.definitions`).
 
 An operator names the definition of its job. Its constructor takes the parameters of the definition, and all
 of them are templated; so a parameter that is added to the definition needs no edit here. Airflow inspects
@@ -38,15 +38,15 @@ class JobTask(LakeTask):
     """An operator that runs a job; it has the parameters of the job, `settings` and `lake_conn_id`."""
 
     definition: ClassVar[type[Definition]]
-    """The definition of the job."""
+    """This is the definition of the job."""
     settings: ClassVar[Mapping[str, Any]] = {}
     """The parameters of the task that are none of its job, with their defaults; they are templated, too."""
 
     without: ClassVar[Sequence[str]] = ()
-    """The parameters of the job that the task does not take."""
+    """These are the parameters of the job that the task does not take."""
     required: ClassVar[Sequence[str]] = ()
-    """The parameters that the constructor requires, beside `table`. What else a job needs is missed when it
-    runs, because it may be a template that renders to an empty text.
+    """These are the parameters that the constructor requires, beside `table`. What else a job needs is
+    missed when it runs, because it may be a template that renders to an empty text.
     """
 
     template_fields: Sequence[str] = ("lake_conn_id",)

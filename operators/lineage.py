@@ -1,4 +1,6 @@
-"""The lineage of a finished task for OpenLineage. It needs Airflow's OpenLineage provider."""
+"""This module reports the lineage of a finished task to OpenLineage. It needs Airflow's OpenLineage
+provider.
+"""
 
 from __future__ import annotations
 

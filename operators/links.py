@@ -16,7 +16,7 @@ __all__ = ["ReportLink", "TableLink"]
 
 
 class ReportLink(BaseOperatorLink):
-    """A link to the XComs of the task instance, which contain its report."""
+    """This link leads to the XComs of the task instance, which contain its report."""
 
     name = "Report"
 
@@ -28,8 +28,8 @@ class ReportLink(BaseOperatorLink):
 
 
 class TableLink(BaseOperatorLink):
-    """A link to the page of the table that the connection's field `table_url` names; without that field there
-    is no link.
+    """This link leads to the page of the table that the connection's field `table_url` names; without that
+    field there is no link.
     """
 
     name = "Table"

@@ -91,7 +91,7 @@ PREVIEW: Sequence[Mapping[str, Any]] = (
         },
     },
 )
-"""What is reported, and not done, while nobody has named a policy."""
+"""While nobody has named a policy, this work is reported and not done."""
 
 
 class PlanMaintenanceOperator(LakeTask):

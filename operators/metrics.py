@@ -1,4 +1,5 @@
-"""The figures of finished tasks as Airflow's own metrics, for StatsD, Datadog or OpenTelemetry.
+"""This module reports the figures of finished tasks as Airflow's own metrics, for StatsD, Datadog or
+OpenTelemetry.
 
 There are the counters `lakecore.runs`, `.files`, `.bytes`, `.rows`, `.snapshots` and the timer
 `lakecore.duration`, each with the tags `job` and `table`. Nothing is sent while Airflow's metrics are off.

@@ -1,4 +1,4 @@
-"""The operator that removes files that nothing refers to."""
+"""This module has the operator that removes files that nothing refers to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sensor that waits until partitions are done."""
+"""This module has a sensor that waits until partitions are done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that expire partitions, drop them and mark them as done."""
+"""This module has operators that expire partitions, drop them and mark them as done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Operators that tag days and hours: the automatic tags, and one tag for each logical date."""
+"""This module has operators that tag days and hours: the automatic tags, and one tag for each logical
+date.
+"""
 
 from __future__ import annotations
 

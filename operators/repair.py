@@ -1,4 +1,4 @@
-"""Operators that repair hints and manifests, and remove references to missing files."""
+"""This module has operators that repair hints and manifests, and remove references to missing files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operator that changes the number of buckets of a table's partitions."""
+"""This module has the operator that changes the number of buckets of a table's partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operator that builds the file indexes of a table."""
+"""This module has the operator that builds the file indexes of a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The chores of a policy that rewrite files: compaction, clustering, file indexes."""
+"""This module has the chores of a policy that rewrite files: compaction, clustering, file indexes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ __all__ = ["CompactChore", "RewriteFileIndexChore"]
 
 
 class CompactChore:
-    """`CompactTableOperator` as a chore of a policy; with `order-strategy` it sorts the rows of append
-    tables.
+    """`CompactTableOperator` is a chore of a policy through this class; with `order-strategy` it sorts the
+    rows of append tables.
     """
 
     definition: ClassVar[type[Definition]] = Compact
@@ -37,7 +37,7 @@ class CompactChore:
 
 
 class RewriteFileIndexChore:
-    """`RewriteFileIndexOperator` as a chore of a policy."""
+    """`RewriteFileIndexOperator` is a chore of a policy through this class."""
 
     definition: ClassVar[type[Definition]] = RewriteFileIndex
     repeatable: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""Operators that roll a table back to an older state."""
+"""This module has operators that roll a table back to an older state."""
 
 from __future__ import annotations
 

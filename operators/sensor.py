@@ -1,4 +1,4 @@
-"""The base of the table sensors: check once on the worker, then wait in the triggerer."""
+"""This module has the base of the table sensors: check once on the worker, then wait in the triggerer."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TableSensor(BaseSensorOperator):
     """
 
     wait: ClassVar[str]
-    """The name of the wait in `lakecore.jobs.watching.waits`."""
+    """This is the name of the wait in `lakecore.jobs.watching.waits`."""
     template_fields: Sequence[str] = ("table", "lake_conn_id")
     operator_extra_links: Sequence[BaseOperatorLink] = (ReportLink(), TableLink())
 

@@ -1,4 +1,4 @@
-"""Operators that name tables, to map a maintenance task over them."""
+"""This module has operators that name tables, to map a maintenance task over them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sensor that waits for a tag of a table."""
+"""This module has a sensor that waits for a tag of a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that create, replace, rename, delete and expire tags."""
+"""This module has operators that create, replace, rename, delete and expire tags."""
 
 from __future__ import annotations
 

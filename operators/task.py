@@ -1,4 +1,6 @@
-"""The base of tasks that work on one table: it publishes their reports as events, metrics and lineage."""
+"""This module has the base of tasks that work on one table: it publishes their reports as events, metrics
+and lineage.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The trigger that waits without a worker slot, after the first check of a sensor found nothing."""
+"""This module has the trigger that waits without a worker slot, after the first check of a sensor found
+nothing.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Assets whose watchers start DAGs: a watcher emits an event for each new snapshot at least once.
+"""This module has assets whose watchers start DAGs: a watcher emits an event for each new snapshot at
+least once.
 
 All watchers of one connection share one poll. A round reads the latest snapshot of every table once, and only
 the watchers of tables that changed look closer. A watcher's mark is kept in Airflow's asset state store. The

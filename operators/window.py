@@ -1,4 +1,4 @@
-"""The end of a task's window."""
+"""This module finds the end of a task's window."""
 
 from __future__ import annotations
 

@@ -1,1 +1,3 @@
-"""The command line: parse arguments, call the core, print what it returns. Holds no logic of the core."""
+"""This package is the command line: it parses arguments, calls the core and prints what it returns. It
+holds no logic of the core.
+"""

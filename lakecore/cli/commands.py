@@ -39,7 +39,9 @@ TABLES: Mapping[str, str] = MappingProxyType(
 HOLDING = frozenset(
     {"describe", "snapshots", "files", "alter", "write", "delete", "update-columns", "read", "stream"}
 )
-"""Commands on one table that are no job of `lakecore.jobs`; they put it on hold when they meet damage."""
+"""These are commands on one table that are no job of `lakecore.jobs`; they put it on hold when they meet
+damage.
+"""
 
 MAINTENANCE: Mapping[str, str] = MappingProxyType(
     {
@@ -83,7 +85,7 @@ MAINTENANCE: Mapping[str, str] = MappingProxyType(
         "remove-unexisting-manifests": "maintenance.unexisting",
     }
 )
-"""The same for the chores, which `--help` lists apart."""
+"""The chores have the same, which `--help` lists apart."""
 
 OTHER_NAMES: Mapping[str, str] = MappingProxyType(
     {
@@ -94,7 +96,7 @@ OTHER_NAMES: Mapping[str, str] = MappingProxyType(
         "create-tag-from-watermark": "create-tag",
     }
 )
-"""Procedures of Paimon that are one command here; understood, and left out of `--help`."""
+"""Procedures of Paimon that are one command here are understood, and left out of `--help`."""
 
 
 def register(app: typer.Typer, arguments: Iterable[str]) -> None:

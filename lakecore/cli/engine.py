@@ -61,7 +61,7 @@ def executor(
 
 @dataclass(frozen=True)
 class SparkOptions:
-    """The options of commands whose units run on Spark by default."""
+    """These are the options of commands whose units run on Spark by default."""
 
     engine: Annotated[Engine, typer.Option(help="Where units run.")] = Engine.SPARK
     master: Annotated[str | None, typer.Option(help="Spark master; default local[*].")] = None

@@ -1,4 +1,4 @@
-"""The options of a command that follow from the parameters of its job
+"""This module derives the options of a command that follow from the parameters of its job
 (`lakecore/jobs/definitions/parameter.py`).
 
 A command has a parameter of type `JobOptions[ExpireSnapshots]`; `lakecore.cli.option_groups` puts the
@@ -30,11 +30,11 @@ _QUARANTINE = ("quarantine", "quarantine_ttl_ms", "quarantine_cap")
 
 @dataclass(frozen=True)
 class JobOptions(Generic[J]):
-    """The parameters of a job, as a command got them."""
+    """These are the parameters of a job, as a command received them."""
 
     kind: type[J]
     values: Mapping[str, Any]
-    """The values of the job's fields by name, without those that nobody gave."""
+    """These are the values of the job's fields by name, without those that nobody gave."""
 
     def job(self, **rest: Any) -> J:
         """Return the job; `rest` has the fields that are no options."""

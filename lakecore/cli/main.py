@@ -1,5 +1,6 @@
-"""Entry point of the `lakecore` command. Exit codes: 0 ok, 1 error or part failure, 2 findings, or
-a table on hold."""
+"""This module is the entry point of the `lakecore` command. The exit code is 0 for success, 1 for an error
+or a part that failed, 2 for findings, or for a table on hold.
+"""
 
 from __future__ import annotations
 

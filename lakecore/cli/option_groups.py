@@ -24,7 +24,7 @@ __all__ = ["Concurrency", "expanded"]
 
 @dataclass(frozen=True)
 class Concurrency:
-    """The limits on how many tables are processed at once."""
+    """These are the limits on how many tables are processed at once."""
 
     max_concurrent_tables: Annotated[
         int | None,

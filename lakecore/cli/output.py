@@ -21,7 +21,7 @@ __all__ = ["end_on_errors", "print_json", "print_rows", "shown", "size_text", "t
 
 
 class Answer(Protocol):
-    """The report that a command makes of one table."""
+    """This is the report that a command makes of one table."""
 
     @property
     def table(self) -> str: ...

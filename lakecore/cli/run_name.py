@@ -1,4 +1,4 @@
-"""The options that name a run: `--commit-user` and `--commit-identifier`."""
+"""This module has the options that name a run: `--commit-user` and `--commit-identifier`."""
 
 from __future__ import annotations
 

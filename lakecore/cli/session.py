@@ -1,4 +1,6 @@
-"""The state that every command shares: the global options, the catalog they name, and where messages go."""
+"""This module keeps the state that every command shares: the global options, the catalog they name, and
+where messages go.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ _PIPE_WIDTH = 10_000
 
 @dataclass(frozen=True)
 class Session:
-    """The global options of one run of the command line, which all commands receive."""
+    """These are the global options of one run of the command line, which all commands receive."""
 
     warehouse: str | None
     catalog_name: str | None

@@ -25,7 +25,9 @@ __all__ = ["TableBars", "table_bars"]
 
 
 class TableBars:
-    """The progress bars: one of input rows for each running table and, for several tables, one of tables."""
+    """These are the progress bars: one bar of input rows for each running table and, for several tables,
+    one bar of tables.
+    """
 
     def __init__(self, bars: Progress) -> None:
         self._bars = bars

@@ -1,4 +1,4 @@
-"""Table arguments of commands that take several: names and globs such as `db.*`."""
+"""This module resolves table arguments of commands that take several: names and globs such as `db.*`."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ logger = logging.getLogger(__name__)
 
 
 class ChangeCommit:
-    """A commit of one change. `options` take precedence over the options of the table's schema."""
+    """This is a commit of one change. `options` take precedence over the options of the table's schema."""
 
     def __init__(
         self,

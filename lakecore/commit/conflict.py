@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 KeyOf = Callable[[bytes], Any]
-"""Maps a serialised key to a value that compares in the key order of the format."""
+"""The function maps a serialised key to a value that compares in the key order of the format."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ from lakecore.store.snapshots import SnapshotStore
 __all__ = ["LOOK_BACK", "DuplicateSearch", "commits_of"]
 
 LOOK_BACK = 256
-"""How many snapshots are looked at, one read each: some 15 ms in all on a local disk. On an object store
-requests
-overlap: some 0.5 s."""
+"""So many snapshots are looked at, one read each: some 15 ms in all on a local disk. On an object store
+requests overlap: some 0.5 s.
+"""
 
 _REQUESTS = 16
 

@@ -1,4 +1,4 @@
-"""The index files that are valid after a commit. Pure.
+"""This module derives the index files that are valid after a commit. It is pure.
 
 Rules of the format: an index manifest is complete; a data file has at most one deletion vector; a bucket of a
 table with buckets has one index file of each type. Beyond the format, a commit must name what it replaces, so
@@ -17,7 +17,7 @@ from lakecore.metadata.manifest.index_file import DELETION_VECTORS, HASH_INDEX, 
 __all__ = ["DataFiles", "IndexChange", "Place", "indexes_after"]
 
 Place = tuple[bytes, int, str]
-"""The identity of a data file: serialised partition, bucket, name."""
+"""It identifies a data file: serialised partition, bucket, name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class DataFiles:
     live: Callable[[frozenset[tuple[bytes, int]]], frozenset[Place]]
     """Returns the files of the given buckets that are in the table after the commit."""
     emptied: Callable[[Iterable[bytes]], frozenset[bytes]]
-    """A function that returns those of the given partitions that the commit overwrites."""
+    """This function returns those of the given partitions that the commit overwrites."""
 
 
 def indexes_after(

@@ -1,4 +1,6 @@
-"""The partitions that a commit touches, and the manifests that can hold them. Pure."""
+"""This module names the partitions that a commit touches, and the manifests that can hold them. It is
+pure.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ __all__ = ["PartitionBox", "SpecFilter"]
 
 @dataclass(frozen=True, slots=True)
 class PartitionBox:
-    """The bounds of a set of partitions: per partition column the lowest and highest (comparable) value and
-    whether null occurs.
+    """These are the bounds of a set of partitions. For each partition column they have the lowest and
+    highest (comparable) value, and whether null occurs.
 
     The box covers more than the set of partitions: a manifest that meets it may still hold none of them.
     """

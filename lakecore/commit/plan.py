@@ -31,12 +31,12 @@ class Change:
     """The change must be compared with the live files."""
     index: IndexChange
     required_files: ManifestEntries = field(default_factory=ManifestEntries.empty)
-    """Files, as ADD entries, that must still be live."""
+    """These files, as ADD entries, must still be live."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListFile:
-    """A manifest list: its name and size in bytes."""
+    """This is a manifest list: its name and size in bytes."""
 
     name: str
     size: int
@@ -44,16 +44,16 @@ class ListFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotLists:
-    """The manifest lists of a new snapshot, and the row counts of its delta and changelog."""
+    """These are the manifest lists of a new snapshot, and the row counts of its delta and changelog."""
 
     base: ListFile
     delta: ListFile
     changelog: ListFile | None
     index: str | None = None
-    """The name of the index manifest."""
+    """This is the name of the index manifest."""
     next_row_id: int | None = None
-    """The id after those given to the rows of this snapshot; None carries over that of the previous
-    snapshot.
+    """This is the id after those given to the rows of this snapshot; None carries over that of the
+    previous snapshot.
     """
     delta_rows: int
     changelog_rows: int | None

@@ -1,5 +1,5 @@
-"""Publication of a snapshot on storage where other writers check first and rename afterwards, replacing
-whatever exists by then.
+"""This module publishes a snapshot on storage where other writers check first and rename afterwards,
+replacing whatever exists by then.
 
 The base is read again right before the publication, and the new snapshot after a settle time
 (`lakecore.store.settle_time`).
@@ -27,7 +27,7 @@ publication.
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """The result of publishing a snapshot.
+    """This is the result of publishing a snapshot.
 
     When neither `published` nor `replaced` is set, the snapshot never existed, because its id was taken or
     its base was replaced; the files that it names can be deleted.
@@ -36,11 +36,11 @@ class Publication:
     published: bool
     """The snapshot exists after the settle time."""
     replaced: bool = False
-    """The snapshot existed, and another writer replaced or removed it. A later snapshot may have been built
-    on it, so that none of the files that it names may be deleted.
+    """It is True if the snapshot existed, and another writer replaced or removed it. A later snapshot may
+    have been built on it, so that none of the files that it names may be deleted.
     """
     note: str = ""
-    """What an operator should know; empty without any."""
+    """An operator should know this; it is empty if there is nothing to know."""
 
 
 def publish(

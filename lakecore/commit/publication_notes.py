@@ -1,4 +1,5 @@
-"""Notes on snapshots that other writers replaced, for the report of the run that published them.
+"""This module words the notes on snapshots that other writers replaced, for the report of the run that
+published them.
 
 A chore commits several layers below the code that writes its report. All of them publish in the thread of the
 run, so their notes are collected there.

@@ -1,4 +1,6 @@
-"""The files that published snapshots name. They are never left over, whatever a run believes of itself."""
+"""This module finds the files that published snapshots name. They are never left over, whatever a run
+believes of itself.
+"""
 
 from __future__ import annotations
 

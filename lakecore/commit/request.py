@@ -13,8 +13,8 @@ from lakecore.store.manifests import ManifestStore
 __all__ = ["CommitRequest", "CommitResult", "Examine", "Overwrite", "Preconditions"]
 
 Examine = Callable[[Snapshot, Snapshot | None, ManifestStore], None]
-"""Examines a snapshot before it is published, together with the snapshot that it is built on. Raises to
-prevent the publication.
+"""It examines a snapshot before it is published, together with the snapshot that it is built on, and
+raises to prevent the publication.
 """
 
 
@@ -49,16 +49,18 @@ class Overwrite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preconditions:
-    """The state that determined where rows were placed; the commit conflicts when it has changed."""
+    """This state determined where rows were placed; the commit conflicts when it has changed."""
 
     hash_indexes: Mapping[bytes, frozenset[str]] | None = None
-    """The names of all hash index files of these partitions."""
+    """These are the names of all hash index files of these partitions."""
     read_snapshot: Snapshot | None = None
-    """The snapshot whose rows were read; None for an empty table."""
+    """The rows of this snapshot were read; None means an empty table."""
     whole_table: bool = False
-    """Commits after `read_snapshot` that bring rows conflict, compactions do not."""
+    """If it is True, commits after `read_snapshot` that bring rows are conflicts; compactions are not."""
     same_counts: bool = False
-    """The commit conflicts where a partition has another bucket count now than at `read_snapshot`."""
+    """If it is True, the commit conflicts where a partition has another bucket count now than at
+    `read_snapshot`.
+    """
     one_bucket_count: bool = False
     """The commit conflicts where a partition would have files of several bucket counts afterwards, also in an
     overwriting snapshot.
@@ -67,8 +69,8 @@ class Preconditions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRequest:
-    """Who commits, and how. The pair (user, identifier) names the commit: a repeated pair is the same
-    commit.
+    """The request says who commits, and how. The pair (user, identifier) names the commit: a repeated pair
+    is the same commit.
     """
 
     user: str
@@ -76,21 +78,21 @@ class CommitRequest:
     """BATCH_IDENTIFIER distinguishes nothing: a repetition by a new process is then not noticed."""
     overwrite: Overwrite | None = None
     watermark: int | None = None
-    """The watermark in milliseconds."""
+    """This is the watermark in milliseconds."""
     properties: Mapping[str, str] = field(default_factory=dict)
     check_append: bool = False
     """Plain appends are checked for conflicts, too."""
     preconditions: Preconditions | None = None
-    """The state that the written rows (not the compacted ones) depend on."""
+    """The written rows (not the compacted ones) depend on this state."""
     allow_empty: bool = False
     """A commit without any change publishes a snapshot."""
     examine: Examine | None = None
-    """Called before each publication, when everything that the snapshot names is written."""
+    """It is called before each publication, when everything that the snapshot names is written."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitResult:
-    """The result of a commit."""
+    """This is the result of a commit."""
 
     snapshot_ids: tuple[int, ...] = ()
     """The ids of the snapshots of this commit: data first, then compaction; empty when there was nothing to
@@ -105,4 +107,4 @@ class CommitResult:
     part of the table.
     """
     notes: tuple[str, ...] = ()
-    """What became of snapshots that other writers replaced."""
+    """They say what became of snapshots that other writers replaced."""

@@ -1,4 +1,4 @@
-"""Assignment of row ids to new files at commit, when the free ids are known. Pure.
+"""This module assigns row ids to new files at commit, when the free ids are known. It is pure.
 
 Rules of the format: a written file that stores no ids of its own gets the next ids, one per row, in the order
 of the commit; blob and vector files share those of the ordinary file before them, column by column. Its rows

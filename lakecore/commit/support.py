@@ -1,4 +1,4 @@
-"""The tables that this release must not commit to. Pure."""
+"""This module refuses tables that this release must not commit to. It is pure."""
 
 from __future__ import annotations
 

@@ -27,16 +27,16 @@ __all__ = ["LiveView", "TableView", "data_files"]
 
 @dataclass(frozen=True, slots=True)
 class TableView:
-    """The state of the table that a try is planned on."""
+    """This is the state of the table that a try is planned on."""
 
     latest: Snapshot | None
-    """The snapshot to build on; None before the first."""
+    """This is the snapshot to build on; it is None before the first."""
     schema: TableSchema
-    """The latest schema."""
+    """This is the latest schema."""
     options: TableOptions
-    """Its options, without those of the commit."""
+    """These are its options, without those of the commit."""
     raw: Mapping[str, str]
-    """The options of the schema and, before them, those of the commit."""
+    """These are the options of the schema and, before them, those of the commit."""
 
     @classmethod
     def of(cls, latest: Snapshot | None, schema: TableSchema, overrides: Mapping[str, str]) -> TableView:
@@ -51,7 +51,7 @@ class TableView:
 
 
 class LiveView:
-    """The live entries of some partitions, which are given, or agree with a specification.
+    """These are the live entries of some partitions, which are given, or agree with a specification.
 
     Cost: reads the manifests whose partition bounds meet the given partitions (all of them for a
     specification); a later snapshot costs only the deltas since, while those snapshots still exist and their

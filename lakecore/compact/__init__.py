@@ -1,4 +1,5 @@
-"""Compaction and every other job that rewrites data files: plan, run units anywhere, prove, commit.
+"""This package has compaction and every other job that rewrites data files: plan, run units anywhere,
+prove, commit.
 
 Rooms, from top to bottom. Each imports only what stands below it.
 

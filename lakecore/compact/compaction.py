@@ -1,4 +1,6 @@
-"""The compaction of a table, as a kind of rewriting: it plans by the table's rules until nothing is due."""
+"""This module makes the compaction of a table a kind of rewriting: it plans by the table's rules until
+nothing is due.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ _CLUSTERED_ROUNDS = 2
 
 
 class Compaction:
-    """What a compaction of one table does (`lakecore.compact.engine.run.Kind`)."""
+    """The class says what a compaction of one table does (`lakecore.compact.engine.run.Kind`)."""
 
     name = "compact"
     retries_lost = False

@@ -1,4 +1,4 @@
-"""The expiry of snapshots that follows a write, unless the table is write-only."""
+"""This module runs the expiry of snapshots that follows a write, unless the table is write-only."""
 
 from __future__ import annotations
 

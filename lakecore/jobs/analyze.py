@@ -1,4 +1,4 @@
-"""The job that computes the statistics of a table's rows for query planners."""
+"""This module has the job that computes the statistics of a table's rows for query planners."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class ListedLake(Lake, Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """The report of each table, in the order of names."""
+    """This is the report of each table, in the order of names."""
 
     tables: tuple[compact.Report, ...] = ()
     seconds: float = 0.0

@@ -1,4 +1,4 @@
-"""The job that expires changelogs which outlived their snapshots."""
+"""This module has the job that expires changelogs which outlived their snapshots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The job that checks one table. It changes nothing in the table; only its holds follow the findings."""
+"""This module has the job that checks one table. It changes nothing in the table; only its holds follow
+the findings.
+"""
 
 from __future__ import annotations
 
@@ -36,13 +38,13 @@ _COUNTS = (
 
 @dataclass(frozen=True, kw_only=True)
 class CheckResult:
-    """The result that a check returns."""
+    """This is the result that a check returns."""
 
     table: str
     report: FsckReport
     seconds: float
     holds: tuple[str, ...] = ()
-    """What happened to the table's holds, as text for users."""
+    """This says what happened to the table's holds, as text for users."""
 
     def to_json(self) -> dict[str, Any]:
         """Convert the result to plain values, with all findings."""

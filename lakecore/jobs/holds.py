@@ -1,4 +1,4 @@
-"""Jobs on holds for persons: put a table on hold, release it, list the tables on hold."""
+"""This module has jobs on holds for persons: put a table on hold, release it, list the tables on hold."""
 
 from __future__ import annotations
 

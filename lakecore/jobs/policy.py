@@ -32,8 +32,8 @@ _OFF = (None, False, "off")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """The chores of the tables that match `tables` and not `excluded`. `chores` has the parameters by name;
-    None is off.
+    """This rule gives the chores of the tables that match `tables` and not `excluded`. `chores` has the
+    parameters by name; None is off.
     """
 
     tables: tuple[str, ...]

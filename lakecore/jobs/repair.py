@@ -1,4 +1,4 @@
-"""Jobs that repair metadata: wrong hints, a gap in the snapshots, many small manifests."""
+"""This module has jobs that repair metadata: wrong hints, a gap in the snapshots, many small manifests."""
 
 from __future__ import annotations
 

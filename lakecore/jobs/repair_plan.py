@@ -1,4 +1,4 @@
-"""The job that repairs a table by a plan, and the plan that `fsck` makes."""
+"""This module has the job that repairs a table by a plan, and the plan that `fsck` makes."""
 
 from __future__ import annotations
 

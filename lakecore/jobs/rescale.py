@@ -1,4 +1,4 @@
-"""The job that changes the number of buckets of partitions."""
+"""This module has the job that changes the number of buckets of partitions."""
 
 from __future__ import annotations
 

@@ -44,43 +44,43 @@ _NAME = "rewrite-file-index"
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """The result that a job returns."""
+    """This is the result of the job."""
 
     table: str
     engine: str
     dry_run: bool = False
     seconds: float = 0.0
     files: int = 0
-    """The number of data files whose description changed."""
+    """This is the number of data files whose description changed."""
     rows: int = 0
-    """The number of rows that were read for new indexes."""
+    """This is the number of rows that were read for new indexes."""
     bytes: int = 0
-    """The size of the new indexes."""
+    """This is the size of the new indexes."""
     planned: int = 0
-    """The number of files to change, at the start."""
+    """This is the number of files to change, at the start."""
     rows_planned: int = 0
-    """The number of rows to read for them."""
+    """This is the number of rows to read for them."""
     files_left: int = 0
     """The planned files that were not done, because the run was stopped or failed."""
     coverage_before: tuple[Coverage, ...] = ()
     coverage: tuple[Coverage, ...] = ()
-    """The coverage of the table's indexes at the end."""
+    """This is the coverage of the table's indexes at the end."""
     snapshot: int | None = None
-    """The last of `snapshots`."""
+    """This is the last of `snapshots`."""
     snapshots: tuple[int, ...] = ()
     dropped: tuple[str, ...] = ()
-    """The files that other commits removed."""
+    """These are the files that other commits removed."""
     forecast: Forecast | None = None
     """What a dry run would take; None otherwise."""
     before: Counts | None = None
-    """What the table has; only for a dry run."""
+    """This is what the table has; only a dry run reports it."""
     after: Counts | None = None
     """What the table would have; only for a dry run."""
     nothing_to_do: bool = False
     warnings: tuple[str, ...] = ()
     error: str | None = None
     error_class: str | None = None
-    """The type of `error`."""
+    """It names the type of `error`."""
 
     def __repr__(self) -> str:
         """Return on one line what differs from an empty report; a collection is shown by its length."""

@@ -1,4 +1,4 @@
-"""The job that explains what retains a file or a snapshot, or blocks expiry."""
+"""This module has the job that explains what retains a file or a snapshot, or blocks expiry."""
 
 from __future__ import annotations
 

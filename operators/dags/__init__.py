@@ -1,4 +1,5 @@
-"""The DAGs of lakecore, which come with the package: a file in the DAG folder calls `lakecore_dags`.
+"""This package has the DAGs of lakecore, which come with it: a file in the DAG folder calls
+`lakecore_dags`.
 
 Each module has one DAG: `DEFAULTS` are its settings, `build` makes it. A DAG that is switched on over a lake
 that it knows nothing about removes nothing from it: whatever deletes waits until somebody has named a policy.

@@ -1,4 +1,4 @@
-"""The DAG that tags each table for every complete day; a backfill tags past days."""
+"""This module has the DAG that tags each table for every complete day; a backfill tags past days."""
 
 from __future__ import annotations
 

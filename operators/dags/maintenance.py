@@ -1,4 +1,6 @@
-"""The DAG that runs every night the chores that a policy has for each table, inside a window."""
+"""This module has the DAG that runs every night the chores that a policy has for each table, inside a
+window.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The DAG that compacts every night the tables that need it, inside a window, one run at a time."""
+"""This module has the DAG that compacts every night the tables that need it, inside a window, one run at a
+time.
+"""
 
 from __future__ import annotations
 

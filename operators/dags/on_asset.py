@@ -1,5 +1,5 @@
-"""The DAG that starts a run when one of several tables has new data; the run reads up to the newest
-snapshot.
+"""This module has the DAG that starts a run when one of several tables has new data; the run reads up to
+the newest snapshot.
 """
 
 from __future__ import annotations

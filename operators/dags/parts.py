@@ -1,4 +1,6 @@
-"""The parts that the DAGs of lakecore share: the frame of a DAG, params, and the tasks that name tables."""
+"""This module has the parts that the DAGs of lakecore share: the frame of a DAG, params, and the tasks
+that name tables.
+"""
 
 from __future__ import annotations
 
@@ -25,21 +27,21 @@ __all__ = [
 ]
 
 CONNECTION = "{{ params.lake_conn_id }}"
-"""The connection of a task, which is that of its run."""
+"""The connection of a task is that of its run."""
 TABLE_DEFAULTS = {"database": "*", "include": "*", "exclude": ""}
-"""The settings that `table_params` needs: all tables."""
+"""These are the settings that `table_params` needs: they select all tables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeDag:
-    """One DAG for one lake, before its tasks."""
+    """This is one DAG for one lake, before its tasks."""
 
     name: str
-    """Its short name: `nightly`."""
+    """This is its short name: `nightly`."""
     connection: str
-    """The connection of its lake."""
+    """This is the connection of its lake."""
     settings: Mapping[str, Any]
-    """Its settings, complete."""
+    """These are its settings, complete."""
 
     @property
     def dag_id(self) -> str:

@@ -1,4 +1,5 @@
-"""The settings of lakecore's DAGs: the table `airflow` of `lakecore.toml`. No import of Airflow.
+"""This module reads the settings of lakecore's DAGs: the table `airflow` of `lakecore.toml`. It imports
+nothing of Airflow.
 
 The DAG processor and the workers both parse DAG files, so both must find the same settings. A file beside the
 DAG files travels with them; an environment variable of one component does not, and is refused.
@@ -37,12 +38,12 @@ class SettingsError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class DagSettings:
-    """The settings of all DAGs."""
+    """These are the settings of all DAGs."""
 
     connections: Sequence[str] = (DEFAULT_CONNECTION,)
     """Connections of the type `lakecore`; every DAG is made once for each."""
     values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """The table of each DAG, by its short name: `nightly`, …"""
+    """This is the table of each DAG, by its short name: `nightly`, …"""
 
     def of(self, name: str, defaults: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings of one DAG: `defaults`, and what the file says instead.

@@ -1,4 +1,6 @@
-"""The parts that maintenance commands share: common options, running jobs over tables, printing reports."""
+"""This module has the parts that maintenance commands share: common options, running jobs over tables,
+printing reports.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`compact-database`: all tables of a warehouse, or those that patterns want."""
+"""This module has `compact-database`, which compacts all tables of a warehouse, or those that patterns
+match.
+"""
 
 from __future__ import annotations
 

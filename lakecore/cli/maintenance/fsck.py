@@ -1,4 +1,4 @@
-"""`fsck`: check tables and print what is wrong. Exit code 2 means findings."""
+"""This module has `fsck`, which checks tables and prints what is wrong. Exit code 2 means findings."""
 
 from __future__ import annotations
 

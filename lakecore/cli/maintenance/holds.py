@@ -1,4 +1,4 @@
-"""`hold`, `release`, `holds`: tables from which nothing is removed."""
+"""This module has `hold`, `release` and `holds`, which control the tables from which nothing is removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`lakecore prepare-spark`: what makes Spark start sooner, done once for a machine or an image."""
+"""This module has `lakecore prepare-spark`, which prepares what makes Spark start sooner, once for a
+machine or an image.
+"""
 
 from __future__ import annotations
 

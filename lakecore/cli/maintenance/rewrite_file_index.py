@@ -1,4 +1,6 @@
-"""`rewrite-file-index`: make the file indexes that files lack; show how far indexes reach."""
+"""This module has `rewrite-file-index`, which makes the file indexes that files lack and shows how far
+indexes reach.
+"""
 
 from __future__ import annotations
 

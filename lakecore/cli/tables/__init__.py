@@ -1,1 +1,3 @@
-"""Commands that read and change tables: create, alter, describe, read, stream, write, delete."""
+"""This package has the commands that read and change tables: create, alter, describe, read, stream, write,
+delete.
+"""

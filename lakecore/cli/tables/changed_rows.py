@@ -1,4 +1,4 @@
-"""The output of commands that change rows."""
+"""This module prints the output of commands that change rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ __all__ = ["ChangedRows"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedRows:
-    """`verb`: what was done to rows, as in "nothing deleted". `done`, `nothing`: the whole of it, in words.
+    """`verb` says what was done to rows, as in "nothing deleted". `done` and `nothing` are the whole of
+    it, in words.
 
     `more`: what JSON has besides.
     """

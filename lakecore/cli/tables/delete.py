@@ -1,4 +1,4 @@
-"""`delete`: rows that a condition finds."""
+"""This module has `delete`, which deletes the rows that a condition finds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Files that `write` and `update-columns` take: JSON lines, CSV, Parquet, Arrow; as record batches."""
+"""This module reads the files that `write` and `update-columns` take, which are JSON lines, CSV, Parquet
+or Arrow, as record batches.
+"""
 
 from __future__ import annotations
 

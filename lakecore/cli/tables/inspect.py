@@ -1,4 +1,4 @@
-"""Commands that look: databases, tables, describe, snapshots, files."""
+"""This module has the commands that look: databases, tables, describe, snapshots, files."""
 
 from __future__ import annotations
 

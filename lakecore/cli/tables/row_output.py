@@ -1,4 +1,6 @@
-"""Rows that `read` prints: JSON lines, a table, CSV, or an Arrow stream or Parquet file."""
+"""This module writes the rows that `read` prints: JSON lines, a table, CSV, or an Arrow stream or Parquet
+file.
+"""
 
 from __future__ import annotations
 

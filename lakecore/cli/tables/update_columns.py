@@ -1,4 +1,6 @@
-"""`update-columns`: new values for some columns of rows that are there, found by row id."""
+"""This module has `update-columns`, which gives new values to some columns of existing rows, which it
+finds by row id.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`write`: rows of a file into a table, then a compaction and expiry unless the table is write-only."""
+"""This module has `write`, which writes the rows of a file into a table and then compacts and expires,
+unless the table is write-only.
+"""
 
 from __future__ import annotations
 

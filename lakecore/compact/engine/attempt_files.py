@@ -31,7 +31,9 @@ _CLOCK_MARGIN_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class EarlierCommits:
-    """Snapshots of a run's name and kind, oldest first. `since_ms`: every later one was looked at."""
+    """These are the snapshots of a run's name and kind, oldest first. Every snapshot later than `since_ms`
+    was looked at.
+    """
 
     snapshots: tuple[Snapshot, ...] = ()
     since_ms: int = 0
@@ -71,8 +73,8 @@ def earlier_commits(
 
 @dataclass(frozen=True, slots=True)
 class AttemptFiles:
-    """The names of files: those of one attempt begin with one of `own`, those of all attempts of a run with
-    one of `shared`: first as data files, then as changelog files.
+    """The names of files of one attempt begin with one of `own`, those of all attempts of a run with one
+    of `shared`: first as data files, then as changelog files.
     """
 
     shared: tuple[str, ...]

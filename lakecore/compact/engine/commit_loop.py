@@ -54,7 +54,7 @@ class CommitDraft:
     """The draft of one try, which says what is to be committed."""
 
     messages: Sequence[CommitMessage]
-    """The files that come and go."""
+    """These files are added and removed."""
     properties: Mapping[str, str] = field(default_factory=dict)
     """They become properties of the snapshot."""
     faults: Callable[[], Mapping[int, ProofError]]
@@ -68,7 +68,7 @@ class CommitDraft:
 
 
 class Commits(Protocol[Item]):
-    """How items of one kind of rewriting are committed."""
+    """The protocol says how items of one kind of rewriting are committed."""
 
     @property
     def overwrites(self) -> bool:
@@ -91,19 +91,19 @@ class Commits(Protocol[Item]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Landed(Generic[Item]):
-    """The result of a commit, which has the items by what became of them."""
+    """This is the result of a commit, which has the items by what became of them."""
 
     items: tuple[Item, ...] = ()
     """They are committed."""
     lost: tuple[Item, ...] = ()
-    """The items that another commit made impossible."""
+    """These are the items that another commit made impossible."""
     refused: tuple[tuple[Item, ProofError], ...] = ()
     """What was to be committed was not what was proven."""
     snapshots: tuple[int, ...] = ()
     duplicate: bool = False
     """Another run with this identity was faster."""
     notes: tuple[str, ...] = ()
-    """The notes of the commit, for the report."""
+    """These are the notes of the commit, for the report."""
 
 
 def commit_fitting(

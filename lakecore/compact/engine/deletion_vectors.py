@@ -32,8 +32,8 @@ def counted(table: UnitTable, vector: DeletionFile) -> DeletionFile:
 
 @dataclass(frozen=True, slots=True)
 class VectorDraft:
-    """The index files of one attempt to commit. `added` were written, `removed` may be deleted when the
-    commit is done.
+    """These are the index files of one attempt to commit. `added` were written, `removed` may be deleted
+    when the commit is done.
 
     `changes` has what was read before and after, of every bucket of the picks.
     """
@@ -65,7 +65,7 @@ class _Changes:
 
 @dataclass(slots=True)
 class VectorUpkeep:
-    """The deletion vectors of a table as a run read them, and changed them since.
+    """These are the deletion vectors of a table as a run read them, with its changes since.
 
     `one_per_bucket`: rule of the format for all tables but those with unaware buckets.
     """

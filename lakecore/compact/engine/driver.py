@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
-    """The settings by which a run commits: at the latest after so many picks, or so long after the last
+    """These settings say when a run commits: at the latest after so many picks, or so long after the last
     commit.
     """
 

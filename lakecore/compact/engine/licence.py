@@ -63,7 +63,7 @@ class AskingUnit(Protocol):
 
 @runtime_checkable
 class JoiningUnit(Protocol):
-    """A unit that puts the rows of files one after another."""
+    """This unit puts the rows of files one after another."""
 
     @property
     def joins(self) -> tuple[DataFile, ...]:
@@ -73,7 +73,7 @@ class JoiningUnit(Protocol):
 
 @runtime_checkable
 class MarkedUnit(AskingUnit, Protocol):
-    """A unit that reads files without their deleted rows."""
+    """This unit reads files without their deleted rows."""
 
     @property
     def deletions(self) -> Mapping[str, DeletionFile]:

@@ -24,7 +24,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class ProvenPick:
-    """A pick whose units all ran and whose outputs hold. `proof` is None when files only moved.
+    """This is a pick whose units all ran and whose outputs hold. `proof` is None when files only moved.
 
     `marks`: serialised bitmaps by file name: rows of files that stay, and that are deleted now.
     """
@@ -109,6 +109,6 @@ class Outcome:
 
 @dataclass(slots=True)
 class RunRecord:
-    """The outcome of a run while it goes on. The run, its kind and its driver share it."""
+    """This is the outcome of a run while it goes on. The run, its kind and its driver share it."""
 
     outcome: Outcome = field(default_factory=Outcome)

@@ -1,4 +1,4 @@
-"""The new files of a unit: how they are written and described."""
+"""This module writes and describes the new files of a unit."""
 
 from __future__ import annotations
 

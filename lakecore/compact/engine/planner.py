@@ -21,7 +21,7 @@ __all__ = ["PlanContext", "PlannedPick", "TablePlanner", "with_known_schema"]
 
 
 class PlannedPick(Protocol):
-    """A pick as pure planning makes it, before it has units."""
+    """Pure planning makes this pick, before it has units."""
 
     @property
     def place(self) -> Place:
@@ -35,7 +35,7 @@ class PlannedPick(Protocol):
 
 
 class TablePlanner(Protocol):
-    """Plans the rounds of a run over tables of one kind."""
+    """It plans the rounds of a run over tables of one kind."""
 
     def plan(
         self, entries: ManifestEntries, file_prefix: str, excluded: Collection[Place], deletions: Deletions
@@ -63,7 +63,7 @@ def with_known_schema(
 
 @dataclass(frozen=True, kw_only=True)
 class PlanContext:
-    """A run as its planner sees it."""
+    """The planner sees a run as this value."""
 
     target: RewriteTarget
     strategy: Strategy
@@ -71,7 +71,7 @@ class PlanContext:
     executor: Executor
     """Runs the units later; a planner asks it for its cores."""
     seed: str = ""
-    """The seed, which chooses the rows of sampled proofs."""
+    """The seed chooses the rows of sampled proofs."""
 
     def unit_table(self, entries: ManifestEntries) -> UnitTable:
         """Return what units know about the table."""

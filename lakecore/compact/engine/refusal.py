@@ -1,4 +1,6 @@
-"""The error that a run ends with when picks failed, and what helps where a proof was refused. Pure."""
+"""This module words the error that a run ends with when picks failed, and says what helps where a proof
+was refused. It is pure.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ _NAMED_FILES = 8
 
 @dataclass(frozen=True, slots=True)
 class PickFailure:
-    """A pick that was not done, and why. `read`: the files that it read."""
+    """This is a pick that was not done, and its error. `read`: the files that it read."""
 
     name: str
     read: tuple[DataFile, ...]

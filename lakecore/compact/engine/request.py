@@ -23,9 +23,11 @@ class RunName:
     commit_user: str
     identifier: int
     until_ms: int | None = None
-    """When the run ends, since the epoch; no unit is waited for after it. None: no end."""
+    """The run ends then, in milliseconds since the epoch, and waits for no unit after it. None means no
+    end.
+    """
     repeatable: bool = True
-    """False for a fresh user, of whom there is no earlier run."""
+    """It is False for a fresh user, of whom there is no earlier run."""
 
     @property
     def named(self) -> bool:

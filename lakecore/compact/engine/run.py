@@ -36,7 +36,7 @@ class Kind(Protocol):
     """One way to rewrite files of a table: it decides what is done, and the run does it."""
 
     before: ManifestEntries
-    """The live files of `scope` at the start."""
+    """These are the live files of `scope` at the start."""
 
     @property
     def name(self) -> str:

@@ -25,11 +25,11 @@ class RewriteTarget:
     """A table as a run needs it."""
 
     name: str
-    """The table's name, for messages and reports."""
+    """This is the table's name, for messages and reports."""
     stores: TableStores
     """The schema contains the options of the job."""
     overrides: Mapping[str, str] = field(default_factory=dict)
-    """Options that commits obey before those of the table's latest schema."""
+    """Commits obey these options before those of the table's latest schema."""
 
     @cached_property
     def reading(self) -> ReadContext:

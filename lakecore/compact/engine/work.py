@@ -42,7 +42,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A bucket. `partition` is a serialised row."""
+    """A place is a bucket. `partition` is a serialised row."""
 
     partition: bytes
     bucket: int
@@ -89,7 +89,7 @@ class UnitTable:
 
 
 class Unit(Protocol):
-    """One task, which is a share of a pick."""
+    """A unit is one task, which is a share of a pick."""
 
     @property
     def name(self) -> str:
@@ -135,7 +135,7 @@ UnitFunction = Callable[[Any], UnitResult]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkPick:
-    """One pick, which is committed whole or not at all. `moved` has (before, after) of files that only change
+    """A pick is committed whole or not at all. `moved` has (before, after) of files that only change
     level.
 
     `units` are in key (or row) order and together read every row of `replaced` and `announced` once.
@@ -191,7 +191,9 @@ class RoundPlan:
 
 @dataclass(frozen=True, slots=True)
 class PlannedRound:
-    """A round that a kind has planned. Its picks are built later, because that may read rows to sample."""
+    """This is a round that a kind has planned. Its picks are built later, because that may read rows to
+    sample.
+    """
 
     has_picks: bool
     build: Callable[[], RoundPlan]
@@ -199,15 +201,17 @@ class PlannedRound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """The input of one round, which is planned from `snapshot`. `executor` is where units will run."""
+    """This is the input of one round, which is planned from `snapshot`. `executor` is where units will
+    run.
+    """
 
     snapshot: Snapshot | None
     executor: Executor
     file_prefix: str
-    """The beginning of the names of new files."""
+    """This is the beginning of the names of new files."""
     again: frozenset[Place] | None = None
-    """Buckets that are planned again; None in the first round."""
+    """These buckets are planned again; it is None in the first round."""
     lost: frozenset[Place] = frozenset()
-    """Buckets that other commits touched while this run worked on them, and that are left alone."""
+    """Other commits touched these buckets while this run worked on them; they are left alone."""
     dry: bool = False
     """Only a report is wanted: nothing is written."""

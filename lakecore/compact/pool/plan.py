@@ -11,14 +11,16 @@ from dataclasses import dataclass, field
 __all__ = ["UNIT_COST", "Admission", "FairQueue", "Queued"]
 
 UNIT_COST = 20_000
-"""What a unit costs besides its rows, in rows: opening files, and its way to a worker and back."""
+"""A unit costs so much besides its rows, in rows: opening files, and its way to a worker and back."""
 _BUNDLE_COST = 500_000
 _BUNDLE_UNITS = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Queued:
-    """Unit `number` of table `stream`. `cost` in rows. `alone`: it must not share a task with others."""
+    """This is unit `number` of table `stream`. Its `cost` is in rows. With `alone` it must not share a
+    task with others.
+    """
 
     stream: int
     number: int
@@ -28,7 +30,7 @@ class Queued:
 
 @dataclass
 class FairQueue:
-    """Units of many tables, handed out so that each table gets an equal share of the work that is done.
+    """Units of many tables are handed out so that each table gets an equal share of the work that is done.
 
     Of the tables that wait, the one that has been given least comes next, by the cost of its units; one that
     comes late starts level with the others. So a huge table does not hold back a small one, and is not held

@@ -1,4 +1,6 @@
-"""One executor for the units of many tables, as one stream of jobs: tasks hold units of whichever wait."""
+"""This module runs the units of many tables on one executor, as one stream of jobs: tasks hold units of
+whichever tables wait.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ class PlanBudget:
 
 
 class UnitPool:
-    """Runs units of many tables on `engine`. Each table's thread has a `TableExecutor` of it.
+    """The pool runs units of many tables on `engine`. Each table's thread has a `TableExecutor` of it.
 
     As many jobs are under way as the engine runs units at once, and one more, so that no worker waits for
     the next; a job is a large unit or a bundle of small ones. A bundle that is lost with its worker is tried
@@ -192,7 +194,7 @@ class _Stream:
 
 
 class TableExecutor:
-    """An executor that is the share of one table in a pool."""
+    """This executor is the share of one table in a pool."""
 
     def __init__(self, pool: UnitPool) -> None:
         self._pool = pool

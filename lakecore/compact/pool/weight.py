@@ -8,8 +8,8 @@ from lakecore.scan.scanner import Scanner
 __all__ = ["FILE_BYTES", "plan_bytes"]
 
 FILE_BYTES = 3_000
-"""The bytes of the driver's memory for a file of a plan. They were measured with 11 columns: 1 kB as columns
-of manifests, 1.6 kB once picked.
+"""The driver's memory for a file of a plan has so many bytes. They were measured with 11 columns: 1 kB as
+columns of manifests, 1.6 kB once picked.
 """
 
 

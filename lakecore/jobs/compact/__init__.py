@@ -1,4 +1,4 @@
-"""The compaction job: one table, one request, one report; or many tables at once."""
+"""This package defines the compaction job: one table, one request, one report; or many tables at once."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def run_many(
     on_done: Callable[[Report], None] | None = None,
     limits: Limits | None = None,
 ) -> list[Report]:
-    """One report per job, in order. A failed job does not stop the rest: its report has an `error`.
+    """Return one report per job, in order. A failed job does not stop the rest: its report has an `error`.
 
     The tables are worked on at once, within `limits`; see `compact_many`. The callbacks come from several
     threads, one at a time.

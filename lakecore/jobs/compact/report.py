@@ -1,4 +1,4 @@
-"""The report of a compaction job, and how it is built from the run."""
+"""This module defines the report of a compaction job, and how it is built from the run."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ __all__ = ["Report", "Shape", "with_run"]
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """The result of a job. Rows, files and bytes in and out are those of rewritten files."""
+    """This is the result of a job. Rows, files and bytes in and out are those of rewritten files."""
 
     table: str
     strategy: Strategy
     engine: str
     seconds: float = 0.0
-    """The time from the plan to the last commit."""
+    """This is the time from the plan to the last commit."""
     rows_in: int = 0
     rows_out: int = 0
     files_in: int = 0
@@ -37,21 +37,21 @@ class Report:
     bytes_in: int = 0
     bytes_out: int = 0
     moved: int = 0
-    """The number of files that only changed level."""
+    """This is the number of files that only changed level."""
     snapshot: int | None = None
-    """The last of `snapshots`; None without any."""
+    """This is the last of `snapshots`; it is None if there are none."""
     snapshots: tuple[int, ...] = ()
     proof: str = ""
-    """What was proven."""
+    """This says what was proven."""
     error: str | None = None
     error_class: str | None = None
-    """The type of `error`, one of `lakecore.errors`."""
+    """It names the type of `error`, one of `lakecore.errors`."""
     skipped: str = ""
     """Why nothing was done, where that is no error."""
     before: Shape = field(default_factory=Shape)
     after: Shape = field(default_factory=Shape)
-    """The table after the run. For a dry run this is what the planned picks leave; its bytes and rows are
-    upper bounds.
+    """This is the table after the run. For a dry run this is what the planned picks leave; its bytes and
+    rows are upper bounds.
     """
     picks_done: int = 0
     picks_left: int = 0
@@ -64,7 +64,7 @@ class Report:
     dry_run: bool = False
     nothing_to_do: bool = False
     in_order: int = 0
-    """The partitions that were skipped, because they already have the requested order."""
+    """These are the partitions that were skipped, because they already have the requested order."""
     warnings: tuple[str, ...] = ()
     """Why rows of the table may not be readable, and what happened to snapshots that other writers
     replaced.

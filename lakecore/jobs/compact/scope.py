@@ -1,4 +1,4 @@
-"""The partitions and buckets of a table that a compaction covers."""
+"""This module selects the partitions and buckets of a table that a compaction covers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs that rewrite data files: compaction of one table or of many, and file indexes."""
+"""This module has jobs that rewrite data files: compaction of one table or of many, and file indexes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class _CompactionJob(_RewritingJob):
 
 @dataclass(frozen=True, kw_only=True)
 class Compact(_CompactionJob):
-    """A request to compact one table."""
+    """This is a request to compact one table."""
 
     command: ClassVar[str] = "compact"
     module: ClassVar[str] = "compact"
@@ -86,7 +86,7 @@ class Compact(_CompactionJob):
     compared.
     """
     order_by: Annotated[tuple[str, ...], Parameter("Columns to order by: 'a,b'.")] = ()
-    """If it is empty, the columns of option `clustering.columns`."""
+    """If it is empty, the columns are those of option `clustering.columns`."""
     force: Annotated[bool, Parameter("Order partitions again that are in this order already.")] = False
     where: Annotated[str | None, Parameter("Only these partitions: 'dt=a,hh=b;dt=c'.")] = None
     buckets: Annotated[str | None, Parameter("Only these buckets: '0-99,200'.")] = None
@@ -100,7 +100,7 @@ class Compact(_CompactionJob):
 
 @dataclass(frozen=True, kw_only=True)
 class CompactDatabase(_CompactionJob):
-    """A request to compact many tables. The fields that both have are those of `Compact`."""
+    """This is a request to compact many tables. The fields that both have are those of `Compact`."""
 
     command: ClassVar[str] = "compact-database"
     module: ClassVar[str] = "compact_database"
@@ -120,11 +120,13 @@ class CompactDatabase(_CompactionJob):
         int | None,
         Parameter("Stop then (HH:MM or ISO date and time, UTC); later tables are skipped.", Kind.END),
     ] = None
-    """In milliseconds since the epoch; no table is started after it, and running ones end as in `Compact`."""
+    """It is in milliseconds since the epoch; no table is started after it, and running ones end as in
+    `Compact`.
+    """
     lease_ms: LeaseTime = 60_000
     """The length of the lease; a table that another chore holds is skipped. 0 takes no leases."""
     wait_ms: WaitTime = 0
-    """A table that is held for longer counts as failed."""
+    """A table whose lease another run has for longer counts as failed."""
     max_concurrent_tables: Annotated[
         int, Parameter("How many tables are worked on at once.", on_command=False)
     ] = Limits().tables
@@ -140,7 +142,7 @@ class CompactDatabase(_CompactionJob):
     ] = Limits().plan_bytes
     """See `Limits.plan_bytes`."""
     skip_unsupported: Annotated[bool, Parameter("Tables this release cannot compact are no error.")] = False
-    """True: they count as skipped, not as failed."""
+    """If it is True, they count as skipped, not as failed."""
 
     @property
     def limits(self) -> Limits:
@@ -157,7 +159,7 @@ class CompactDatabase(_CompactionJob):
 
 @dataclass(frozen=True, kw_only=True)
 class RewriteFileIndex(_RewritingJob):
-    """A request to build the file indexes of one table."""
+    """This is a request to build the file indexes of one table."""
 
     command: ClassVar[str] = "rewrite-file-index"
     module: ClassVar[str] = "rewrite_file_index"
@@ -166,4 +168,4 @@ class RewriteFileIndex(_RewritingJob):
     where: Annotated[str | None, Parameter("Only these partitions: 'dt=a,hh=b;dt=c'.")] = None
     dry_run: Annotated[bool, Parameter("Show the coverage; change nothing.")] = False
     owner: str = ""
-    """The owner of the lease, who takes it over at once."""
+    """This is the owner of the lease, who takes it over at once."""

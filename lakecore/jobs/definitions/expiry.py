@@ -1,4 +1,6 @@
-"""Jobs that remove what is too old or needed by nobody: snapshots, changelogs, orphan files."""
+"""This module has jobs that remove what is too old or needed by nobody: snapshots, changelogs, orphan
+files.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ class _ExpiryJob(TableJob):
 
 @dataclass(frozen=True, kw_only=True)
 class ExpireSnapshots(_ExpiryJob):
-    """A request to expire snapshots. A limit that is None takes the table's option
+    """This is a request to expire snapshots. A limit that is None takes the table's option
     (`snapshot.num-retained.max`, …).
     """
 
@@ -44,7 +46,7 @@ class ExpireSnapshots(_ExpiryJob):
 
 @dataclass(frozen=True, kw_only=True)
 class ExpireChangelogs(_ExpiryJob):
-    """A request to expire changelogs. A limit that is None takes the table's option
+    """This is a request to expire changelogs. A limit that is None takes the table's option
     (`changelog.num-retained.max`, …).
     """
 
@@ -56,7 +58,7 @@ class ExpireChangelogs(_ExpiryJob):
 
 @dataclass(frozen=True, kw_only=True)
 class RemoveOrphanFiles(TableJob):
-    """A request to remove the orphans of one table. For the limits see `OrphanLimits`."""
+    """This is a request to remove the orphans of one table. For the limits see `OrphanLimits`."""
 
     command: ClassVar[str] = "remove-orphan-files"
     module: ClassVar[str] = "remove_orphan_files"

@@ -1,4 +1,4 @@
-"""Jobs as plain values of JSON, with the names of their fields as keys."""
+"""This module converts jobs to plain values of JSON and back, with the names of their fields as keys."""
 
 from __future__ import annotations
 

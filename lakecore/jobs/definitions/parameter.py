@@ -33,7 +33,7 @@ _UNITS = ("_ms", "_bytes")
 
 
 class Kind(Enum):
-    """How users write the value of a parameter."""
+    """This enum says how users write the value of a parameter."""
 
     TEXT = "text"
     NUMBER = "whole number"
@@ -52,19 +52,19 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A description that says what the type of a field cannot say about a parameter."""
+    """This description says what the type of a field cannot say about a parameter."""
 
     help: str
-    """One or two sentences for users."""
+    """It has one or two sentences for users."""
     kind: Kind | None = None
     """None: follows from the type of the field."""
     name: str = ""
-    """The name for users; if it is empty, the field without its unit (`_ms`, `_bytes`)."""
+    """This is the name for users; if it is empty, it is the field's without its unit (`_ms`, `_bytes`)."""
     flags: tuple[str, ...] = ()
-    """The options of the command; if it is empty, the name with dashes."""
+    """These are the options of the command; if it is empty, the option is the name with dashes."""
     shown: str = ""
-    """The default as users write it, where the field has a number for it. It may differ from the field's
-    default: then it is what commands and operators use where nothing is given.
+    """This is the default as users write it, where the field has a number for it. It may differ from the
+    field's default: then it is what commands and operators use where nothing is given.
     """
     choices: type[Enum] | None = None
     """The words that a text may be; a field whose type is an Enum needs none."""
@@ -76,11 +76,11 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """A parameter of a job, with all that follows from its field."""
+    """This is a parameter of a job, with all that follows from its field."""
 
     field: str
     type: Any
-    """The type of the field, without the annotation."""
+    """This is the type of the field, without the annotation."""
     default: Any
     """The default of the field; MISSING for a parameter that must be given."""
     kind: Kind

@@ -1,4 +1,6 @@
-"""Jobs that check, explain and repair: holds, the quarantine, hints, manifests, missing files."""
+"""This module has jobs that check, explain and repair: holds, the quarantine, hints, manifests, missing
+files.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,7 @@ class CompactManifest(CommittingJob):
 
 @dataclass(frozen=True, kw_only=True)
 class Repair(TableJob):
-    """A request to apply a repair plan."""
+    """This is a request to apply a repair plan."""
 
     command: ClassVar[str] = "repair"
     module: ClassVar[str] = "repair_plan"
@@ -66,7 +68,7 @@ class Repair(TableJob):
     plan: Annotated[
         Mapping[str, Any] | str, Parameter("The plan that fsck made.", Kind.VALUE, on_command=False)
     ]
-    """The plan, as JSON or its text, made by `plan_repair`."""
+    """This is the plan, as JSON or its text, made by `plan_repair`."""
     steps: Annotated[
         tuple[int | str, ...], Parameter("The numbers of the steps; none: all, in order.", on_command=False)
     ] = ()
@@ -145,7 +147,7 @@ class Undo(TableJob):
 
     run_id: Annotated[str, Parameter("The name of the run, in a report.", name="undo_run", on_command=False)]
     table: str = ""
-    """The table of the run. The job finds it; leave it empty."""
+    """This is the table of the run. The job finds it; leave it empty."""
     options: Mapping[str, str] = field(default_factory=dict)
     """The table options for this run only."""
     external: Annotated[bool, Parameter("Also move files back to data-file.external-paths.")] = False
@@ -180,7 +182,7 @@ class Purge(Definition):
 
 @dataclass(frozen=True, kw_only=True)
 class Fsck(Definition):
-    """A request to check one table."""
+    """This is a request to check one table."""
 
     command: ClassVar[str] = "fsck"
     module: ClassVar[str] = "fsck"
@@ -212,7 +214,7 @@ class Fsck(Definition):
 
 @dataclass(frozen=True, kw_only=True)
 class Why(TableJob):
-    """A question about one table."""
+    """This is a question about one table."""
 
     command: ClassVar[str] = "why"
     module: ClassVar[str] = "why"

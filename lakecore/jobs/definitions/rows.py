@@ -1,4 +1,4 @@
-"""Jobs that move or drop rows or count them: partitions, buckets, statistics."""
+"""This module has jobs that move or drop rows or count them: partitions, buckets, statistics."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ExpirePartitions(_PartitionJob):
         str,
         Parameter("Time zone of the clock that partitions were written by.", flags=("--time-zone",)),
     ] = "UTC"
-    """The time zone of the clock that partition values and file times were written by."""
+    """Partition values and file times were written by the clock of this time zone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,7 @@ class MarkPartitionDone(_PartitionJob):
     names_run: ClassVar[bool] = False
 
     partitions: Annotated[str, Parameter("'dt=a,hh=b;dt=c'.", flags=("--partition",))]
-    """Each with all partition columns."""
+    """Each has all partition columns."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +91,7 @@ class Rescale(CommittingJob):
     ] = None
     """Partitions; None means all that have another number of buckets."""
     until_ms: EndTime = None
-    """In milliseconds since the epoch; what is proven by then is committed. None: no end."""
+    """It is in milliseconds since the epoch; what is proven by then is committed. None means no end."""
 
 
 @dataclass(frozen=True, kw_only=True)

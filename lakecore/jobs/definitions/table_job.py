@@ -1,4 +1,4 @@
-"""The fields that all jobs on tables share."""
+"""This module has the fields that all jobs on tables share."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ WaitTime = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Safety:
-    """The safety settings of a job."""
+    """These are the safety settings of a job."""
 
     quarantine: Annotated[
         bool | None,
@@ -86,9 +86,9 @@ class Definition:
     """The base of all jobs: they have a form in JSON, and say which module runs them."""
 
     command: ClassVar[str] = ""
-    """The name of the command and of the job in reports."""
+    """This is the name of the command and of the job in reports."""
     module: ClassVar[str] = ""
-    """The module of `lakecore.jobs` whose `run` takes the job."""
+    """This is the module of `lakecore.jobs` whose `run` takes the job."""
     names_run: ClassVar[bool] = True
     """True: the command takes the name of the run, where the job has `commit_user`."""
     names_user: ClassVar[bool] = False
@@ -106,7 +106,7 @@ class Definition:
 
 @dataclass(frozen=True, kw_only=True)
 class TableJob(Definition):
-    """A chore on one table."""
+    """This is a chore on one table."""
 
     leased: ClassVar[bool] = True
     """True: the job takes the table's lease."""

@@ -1,4 +1,6 @@
-"""Jobs on tags: create, replace, rename, delete, expire; automatic tags and tags of days and hours."""
+"""This module has jobs on tags: create, replace, rename, delete, expire; automatic tags and tags of days
+and hours.
+"""
 
 from __future__ import annotations
 
@@ -135,7 +137,7 @@ class TriggerTagAutomaticCreation(TableJob):
 
 
 class PeriodClock(Enum):
-    """The clock that a period's end is compared with."""
+    """This is the clock that a period's end is compared with."""
 
     COMMIT_TIME = "commit-time"
     WATERMARK = "watermark"
@@ -159,7 +161,7 @@ class CreateBatchTags(TableJob):
         str,
         Parameter("First period that should have a tag; default that of the oldest.", flags=("--from",)),
     ] = ""
-    """By default the period of the oldest tag of these names."""
+    """By default it is the period of the oldest tag of these names."""
     end: Annotated[str, Parameter("Last period that should have a tag; default --date.", flags=("--to",))] = (
         ""
     )
@@ -168,14 +170,14 @@ class CreateBatchTags(TableJob):
     formatter: Annotated[
         str, Parameter("with_dashes, without_dashes, without_dashes_and_spaces; default its option.")
     ] = ""
-    """The formatter of tag names; by default the table's option."""
+    """This is the formatter of tag names; by default it is the table's option."""
     name: Annotated[str, Parameter("Names of the tags, with {period} once.")] = "{period}"
     delay_ms: Annotated[
         int,
         Parameter("How long after its end a period still takes snapshots.", Kind.DURATION, shown="0 s"),
     ] = 0
     by: Annotated[str, Parameter("Which time counts.", choices=PeriodClock)] = PeriodClock.COMMIT_TIME.value
-    """Whether periods end by the time of commits or by their watermarks."""
+    """It says whether periods end by the time of commits or by their watermarks."""
     replace: Annotated[
         bool,
         Parameter("Let tags of another snapshot stand for the right one; they are never missing."),

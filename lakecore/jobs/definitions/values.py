@@ -1,4 +1,6 @@
-"""Values of parameters as users write them: on the command line, as rendered templates, in policies."""
+"""This module parses values of parameters as users write them: on the command line, as rendered templates,
+in policies.
+"""
 
 from __future__ import annotations
 

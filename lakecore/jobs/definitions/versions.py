@@ -1,4 +1,4 @@
-"""Jobs on branches, on older states of a table, and on the positions of consumers."""
+"""This module has jobs on branches, on older states of a table, and on the positions of consumers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The parts that maintenance jobs share: their report, their safety settings, and how they begin and end."""
+"""This module has the parts that maintenance jobs share: their report, their safety settings, and how they
+begin and end.
+"""
 
 from __future__ import annotations
 
@@ -58,36 +60,38 @@ class Report:
     job: str
     dry_run: bool = False
     run: str | None = None
-    """The run's id, for `undo`."""
+    """This is the run's id, for `undo`."""
     quarantined: bool = False
-    """Whether the files were moved to the quarantine."""
+    """It tells whether the files were moved to the quarantine."""
     files: int = 0
-    """The number of files that were removed or moved to the quarantine, snapshots and tags included."""
+    """This is the number of files that were removed or moved to the quarantine, snapshots and tags
+    included.
+    """
     bytes: int = 0
-    """Their size, as far as it is recorded."""
+    """This is their size, as far as it is recorded."""
     spared: int = 0
-    """The number of planned files that became referenced again before their removal."""
+    """This is the number of planned files that became referenced again before their removal."""
     snapshots: tuple[int, ...] = ()
-    """The ids of the expired snapshots."""
+    """These are the ids of the expired snapshots."""
     names: tuple[str, ...] = ()
-    """The tags, branches, partitions, consumers or files that the report is about."""
+    """These are the tags, branches, partitions, consumers or files that the report is about."""
     snapshot: int | None = None
-    """The snapshot that the job committed or chose."""
+    """This is the snapshot that the job committed or chose."""
     blocker: str = ""
     """Why the job cannot do more."""
     notes: tuple[str, ...] = ()
-    """The notes for users, for example that another writer replaced the snapshot of the job, and that the job
-    committed it again.
+    """These are the notes for users, for example that another writer replaced the snapshot of the job, and
+    that the job committed it again.
     """
     resumed: int = 0
     """The interrupted runs that were finished first."""
     seconds: float = 0.0
     estimated_seconds: float | None = None
-    """The estimated time; only for a dry run."""
+    """This is the estimated time; only a dry run has it."""
     forecast: Forecast | None = None
     """What the run takes; only for a dry run."""
     before: Counts | None = None
-    """What the table has; only for a dry run."""
+    """This is what the table has; only a dry run reports it."""
     after: Counts | None = None
     """What the table would have; only for a dry run."""
     nothing_to_do: bool = False
@@ -97,7 +101,7 @@ class Report:
     """Why nothing was removed: the table is on hold."""
     error: str | None = None
     error_class: str | None = None
-    """The type of `error`, one of `lakecore.errors`."""
+    """It names the type of `error`, one of `lakecore.errors`."""
 
     def __repr__(self) -> str:
         """Return on one line what differs from an empty report; a collection is shown by its length."""
@@ -123,7 +127,7 @@ class Report:
 
 
 class ChoreJob(Protocol):
-    """The fields that every maintenance job has."""
+    """These are the fields that every maintenance job has."""
 
     @property
     def table(self) -> str: ...
@@ -152,7 +156,7 @@ class CommittingJob(Protocol):
 
 @dataclass
 class Chore:
-    """A running job on one table. `report` starts with what is known already.
+    """This is a running job on one table. `report` starts with what is known already.
 
     For dry runs a job may set `before`, when it has counted more than the manifest lists tell, and `after`,
     the counts that the run would leave. By default nothing of the latest snapshot changes.
@@ -167,12 +171,16 @@ class Chore:
     before: Counts | None = None
     after: Callable[[Counts], Counts] = Change().of
     work: Work | None = None
-    """What determines the time, where that is not the removed files: the same for a dry run as for a run."""
+    """This is the work that determines the time, where that is not the removed files: it is the same for a
+    dry run as for a run.
+    """
     result: Report | None = None
     holds: tuple[Hold, ...] = ()
-    """The holds of the table when the chore began."""
+    """This determines the time, where that is not the removed files: it is the same for a dry run as for a
+    run.
+    """
     landings: list[str] = field(default_factory=list)
-    """What happened to its snapshots that other writers replaced."""
+    """These are the holds that the table had when the chore began."""
 
     def timed(self, report: Report) -> Report:
         """Return the report with the seconds since the beginning; a dry run also gets its forecast."""

@@ -1,4 +1,4 @@
-"""The counts of a table before and after a chore, as far as they are cheap to know."""
+"""This module counts what a table has before and after a chore, as far as that is cheap to know."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["UNKNOWN", "Change", "Counts", "counts_of", "counts_of_entries", "sna
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """The live data files of the latest snapshot, their bytes, physical rows and sorted runs, and the number
-    of `snapshots`. A count is None when only reading every manifest would tell.
+    """These are the live data files of the latest snapshot, their bytes, physical rows and sorted runs,
+    and the number of `snapshots`. A count is None when only reading every manifest would tell it.
     """
 
     files: int | None = None
@@ -72,7 +72,7 @@ def _sum(before: int | None, change: int | None) -> int | None:
 
 
 UNKNOWN = Change(files=None, bytes=None, rows=None, snapshots=None, sorted_runs=None)
-"""Of a chore whose outcome shows only when it is done."""
+"""This is for a chore whose outcome shows only when it is done."""
 
 
 def counts_of(target: Target, snapshot: Snapshot | None = None) -> Counts:

@@ -1,4 +1,4 @@
-"""The forecasts of jobs before they run, and the figures that are recorded afterwards."""
+"""This module makes the forecasts of jobs before they run, and the figures that are recorded afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The part of a catalog that jobs use."""
+"""This module declares the part of a catalog that jobs use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Lake", "rewrite_target", "target_of"]
 
 
 class Lake(Protocol):
-    """A warehouse and its tables."""
+    """This is a warehouse and its tables."""
 
     @property
     def file_io(self) -> FileIO: ...

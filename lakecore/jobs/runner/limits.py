@@ -1,5 +1,5 @@
-"""The limits on how much of a lake is processed at once. This module imports nothing, because commands read
-it at start-up.
+"""This module declares the limits on how much of a lake is processed at once. This module imports nothing,
+because commands read it at start-up.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ __all__ = ["Limits"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much of a lake is processed at once."""
+    """These limits say how much of a lake is processed at once."""
 
     tables: int = 8
-    """The number of tables that are processed at once."""
+    """This is the number of tables that are processed at once."""
     plan_bytes: int = 512 << 20
-    """The memory for their plans, as estimated from their manifests before they are read. A plan that is
-    larger than this is held alone.
+    """This is the memory for their plans, as estimated from their manifests before they are read. A plan
+    that is larger than this is held alone.
     """

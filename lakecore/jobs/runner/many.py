@@ -23,7 +23,7 @@ R = TypeVar("R")
 
 
 class SerialCallbacks:
-    """A wrapper that runs the callbacks of several threads one at a time."""
+    """This wrapper runs the callbacks of several threads one at a time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

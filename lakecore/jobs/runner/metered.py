@@ -1,4 +1,6 @@
-"""The memory that work takes: the peak of the processes that do it, since they started."""
+"""This module measures the memory that work takes: the peak of the processes that do it, since they
+started.
+"""
 
 from __future__ import annotations
 

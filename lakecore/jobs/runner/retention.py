@@ -22,7 +22,7 @@ __all__ = ["changelog_retention", "changelogs_live_longer", "snapshot_retention"
 
 
 class RetentionLimits(Protocol):
-    """The parameters that expiring snapshots and changelogs have in common."""
+    """These are the parameters that expiring snapshots and changelogs have in common."""
 
     @property
     def retain_max(self) -> int | None: ...

@@ -1,4 +1,6 @@
-"""The live files of a table before a compaction, after it, and as planned picks would leave them."""
+"""This module describes the live files of a table before a compaction, after it, and as planned picks
+would leave them.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ __all__ = ["Shape", "planned_shape"]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The live files of a table or of selected partitions: their bytes, their physical rows, and their number
-    by level.
+    """These are the live files of a table or of selected partitions: their bytes, their physical rows, and
+    their number by level.
     """
 
     files: int = 0

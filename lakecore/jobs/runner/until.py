@@ -1,4 +1,6 @@
-"""The time at which a job must stop: the text of `--until` and of the operators' `until`."""
+"""This module parses the time at which a job must stop: the text of `--until` and of the operators'
+`until`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The job that appends to one branch the files that only another one has."""
+"""This module has the job that appends to one branch the files that only another one has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The data that arrived in a table since a snapshot, and whether it satisfies a condition."""
+"""This module finds the data that arrived in a table since a snapshot, and whether it satisfies a
+condition.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +29,11 @@ class ArrivalCondition:
     count: int = 1
     """The number of snapshots; with a watermark it may be 0."""
     rows: int = 0
-    """The number of rows that they must add."""
+    """This is the number of rows that they must add."""
     kinds: frozenset[CommitKind] = NEW_DATA
-    """The commit kinds that count."""
+    """These are the commit kinds that count."""
     partitions: str | None = None
-    """The partitions, as `dt=a,hh=b;dt=c`, of which a commit must add files to one to count."""
+    """These are the partitions, as `dt=a,hh=b;dt=c`, of which a commit must add files to one to count."""
     watermark: int | None = None
     """The watermark of the table's newest snapshot must reach this event time, in milliseconds."""
 
@@ -77,7 +79,7 @@ def _kinds(given: Sequence[str] | str) -> frozenset[CommitKind]:
 
 @dataclass(frozen=True)
 class Arrivals:
-    """Checks one table. `memo` saves a second check from reading the same manifests again.
+    """It checks one table. `memo` saves a second check from reading the same manifests again.
 
     A check reads a snapshot file per id above the position; with `partitions` (or `rows`, for commits that
     overwrite) it also reads the manifests of what each commit added.

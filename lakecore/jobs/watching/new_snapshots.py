@@ -1,4 +1,5 @@
-"""The snapshots that added new data: what a sensor waits for, and the position of a table's consumer.
+"""This module finds the snapshots that added new data: what a sensor waits for, and the position of a
+table's consumer.
 
 A position is kept in `<warehouse>/.lakecore/positions/`, never in the table's own folder.
 """
@@ -30,7 +31,9 @@ def only_moves_rows(snapshot: Snapshot) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRange:
-    """A range of snapshots that have new data: ids from `first` to `last`, both included, `count` of them."""
+    """This is a range of snapshots that have new data: ids from `first` to `last`, both included, `count`
+    of them.
+    """
 
     first: int
     last: int
@@ -42,7 +45,7 @@ class SnapshotRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """The position of a consumer: `run` consumed the snapshots that follow `after`, up to `last`."""
+    """This is the position of a consumer: `run` consumed the snapshots that follow `after`, up to `last`."""
 
     run: str
     after: int
@@ -50,7 +53,7 @@ class Position:
 
 
 class PositionStore:
-    """The positions of consumers of tables, one small JSON file each."""
+    """It stores the positions of consumers of tables, one small JSON file each."""
 
     def __init__(self, file_io: FileIO, warehouse: str) -> None:
         self._file_io = service_files(file_io, warehouse)

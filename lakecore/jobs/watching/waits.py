@@ -1,4 +1,5 @@
-"""The conditions that a task may wait for in a table: new snapshots, a tag, partitions that are done.
+"""This module names the conditions that a task may wait for in a table: new snapshots, a tag, partitions
+that are done.
 
 A wait is a name and a JSON object, so that it can be sent to a process that waits on behalf of a task. A
 check returns a small JSON object, or None while the condition does not hold.
@@ -19,11 +20,17 @@ from lakecore.table import Table
 __all__ = ["NEW_SNAPSHOTS", "PARTITIONS_DONE", "TAG", "look"]
 
 NEW_SNAPSHOTS = "new-snapshots"
-"""Asked: `after`, and what `ArrivalCondition` has. Answer: `first`, `last`, `count`."""
+"""Its request has `after` and the fields of `ArrivalCondition`; its answer has `first`, `last` and
+`count`.
+"""
 TAG = "tag"
-"""Asked: `tag`. Answer: `tag`, `snapshot`, `time_millis`, `watermark` of its snapshot."""
+"""Its request has `tag`; its answer has `tag`, and `snapshot`, `time_millis` and `watermark` of its
+snapshot.
+"""
 PARTITIONS_DONE = "partitions-done"
-"""Asked: `partitions`, all of them. Answer: `partitions`, `modified_millis` of the newest mark."""
+"""Its request has `partitions`, which must all be done; its answer has `partitions`, and `modified_millis`
+of the newest mark.
+"""
 
 _SUCCESS = "_SUCCESS"
 _ACTION = "partition.mark-done-action"
@@ -31,7 +38,7 @@ _SUCCESS_FILE = "success-file"
 
 
 class Tables(Protocol):
-    """The part of a catalog that a check uses."""
+    """This is the part of a catalog that a check uses."""
 
     def load_table(self, name: str) -> Table: ...
 

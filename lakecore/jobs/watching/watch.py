@@ -51,7 +51,7 @@ BEGINNING = Mark(0, 0)
 
 
 class Tables(Protocol):
-    """The part of a catalog that a watcher uses."""
+    """This is the part of a catalog that a watcher uses."""
 
     def load_table(self, name: str) -> Table: ...
 

@@ -22,7 +22,7 @@ __all__ = ["AppendPlanner", "join_request"]
 
 @dataclass(frozen=True)
 class AppendPlanner:
-    """Plans for tables without a key (`lakecore.compact.engine.planner.TablePlanner`)."""
+    """It plans for tables without a key (`lakecore.compact.engine.planner.TablePlanner`)."""
 
     context: PlanContext
 

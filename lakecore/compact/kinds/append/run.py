@@ -33,7 +33,7 @@ __all__ = ["ConcatUnit", "run_unit"]
 
 @dataclass(frozen=True, kw_only=True)
 class ConcatUnit:
-    """A unit that joins `files` in this order, without their deleted rows (`deletions`, in the same order).
+    """This unit joins `files` in this order, without their deleted rows (`deletions`, in the same order).
 
     `file_prefix`: begins the names of new files; the unit adds the attempt. `overlap`: encode in another
     thread than decode.

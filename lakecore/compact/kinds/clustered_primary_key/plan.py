@@ -41,12 +41,15 @@ SORTED_LEVEL = 1
 
 Bounds = tuple[Any, Any]
 BoundsOf = Callable[[DataFile], Bounds | None]
-"""The clustering columns of the first and the last row of a file, comparable; None: not known."""
+"""It returns the clustering columns of the first and the last row of a file, comparable, or None if they
+are not known.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusteredRequest:
-    """How to pick. `full`: also what deleted rows are left in. `everything`: whatever it looks like.
+    """The request says how to pick. With `full` it also picks what has deleted rows. With `everything` it
+    picks whatever the files look like.
 
     `target_size`: bytes of a file.
     """
@@ -61,7 +64,9 @@ class ClusteredRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreshPick:
-    """The files of level 0 of a bucket, oldest first, and those above, which may hold rows of their keys."""
+    """These are the files of level 0 of a bucket, oldest first, and those above, which may hold rows of
+    their keys.
+    """
 
     place: Place
     fresh: tuple[DataFile, ...]

@@ -26,7 +26,7 @@ __all__ = ["ClusteredPrimaryKeyPlanner"]
 
 @dataclass(frozen=True)
 class ClusteredPrimaryKeyPlanner:
-    """Plans for primary-key tables whose files are in another order than the key's
+    """It plans for primary-key tables whose files are in another order than the key's
     (`lakecore.compact.engine.planner.TablePlanner`).
     """
 

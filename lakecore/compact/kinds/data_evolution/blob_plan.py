@@ -16,14 +16,16 @@ from lakecore.metadata.manifest.row_range import first_row
 __all__ = ["BlobGroup", "BlobRules"]
 
 BlobGroup = tuple[DataFile, ...]
-"""Files of one column, in the order of their rows; of the same rows the older first."""
+"""These are files of one column, in the order of their rows; of the same rows the older comes first."""
 
 _LEAST = 2
 
 
 @dataclass(frozen=True, slots=True)
 class BlobRules:
-    """`target_size`: bytes of a file. `columns`: field ids that are joined. `held`: that of a file."""
+    """`target_size` is the size of a file in bytes. `columns` are the ids of the fields that are joined.
+    `held` returns that of a file.
+    """
 
     target_size: int
     columns: frozenset[int]

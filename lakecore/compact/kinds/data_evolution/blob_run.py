@@ -1,4 +1,6 @@
-"""One unit of a compaction that joins blob files of a column: the value that counts of each row, copied."""
+"""This module runs one unit of a compaction that joins blob files of a column: it copies the value that
+counts of each row.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ _ONE_FILE = 1 << 62
 
 @dataclass(frozen=True, kw_only=True)
 class BlobUnit:
-    """A unit that joins `files`, which together have all rows from the first of the first file on.
+    """This unit joins `files`, which together have all rows from the first of the first file on.
 
     Values of deleted rows stay: the rows keep their places. `file_prefix` is as in other units.
     """

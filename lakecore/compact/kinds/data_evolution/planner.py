@@ -32,7 +32,7 @@ __all__ = ["DataEvolutionPlanner"]
 
 @dataclass(frozen=True)
 class DataEvolutionPlanner:
-    """Plans for tables whose files contain different columns of the same rows
+    """It plans for tables whose files contain different columns of the same rows
     (`lakecore.compact.engine.planner.TablePlanner`).
     """
 

@@ -1,4 +1,6 @@
-"""One unit of a compaction that joins columns: rows of neighbouring ranges into one file of all columns."""
+"""This module runs one unit of a compaction that joins columns: rows of neighbouring ranges become one
+file of all columns.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ _ONE_FILE = 1 << 62
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnMergeUnit:
-    """A unit that joins `files`, of row ranges that follow one another without a gap.
+    """This unit joins `files`, of row ranges that follow one another without a gap.
 
     `columns` are those of the new file, None for all. `deletions` are in the order of `files`; deleted rows
     stay in the new file, and are reported as its. `file_prefix` begins the names of new files; the unit adds

@@ -56,7 +56,7 @@ _MAX_ROUNDS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexRequest:
-    """Which partitions, and who commits."""
+    """The request says which partitions, and who commits."""
 
     run: RunName
     where: ScanFilter = EVERYTHING
@@ -64,8 +64,8 @@ class IndexRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexOutcome:
-    """The figures of what is committed. `rows` counts rows read, `bytes` those of new indexes. `dropped` are
-    the names of files that other commits removed.
+    """These are the figures of what is committed. `rows` counts rows read, `bytes` those of new indexes.
+    `dropped` are the names of files that other commits removed.
     """
 
     files: int = 0

@@ -21,7 +21,7 @@ __all__ = ["FileKey", "IndexCommits", "file_key"]
 logger = logging.getLogger(__name__)
 
 FileKey = tuple[bytes, int, str]
-"""The serialised partition, bucket and file name of a file."""
+"""It identifies a file by its serialised partition, its bucket and its name."""
 
 
 def file_key(place: Place, file: DataFile) -> FileKey:
@@ -30,7 +30,7 @@ def file_key(place: Place, file: DataFile) -> FileKey:
 
 
 class IndexCommits:
-    """Commits of files with new indexes (`lakecore.compact.engine.commit_loop.Commits`)."""
+    """This class commits files with new indexes (`lakecore.compact.engine.commit_loop.Commits`)."""
 
     overwrites = False
     preconditions = None

@@ -17,9 +17,9 @@ from lakecore.types.datatypes import AtomicType, DataType, MapType
 __all__ = ["Coverage", "IndexNeed", "coverage", "file_specs", "need_of", "pack"]
 
 Head = Mapping[str, Mapping[str, Blob]]
-"""What a container holds: index name -> type -> place."""
+"""A container holds this: index name -> type -> place."""
 Name = tuple[str, str]
-"""The name of an index (in the file's schema) and its type."""
+"""This is the name of an index (in the file's schema) and its type."""
 
 _UNIT_FILES = 64
 _UNIT_BYTES = 128 << 20
@@ -27,9 +27,9 @@ _UNIT_BYTES = 128 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexNeed:
-    """The work for one data file. `missing` are indexes to build, named as its schema names columns; `kept`
-    are reused; `stale` are those that no option requests. `index_file` is the file of the present ones, None
-    for the manifest.
+    """This is the work for one data file. `missing` are indexes to build, named as its schema names
+    columns; `kept` are reused; `stale` are those that no option requests. `index_file` is the file of the
+    present ones, None for the manifest.
     """
 
     place: Place
@@ -46,7 +46,7 @@ class IndexNeed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """The coverage of one index over the live files. `wanted` tells that the options request it.
+    """This is the coverage of one index over the live files. `wanted` tells that the options request it.
 
     `lacking`: files, and their rows, without it; files whose schema cannot have it count nowhere.
     """

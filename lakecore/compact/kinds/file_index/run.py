@@ -1,4 +1,6 @@
-"""One unit: read the columns that lack an index, and write the indexes of some data files anew."""
+"""This module runs one unit: it reads the columns that lack an index, and writes the indexes of some data
+files anew.
+"""
 
 from __future__ import annotations
 
@@ -52,8 +54,8 @@ class Rewritten:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexResult:
-    """The result of a unit. `made` are paths of new index files, `rows` the rows read, `bytes` those of new
-    indexes, wherever they are stored.
+    """This is the result of a unit. `made` are paths of new index files, `rows` the rows read, `bytes`
+    those of new indexes, wherever they are stored.
     """
 
     files: tuple[Rewritten, ...]

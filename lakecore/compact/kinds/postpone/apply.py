@@ -43,16 +43,16 @@ def assignment_picks(table: UnitTable, live: ManifestEntries) -> tuple[WorkPick,
 
 @dataclass(frozen=True, slots=True)
 class AssignedRows:
-    """What was written and proven: messages of one commit, and a pick a partition for the report."""
+    """They were written and proven: messages of one commit, and a pick for each partition for the report."""
 
     messages: tuple[CommitMessage, ...]
     picks: tuple[ProvenPick, ...]
     directories: frozenset[str]
-    """The directories of the new files."""
+    """These are the directories of the new files."""
 
 
 class BucketAssignment:
-    """The assignment of the postponed rows of `live` to real buckets, while it runs.
+    """This is the assignment of the postponed rows of `live` to real buckets, while it runs.
 
     `file_prefixes` begin the names of all new files, of data files first. Units are cut by partitions, and by
     buckets where a partition is large. `decoders` are those of the run. `excluded` are partitions that are

@@ -25,7 +25,7 @@ _NAME = re.compile(r"-s-(?P<writer>\d+)-w-(?P<unique>.+)-(?P<number>\d+)\.")
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """The postponed files of one partition (a serialised row), which are in the order of their rows."""
+    """These are the postponed files of one partition (a serialised row), in the order of their rows."""
 
     partition: bytes
     total_buckets: int

@@ -37,7 +37,7 @@ _OPTIONS = {"postpone.batch-write-fixed-bucket": "true", "write-buffer-spillable
 
 @dataclass(frozen=True, kw_only=True)
 class AssignmentUnit:
-    """A unit that writes the rows of `fold` whose buckets leave `remainder` when divided by `steps`.
+    """This unit writes the rows of `fold` whose buckets leave `remainder` when divided by `steps`.
 
     `state` is that of its real buckets. `file_prefix` begins the names of new data files.
     """
@@ -58,7 +58,7 @@ class AssignmentUnit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentResult:
-    """The files that a unit wrote, by bucket, and what its part of the proof counted."""
+    """These are the files that a unit wrote, by bucket, and what its part of the proof counted."""
 
     messages: tuple[CommitMessage, ...]
     tally: PostponedTally

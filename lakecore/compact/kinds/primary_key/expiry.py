@@ -31,8 +31,8 @@ _TIMESTAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """The rule of record-level expiry. `seconds` is how long a row lives after the time in its column
-    `field`.
+    """This is the rule of record-level expiry. `seconds` is how long a row lives after the time in its
+    column `field`.
     """
 
     field: DataField

@@ -25,7 +25,7 @@ _SMALL_FILE = 1 << 20
 
 
 class UnitInputs:
-    """The files of one unit. `rows_in` counts the rows read from them so far.
+    """These are the files of one unit. `rows_in` counts the rows read from them so far.
 
     `on_expired`: told of rows that are left out because they are too old (record-level expiry) at `now_ms`.
 

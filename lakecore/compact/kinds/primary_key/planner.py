@@ -28,7 +28,7 @@ _HOUR_MS = 3_600_000
 
 @dataclass(frozen=True)
 class PrimaryKeyPlanner:
-    """Plans for primary-key tables (`lakecore.compact.engine.planner.TablePlanner`)."""
+    """It plans for primary-key tables (`lakecore.compact.engine.planner.TablePlanner`)."""
 
     context: PlanContext
 

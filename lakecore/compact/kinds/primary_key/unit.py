@@ -1,4 +1,6 @@
-"""One unit of a primary-key compaction, as a value: what is merged, into what, and what is told of it."""
+"""This module describes one unit of a primary-key compaction as a value: what is merged, into what, and
+what is emitted of it.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ AGE_NAME = "__lakecore_age"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookupMerge:
-    """The levels that a merge has to know. `above` are files where its keys are looked up, nearest level
+    """A merge has to know these levels. `above` are files where its keys are looked up, nearest level
     first.
 
     `announces` tells that it writes a changelog. `rewrites` is False for a file that only moves and whose
@@ -61,7 +63,7 @@ class LookupMerge:
 
 @dataclass(frozen=True, kw_only=True)
 class MergeUnit:
-    """A unit that merges `runs` (oldest first, each in key order) into files of `output_level`.
+    """This unit merges `runs` (oldest first, each in key order) into files of `output_level`.
 
     `file_prefix` begins the names of new files; the unit adds the attempt. `tallied` are whole inputs whose
     digest this unit takes. `bounds` is the unit's share of the keys, None for all of them. `overlap` lets it

@@ -47,27 +47,27 @@ __all__ = ["RescaleOutcome", "RescaleRequest", "RescaleRun"]
 logger = logging.getLogger(__name__)
 
 COMMIT_PICKS = 64
-"""The largest number of partitions of one commit."""
+"""One commit has at most so many partitions."""
 _MAX_ROUNDS = 4
 _MOST_TARGETS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescaleRequest:
-    """A request to rescale a table."""
+    """This is a request to rescale a table."""
 
     run: RunName
     buckets: int | None
-    """The new number of buckets; None: option `bucket`."""
+    """This is the new number of buckets; None means option `bucket`."""
     where: ScanFilter = EVERYTHING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescaleOutcome:
-    """Figures of what is committed."""
+    """These are figures of what is committed."""
 
     partitions: tuple[str, ...] = ()
-    """The partitions, by name, that were rescaled."""
+    """These partitions, by name, were rescaled."""
     files_in: int = 0
     files_out: int = 0
     bytes_in: int = 0
@@ -75,12 +75,12 @@ class RescaleOutcome:
     rows: int = 0
     snapshots: tuple[int, ...] = ()
     dropped: tuple[str, ...] = ()
-    """The partitions that others kept writing to."""
+    """Other writers still wrote to these partitions."""
     left: tuple[str, ...] = ()
-    """The partitions that were not rescaled before the run's time was over."""
+    """These partitions were not rescaled before the run's time was over."""
     proofs: tuple[PickProof, ...] = ()
     decoded: str = ""
-    """Which formats a second decoder read, and how many rows."""
+    """It says which formats a second decoder read, and how many rows."""
 
 
 @dataclass(frozen=True, slots=True)

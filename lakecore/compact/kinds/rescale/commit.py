@@ -25,17 +25,17 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RescaledPartition:
-    """A partition whose units all ran, and whose proof holds."""
+    """The units of this partition all ran, and its proof holds."""
 
     name: str
     pick: RescalePick
     files: tuple[tuple[int, tuple[DataFile, ...]], ...]
-    """The new files by bucket."""
+    """These are the new files by bucket."""
     proof: PickProof
 
 
 class RescaleCommits:
-    """Commits of partitions (`lakecore.compact.engine.commit_loop.Commits`).
+    """This class commits partitions (`lakecore.compact.engine.commit_loop.Commits`).
 
     `index_files`: all of the snapshot that was planned from. `count`: the new number of buckets.
     """

@@ -32,7 +32,7 @@ _MOST_BUCKETS = 32_767
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescalePick:
-    """A partition that has another number of buckets than requested, with the files of each bucket.
+    """This partition has another number of buckets than requested; the pick has the files of each bucket.
 
     `deletions` are by bucket and name of a file with deleted rows.
     """
@@ -50,7 +50,7 @@ class RescalePick:
 
 @dataclass(frozen=True, slots=True)
 class BucketGroup:
-    """Old buckets whose rows all go to these new buckets, which get no others."""
+    """The rows of these old buckets all move to these new buckets, which get no others."""
 
     old: tuple[int, ...]
     new: tuple[int, ...]
@@ -58,7 +58,7 @@ class BucketGroup:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Files that become one sorted run in each new bucket: at most one run of every old bucket.
+    """These files become one sorted run in each new bucket: they are at most one run of every old bucket.
 
     `runs`: (old bucket, its files in key order; of an append table all of them, in the order of rows).
     """

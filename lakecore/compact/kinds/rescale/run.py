@@ -39,7 +39,7 @@ _LEAST_BUFFER = 256 << 10
 
 @dataclass(frozen=True, kw_only=True)
 class RescaleUnit:
-    """A unit that moves the rows of the old buckets of `group` that belong to its new buckets.
+    """This unit moves the rows of the old buckets of `group` that belong to its new buckets.
 
     `rule` is the function from rows to their new bucket. `residues` is (number of groups, this group), with
     which the bucket of every row must agree. `deletions` are by old bucket and file name. `checked` tells

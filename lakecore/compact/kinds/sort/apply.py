@@ -46,7 +46,7 @@ __all__ = ["Clustering"]
 
 
 class Clustering:
-    """What a clustering of one table does (`lakecore.compact.engine.run.Kind`).
+    """The class says what a clustering of one table does (`lakecore.compact.engine.run.Kind`).
 
     The proof mode of the request does not count: every column is compared. `order`: whole partitions are
     rewritten in it, whatever the strategy; None: those runs that incremental clustering picks. `marks`:

@@ -77,7 +77,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterPolicy:
-    """The options by which a table is clustered. `columns` are as its options name them. With `local`, rows
+    """A table is clustered by these options. `columns` are as its options name them. With `local`, rows
     are in order in each unit.
 
     `idle_ms` and `limit` are the time without new files after which a partition is included that was not

@@ -1,4 +1,4 @@
-"""Marks: which partitions a sort has put in order, told by the names of their files. Pure.
+"""Marks say which partitions a sort has put in order, by the names of their files. This module is pure.
 
 Files never change, so a partition that has just the files of a mark is in the order of the mark. One that got
 other files has none. A mark that was lost costs a sort that was not needed, never a row.
@@ -21,8 +21,8 @@ __all__ = ["Marks", "SortMark", "marked_partitions", "marks_of", "order_name"]
 
 @dataclass(frozen=True, slots=True)
 class SortMark:
-    """The mark of a partition that is in order. `order` is an `order_name`, `files` a digest of the names of
-    all its files.
+    """This is the mark of a partition that is in order. `order` is an `order_name`, `files` a digest of
+    the names of all its files.
     """
 
     order: str
@@ -30,7 +30,7 @@ class SortMark:
 
 
 Marks = Mapping[bytes, SortMark]
-"""The marks by serialised partition."""
+"""These are the marks by serialised partition."""
 
 
 def order_name(rule: SortRule, schema: TableSchema) -> str:

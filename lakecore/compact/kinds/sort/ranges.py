@@ -26,7 +26,7 @@ from lakecore.verify.proof.sorted_rows import Bound
 __all__ = ["Edges", "file_edges", "files_by_range"]
 
 Edges = tuple[Bound | None, Bound | None]
-"""Keys that no row of a file is below, and that none is above; None: not known."""
+"""No row of a file is below the first key, and none is above the second; None means not known."""
 
 _UNKNOWN: Edges = (None, None)
 _TYPES = (

@@ -40,8 +40,8 @@ __all__ = ["SampleTask", "SortUnit", "keyed_rows", "run_unit", "sample", "tally"
 
 @dataclass(frozen=True, kw_only=True)
 class SortUnit:
-    """A unit that sorts the rows of `files`, without the deleted ones, from `bounds[0]` to before `bounds[1]`
-    (None: no end).
+    """This unit sorts the rows of `files`, without the deleted ones, from `bounds[0]` to before
+    `bounds[1]` (None: no end).
 
     `checked` are the files that this unit counts for the proof. `output_level` is that of the new files.
     `file_prefix` begins their names; the unit adds the attempt. `overlap` lets a second thread read.
@@ -189,7 +189,7 @@ def tally(unit: SortUnit, number: int) -> Tally:
 
 @dataclass(frozen=True, kw_only=True)
 class SampleTask:
-    """A task that reads about `rows` rows of `files`, for the bounds of ranges."""
+    """This task reads about `rows` rows of `files`, for the bounds of ranges."""
 
     table: UnitTable
     rule: SortRule

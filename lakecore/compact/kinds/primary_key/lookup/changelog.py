@@ -21,13 +21,13 @@ NOTHING = -1
 """In place of a row: there is none."""
 
 SameValues = Callable[[pa.RecordBatch, pa.RecordBatch], Bools]
-"""The type of a function that tells which rows of two batches of one length count as equal."""
+"""A function of this type tells which rows of two batches of one length count as equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyChanges:
-    """The changes of keys, which have one entry per key in key order: its row in `old` before and its row in
-    `new` after, or NOTHING.
+    """These are the changes of keys, which have one entry per key in key order. Its row in `old` is the
+    one before, its row in `new` the one after, or NOTHING.
 
     A row that retracts counts as nothing.
     """
@@ -40,7 +40,9 @@ class KeyChanges:
 
 @dataclass(frozen=True, slots=True)
 class ChangeLines:
-    """Lines in key order. `unchanged`: numbers of keys whose row was replaced by an equal one."""
+    """The lines are in key order. `unchanged` are the numbers of keys whose row was replaced by an equal
+    one.
+    """
 
     rows: pa.RecordBatch
     unchanged: Indices

@@ -29,13 +29,13 @@ from lakecore.metadata.row_kind import is_retract
 __all__ = ["LEVEL_NAME", "LevelRules", "Merged", "merge_levels", "with_level"]
 
 LEVEL_NAME = "_LEVEL"
-"""A column beside those of the files: the level of the row's file."""
+"""It is a column beside those of the files, with the level of the row's file."""
 _NO_LEVEL = 127
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelRules:
-    """The rules by which windows of one merge are folded.
+    """Windows of one merge are merged by these rules.
 
     `columns` are those of the results. With `first_row`, a key that was there before stays as it is, and new
     ones keep their kind in the change stream. With `all_rows`, rows of every level are merged (merge engines

@@ -23,7 +23,7 @@ KeyOf = Callable[[bytes], Any]
 
 @dataclass(frozen=True)
 class LeveledPick:
-    """The units of one lookup merge. `model` is a unit of the pick without runs."""
+    """These are the units of one lookup merge. `model` is a unit of the pick without runs."""
 
     pick: BucketPick
     model: MergeUnit

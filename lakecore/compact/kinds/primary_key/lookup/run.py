@@ -1,4 +1,6 @@
-"""The merge of a unit that has to know levels: windows of new rows, lines of the changelog, and marks."""
+"""This module runs the merge of a unit that has to know levels: windows of new rows, lines of the
+changelog, and marks.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ _OLDEST = -1
 
 @dataclass(frozen=True, slots=True)
 class LevelWindow:
-    """The new rows and lines of the changelog of one window, which are in key order."""
+    """These are the new rows and lines of the changelog of one window, which are in key order."""
 
     batch: pa.RecordBatch
     changes: pa.RecordBatch | None
