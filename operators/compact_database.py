@@ -62,11 +62,12 @@ class CompactDatabaseOperator(EngineTask, JobTask):
     ui_color = "#dcefe3"
 
     def execute(self, context: Context) -> dict[str, Any]:
-        from lakecore.jobs import compact_database
+        from lakecore.jobs import compact, compact_database
 
         hook = LakeHook(self.lake_conn_id)
         with airflow_errors(), self.workers(hook) as executor:
-            report = compact_database.run(self._job(context), hook.catalog(), executor, on_done=self._tell)
+            callbacks = compact.Callbacks(on_done=self._tell)
+            report = compact_database.run(self._job(context), hook.catalog(), executor, None, callbacks)
         for table in report.changed:
             count("compact", table.to_json())
         found = _xcom_summary(report)

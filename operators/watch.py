@@ -20,9 +20,8 @@ from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
 from operators.assets import table_asset
 
 if TYPE_CHECKING:
-    from lakecore.catalog.config import CatalogConfig
+    from lakecore.jobs.watching.poll import TablePoll
     from lakecore.jobs.watching.watch import Mark
-    from lakecore.store.snapshots import SnapshotStore
 
 __all__ = ["SnapshotWatch", "watched_asset"]
 
@@ -233,66 +232,32 @@ class _Rounds(SharedStreamProducer):
         self._conn_id = lake_conn_id
         self._poke_interval = poke_interval
         self._watching = _WATCHING.setdefault(("lakecore", lake_conn_id, str(poke_interval)), [])
-        self._stores: dict[str, SnapshotStore] = {}
-        self._config: CatalogConfig | None = None
+        self._poll: TablePoll | None = None
 
     async def open_stream(self) -> AsyncIterator[tuple[Any, int]]:
         number = 0
         await asyncio.sleep(min(_FIRST_ROUND_AFTER_S, self._poke_interval))
         while True:
-            looked = [(watcher.table, watcher.looked) for watcher in self._watching]
-            moved = await asyncio.to_thread(self._moved, looked) if looked else {}
-            if moved:
+            seen = [(watcher.table, watcher.looked) for watcher in self._watching]
+            changed = await asyncio.to_thread(self._changed, seen) if seen else {}
+            if changed:
                 number += 1
-                yield (number, moved), number
+                yield (number, changed), number
             await asyncio.sleep(self._poke_interval)
 
-    def _moved(self, looked: Sequence[tuple[str, Mark | None]]) -> dict[str, Mark]:
+    def _changed(self, seen: Sequence[tuple[str, Mark | None]]) -> dict[str, Mark]:
         """Return the latest snapshot by table, for the tables of which some watcher has not seen it."""
-        from lakecore.maintain.target import in_threads
+        from lakecore.catalog.config import CatalogConfig
+        from lakecore.jobs.watching.poll import TablePoll
+        from operators.hooks import LakeHook
 
+        self._poll = self._poll or TablePoll()
         try:
-            self._open()
+            hook = LakeHook(self._conn_id)
+            return self._poll.changed(CatalogConfig(hook.warehouse(), hook.options()), seen)
         except Exception as err:  # noqa: BLE001 - the poll serves many watchers: it goes on
             _log().warning("the warehouse of %s cannot be opened: %s", self._conn_id, err)
             return {}
-        tables = sorted({table for table, _ in looked})
-        stands = dict(zip(tables, in_threads(self._stands, tables), strict=True))
-        return {
-            table: stand for table, seen in looked if (stand := stands[table]) is not None and stand != seen
-        }
-
-    def _open(self) -> None:
-        """Open the connection in each round, because addresses and secrets may change; tables are
-        kept open.
-        """
-        from lakecore.catalog.config import CatalogConfig
-        from lakecore.catalog.filesystem import FilesystemCatalog
-        from operators.hooks import LakeHook
-
-        hook = LakeHook(self._conn_id)
-        config = CatalogConfig(hook.warehouse(), hook.options())
-        if config != self._config:
-            self._catalog = FilesystemCatalog.open(config)
-            self._config, self._stores = config, {}
-
-    def _stands(self, table: str) -> Mark | None:
-        from lakecore.errors import NotFoundError
-        from lakecore.jobs.watching.watch import newest
-
-        try:
-            if table not in self._stores:
-                self._stores[table] = self._catalog.load_table(table)._stores.snapshots
-            return newest(self._stores[table])
-        except NotFoundError:
-            return None  # not there yet
-        except Exception as err:  # noqa: BLE001 - one table's trouble must not end the watch of the others
-            _log().warning(
-                "the latest snapshot of %s is not known yet, it is asked for again in the next round: %s",
-                table,
-                err,
-            )
-            return None
 
     async def advance(self, batch: Sequence[AdvanceItem]) -> None:
         """Confirm that Airflow has stored the events of these rounds. No watcher stores a round with a

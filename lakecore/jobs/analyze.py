@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from lakecore.clock import Clock
 from lakecore.errors import InvalidInputError
@@ -10,10 +11,12 @@ from lakecore.executor import Executor
 from lakecore.jobs.definitions.rows import Analyze as Job
 from lakecore.jobs.runner.chore import (
     Chore,
+    ChoreKind,
+    ChoreResult,
     Lake,
     Report,
-    begin,
     parameters,
+    run_on_table,
 )
 from lakecore.jobs.runner.counts import Change, counts_of_entries
 from lakecore.maintain.analyze.apply import Statistics, commit_statistics
@@ -36,11 +39,10 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
     """Compute and commit the statistics. Raises NotFoundError, InvalidInputError, UnsupportedError before
     anything is written, CommitConflictError when the schema was changed meanwhile.
     """
-    with begin("analyze", job, lake, quarantine=False, executor=executor, clock=clock) as chore:
-        return chore.timed(_analyze(job, chore))
+    return run_on_table(ChoreKind("analyze"), job, lake, partial(_analyze, job), executor, clock)
 
 
-def _analyze(job: Job, chore: Chore) -> Report:
+def _analyze(job: Job, chore: Chore) -> ChoreResult | Report:
     check_readable(job.table, chore.table.schema, chore.table.options)
     latest = chore.target.snapshots.latest()
     fields, left_out = _fields(job, chore)
@@ -53,11 +55,10 @@ def _analyze(job: Job, chore: Chore) -> Report:
         return replace(landed, names=report.names)
     live = chore.table._scanner.live_entries(latest)
     report = replace(report, files=len(live), bytes=int(live.file_size.sum()))
-    chore.work = Work(files=report.files, bytes=report.bytes, rows=int(live.row_count.sum()))
+    work = Work(files=report.files, bytes=report.bytes, rows=int(live.row_count.sum()))
     if job.dry_run:
-        chore.before, chore.after = counts_of_entries(chore.target, live), Change(snapshots=1).of
-        count = int(live.row_count.sum())
-        return replace(report, notes=(*notes, f"would read up to {count} rows of snapshot {latest.id}"))
+        report = replace(report, notes=(*notes, f"would read up to {work.rows} rows of snapshot {latest.id}"))
+        return ChoreResult(report, counts_of_entries(chore.target, live), Change(snapshots=1).of, work)
     runs = chore.sweeper.runs
     record = runs.begin(chore.target.name, "analyze", Removal(), parameters=parameters(job))
     found: Statistics | None = None
@@ -67,7 +68,7 @@ def _analyze(job: Job, chore: Chore) -> Report:
     finally:
         runs.finish(record, RunState.DONE, {} if found is None else {"rows": found.rows})
     told = f"{found.rows} rows, about {found.size} bytes, of snapshot {latest.id}"
-    return replace(report, run=record.id, snapshot=snapshot, notes=(*notes, told))
+    return ChoreResult(replace(report, run=record.id, snapshot=snapshot, notes=(*notes, told)), work=work)
 
 
 def _fields(job: Job, chore: Chore) -> tuple[list[DataField], list[str]]:

@@ -8,12 +8,10 @@ the cost of a table and for memory see `lakecore.jobs.compact.many`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from lakecore.clock import Clock, SystemClock
-from lakecore.compact.engine.outcome import Progress
 from lakecore.display import html_table, one_line
 from lakecore.errors import InvalidInputError, NotFoundError
 from lakecore.executor import Executor
@@ -110,22 +108,18 @@ def run(
     catalog: ListedLake,
     executor: Executor | None = None,
     clock: Clock | None = None,
-    on_progress: Callable[[compact.Job, Progress], None] | None = None,
-    on_done: Callable[[compact.Report], None] | None = None,
-    on_tables: Callable[[int], None] | None = None,
+    callbacks: compact.Callbacks | None = None,
 ) -> Report:
-    """Compact every table that matches the patterns. A table that fails does not stop the others.
-
-    `on_tables` is called with the number of tables. Raises InvalidInputError for patterns and limits; an
-    error of one table is in its report.
+    """Compact every table that matches the patterns. A table that fails does not stop the others: its error
+    is in its report. Raises InvalidInputError for patterns and limits.
     """
     clock = clock or SystemClock()
     started = clock.monotonic()
-    limits = job.limits
+    callbacks = callbacks or compact.Callbacks()
     work = [job.of_table(name) for name in tables_of(job, catalog)]
-    if on_tables is not None:
-        on_tables(len(work))
-    reports = compact.run_many(work, catalog, executor, clock, on_progress, on_done, limits)
+    if callbacks.on_tables is not None:
+        callbacks.on_tables(len(work))
+    reports = compact.run_many(work, catalog, executor, clock, callbacks, job.limits)
     if job.skip_unsupported:
         reports = [_skipped_if_unsupported(report) for report in reports]
     return Report(tables=tuple(reports), seconds=round(clock.monotonic() - started, 3))

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from lakecore.clock import Clock
 from lakecore.executor import Executor
 from lakecore.jobs.definitions.expiry import ExpireSnapshots as Job
 from lakecore.jobs.runner.chore import (
     Chore,
+    ChoreKind,
+    ChoreResult,
     Lake,
     Report,
-    begin,
     parameters,
+    run_on_table,
 )
 from lakecore.jobs.runner.counts import Change
 from lakecore.jobs.runner.retention import changelogs_live_longer, snapshot_retention
@@ -32,26 +35,26 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
     Raises NotFoundError, InvalidInputError before anything is touched; UnavailableError, CorruptDataError
     when what must stay is not known for certain.
     """
-    with begin(NAME, job, lake, quarantine=False, executor=executor, clock=clock) as chore:
-        target = chore.target
-        retention = snapshot_retention(job, target, by_successor=job.by_successor)
-        planned = collect(
-            target,
-            retention,
-            decoupled=changelogs_live_longer(retention, target),
-            quarantined=quarantined_roots(chore.sweeper.runs, target.name),
-            consumers_hold=not CONSUMER_CHANGELOG_ONLY.read(target.schema.options),
-        )
-        report = _report(chore, planned)
-        chore.after = Change(snapshots=-len(report.snapshots)).of
-        if not job.dry_run and planned.expiry.ids:
-            swept = apply_expiry(
-                planned, chore.sweeper, quarantine=chore.quarantine, parameters=parameters(job)
-            )
-            report = report.swept(swept)
-        elif not job.dry_run:
-            settle(target)
-        return chore.timed(report)
+    return run_on_table(ChoreKind(NAME), job, lake, partial(_expire, job), executor, clock)
+
+
+def _expire(job: Job, chore: Chore) -> ChoreResult:
+    target = chore.target
+    retention = snapshot_retention(job, target, by_successor=job.by_successor)
+    planned = collect(
+        target,
+        retention,
+        decoupled=changelogs_live_longer(retention, target),
+        quarantined=quarantined_roots(chore.sweeper.runs, target.name),
+        consumers_hold=not CONSUMER_CHANGELOG_ONLY.read(target.schema.options),
+    )
+    report = _report(chore, planned)
+    if not job.dry_run and planned.expiry.ids:
+        swept = apply_expiry(planned, chore.sweeper, quarantine=chore.quarantine, parameters=parameters(job))
+        report = report.swept(swept)
+    elif not job.dry_run:
+        settle(target)
+    return ChoreResult(report, after=Change(snapshots=-len(report.snapshots)).of)
 
 
 def _report(chore: Chore, planned: ExpiryPlan) -> Report:

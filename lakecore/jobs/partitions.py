@@ -6,8 +6,9 @@ expire.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from lakecore.clock import Clock
@@ -16,8 +17,8 @@ from lakecore.commit.request import CommitRequest, Overwrite
 from lakecore.errors import InvalidInputError
 from lakecore.executor import Executor
 from lakecore.jobs.definitions.rows import DropPartition, ExpirePartitions, MarkPartitionDone
-from lakecore.jobs.runner.chore import Chore, Lake, Report, begin
-from lakecore.jobs.runner.counts import Change, counts_of_entries
+from lakecore.jobs.runner.chore import Chore, ChoreKind, ChoreResult, Lake, Report, run_on_table
+from lakecore.jobs.runner.counts import Change, Counts, counts_of_entries
 from lakecore.jobs.versions.tags import zone_offset_ms
 from lakecore.maintain.partitions.apply import aged_partitions, partition_label
 from lakecore.maintain.partitions.mark_done import check_actions, mark_done
@@ -54,21 +55,24 @@ def run(
     """Run a job on partitions. Raises InvalidInputError before anything is touched, CommitConflictError as a
     commit does.
     """
-    with begin(_NAMES[type(job)], job, lake, quarantine=False, executor=executor, clock=clock) as chore:
-        if not chore.table.schema.partition_keys:
-            raise InvalidInputError(f"table {job.table} is not partitioned")
-        match job:
-            case ExpirePartitions():
-                return chore.timed(_expire(job, chore))
-            case DropPartition():
-                wanted = _parsed(job, chore)
-                dropped = _drop(job, chore, wanted)
-                return chore.timed(_look(chore, wanted, dropped) if job.dry_run and wanted else dropped)
-            case MarkPartitionDone():
-                return chore.timed(_mark(job, chore))
+    return run_on_table(ChoreKind(_NAMES[type(job)]), job, lake, partial(_run, job), executor, clock)
 
 
-def _expire(job: ExpirePartitions, chore: Chore) -> Report:
+def _run(job: ExpirePartitions | DropPartition | MarkPartitionDone, chore: Chore) -> ChoreResult | Report:
+    if not chore.table.schema.partition_keys:
+        raise InvalidInputError(f"table {job.table} is not partitioned")
+    match job:
+        case ExpirePartitions():
+            return _expire(job, chore)
+        case DropPartition():
+            wanted = _parsed(job, chore)
+            dropped = _drop(job, chore, wanted)
+            return _look(chore, wanted, dropped) if job.dry_run and wanted else dropped
+        case MarkPartitionDone():
+            return _mark(job, chore)
+
+
+def _expire(job: ExpirePartitions, chore: Chore) -> ChoreResult | Report:
     target, table = chore.target, chore.table
     rule = _rule(job, chore)
     now = target.clock.now_ms()
@@ -80,17 +84,17 @@ def _expire(job: ExpirePartitions, chore: Chore) -> Report:
     old, timeless = expired_partitions(
         aged_partitions(target, live, rule.strategy, offset), rule, _wall(now, offset, rule)
     )
+    done = _drop(job, chore, [one.values for one in old])
     if job.dry_run and old:
         gone = ScanFilter(partitions=tuple(one.values for one in old))
-        chore.before = counts_of_entries(target, live)
         commits = -(-len(old) // _batch_size(chore))
-        _expect(chore, select_entries(live, gone, target.schema.partition_type), commits)
-    report = _drop(job, chore, [one.values for one in old])
+        after = _without(chore, select_entries(live, gone, target.schema.partition_type), commits)
+        done = replace(done, before=counts_of_entries(target, live), after=after)
     if not timeless:
-        return report
+        return done
     shown = "; ".join(partition_label(target, one.values) for one in timeless[:3])
     note = f"{len(timeless)} partitions have no time in their values and never expire: {shown}"
-    return replace(report, notes=(*report.notes, note))
+    return replace(done, report=replace(done.report, notes=(*done.report.notes, note)))
 
 
 def _wall(now_ms: int, offset_ms: int, rule: ExpireRule) -> int:
@@ -128,7 +132,7 @@ def _rule(job: ExpirePartitions, chore: Chore) -> ExpireRule:
 
 def _drop(
     job: ExpirePartitions | DropPartition, chore: Chore, partitions: Sequence[Mapping[str, Any]]
-) -> Report:
+) -> ChoreResult:
     """Drop partitions in batches, with one commit each."""
     table, target = chore.table, chore.target
     names = tuple(
@@ -139,10 +143,9 @@ def _drop(
     )
     report = replace(chore.report, names=names, nothing_to_do=not names)
     latest = table._stores.snapshots.latest() if partitions else None
-    if latest is not None:
-        chore.estimate_manifest_work(latest)
+    work = None if latest is None else chore.manifest_work(latest)
     if not partitions or job.dry_run:
-        return report
+        return ChoreResult(report, work=work)
     user = job.commit_user or f"lakecore-{chore.report.job}-{target.clock.fresh_id()}"
     size = _batch_size(chore)
     last: int | None = None
@@ -160,7 +163,7 @@ def _drop(
         )
         last = result.snapshot_ids[-1] if result.snapshot_ids else last
         fresh |= bool(result.snapshot_ids) and not result.duplicate
-    return replace(report, snapshot=last, nothing_to_do=not fresh)
+    return ChoreResult(replace(report, snapshot=last, nothing_to_do=not fresh), work=work)
 
 
 def _batch_size(chore: Chore) -> int:
@@ -168,21 +171,22 @@ def _batch_size(chore: Chore) -> int:
     return max(PARTITION_BATCH.read(chore.target.schema.options), 1)
 
 
-def _expect(chore: Chore, gone: ManifestEntries, commits: int | None) -> None:
+def _without(chore: Chore, gone: ManifestEntries, commits: int | None) -> Callable[[Counts], Counts]:
+    """Return the change of counts when the files `gone` are dropped with `commits` commits."""
     keyed = bool(chore.target.schema.primary_keys)
-    chore.after = Change.removing(gone, keyed=keyed, snapshots=commits).of
+    return Change.removing(gone, keyed=keyed, snapshots=commits).of
 
 
-def _look(chore: Chore, partitions: Sequence[Mapping[str, Any]], report: Report) -> Report:
+def _look(chore: Chore, partitions: Sequence[Mapping[str, Any]], done: ChoreResult) -> ChoreResult:
     """Return for a dry run what is dropped with the partitions. This reads the manifests that may have files
     of them.
     """
     latest = chore.table._stores.snapshots.latest()
     if latest is None:
-        return replace(report, nothing_to_do=True)
+        return replace(done, report=replace(done.report, nothing_to_do=True))
     gone = chore.table._scanner.live_entries(latest, ScanFilter(partitions=tuple(partitions)))
-    _expect(chore, gone, 1 if len(partitions) <= _batch_size(chore) else None)
-    return replace(report, nothing_to_do=not len(gone))
+    after = _without(chore, gone, 1 if len(partitions) <= _batch_size(chore) else None)
+    return replace(done, report=replace(done.report, nothing_to_do=not len(gone)), after=after)
 
 
 def _next_identifier(job: ExpirePartitions, table: Table) -> int:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.executor import Executor
 from lakecore.fs.confined import with_trusted_roots
 from lakecore.jobs.definitions.repair import Purge, Undo
-from lakecore.jobs.runner.chore import Lake, Report, begin
+from lakecore.jobs.runner.chore import Chore, ChoreKind, ChoreResult, Lake, Report, run_on_table
 from lakecore.jobs.runner.counts import UNKNOWN
 from lakecore.maintain.deletion.quarantine import purge, undo
 from lakecore.maintain.deletion.runs import RunRecord, RunState, RunStore
@@ -73,27 +74,19 @@ def run(
             nothing_to_do=not gone,
         )
     record = runs.find(job.run_id)
-    with begin(
-        "undo",
-        replace(job, table=record.table),
-        lake,
-        quarantine=False,
-        executor=executor,
-        clock=clock,
-        resume=False,
-    ) as chore:
-        if job.dry_run:
-            chore.after = UNKNOWN.of  # what comes back may be snapshots
-            removal = runs.removal(record)
-            return chore.timed(replace(chore.report.planned(removal), run=record.id))
-        target = chore.main()
-        if job.external:
-            found = external_roots(target.file_io, target.warehouse, target.paths.table_path, target.schema)
-            target = target.with_storage(with_trusted_roots(target.file_io, found.own))
-        restored = undo(target, runs, record)
-        notes = (
-            (f"{counted(restored.missing, 'file')} missing in the quarantine",) if restored.missing else ()
-        )
-        return chore.timed(
-            replace(chore.report, files=restored.files, bytes=restored.size, notes=notes, names=(record.id,))
-        )
+    work = partial(_undo, job, runs, record)
+    kind = ChoreKind("undo", resume=False)
+    return run_on_table(kind, replace(job, table=record.table), lake, work, executor, clock)
+
+
+def _undo(job: Undo, runs: RunStore, record: RunRecord, chore: Chore) -> ChoreResult | Report:
+    if job.dry_run:
+        report = replace(chore.report.planned(runs.removal(record)), run=record.id)
+        return ChoreResult(report, after=UNKNOWN.of)  # what comes back may be snapshots
+    target = chore.main()
+    if job.external:
+        found = external_roots(target.file_io, target.warehouse, target.paths.table_path, target.schema)
+        target = target.with_storage(with_trusted_roots(target.file_io, found.own))
+    restored = undo(target, runs, record)
+    notes = (f"{counted(restored.missing, 'file')} missing in the quarantine",) if restored.missing else ()
+    return replace(chore.report, files=restored.files, bytes=restored.size, notes=notes, names=(record.id,))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from lakecore.clock import Clock
 from lakecore.executor import Executor
@@ -10,10 +11,13 @@ from lakecore.fs.confined import with_trusted_roots
 from lakecore.jobs.definitions.expiry import RemoveOrphanFiles as Job
 from lakecore.jobs.runner.chore import (
     DAY_MS,
+    Chore,
+    ChoreKind,
+    ChoreResult,
     Lake,
     Report,
-    begin,
     parameters,
+    run_on_table,
 )
 from lakecore.maintain.deletion.quarantined import quarantined_roots
 from lakecore.maintain.forecast.plan import Work
@@ -31,33 +35,37 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
 
     Raises UnsupportedError when a limit is exceeded; other errors are those of `expire_snapshots.run`.
     """
-    with begin(NAME, job, lake, quarantine=True, executor=executor, clock=clock) as chore:
-        target = chore.main()
-        older_than = job.older_than_ms
-        limits = OrphanLimits(
-            older_than_ms=target.clock.now_ms() - DAY_MS if older_than is None else older_than,
-            max_share=job.max_share,
-            few=job.few,
-            allow_empty=job.allow_empty,
-        )
-        external = external_roots(target.file_io, target.warehouse, target.paths.table_path, target.schema)
-        roots = external.own if job.external else ()
-        target = target.with_storage(with_trusted_roots(target.file_io, roots))
-        held = quarantined_roots(chore.sweeper.runs, target.name)
-        planned = collect(target, limits, held, roots, chore.sweeper.executor)
-        removal = planned.removal
-        report = replace(
-            chore.report.planned(removal),
-            names=tuple(deletion.path for deletion in removal.files),
-            notes=(f"{planned.found.files} files were checked", *_about(external, job)),
-            nothing_to_do=not removal.files,
-        )
-        chore.work = Work(files=len(removal), bytes=removal.size, entries=planned.found.files)
-        if removal.files and not job.dry_run:
-            sweeper = replace(chore.sweeper, target=target)
-            swept = apply_removal(planned, sweeper, quarantine=chore.quarantine, parameters=parameters(job))
-            report = report.swept(swept)
-        return chore.timed(report)
+    kind = ChoreKind(NAME, quarantine=True)
+    return run_on_table(kind, job, lake, partial(_remove, job), executor, clock)
+
+
+def _remove(job: Job, chore: Chore) -> ChoreResult:
+    target = chore.main()
+    older_than = job.older_than_ms
+    limits = OrphanLimits(
+        older_than_ms=target.clock.now_ms() - DAY_MS if older_than is None else older_than,
+        max_share=job.max_share,
+        few=job.few,
+        allow_empty=job.allow_empty,
+    )
+    external = external_roots(target.file_io, target.warehouse, target.paths.table_path, target.schema)
+    roots = external.own if job.external else ()
+    target = target.with_storage(with_trusted_roots(target.file_io, roots))
+    held = quarantined_roots(chore.sweeper.runs, target.name)
+    planned = collect(target, limits, held, roots, chore.sweeper.executor)
+    removal = planned.removal
+    report = replace(
+        chore.report.planned(removal),
+        names=tuple(deletion.path for deletion in removal.files),
+        notes=(f"{planned.found.files} files were checked", *_about(external, job)),
+        nothing_to_do=not removal.files,
+    )
+    work = Work(files=len(removal), bytes=removal.size, entries=planned.found.files)
+    if removal.files and not job.dry_run:
+        sweeper = replace(chore.sweeper, target=target)
+        swept = apply_removal(planned, sweeper, quarantine=chore.quarantine, parameters=parameters(job))
+        report = report.swept(swept)
+    return ChoreResult(report, work=work)
 
 
 def _about(external: ExternalRoots, job: Job) -> tuple[str, ...]:

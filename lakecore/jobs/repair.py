@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from lakecore.clock import Clock
 from lakecore.executor import Executor
 from lakecore.jobs.definitions.repair import CompactManifest, RepairEarliestSnapshot, RepairHints
-from lakecore.jobs.runner.chore import Chore, Lake, Report, begin
+from lakecore.jobs.runner.chore import Chore, ChoreKind, ChoreResult, Lake, Report, run_on_table
 from lakecore.jobs.runner.counts import Change
 from lakecore.maintain.forecast.plan import Work
 from lakecore.maintain.hints import repair_earliest, repair_hints, wrong_hints
@@ -32,14 +33,17 @@ def run(
     clock: Clock | None = None,
 ) -> Report:
     """Repair metadata. It raises the errors of `expire_snapshots.run`."""
-    with begin(_NAMES[type(job)], job, lake, quarantine=False, executor=executor, clock=clock) as chore:
-        match job:
-            case RepairHints():
-                return chore.timed(_hints(job, chore))
-            case RepairEarliestSnapshot():
-                return chore.timed(_earliest(job, chore))
-            case CompactManifest():
-                return chore.timed(_manifests(job, chore))
+    return run_on_table(ChoreKind(_NAMES[type(job)]), job, lake, partial(_run, job), executor, clock)
+
+
+def _run(job: RepairHints | RepairEarliestSnapshot | CompactManifest, chore: Chore) -> ChoreResult | Report:
+    match job:
+        case RepairHints():
+            return _hints(job, chore)
+        case RepairEarliestSnapshot():
+            return _earliest(job, chore)
+        case CompactManifest():
+            return _manifests(job, chore)
 
 
 def _earliest(job: RepairEarliestSnapshot, chore: Chore) -> Report:
@@ -59,15 +63,15 @@ def _hints(job: RepairHints, chore: Chore) -> Report:
     return replace(chore.report, names=tuple(names), nothing_to_do=not names)
 
 
-def _manifests(job: CompactManifest, chore: Chore) -> Report:
+def _manifests(job: CompactManifest, chore: Chore) -> ChoreResult | Report:
     author = chore.author(job)
     if (landed := chore.committed_earlier(author, CommitKind.COMPACT)) is not None:
         return landed
     done = compact_manifests(chore.target, author, dry_run=job.dry_run)
-    chore.after = Change(snapshots=1).of
     if done is None:
         return replace(chore.report, nothing_to_do=True)
     entries = sum(one.num_added_files + one.num_deleted_files for one in done.changed)
-    chore.work = Work(files=len(done.changed), entries=entries)
+    work = Work(files=len(done.changed), entries=entries)
     note = f"{done.before} manifests {'would become about' if job.dry_run else 'became'} {done.after}"
-    return replace(chore.report, snapshot=done.snapshot_id, notes=(note,))
+    report = replace(chore.report, snapshot=done.snapshot_id, notes=(note,))
+    return ChoreResult(report, after=Change(snapshots=1).of, work=work)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.errors import InvalidInputError, reason
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.definitions.repair import Repair as Job
-from lakecore.jobs.runner.chore import DAY_MS, Chore, Lake, Report, begin
+from lakecore.jobs.runner.chore import DAY_MS, Chore, ChoreKind, ChoreResult, Lake, Report, run_on_table
 from lakecore.jobs.runner.counts import UNKNOWN
 from lakecore.jobs.runner.lake import target_of
 from lakecore.maintain.deletion.runs import RunStore
@@ -60,14 +61,18 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
         shown = "; ".join(f"step {step.number} loses {_rows(step)}: {step.loses}" for step in losing)
         raise InvalidInputError(f"{job.table}: {shown}; allow that with --allow-loss, or choose other steps")
     # files that an interrupted run left are removed later: here the table may be too broken to tell
-    with begin(NAME, job, lake, quarantine=True, executor=executor, clock=clock, resume=False) as chore:
-        main = chore.main()
-        user = f"lakecore-{NAME}-{main.clock.fresh_id()}"
-        sweeper = replace(chore.sweeper, target=main)
-        if not job.dry_run:
-            sweeper.resume(roots_only=True)
-        context = RepairContext(main, sweeper, user, chore.quarantine)
-        return chore.timed(_apply(job, chore, context, steps))
+    kind = ChoreKind(NAME, quarantine=True, resume=False)
+    return run_on_table(kind, job, lake, partial(_repair, job, steps), executor, clock)
+
+
+def _repair(job: Job, steps: tuple[Step, ...], chore: Chore) -> ChoreResult:
+    main = chore.main()
+    user = f"lakecore-{NAME}-{main.clock.fresh_id()}"
+    sweeper = replace(chore.sweeper, target=main)
+    if not job.dry_run:
+        sweeper.resume(roots_only=True)
+    context = RepairContext(main, sweeper, user, chore.quarantine)
+    return ChoreResult(_apply(job, chore, context, steps), after=UNKNOWN.of)
 
 
 def _plan(job: Job) -> RepairPlan:
@@ -86,7 +91,6 @@ def _numbers(job: Job) -> list[int]:
 
 
 def _apply(job: Job, chore: Chore, context: RepairContext, steps: tuple[Step, ...]) -> Report:
-    chore.after = UNKNOWN.of
     notes: list[str] = []
     worked: list[ActionResult] = []
     for step in steps:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from lakecore.clock import Clock, SystemClock
+from lakecore.clock import Clock
 from lakecore.compact.engine.request import RunName
 from lakecore.compact.kinds.rescale.apply import COMMIT_PICKS, RescaleOutcome, RescaleRequest, RescaleRun
-from lakecore.executor import Executor, SerialExecutor
+from lakecore.executor import Executor
 from lakecore.jobs.compact.scope import partitions_of
 from lakecore.jobs.definitions.rows import Rescale as Job
 from lakecore.jobs.runner.chore import (
     Chore,
+    ChoreKind,
+    ChoreResult,
     Lake,
     Report,
-    begin,
     parameters,
+    run_on_table,
 )
 from lakecore.jobs.runner.counts import UNKNOWN
 from lakecore.jobs.runner.lake import rewrite_target
@@ -29,13 +32,11 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
     """Rescale the partitions. Raises NotFoundError, InvalidInputError, UnsupportedError before anything is
     touched. When units of a partition fail, the others are committed first; then the first failure is raised.
     """
-    engine = executor or SerialExecutor()
-    with begin("rescale", job, lake, quarantine=False, executor=engine, clock=clock) as chore:
-        return chore.timed(_rescale(job, chore, engine, clock or SystemClock()))
+    return run_on_table(ChoreKind("rescale"), job, lake, partial(_rescale, job), executor, clock)
 
 
-def _rescale(job: Job, chore: Chore, executor: Executor, clock: Clock) -> Report:
-    table = chore.table
+def _rescale(job: Job, chore: Chore) -> ChoreResult:
+    table, clock = chore.table, chore.target.clock
     target = rewrite_target(table, clock)
     request = RescaleRequest(
         run=RunName(
@@ -55,9 +56,9 @@ def _rescale(job: Job, chore: Chore, executor: Executor, clock: Clock) -> Report
     notes = _advice(job, chore, work.count)
     same = None if any(pick.deletions for pick in picks) else 0  # deleted rows are not moved
     commits = -(-len(picks) // COMMIT_PICKS)
-    chore.after = replace(UNKNOWN, rows=same, snapshots=commits).of
     if job.dry_run or not picks:
-        return replace(report, files=len(files), bytes=size, notes=notes)
+        after = replace(UNKNOWN, rows=same, snapshots=commits).of
+        return ChoreResult(replace(report, files=len(files), bytes=size, notes=notes), after=after)
     runs = chore.sweeper.runs
     record = runs.begin(
         chore.target.name,
@@ -67,10 +68,10 @@ def _rescale(job: Job, chore: Chore, executor: Executor, clock: Clock) -> Report
         estimate={"partitions": len(picks), "files": len(files), "bytes": size},
     )
     try:
-        work.run(executor)
+        work.run(chore.sweeper.executor)
     finally:
         runs.finish(record, RunState.DONE, _figures(work.outcome))
-    return _told(replace(report, run=record.id), work.outcome, notes)
+    return ChoreResult(_told(replace(report, run=record.id), work.outcome, notes))
 
 
 def _told(report: Report, outcome: RescaleOutcome, notes: tuple[str, ...]) -> Report:

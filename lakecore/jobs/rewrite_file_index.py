@@ -4,11 +4,10 @@ coverage.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import partial
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.commit.publication_notes import publication_notes
@@ -16,8 +15,7 @@ from lakecore.compact.engine.request import RunName
 from lakecore.compact.kinds.file_index.apply import COMMIT_FILES, IndexRequest, IndexRun
 from lakecore.compact.kinds.file_index.plan import Coverage, IndexNeed
 from lakecore.compact.pool.pool import PlanBudget, TableExecutor, UnitPool
-from lakecore.display import facts_of, html_table, one_line
-from lakecore.errors import LakeError, explain
+from lakecore.errors import LakeError
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.compact.scope import partitions_of
 from lakecore.jobs.definitions.compaction import RewriteFileIndex as Job
@@ -25,9 +23,10 @@ from lakecore.jobs.runner.counts import Change, Counts, counts_of
 from lakecore.jobs.runner.forecast import forecast_of, remember
 from lakecore.jobs.runner.lake import Lake, rewrite_target, target_of
 from lakecore.jobs.runner.limits import Limits
-from lakecore.jobs.runner.many import for_each_table, reserved_memory, unexpected_error_text
+from lakecore.jobs.runner.many import report_each, reserved_memory
 from lakecore.jobs.runner.metered import peak_memory
-from lakecore.maintain.forecast.plan import Forecast, Work
+from lakecore.jobs.runner.report import JobReport, JobResult
+from lakecore.maintain.forecast.plan import Work
 from lakecore.maintain.holds.place import hold_on_damage, place_hold_for
 from lakecore.maintain.holds.store import HoldStore
 from lakecore.maintain.lease.heartbeat import Heartbeat
@@ -37,19 +36,14 @@ from lakecore.table import Table
 
 __all__ = ["Coverage", "Job", "Report", "run", "run_many"]
 
-logger = logging.getLogger(__name__)
-
 _NAME = "rewrite-file-index"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Report:
-    """This is the result of the job."""
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Report(JobReport):
+    """The result that a job returns."""
 
-    table: str
     engine: str
-    dry_run: bool = False
-    seconds: float = 0.0
     files: int = 0
     """This is the number of data files whose description changed."""
     rows: int = 0
@@ -64,44 +58,14 @@ class Report:
     """The planned files that were not done, because the run was stopped or failed."""
     coverage_before: tuple[Coverage, ...] = ()
     coverage: tuple[Coverage, ...] = ()
-    """This is the coverage of the table's indexes at the end."""
-    snapshot: int | None = None
-    """This is the last of `snapshots`."""
-    snapshots: tuple[int, ...] = ()
+    """The coverage of the table's indexes at the end."""
     dropped: tuple[str, ...] = ()
-    """These are the files that other commits removed."""
-    forecast: Forecast | None = None
-    """What a dry run would take; None otherwise."""
+    """The files that other commits removed."""
     before: Counts | None = None
     """This is what the table has; only a dry run reports it."""
     after: Counts | None = None
     """What the table would have; only for a dry run."""
-    nothing_to_do: bool = False
     warnings: tuple[str, ...] = ()
-    error: str | None = None
-    error_class: str | None = None
-    """It names the type of `error`."""
-
-    def __repr__(self) -> str:
-        """Return on one line what differs from an empty report; a collection is shown by its length."""
-        return one_line("Report", self.table, facts_of(self, without=("table",)))
-
-    def _repr_html_(self) -> str:
-        """Return a small table for notebooks."""
-        return html_table("Report", self.table, facts_of(self, without=("table",)))
-
-    def failed(self, error: LakeError | None) -> Report:
-        """Return the report with the error that ended the job early, if there was one."""
-        if error is None:
-            return self
-        return replace(self, error=explain(error), error_class=type(error).__name__)
-
-    def to_json(self) -> dict[str, Any]:
-        """Convert the report to plain values."""
-        raw = asdict(self)
-        lists = ("coverage_before", "coverage", "snapshots", "dropped", "warnings")
-        told = {"forecast": self.forecast and self.forecast.to_json()}
-        return raw | {name: list(raw[name]) for name in lists} | told
 
 
 def run(job: Job, catalog: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:
@@ -110,10 +74,7 @@ def run(job: Job, catalog: Lake, executor: Executor | None = None, clock: Clock 
     Raises NotFoundError, InvalidInputError, UnsupportedError before anything is touched. When units fail, the
     results of the others are committed first; then the first failure is raised.
     """
-    report, error = _run(job, catalog, executor or SerialExecutor(), clock or SystemClock())
-    if error is not None:
-        raise error
-    return report
+    return _run(job, catalog, executor or SerialExecutor(), clock or SystemClock()).or_raise()
 
 
 def run_many(
@@ -129,29 +90,25 @@ def run_many(
     work, engine, clock = list(jobs), executor or SerialExecutor(), clock or SystemClock()
     limits = limits or Limits()
     if len(work) < 2:
-        return [_tried(job, catalog, engine, clock) for job in work]
+        return report_each(
+            work, lambda job: _run(job, catalog, engine, clock).report, partial(_blank, engine)
+        )
     budget = PlanBudget(limits.plan_bytes)
     with UnitPool(engine) as pool:
 
         def one(job: Job) -> Report:
             with reserved_memory(budget, lambda: catalog.load_table(job.table, job.options)):
-                return _tried(job, catalog, TableExecutor(pool), clock)
+                return _run(job, catalog, TableExecutor(pool), clock).report
 
-        return for_each_table(work, one, limits.tables, pool.cancel)
-
-
-def _tried(job: Job, catalog: Lake, executor: Executor, clock: Clock) -> Report:
-    try:
-        return _run(job, catalog, executor, clock)[0]
-    except Exception as err:  # the border of one table: it must not stop the others
-        logger.exception("%s", job.table)
-        report = Report(table=job.table, engine=executor.name, dry_run=job.dry_run)
-        return replace(report, error=unexpected_error_text(err), error_class=type(err).__name__)
+        return report_each(work, one, partial(_blank, engine), tables=limits.tables, on_stop=pool.cancel)
 
 
-def _run(job: Job, catalog: Lake, executor: Executor, clock: Clock) -> tuple[Report, LakeError | None]:
-    """Return the report, and the error that ended the job early if there was one."""
-    report = Report(table=job.table, engine=executor.name, dry_run=job.dry_run)
+def _blank(executor: Executor, job: Job) -> Report:
+    return Report(table=job.table, engine=executor.name, dry_run=job.dry_run)
+
+
+def _run(job: Job, catalog: Lake, executor: Executor, clock: Clock) -> JobResult[Report]:
+    report = _blank(executor, job)
     holds = HoldStore(catalog.file_io, catalog.warehouse, clock)
     by = job.owner
     try:
@@ -160,7 +117,7 @@ def _run(job: Job, catalog: Lake, executor: Executor, clock: Clock) -> tuple[Rep
     except LakeError as err:
         if not job.dry_run:
             place_hold_for(err, holds, job.table, _NAME, by)
-        return report.failed(err), err
+        return JobResult(report.failed(err), err)
     started_ms = clock.now_ms()
     started = clock.monotonic() - executor.startup_seconds
     error: LakeError | None = None
@@ -181,12 +138,12 @@ def _run(job: Job, catalog: Lake, executor: Executor, clock: Clock) -> tuple[Rep
     found = found.failed(error)
     target = target_of(table, catalog, clock)
     if job.dry_run and found.planned:
-        return _foretold(found, target), error
+        return JobResult(_foretold(found, target), error)
     if found.snapshots or found.dropped:
         done = Work(files=found.files, rows=found.rows)
         took = {"seconds": seconds, "memory": peak_memory(), "lost": len(found.dropped)}
         remember(target, _NAME, done, executor.name, started_ms=started_ms, outcome=took)
-    return found, error
+    return JobResult(found, error)
 
 
 @contextmanager

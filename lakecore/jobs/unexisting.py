@@ -6,12 +6,13 @@ Both jobs can lose rows: they say which, and run only when that many rows are ac
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from lakecore.clock import Clock
 from lakecore.commit.author import Author
 from lakecore.executor import Executor
 from lakecore.jobs.definitions.repair import RemoveUnexistingFiles, RemoveUnexistingManifests
-from lakecore.jobs.runner.chore import Chore, Lake, Report, begin
+from lakecore.jobs.runner.chore import Chore, ChoreKind, ChoreResult, Lake, Report, run_on_table
 from lakecore.jobs.runner.counts import Change, counts_of_entries
 from lakecore.maintain.forecast.plan import Work
 from lakecore.maintain.unexisting.files import MissingFiles, find_missing_files, remove_missing_files
@@ -43,17 +44,22 @@ def run(
     """Commit a snapshot without the missing files. Raises InvalidInputError, UnsupportedError before anything
     is touched; CommitConflictError.
     """
-    with begin(_NAMES[type(job)], job, lake, quarantine=False, executor=executor, clock=clock) as chore:
-        accepted = AcceptedLoss(rows=job.accept_rows, max_share=job.max_share)
-        author = chore.author(job)
-        if (landed := chore.committed_earlier(author, CommitKind.OVERWRITE)) is not None:
-            return chore.timed(landed)
-        if isinstance(job, RemoveUnexistingFiles):
-            return chore.timed(_files(job, chore, accepted, author))
-        return chore.timed(_manifests(job, chore, accepted, author))
+    return run_on_table(ChoreKind(_NAMES[type(job)]), job, lake, partial(_run, job), executor, clock)
 
 
-def _files(job: RemoveUnexistingFiles, chore: Chore, accepted: AcceptedLoss, author: Author) -> Report:
+def _run(job: RemoveUnexistingFiles | RemoveUnexistingManifests, chore: Chore) -> ChoreResult | Report:
+    accepted = AcceptedLoss(rows=job.accept_rows, max_share=job.max_share)
+    author = chore.author(job)
+    if (landed := chore.committed_earlier(author, CommitKind.OVERWRITE)) is not None:
+        return landed
+    if isinstance(job, RemoveUnexistingFiles):
+        return _files(job, chore, accepted, author)
+    return _manifests(job, chore, accepted, author)
+
+
+def _files(
+    job: RemoveUnexistingFiles, chore: Chore, accepted: AcceptedLoss, author: Author
+) -> ChoreResult | Report:
     found: MissingFiles | None
     snapshot: int | None = None
     if job.dry_run:
@@ -62,21 +68,24 @@ def _files(job: RemoveUnexistingFiles, chore: Chore, accepted: AcceptedLoss, aut
         found, snapshot = remove_missing_files(chore.target, chore.sweeper.runs, accepted, author)
     if found is None or not len(found.entries):
         return replace(chore.report, nothing_to_do=True)
-    chore.work = Work(files=len(found.entries), entries=len(found.live))
     keyed = bool(chore.target.schema.primary_keys)
-    chore.before = counts_of_entries(chore.target, found.live)
     gone = Change.removing(found.entries, keyed=keyed, snapshots=1)
-    chore.after = (replace(gone, sorted_runs=None) if keyed else gone).of  # a run may lose a part only
+    gone = replace(gone, sorted_runs=None) if keyed else gone  # a run may lose a part only
     rest = len(found.losses) - _SHOWN
     notes = [f"these rows are lost: {loss}" for loss in found.losses[:_SHOWN]]
     notes += [f"{rest} more buckets lose rows"] if rest > 0 else []
     notes.append(_total(job, found.rows))
-    return replace(chore.report, snapshot=snapshot, names=found.paths, notes=tuple(notes))
+    return ChoreResult(
+        replace(chore.report, snapshot=snapshot, names=found.paths, notes=tuple(notes)),
+        before=counts_of_entries(chore.target, found.live),
+        after=gone.of,
+        work=Work(files=len(found.entries), entries=len(found.live)),
+    )
 
 
 def _manifests(
     job: RemoveUnexistingManifests, chore: Chore, accepted: AcceptedLoss, author: Author
-) -> Report:
+) -> ChoreResult | Report:
     found: MissingManifests | None
     snapshot: int | None = None
     target = chore.target
@@ -89,9 +98,7 @@ def _manifests(
         )
     if found is None or not found.gone:
         return replace(chore.report, nothing_to_do=True)
-    chore.work = Work(files=len(found.gone), entries=len(found.live))
     left = counts_of_entries(target, found.live)
-    chore.after = lambda before: replace(left, snapshots=Change(snapshots=1).of(before).snapshots)
     notes = [_total(job, found.rows)]
     if found.revived:
         notes.append(
@@ -99,7 +106,11 @@ def _manifests(
             "if the files still exist"
         )
     names = tuple(target.paths.manifest(file.file_name) for file in found.gone)
-    return replace(chore.report, snapshot=snapshot, names=names, notes=tuple(notes))
+    return ChoreResult(
+        replace(chore.report, snapshot=snapshot, names=names, notes=tuple(notes)),
+        after=lambda before: replace(left, snapshots=Change(snapshots=1).of(before).snapshots),
+        work=Work(files=len(found.gone), entries=len(found.live)),
+    )
 
 
 def _total(job: RemoveUnexistingFiles | RemoveUnexistingManifests, rows: int | None) -> str:

@@ -156,8 +156,8 @@ def test_reports_are_one_line(lake: Any) -> None:
     put(table, 1)
     done = compact.run(compact.Job(table="d.t", strategy=Strategy.FULL), lake)
     assert re.fullmatch(
-        r"<Report d\.t: strategy full, engine local, seconds [\d.e-]+, rows in 2, rows out 2, files in 2, files out 1,"
-        r" bytes in \d+, bytes out \d+, snapshot 3, snapshots 1, proof [^\n]+, picks done 1>",
+        r"<Report d\.t: strategy full, engine local, rows in 2, rows out 2, files in 2, files out 1,"
+        r" bytes in \d+, bytes out \d+, proof [^\n]+, picks done 1, seconds [\d.e-]+, snapshot 3, snapshots 1>",
         repr(done),
     ), repr(done)
     assert cells(done)["snapshots"] == "1: 3"
@@ -172,7 +172,7 @@ def test_reports_are_one_line(lake: Any) -> None:
     )
     assert repr(failed) == "<Report d.t: strategy full, engine local, error it failed, error class X>"
     dry = chore.Report(table="d.t", job="j", dry_run=True, names=("a", "b"))
-    assert repr(dry) == "<Report d.t: job j, dry run yes, names 2>"
+    assert repr(dry) == "<Report d.t: job j, names 2, dry run yes>"
     index = rewrite_file_index.Report(table="d.t", engine="local", files=2)
     assert repr(index) == "<Report d.t: engine local, files 2>"
 

@@ -152,6 +152,6 @@ def test_every_operator_runs_a_job_that_takes_notice_of_holds() -> None:
             if issubclass(kind, ChoreOperator) and kind.definition.module:
                 module = kind.definition.module
                 job = importlib.import_module(f"lakecore.jobs.{module}")
-                assert getattr(job, "begin", None) is chore.begin or module == "holds", name
+                assert getattr(job, "run_on_table", None) is chore.run_on_table or module == "holds", name
             elif name not in BASES:
                 assert name in READING, f"{name}: does its job take notice of holds?"

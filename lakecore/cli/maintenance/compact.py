@@ -42,8 +42,8 @@ def compact(
 
         work = options.jobs(tables_of(context, table))
         bars.tables(len(work))
-        clock = SystemClock()
-        reports = jobs.run_many(work, session.catalog, workers, clock, bars.progress, bars.done, limits)
+        callbacks = jobs.Callbacks(on_progress=bars.progress, on_done=bars.done)
+        reports = jobs.run_many(work, session.catalog, workers, SystemClock(), callbacks, limits)
     if session.json:
         print_json(session.out, [report.to_json() for report in reports])
     else:

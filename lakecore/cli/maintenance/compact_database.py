@@ -31,10 +31,10 @@ def compact_database(
     job = options.job(max_concurrent_tables=limits.tables, max_plan_bytes=limits.plan_bytes)
     with spark.executor(soon=not job.dry_run) as workers, table_bars(session) as bars:
         from lakecore.jobs import compact_database as jobs
+        from lakecore.jobs.compact import Callbacks
 
-        report = jobs.run(
-            job, session.catalog, workers, SystemClock(), bars.progress, bars.done, on_tables=bars.tables
-        )
+        callbacks = Callbacks(on_tables=bars.tables, on_progress=bars.progress, on_done=bars.done)
+        report = jobs.run(job, session.catalog, workers, SystemClock(), callbacks)
     if session.json:
         print_json(session.out, report.to_json())
     else:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.compact.engine.outcome import Progress
 from lakecore.compact.engine.work import Strategy
 from lakecore.executor import Executor, SerialExecutor
-from lakecore.jobs.compact.many import Limits, reports_of
+from lakecore.jobs.compact.many import Callbacks, Limits, run_many
 from lakecore.jobs.compact.report import Report
 from lakecore.jobs.compact.task import CompactTask
 from lakecore.jobs.definitions.compaction import Compact as Job
@@ -19,6 +19,7 @@ from lakecore.row.sort_rule import OrderStrategy
 from lakecore.verify.digest.shape import ProofMode
 
 __all__ = [
+    "Callbacks",
     "Job",
     "Limits",
     "OrderStrategy",
@@ -46,25 +47,4 @@ def run(
     """
     with Heartbeat() as heartbeat:
         task = CompactTask(job, executor or SerialExecutor(), clock or SystemClock(), on_progress, heartbeat)
-        report, error = task.of(catalog)
-    if error is not None:
-        raise error
-    return report
-
-
-def run_many(
-    jobs: Iterable[Job],
-    catalog: Lake,
-    executor: Executor | None = None,
-    clock: Clock | None = None,
-    on_progress: Callable[[Job, Progress], None] | None = None,
-    on_done: Callable[[Report], None] | None = None,
-    limits: Limits | None = None,
-) -> list[Report]:
-    """Return one report per job, in order. A failed job does not stop the rest: its report has an `error`.
-
-    The tables are worked on at once, within `limits`; see `compact_many`. The callbacks come from several
-    threads, one at a time.
-    """
-    engine, clock = executor or SerialExecutor(), clock or SystemClock()
-    return reports_of(list(jobs), catalog, engine, clock, limits or Limits(), on_progress, on_done)
+        return task.run(catalog).or_raise()

@@ -9,43 +9,64 @@ within `Limits.plan_bytes`, and 1 kB a report.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
-from lakecore.clock import Clock
+from lakecore.clock import Clock, SystemClock
 from lakecore.compact.engine.outcome import Progress
 from lakecore.compact.pool.pool import PlanBudget, TableExecutor, UnitPool
 from lakecore.errors import BusyError
-from lakecore.executor import Executor
+from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.compact.report import Report
 from lakecore.jobs.compact.task import CompactTask
 from lakecore.jobs.definitions.compaction import Compact as Job
 from lakecore.jobs.runner.lake import Lake
 from lakecore.jobs.runner.limits import Limits
-from lakecore.jobs.runner.many import SerialCallbacks, for_each_table, unexpected_error_text
+from lakecore.jobs.runner.many import SerialCallbacks, report_each
 from lakecore.maintain.lease.heartbeat import Heartbeat
 
-__all__ = ["Limits", "reports_of"]
+__all__ = ["Callbacks", "Limits", "run_many"]
 
 logger = logging.getLogger(__name__)
 
 
-def reports_of(
-    jobs: Sequence[Job],
-    lake: Lake,
-    engine: Executor,
-    clock: Clock,
-    limits: Limits,
-    on_progress: Callable[[Job, Progress], None] | None,
-    on_done: Callable[[Report], None] | None,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Callbacks:
+    """What a caller hears of compactions of many tables. Several threads call, one at a time."""
+
+    on_tables: Callable[[int], None] | None = None
+    """Called with the number of tables, before the first."""
+    on_progress: Callable[[Job, Progress], None] | None = None
+    on_done: Callable[[Report], None] | None = None
+    """Called with the report of each table."""
+
+
+def run_many(
+    jobs: Iterable[Job],
+    catalog: Lake,
+    executor: Executor | None = None,
+    clock: Clock | None = None,
+    callbacks: Callbacks | None = None,
+    limits: Limits | None = None,
 ) -> list[Report]:
-    """Return a report per job, in order. An interruption stops the running units and leaves no files of
-    theirs.
+    """Return a report per job, in order. A failed job does not stop the rest: its report has an `error`. The
+    tables are compacted at once, within `limits`. An interruption stops the running units and leaves no files
+    of theirs.
     """
-    with UnitPool(engine) as pool, Heartbeat() as heartbeat:
-        budget = PlanBudget(limits.plan_bytes) if len(jobs) > 1 else None
-        many = _Many(lake, pool, budget, heartbeat, clock, on_progress, on_done)
-        return for_each_table(jobs, many.report, limits.tables, many.stop)
+    work, clock = list(jobs), clock or SystemClock()
+    limits, callbacks = limits or Limits(), callbacks or Callbacks()
+    with UnitPool(executor or SerialExecutor()) as pool, Heartbeat() as heartbeat:
+        budget = PlanBudget(limits.plan_bytes) if len(work) > 1 else None
+        many = _Many(catalog, pool, budget, heartbeat, clock, callbacks.on_progress)
+        return report_each(
+            work,
+            many.compact,
+            many.blank,
+            tables=limits.tables,
+            on_done=callbacks.on_done,
+            on_stop=many.stop,
+        )
 
 
 @dataclass
@@ -58,45 +79,33 @@ class _Many:
     heartbeat: Heartbeat
     clock: Clock
     on_progress: Callable[[Job, Progress], None] | None
-    on_done: Callable[[Report], None] | None
     stopped: bool = False
     """Whether no further table is started."""
 
     def __post_init__(self) -> None:
-        self._tell = SerialCallbacks()
+        self._call = SerialCallbacks()
 
     def stop(self) -> None:
         self.stopped = True
         self.pool.cancel()
 
-    def report(self, job: Job) -> Report:
-        """Compact one table and return its report."""
-        report = self._tried(job)
-        self._tell(self.on_done, report)
-        return report
-
-    def _tried(self, job: Job) -> Report:
-        report = Report(
+    def blank(self, job: Job) -> Report:
+        """Return the report of a table before anything is known of it."""
+        return Report(
             table=job.table, strategy=job.strategy, engine=self.pool.engine.name, dry_run=job.dry_run
         )
+
+    def compact(self, job: Job) -> Report:
+        """Compact one table, unless the job was stopped or its time is over, and return its report."""
         if self.stopped:
-            return replace(report, skipped="it was not compacted: the job was stopped first")
+            return replace(self.blank(job), skipped="it was not compacted: the job was stopped first")
         if job.until_ms is not None and self.clock.now_ms() >= job.until_ms:
-            return replace(report, skipped="it was not compacted: the time of the job ended first")
-        try:
-            return self._compacted(job)
-        except Exception as err:  # the border of one table: it must not stop the others
-            logger.exception("%s", job.table)
-            return replace(report.failed(err), error=unexpected_error_text(err))
-
-    def _compacted(self, job: Job) -> Report:
-        def tell(progress: Progress) -> None:
-            self._tell(self.on_progress, job, progress)
-
+            return replace(self.blank(job), skipped="it was not compacted: the time of the job ended first")
+        tell = partial(self._call, self.on_progress, job)
         task = CompactTask(job, TableExecutor(self.pool), self.clock, tell, self.heartbeat, self.budget)
-        report, error = task.of(self.lake)
-        if isinstance(error, BusyError) and not job.wait_ms:
-            return replace(report, error=None, error_class=None, skipped=str(error))
-        if error is not None:
-            logger.error("compaction of %s failed: %s", job.table, error)
-        return report
+        done = task.run(self.lake)
+        if isinstance(done.error, BusyError) and not job.wait_ms:
+            return replace(done.report, error=None, error_class=None, skipped=str(done.error))
+        if done.error is not None:
+            logger.error("compaction of %s failed: %s", job.table, done.error)
+        return done.report

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lakecore.compact.engine.outcome import Outcome
 from lakecore.compact.engine.run import RewriteRun
 from lakecore.compact.engine.work import Strategy, WorkPick
-from lakecore.display import facts_of, html_table, one_line
-from lakecore.errors import explain
+from lakecore.jobs.runner.report import JobReport
 from lakecore.jobs.runner.shape import Shape
-from lakecore.maintain.forecast.plan import Forecast
 from lakecore.types.counted import counted
 from lakecore.verify.digest.digest import total
 from lakecore.verify.proof.pick_proof import PickProof
@@ -21,15 +19,14 @@ from lakecore.verify.recompute.evidence import MergeEvidence
 __all__ = ["Report", "Shape", "with_run"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Report:
-    """This is the result of a job. Rows, files and bytes in and out are those of rewritten files."""
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Report(JobReport):
+    """The result of a compaction. Rows, files and bytes in and out are those of rewritten files; `seconds` is
+    the time from the plan to the last commit.
+    """
 
-    table: str
     strategy: Strategy
     engine: str
-    seconds: float = 0.0
-    """This is the time from the plan to the last commit."""
     rows_in: int = 0
     rows_out: int = 0
     files_in: int = 0
@@ -37,15 +34,9 @@ class Report:
     bytes_in: int = 0
     bytes_out: int = 0
     moved: int = 0
-    """This is the number of files that only changed level."""
-    snapshot: int | None = None
-    """This is the last of `snapshots`; it is None if there are none."""
-    snapshots: tuple[int, ...] = ()
+    """The number of files that only changed level."""
     proof: str = ""
-    """This says what was proven."""
-    error: str | None = None
-    error_class: str | None = None
-    """It names the type of `error`, one of `lakecore.errors`."""
+    """What was proven."""
     skipped: str = ""
     """Why nothing was done, where that is no error."""
     before: Shape = field(default_factory=Shape)
@@ -59,10 +50,6 @@ class Report:
     """The picks that another commit made impossible."""
     planned: tuple[str, ...] = ()
     """What a dry run would do first."""
-    forecast: Forecast | None = None
-    """What the run takes and which conflicts it may meet; None unless it is a dry run."""
-    dry_run: bool = False
-    nothing_to_do: bool = False
     in_order: int = 0
     """These are the partitions that were skipped, because they already have the requested order."""
     warnings: tuple[str, ...] = ()
@@ -70,28 +57,12 @@ class Report:
     replaced.
     """
 
-    def __repr__(self) -> str:
-        """Return on one line what differs from an empty report; a collection is shown by its length."""
-        return one_line("Report", self.table, facts_of(self, without=("table",)))
-
-    def _repr_html_(self) -> str:
-        """Return a small table for notebooks."""
-        return html_table("Report", self.table, facts_of(self, without=("table",)))
-
-    def failed(self, error: BaseException | None) -> Report:
-        """Return the report with the error that ended the job early, if there was one."""
-        if error is None:
-            return self
-        return replace(self, error=explain(error), error_class=type(error).__name__)
-
     def to_json(self) -> dict[str, Any]:
         """Convert the report to plain values; levels become text, because JSON requires text as keys."""
-        raw = asdict(self)
+        raw = super().to_json()
         for name in ("before", "after"):
             raw[name]["levels"] = {str(level): count for level, count in raw[name]["levels"].items()}
-        lists = {name: list(raw[name]) for name in ("snapshots", "dropped", "planned", "warnings")}
-        told = {"strategy": self.strategy.value, "forecast": self.forecast and self.forecast.to_json()}
-        return raw | lists | told
+        return raw
 
 
 def with_run(report: Report, run: RewriteRun, planned: Sequence[WorkPick]) -> Report:

@@ -30,6 +30,7 @@ from lakecore.jobs.definitions.compaction import Compact as Job
 from lakecore.jobs.runner.counts import snapshots_of
 from lakecore.jobs.runner.lake import Lake, rewrite_target, target_of
 from lakecore.jobs.runner.metered import MeteredExecutor, peak_memory
+from lakecore.jobs.runner.report import JobResult
 from lakecore.jobs.runner.shape import Shape, planned_shape
 from lakecore.maintain.holds.place import place_hold_for
 from lakecore.maintain.holds.store import HoldStore
@@ -70,8 +71,8 @@ class CompactTask:
             table=job.table, strategy=job.strategy, engine=executor.name, dry_run=job.dry_run
         )
 
-    def of(self, lake: Lake) -> tuple[Report, LakeError | None]:
-        """Run the job and return the report, and the error that ended the job early if there was one."""
+    def run(self, lake: Lake) -> JobResult[Report]:
+        """Run the job."""
         try:
             table = lake.load_table(self._job.table).with_options(self._job.options)
             with ExitStack() as ends:
@@ -83,7 +84,7 @@ class CompactTask:
                 return self._run(run, table, lake)
         except LakeError as err:
             self._hold(err, lake)
-            return self._report.failed(err), err
+            return JobResult(self._report.failed(err), err)
 
     def _hold(self, error: LakeError, lake: Lake) -> None:
         """Put the table on hold after damage, while the lease is held if one was taken."""
@@ -91,7 +92,7 @@ class CompactTask:
             holds = HoldStore(lake.file_io, lake.warehouse, self._clock)
             place_hold_for(error, holds, self._job.table, "compact", self._job.owner)
 
-    def _run(self, run: RewriteRun, table: Table, lake: Lake) -> tuple[Report, LakeError | None]:
+    def _run(self, run: RewriteRun, table: Table, lake: Lake) -> JobResult[Report]:
         started_ms = self._clock.now_ms()
         executor = MeteredExecutor(self._executor)
         started = self._clock.monotonic() - self._executor.startup_seconds
@@ -111,10 +112,10 @@ class CompactTask:
         report = replace(self._report.failed(error), seconds=seconds)
         report = self._shaped(with_run(report, run, planned), run, table)
         if planned:
-            return self._forecast(report, run, planned, table, lake), error
+            return JobResult(self._forecast(report, run, planned, table, lake), error)
         if report.snapshots or report.dropped:
             self._remember(report, run, table, lake, started_ms, executor.peak or peak_memory())
-        return report, error
+        return JobResult(report, error)
 
     def _forecast(
         self, report: Report, run: RewriteRun, planned: Sequence[WorkPick], table: Table, lake: Lake

@@ -1,19 +1,15 @@
-"""This module has the parts that maintenance jobs share: their report, their safety settings, and how they
-begin and end.
-"""
+"""A chore on one table: how it begins, what it works with, and how it ends."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.commit.author import Author
 from lakecore.commit.publication_notes import publication_notes
-from lakecore.display import facts_of, html_table, one_line
 from lakecore.errors import CorruptDataError, NotFoundError, without_secrets
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.definitions.table_job import DAY_MS, Safety
@@ -21,18 +17,19 @@ from lakecore.jobs.runner.counts import Change, Counts, counts_of
 from lakecore.jobs.runner.forecast import forecast_of, remember
 from lakecore.jobs.runner.lake import Lake, target_of
 from lakecore.jobs.runner.metered import peak_memory
+from lakecore.jobs.runner.report import Report
 from lakecore.maintain.deletion.latest import check_latest
 from lakecore.maintain.deletion.quarantine import purge_quietly
-from lakecore.maintain.deletion.runs import Removal, RunStore
-from lakecore.maintain.deletion.sweep import Sweeper, SweepResult, do_nothing
-from lakecore.maintain.forecast.plan import Forecast, Work
+from lakecore.maintain.deletion.runs import RunStore
+from lakecore.maintain.deletion.sweep import Sweeper, do_nothing
+from lakecore.maintain.forecast.plan import Work
 from lakecore.maintain.holds.gate import HoldGate, refusal
 from lakecore.maintain.holds.place import hold_on_damage
 from lakecore.maintain.holds.plan import HoldEffect
 from lakecore.maintain.holds.record import Hold
 from lakecore.maintain.holds.store import HoldStore
 from lakecore.maintain.lease.heartbeat import Heartbeat
-from lakecore.maintain.lease.lease import leased
+from lakecore.maintain.lease.lease import Lease, leased
 from lakecore.maintain.target import Target
 from lakecore.metadata.callbacks import callback_warnings
 from lakecore.metadata.snapshot import CommitKind, Snapshot
@@ -42,88 +39,14 @@ from lakecore.table import Table
 __all__ = [
     "DAY_MS",
     "Chore",
+    "ChoreKind",
+    "ChoreResult",
     "Lake",
     "Report",
     "Safety",
-    "begin",
     "parameters",
+    "run_on_table",
 ]
-
-logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Report:
-    """The result of a maintenance job, or for `dry_run` what it would do."""
-
-    table: str
-    job: str
-    dry_run: bool = False
-    run: str | None = None
-    """This is the run's id, for `undo`."""
-    quarantined: bool = False
-    """It tells whether the files were moved to the quarantine."""
-    files: int = 0
-    """This is the number of files that were removed or moved to the quarantine, snapshots and tags
-    included.
-    """
-    bytes: int = 0
-    """This is their size, as far as it is recorded."""
-    spared: int = 0
-    """This is the number of planned files that became referenced again before their removal."""
-    snapshots: tuple[int, ...] = ()
-    """These are the ids of the expired snapshots."""
-    names: tuple[str, ...] = ()
-    """These are the tags, branches, partitions, consumers or files that the report is about."""
-    snapshot: int | None = None
-    """This is the snapshot that the job committed or chose."""
-    blocker: str = ""
-    """Why the job cannot do more."""
-    notes: tuple[str, ...] = ()
-    """These are the notes for users, for example that another writer replaced the snapshot of the job, and
-    that the job committed it again.
-    """
-    resumed: int = 0
-    """The interrupted runs that were finished first."""
-    seconds: float = 0.0
-    estimated_seconds: float | None = None
-    """This is the estimated time; only a dry run has it."""
-    forecast: Forecast | None = None
-    """What the run takes; only for a dry run."""
-    before: Counts | None = None
-    """This is what the table has; only a dry run reports it."""
-    after: Counts | None = None
-    """What the table would have; only for a dry run."""
-    nothing_to_do: bool = False
-    skipped: str = ""
-    """Why nothing was done, where that is no error."""
-    held: str = ""
-    """Why nothing was removed: the table is on hold."""
-    error: str | None = None
-    error_class: str | None = None
-    """It names the type of `error`, one of `lakecore.errors`."""
-
-    def __repr__(self) -> str:
-        """Return on one line what differs from an empty report; a collection is shown by its length."""
-        return one_line("Report", self.table, facts_of(self, without=("table",)))
-
-    def _repr_html_(self) -> str:
-        """Return a small table for notebooks."""
-        return html_table("Report", self.table, facts_of(self, without=("table",)))
-
-    def to_json(self) -> dict[str, Any]:
-        """Convert the report to plain values."""
-        lists = {name: list(getattr(self, name)) for name in ("snapshots", "names", "notes")}
-        return asdict(self) | lists | {"forecast": self.forecast and self.forecast.to_json()}
-
-    def planned(self, removal: Removal) -> Report:
-        """Return the report with the figures of what would be removed."""
-        return replace(self, files=len(removal), bytes=removal.size)
-
-    def swept(self, swept: SweepResult) -> Report:
-        """Return the report with the figures of what was removed."""
-        files = swept.roots + swept.files
-        return replace(self, run=swept.run, files=files, bytes=swept.size, spared=len(swept.still_referenced))
 
 
 class ChoreJob(Protocol):
@@ -154,89 +77,42 @@ class CommittingJob(Protocol):
     def commit_identifier(self) -> int | None: ...
 
 
-@dataclass
-class Chore:
-    """This is a running job on one table. `report` starts with what is known already.
+@dataclass(frozen=True, slots=True)
+class ChoreKind:
+    """A kind of chore: its name in reports, in the ledger and in holds, and how it treats a table."""
 
-    For dry runs a job may set `before`, when it has counted more than the manifest lists tell, and `after`,
-    the counts that the run would leave. By default nothing of the latest snapshot changes.
-    """
+    name: str
+    quarantine: bool = False
+    """Whether removed files go to the quarantine, where the job does not say."""
+    resume: bool = True
+    """Whether it first finishes what an interrupted run left."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chore:
+    """An opened table with what a chore needs to work on it."""
 
     table: Table
     target: Target
     sweeper: Sweeper
     quarantine: bool
+    """Whether removed files go to the quarantine."""
     report: Report
-    started: float
-    before: Counts | None = None
-    after: Callable[[Counts], Counts] = Change().of
-    work: Work | None = None
-    """This is the work that determines the time, where that is not the removed files: it is the same for a
-    dry run as for a run.
-    """
-    result: Report | None = None
+    """The report as far as it is known before the work."""
     holds: tuple[Hold, ...] = ()
-    """This determines the time, where that is not the removed files: it is the same for a dry run as for a
-    run.
-    """
-    landings: list[str] = field(default_factory=list)
-    """These are the holds that the table had when the chore began."""
-
-    def timed(self, report: Report) -> Report:
-        """Return the report with the seconds since the beginning; a dry run also gets its forecast."""
-        report = replace(report, seconds=round(self.target.clock.monotonic() - self.started, 3))
-        if report.dry_run and self.sweeper.gate.effect is HoldEffect.REFUSED:
-            report = replace(report, held=self.held())
-        if not report.nothing_to_do:
-            report = replace(report, notes=report.notes + callback_warnings(self.target.schema.options))
-        report = replace(report, notes=report.notes + tuple(dict.fromkeys(self.landings)))
-        if report.dry_run and not report.nothing_to_do:
-            found = forecast_of(self.target, report.job, self._work(report), self.sweeper.executor.name)
-            before = self.before or counts_of(self.target)
-            report = replace(report, forecast=found, estimated_seconds=found.seconds)
-            report = replace(report, before=before, after=self.after(before))
-        self.result = report
-        return report
+    """The holds of the table when the chore began."""
 
     def held(self) -> str:
         """Return why nothing may be removed; the text is empty when the table is not on hold."""
         return str(refusal(self.report.table, self.report.job, self.holds)) if self.holds else ""
 
-    def remember(self, started_ms: int) -> None:
-        """Add the figures of the run to the history of its job."""
-        report = self.result
-        if report is None or report.dry_run or report.nothing_to_do:
-            return
-        figures = {"files": report.files, "bytes": report.bytes, "spared": report.spared}
-        took = {"seconds": report.seconds, "memory": peak_memory(), "snapshots": len(report.snapshots)}
-        remember(
-            self.target,
-            report.job,
-            self._work(report),
-            self.sweeper.executor.name,
-            started_ms=started_ms,
-            outcome=figures | took,
-            run=report.run,
-        )
-
-    def estimate_manifest_work(self, snapshot: Snapshot, files: int = 0) -> None:
-        """Set `work` to the entries of the snapshot's manifests and the `files` that change. This reads two
+    def manifest_work(self, snapshot: Snapshot, files: int = 0) -> Work:
+        """Return as work the entries of the snapshot's manifests and the `files` that change. This reads two
         manifest lists.
         """
         named = self.target.manifests.data_manifests(snapshot)
-        self.work = Work(
-            files=files, entries=sum(one.num_added_files + one.num_deleted_files for one in named)
-        )
-
-    def _work(self, report: Report) -> Work:
-        return self.work or Work(files=report.files, bytes=report.bytes)
-
-    def settle_hint(self) -> None:
-        """Correct the hint when nothing was left to do, because an earlier attempt may have been killed
-        between its commit and LATEST.
-        """
-        if self.result is not None and self.result.nothing_to_do:
-            self.target.snapshots.catch_up_latest()
+        entries = sum(one.num_added_files + one.num_deleted_files for one in named)
+        return Work(files=files, entries=entries)
 
     def author(self, job: CommittingJob) -> Author:
         """Return the commit identity of the job, or a fresh one when it names no user."""
@@ -261,19 +137,34 @@ class Chore:
         return self.target.at_branch(MAIN_BRANCH)
 
 
-@contextmanager
-def begin(
-    name: str,
+@dataclass(frozen=True, slots=True)
+class ChoreResult:
+    """What the work of a chore returns: its report, and what a forecast needs beside it."""
+
+    report: Report
+    before: Counts | None = None
+    """The counts of the table, when the work has counted more than the manifest lists tell."""
+    after: Callable[[Counts], Counts] = Change().of
+    """The counts that the run would leave; by default nothing of the latest snapshot changes."""
+    work: Work | None = None
+    """What determines the time, where that is not the removed files: the same for a dry run as for a run."""
+
+    @property
+    def measure(self) -> Work:
+        """Return what determines the time of the run."""
+        return self.work or Work(files=self.report.files, bytes=self.report.bytes)
+
+
+def run_on_table(
+    kind: ChoreKind,
     job: ChoreJob,
     lake: Lake,
-    *,
-    quarantine: bool,
-    executor: Executor | None,
-    clock: Clock | None,
-    resume: bool = True,
-) -> Iterator[Chore]:
-    """Open the table, take its lease and finish what an interrupted run left. `quarantine` is the job's
-    default.
+    work: Callable[[Chore], ChoreResult | Report],
+    executor: Executor | None = None,
+    clock: Clock | None = None,
+) -> Report:
+    """Open the table, take its lease, finish what an interrupted run left, do the work and return its report
+    with the time and, for a dry run, the forecast.
 
     With `dry_run` nothing is written: no lease is taken, no run is finished, no hold is placed. A
     CorruptDataError or ProofError of the job puts the table on hold. Raises OnHoldError for a job that
@@ -281,60 +172,105 @@ def begin(
     remove.
     """
     clock = clock or SystemClock()
-    safety, dry_run = job.safety, job.dry_run
+    safety, wet = job.safety, not job.dry_run
     holds = HoldStore(lake.file_io, lake.warehouse, clock)
-    with hold_on_damage(holds, job.table, name, safety.owner, enabled=not dry_run):
+    with hold_on_damage(holds, job.table, kind.name, safety.owner, enabled=wet):
         opened = lake.load_table(job.table, job.options)
-    target = target_of(opened, lake, clock)
     runs = RunStore(lake.file_io, lake.warehouse, clock)
-    quarantine = quarantine if safety.quarantine is None else safety.quarantine
+    quarantine = kind.quarantine if safety.quarantine is None else safety.quarantine
     started = clock.monotonic()
-    report = Report(table=job.table, job=name, dry_run=dry_run, quarantined=quarantine)
+    report = Report(table=job.table, job=kind.name, dry_run=job.dry_run, quarantined=quarantine)
     with ExitStack() as ends:
-        alive: Callable[[], None] = do_nothing
-        if safety.lease_ms and not dry_run:
-            owner = safety.owner or f"{name} {clock.fresh_id()[:8]}"
-            held = leased(
-                lake.file_io,
-                lake.warehouse,
-                job.table,
-                owner,
-                clock,
-                safety.lease_ms,
-                wait_ms=safety.wait_ms,
-            )
-            lease = ends.enter_context(held)
-            alive = lease.renew
-            if lease.waited:  # its schema and options may be others by now
-                opened = lake.load_table(job.table, job.options)
-                target = target_of(opened, lake, clock)
-            ends.enter_context(ends.enter_context(Heartbeat()).keeping(lease))
-        ends.enter_context(hold_on_damage(holds, job.table, name, safety.owner, enabled=not dry_run))
-        gate = HoldGate(holds, job.table, name)
+        lease = ends.enter_context(_kept_lease(kind, job, lake, clock))
+        if lease is not None and lease.waited:  # its schema and options may be others by now
+            opened = lake.load_table(job.table, job.options)
+        target = target_of(opened, lake, clock)
+        ends.enter_context(hold_on_damage(holds, job.table, kind.name, safety.owner, enabled=wet))
+        gate = HoldGate(holds, job.table, kind.name)
         on_hold = gate.holds()
-        if on_hold and gate.effect is HoldEffect.REFUSED and not dry_run:
-            raise refusal(job.table, name, on_hold)
+        if on_hold and gate.effect is HoldEffect.REFUSED and wet:
+            raise refusal(job.table, kind.name, on_hold)
+        alive = do_nothing if lease is None else lease.renew
         sweeper = Sweeper(target, runs, executor or SerialExecutor(), gate, alive)
-        if resume and not dry_run and not on_hold:
+        if kind.resume and wet and not on_hold:
             report = replace(report, resumed=len(sweeper.resume()))
         started_ms = clock.now_ms()
+        landings = ends.enter_context(publication_notes())
         chore = Chore(
-            opened,
-            target,
-            sweeper,
-            quarantine,
-            report,
-            started,
+            table=opened,
+            target=target,
+            sweeper=sweeper,
+            quarantine=quarantine,
+            report=report,
             holds=on_hold,
-            landings=ends.enter_context(publication_notes()),
         )
-        with _telling_damage(target, gate.effect, enabled=not dry_run):
-            yield chore
-        if not dry_run:
-            chore.remember(started_ms)
-            chore.settle_hint()
-        if quarantine and not dry_run and safety.purges:
+        with _telling_damage(target, gate.effect, enabled=wet):
+            done = work(chore)
+            done = done if isinstance(done, ChoreResult) else ChoreResult(done)
+            done = replace(done, report=_completed(done, chore, started, landings))
+        if wet:
+            _settle(done, chore, started_ms)
+        if quarantine and wet and safety.purges:
             purge_quietly(runs, job.table, ttl_ms=safety.quarantine_ttl_ms, cap=safety.quarantine_cap)
+    return done.report
+
+
+@contextmanager
+def _kept_lease(kind: ChoreKind, job: ChoreJob, lake: Lake, clock: Clock) -> Iterator[Lease | None]:
+    """Take the lease of the table and keep it; None for a dry run, and where the job wants no lease. Raises
+    BusyError for a table that another chore holds.
+    """
+    safety = job.safety
+    if not safety.lease_ms or job.dry_run:
+        yield None
+        return
+    owner = safety.owner or f"{kind.name} {clock.fresh_id()[:8]}"
+    held = leased(
+        lake.file_io, lake.warehouse, job.table, owner, clock, safety.lease_ms, wait_ms=safety.wait_ms
+    )
+    with held as lease, Heartbeat() as heartbeat, heartbeat.keeping(lease):
+        yield lease
+
+
+def _completed(done: ChoreResult, chore: Chore, started: float, landings: Sequence[str]) -> Report:
+    """Return the report with the seconds since `started`, with the notes on commits (`landings`: what
+    happened to snapshots that other writers replaced), and for a dry run with its forecast.
+    """
+    target, sweeper = chore.target, chore.sweeper
+    report = replace(done.report, seconds=round(target.clock.monotonic() - started, 3))
+    if report.dry_run and sweeper.gate.effect is HoldEffect.REFUSED:
+        report = replace(report, held=chore.held())
+    if not report.nothing_to_do:
+        report = replace(report, notes=report.notes + callback_warnings(target.schema.options))
+    report = replace(report, notes=report.notes + tuple(dict.fromkeys(landings)))
+    if not report.dry_run or report.nothing_to_do:
+        return report
+    found = forecast_of(target, report.job, replace(done, report=report).measure, sweeper.executor.name)
+    before = done.before or counts_of(target)
+    report = replace(report, forecast=found, estimated_seconds=found.seconds)
+    return replace(report, before=before, after=done.after(before))
+
+
+def _settle(done: ChoreResult, chore: Chore, started_ms: int) -> None:
+    """Add the figures of a run to the history of its job. When nothing was left to do, correct the hint
+    instead, because an earlier attempt may have been killed between its commit and LATEST.
+    """
+    report = done.report
+    if report.nothing_to_do:
+        chore.target.snapshots.catch_up_latest()
+    if report.nothing_to_do or report.dry_run:
+        return
+    figures = {"files": report.files, "bytes": report.bytes, "spared": report.spared}
+    took = {"seconds": report.seconds, "memory": peak_memory(), "snapshots": len(report.snapshots)}
+    remember(
+        chore.target,
+        report.job,
+        done.measure,
+        chore.sweeper.executor.name,
+        started_ms=started_ms,
+        outcome=figures | took,
+        run=report.run,
+    )
 
 
 @contextmanager

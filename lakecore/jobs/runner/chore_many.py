@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from lakecore.clock import SystemClock
@@ -14,7 +15,7 @@ from lakecore.errors import BusyError, LakeError, OnHoldError, explain
 from lakecore.jobs.runner.chore import Report
 from lakecore.jobs.runner.lake import Lake
 from lakecore.jobs.runner.limits import Limits
-from lakecore.jobs.runner.many import SerialCallbacks, for_each_table, reserved_memory, unexpected_error_text
+from lakecore.jobs.runner.many import report_each, reserved_memory
 from lakecore.maintain.deletion.quarantine import purge_quietly
 from lakecore.maintain.deletion.runs import RunStore
 
@@ -47,41 +48,39 @@ def run_many(
     Memory stays within `limits`, plus a report each. `on_done` is called from several threads, one at a time.
     The quarantine is purged once at the end, instead of by each job (that reads the runs of all tables).
     """
-    tell = SerialCallbacks()
     if len(jobs) < 2:
-        reports = [_tried(job, run, passes_over=False) for job in jobs]
-        for report in reports:
-            tell(on_done, report)
-        return reports
+        return report_each(jobs, partial(_run, run, passes_over=False), _blank, on_done=on_done)
     budget = PlanBudget(limits.plan_bytes)
 
-    def work(job: Any) -> Report:
+    def one(job: Any) -> Report:
         with reserved_memory(budget, lambda: lake.load_table(job.table, job.options)):
-            report = _tried(_without_purge(job), run, passes_over=passes_over and not job.safety.wait_ms)
-        tell(on_done, report)
-        return report
+            return _run(run, _without_purge(job), passes_over=passes_over and not job.safety.wait_ms)
 
-    reports = for_each_table(jobs, work, limits.tables)
+    reports = report_each(jobs, one, _blank, tables=limits.tables, on_done=on_done)
     _purge(lake, jobs, reports)
     return reports
 
 
-def _tried(job: J, run: Callable[[J], Report], *, passes_over: bool) -> Report:
-    table, name = str(getattr(job, "table", "")), _name(job)
+def _blank(job: object) -> Report:
+    return Report(table=str(getattr(job, "table", "")), job=_name(job))
+
+
+def _run(run: Callable[[J], Report], job: J, *, passes_over: bool) -> Report:
+    """Run the job and return its report; an error that lakecore raised is in the report."""
+    report = _blank(job)
     try:
         return run(job)
+    except OnHoldError as err:
+        logger.warning("%s", err)
+        return replace(report, held=str(err))
     except LakeError as err:
-        if isinstance(err, OnHoldError):
-            logger.warning("%s", err)
-            return Report(table=table, job=name, held=str(err))
         if isinstance(err, BusyError) and passes_over:
-            logger.warning("%s of %s was not finished and is left to the next run: %s", name, table, err)
-            return Report(table=table, job=name, skipped=str(err))
-        logger.error("%s of %s failed: %s", name, table, explain(err))
-        return Report(table=table, job=name, error=explain(err), error_class=type(err).__name__)
-    except Exception as err:  # the border of one table: it must not stop the others
-        logger.exception("%s of %s", name, table)
-        return Report(table=table, job=name, error=unexpected_error_text(err), error_class=type(err).__name__)
+            logger.warning(
+                "%s of %s was not finished and is left to the next run: %s", report.job, report.table, err
+            )
+            return replace(report, skipped=str(err))
+        logger.error("%s of %s failed: %s", report.job, report.table, explain(err))
+        return report.failed(err)
 
 
 def _name(job: object) -> str:

@@ -1,4 +1,4 @@
-"""A job on many tables: each table has a thread, and a budget limits the memory of their plans."""
+"""A job on many tables: the one loop over tables, and the budget for the memory of their plans."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from typing import Any, TypeVar
 from lakecore.compact.pool.pool import PlanBudget
 from lakecore.compact.pool.weight import plan_bytes
 from lakecore.errors import LakeError
+from lakecore.jobs.runner.report import JobReport
 from lakecore.table import Table
 
-__all__ = ["SerialCallbacks", "for_each_table", "reserved_memory", "unexpected_error_text"]
+__all__ = ["SerialCallbacks", "report_each", "reserved_memory"]
 
 logger = logging.getLogger(__name__)
 
 J = TypeVar("J")
-R = TypeVar("R")
+R = TypeVar("R", bound=JobReport)
 
 
 class SerialCallbacks:
@@ -28,23 +29,47 @@ class SerialCallbacks:
     def __init__(self) -> None:
         self._lock = threading.Lock()
 
-    def __call__(self, callback: Callable[..., None] | None, *told: Any) -> None:
+    def __call__(self, callback: Callable[..., None] | None, *values: Any) -> None:
         if callback is not None:
             with self._lock:
-                callback(*told)
+                callback(*values)
 
 
-def for_each_table(
-    jobs: Sequence[J], work: Callable[[J], R], at_once: int, on_stop: Callable[[], None] = lambda: None
+def report_each(
+    jobs: Sequence[J],
+    run: Callable[[J], R],
+    blank: Callable[[J], R],
+    *,
+    tables: int = 1,
+    on_done: Callable[[R], None] | None = None,
+    on_stop: Callable[[], None] | None = None,
 ) -> list[R]:
-    """Return a result per job, in order. An interruption calls `on_stop`, starts no further table, waits for
-    the running ones and is raised.
+    """Return a report per job, in order. A job that raises does not stop the rest: its report is the one of
+    `blank` with the error.
+
+    `tables` jobs run at once, each in a thread. `on_done` is called with each report, from several threads,
+    one at a time. An interruption calls `on_stop`, starts no further job, waits for the running ones and is
+    raised. A single job without `on_stop` runs in the calling thread, where an interruption reaches it.
     """
-    threads = ThreadPoolExecutor(max(1, min(at_once, len(jobs))), thread_name_prefix="tables")
+    call = SerialCallbacks()
+
+    def one(job: J) -> R:
+        try:
+            report = run(job)
+        except Exception as err:  # the border of one table: it must not stop the others
+            report = blank(job).failed(err)
+            logger.exception("%s", report.table)
+        call(on_done, report)
+        return report
+
+    if len(jobs) < 2 and on_stop is None:
+        return [one(job) for job in jobs]
+    threads = ThreadPoolExecutor(max(1, min(tables, len(jobs))), thread_name_prefix="tables")
     try:
-        return list(threads.map(work, jobs))
+        return list(threads.map(one, jobs))
     except BaseException:
-        on_stop()
+        if on_stop is not None:
+            on_stop()
         raise
     finally:
         threads.shutdown(cancel_futures=True)
@@ -68,8 +93,3 @@ def reserved_memory(budget: PlanBudget | None, open_table: Callable[[], Table]) 
         size = 0
     with budget.holding(size):
         yield
-
-
-def unexpected_error_text(err: Exception) -> str:
-    """Return the text that a report has for an error that is none of lakecore's."""
-    return f"unexpected {type(err).__name__}: {err} (--verbose shows where; please report it)"

@@ -5,16 +5,18 @@ ask for.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from lakecore.clock import Clock
 from lakecore.executor import Executor
 from lakecore.jobs.definitions.tags import TriggerTagAutomaticCreation as Job
 from lakecore.jobs.runner.chore import (
     Chore,
+    ChoreKind,
     Lake,
     Report,
-    begin,
     parameters,
+    run_on_table,
 )
 from lakecore.maintain.auto_tags.apply import DueTags, due_tags, expired, make
 from lakecore.maintain.auto_tags.plan import CreationMode
@@ -37,8 +39,7 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
 
     Raises NotFoundError, InvalidOptionError.
     """
-    with begin(_JOB, job, lake, quarantine=False, executor=executor, clock=clock) as chore:
-        return chore.timed(_run(job, chore))
+    return run_on_table(ChoreKind(_JOB), job, lake, partial(_run, job), executor, clock)
 
 
 def _run(job: Job, chore: Chore) -> Report:

@@ -20,10 +20,11 @@ from lakecore.jobs.definitions.tags import PeriodClock
 from lakecore.jobs.runner.chore import (
     DAY_MS,
     Chore,
+    ChoreKind,
     Lake,
     Report,
-    begin,
     parameters,
+    run_on_table,
 )
 from lakecore.jobs.runner.moment import parse_moment
 from lakecore.maintain.auto_tags.options import PROCESS_ZONE, WATERMARK_ZONE, num_retained
@@ -62,8 +63,8 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
     expired; the other tags are created nevertheless. On a table that is on hold no tag is replaced or
     deleted: `held` says so.
     """
-    with begin(_JOB, job, lake, quarantine=True, executor=executor, clock=clock) as chore:
-        return chore.timed(_Work(job, chore).run())
+    kind = ChoreKind(_JOB, quarantine=True)
+    return run_on_table(kind, job, lake, lambda chore: _Work(job, chore).run(), executor, clock)
 
 
 class _Work:

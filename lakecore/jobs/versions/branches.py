@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from lakecore.clock import Clock
 from lakecore.executor import Executor
 from lakecore.jobs.definitions.versions import CreateBranch, DeleteBranch, FastForward, RenameBranch
 from lakecore.jobs.runner.chore import (
     Chore,
+    ChoreKind,
+    ChoreResult,
     Lake,
     Report,
-    begin,
     parameters,
+    run_on_table,
 )
 from lakecore.jobs.runner.counts import Counts, counts_of
 from lakecore.maintain.branches import apply
@@ -38,22 +41,25 @@ def run(
     """Run a job on branches. Raises NotFoundError, AlreadyExistsError, InvalidInputError before anything is
     touched.
     """
-    with begin(_NAMES[type(job)], job, lake, quarantine=True, executor=executor, clock=clock) as chore:
-        report = replace(chore.report, names=(job.branch,))
-        match job:
-            case CreateBranch():
-                return chore.timed(_create(job, chore, replace(report, quarantined=False)))
-            case DeleteBranch():
-                return chore.timed(_delete(job, chore, report))
-            case RenameBranch():
-                if not job.dry_run:
-                    sweeper = replace(chore.sweeper, target=chore.main())
-                    named: dict[str, object] = {"branch": job.branch, "target_branch": job.target_branch}
-                    apply.rename(job.branch, job.target_branch, sweeper, parameters=named)
-                names = (job.branch, job.target_branch)
-                return chore.timed(replace(report, names=names, quarantined=False))
-            case FastForward():
-                return chore.timed(_fast_forward(job, chore, report))
+    kind = ChoreKind(_NAMES[type(job)], quarantine=True)
+    return run_on_table(kind, job, lake, partial(_run, job), executor, clock)
+
+
+def _run(job: CreateBranch | DeleteBranch | RenameBranch | FastForward, chore: Chore) -> ChoreResult | Report:
+    report = replace(chore.report, names=(job.branch,))
+    match job:
+        case CreateBranch():
+            return _create(job, chore, replace(report, quarantined=False))
+        case DeleteBranch():
+            return _delete(job, chore, report)
+        case RenameBranch():
+            if not job.dry_run:
+                sweeper = replace(chore.sweeper, target=chore.main())
+                named: dict[str, object] = {"branch": job.branch, "target_branch": job.target_branch}
+                apply.rename(job.branch, job.target_branch, sweeper, parameters=named)
+            return replace(report, names=(job.branch, job.target_branch), quarantined=False)
+        case FastForward():
+            return _fast_forward(job, chore, report)
 
 
 def _create(job: CreateBranch, chore: Chore, report: Report) -> Report:
@@ -87,14 +93,13 @@ def _delete(job: DeleteBranch, chore: Chore, report: Report) -> Report:
     return report.swept(swept)
 
 
-def _fast_forward(job: FastForward, chore: Chore, report: Report) -> Report:
+def _fast_forward(job: FastForward, chore: Chore, report: Report) -> ChoreResult | Report:
     target = chore.main()
     plan = apply.fast_forward(target, job.branch)
     ids = tuple(root.snapshot.id for root in plan.gone if root.kind is RootKind.SNAPSHOT)[::-1]
     report = replace(report.planned(plan.removal), snapshots=ids, snapshot=plan.last)
-    chore.after = lambda before: _ahead(chore, job.branch, plan.first, before)
     if job.dry_run:
-        return report
+        return ChoreResult(report, after=lambda before: _ahead(chore, job.branch, plan.first, before))
     sweeper = replace(chore.sweeper, target=target)
     return report.swept(plan.apply(sweeper, quarantine=chore.quarantine, parameters=parameters(job)))
 

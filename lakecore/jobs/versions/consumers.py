@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from lakecore.clock import Clock
@@ -15,10 +16,11 @@ from lakecore.executor import Executor
 from lakecore.jobs.definitions.versions import ClearConsumers, ExpireConsumers, ResetConsumer
 from lakecore.jobs.runner.chore import (
     Chore,
+    ChoreKind,
     Lake,
     Report,
-    begin,
     parameters,
+    run_on_table,
 )
 from lakecore.maintain.deletion.candidates import PlannedDeletion
 from lakecore.maintain.deletion.roots import read_roots
@@ -43,12 +45,16 @@ def run(
     clock: Clock | None = None,
 ) -> Report:
     """Run a job on consumers. Raises NotFoundError, InvalidInputError before anything is touched."""
-    with begin(_NAMES[type(job)], job, lake, quarantine=True, executor=executor, clock=clock) as chore:
-        if isinstance(job, ResetConsumer):
-            return chore.timed(_reset(job, chore))
-        found = chore.target.consumers.list()
-        deletion = _cleared(job, found) if isinstance(job, ClearConsumers) else _expired(job, chore, found)
-        return chore.timed(_forget(job, chore, deletion))
+    kind = ChoreKind(_NAMES[type(job)], quarantine=True)
+    return run_on_table(kind, job, lake, partial(_run, job), executor, clock)
+
+
+def _run(job: ResetConsumer | ClearConsumers | ExpireConsumers, chore: Chore) -> Report:
+    if isinstance(job, ResetConsumer):
+        return _reset(job, chore)
+    found = chore.target.consumers.list()
+    deletion = _cleared(job, found) if isinstance(job, ClearConsumers) else _expired(job, chore, found)
+    return _forget(job, chore, deletion)
 
 
 def _reset(job: ResetConsumer, chore: Chore) -> Report:

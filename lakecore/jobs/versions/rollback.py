@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from lakecore.clock import Clock
 from lakecore.executor import Executor
 from lakecore.jobs.definitions.versions import RollbackTo, RollbackToAsLatest
 from lakecore.jobs.runner.chore import (
     Chore,
+    ChoreKind,
+    ChoreResult,
     Lake,
     Report,
-    begin,
     parameters,
+    run_on_table,
 )
 from lakecore.jobs.runner.counts import Change, Counts, counts_of
 from lakecore.maintain.deletion.roots import Root, RootKind
@@ -32,31 +35,35 @@ def run(
     CommitConflictError, while others write.
     """
     if isinstance(job, RollbackToAsLatest):
-        return _again(job, lake, executor, clock)
-    with begin("rollback-to", job, lake, quarantine=True, executor=executor, clock=clock) as chore:
-        state = choose(
-            chore.target,
-            snapshot=job.snapshot,
-            tag=job.tag,
-            timestamp_ms=job.timestamp_ms,
-            watermark=job.watermark,
+        kind = ChoreKind("rollback-to-as-latest")
+        return run_on_table(kind, job, lake, partial(_again, job), executor, clock)
+    kind = ChoreKind("rollback-to", quarantine=True)
+    return run_on_table(kind, job, lake, partial(_back, job), executor, clock)
+
+
+def _back(job: RollbackTo, chore: Chore) -> ChoreResult:
+    state = choose(
+        chore.target,
+        snapshot=job.snapshot,
+        tag=job.tag,
+        timestamp_ms=job.timestamp_ms,
+        watermark=job.watermark,
+    )
+    planned = collect(chore.target, state)
+    report = replace(
+        chore.report.planned(planned.removal),
+        snapshot=state.snapshot.id,
+        snapshots=tuple(r.snapshot.id for r in planned.gone if r.kind is RootKind.SNAPSHOT)[::-1],
+        names=tuple(root.name for root in planned.gone if root.kind is RootKind.TAG),
+        nothing_to_do=not planned.gone,
+        quarantined=chore.quarantine and bool(planned.gone),
+    )
+    if not job.dry_run:
+        swept = apply_rollback(
+            planned, chore.sweeper, quarantine=chore.quarantine, parameters=parameters(job)
         )
-        planned = collect(chore.target, state)
-        report = replace(
-            chore.report.planned(planned.removal),
-            snapshot=state.snapshot.id,
-            snapshots=tuple(r.snapshot.id for r in planned.gone if r.kind is RootKind.SNAPSHOT)[::-1],
-            names=tuple(root.name for root in planned.gone if root.kind is RootKind.TAG),
-            nothing_to_do=not planned.gone,
-            quarantined=chore.quarantine and bool(planned.gone),
-        )
-        chore.after = lambda before: _back_at(chore, state, before)
-        if not job.dry_run:
-            swept = apply_rollback(
-                planned, chore.sweeper, quarantine=chore.quarantine, parameters=parameters(job)
-            )
-            report = report.swept(swept)
-        return chore.timed(report)
+        report = report.swept(swept)
+    return ChoreResult(report, after=lambda before: _back_at(chore, state, before))
 
 
 def _back_at(chore: Chore, state: Root, before: Counts) -> Counts:
@@ -68,16 +75,18 @@ def _back_at(chore: Chore, state: Root, before: Counts) -> Counts:
     return replace(found, snapshots=len(kept) + 1)
 
 
-def _again(job: RollbackToAsLatest, lake: Lake, executor: Executor | None, clock: Clock | None) -> Report:
-    with begin("rollback-to-as-latest", job, lake, quarantine=False, executor=executor, clock=clock) as chore:
-        state = choose(chore.target, snapshot=job.snapshot, tag=job.tag)
-        report = replace(chore.report, notes=(f"to the state of {state}",))
-        chore.estimate_manifest_work(state.snapshot)
-        chore.after = lambda before: replace(
-            counts_of(chore.target, state.snapshot), snapshots=Change(snapshots=1).of(before).snapshots
-        )
-        if job.dry_run:
-            return chore.timed(report)
-        done = recommit(chore.target, state, chore.author(job))
-        found = replace(report, snapshot=done.snapshot_id, names=done.tags, nothing_to_do=done.repeated)
-        return chore.timed(found)
+def _recommitted(chore: Chore, state: Root, before: Counts) -> Counts:
+    """Return the state as a new snapshot after those of the table."""
+    found = counts_of(chore.target, state.snapshot)
+    return replace(found, snapshots=Change(snapshots=1).of(before).snapshots)
+
+
+def _again(job: RollbackToAsLatest, chore: Chore) -> ChoreResult:
+    state = choose(chore.target, snapshot=job.snapshot, tag=job.tag)
+    report = replace(chore.report, notes=(f"to the state of {state}",))
+    work = chore.manifest_work(state.snapshot)
+    if job.dry_run:
+        return ChoreResult(report, after=partial(_recommitted, chore, state), work=work)
+    done = recommit(chore.target, state, chore.author(job))
+    found = replace(report, snapshot=done.snapshot_id, names=done.tags, nothing_to_do=done.repeated)
+    return ChoreResult(found, work=work)

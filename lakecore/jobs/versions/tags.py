@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from lakecore.clock import Clock
 from lakecore.executor import Executor
 from lakecore.jobs.definitions.tags import CreateTag, DeleteTag, ExpireTags, RenameTag, ReplaceTag
 from lakecore.jobs.runner.chore import (
     Chore,
+    ChoreKind,
     Lake,
     Report,
-    begin,
     parameters,
+    run_on_table,
 )
 from lakecore.maintain.retention_options import TAG_DEFAULT_TIME
 from lakecore.maintain.tags import apply
@@ -38,9 +40,8 @@ def run(job: TagJob, lake: Lake, executor: Executor | None = None, clock: Clock 
     """Run a job on tags. Raises NotFoundError, AlreadyExistsError, InvalidInputError before anything is
     touched.
     """
-    quarantine = not isinstance(job, ExpireTags)
-    with begin(_NAMES[type(job)], job, lake, quarantine=quarantine, executor=executor, clock=clock) as chore:
-        return chore.timed(_run(job, chore))
+    kind = ChoreKind(_NAMES[type(job)], quarantine=not isinstance(job, ExpireTags))
+    return run_on_table(kind, job, lake, partial(_run, job), executor, clock)
 
 
 def _run(job: TagJob, chore: Chore) -> Report:

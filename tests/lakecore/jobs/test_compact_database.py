@@ -14,6 +14,7 @@ from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
 from lakecore.errors import BusyError, InvalidInputError
 from lakecore.executor import SerialExecutor
 from lakecore.jobs import compact
+from lakecore.jobs.compact import Callbacks
 from lakecore.jobs.compact_database import Job, Report, run, tables_of
 from lakecore.maintain.lease.heartbeat import Heartbeat
 from lakecore.maintain.lease.lease import leased
@@ -85,7 +86,12 @@ def test_one_bad_table_does_not_stop_the_others_and_is_an_error(catalog: Filesys
     )
     seen: list[str] = []
     with leased(catalog.file_io, catalog.warehouse, busy.name, "nightly x", catalog.clock, 60_000):
-        report = run(WANTED, catalog, clock=catalog.clock, on_done=lambda one: seen.append(one.table))
+        report = run(
+            WANTED,
+            catalog,
+            clock=catalog.clock,
+            callbacks=Callbacks(on_done=lambda one: seen.append(one.table)),
+        )
     assert (
         sorted(seen) == [one.table for one in report.tables] == [f"d.t{n:02}" for n in range(12)] + ["d.zz"]
     )
@@ -143,7 +149,7 @@ def test_no_table_is_begun_when_the_time_is_up(catalog: FilesystemCatalog) -> No
     def done(report: compact.Report) -> None:
         clock.sleep(2_000)
 
-    report = run(wanted, catalog, clock=clock, on_done=done)
+    report = run(wanted, catalog, clock=clock, callbacks=Callbacks(on_done=done))
     assert [bool(one.skipped) for one in report.tables] == [False, True, True]
     assert "time of the job ended" in report.tables[1].skipped
     assert [len(live_files(table)) for table in tables] == [1, 3, 3]
@@ -157,7 +163,12 @@ def test_an_interruption_leaves_whole_tables_and_no_files(catalog: FilesystemCat
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(replace(WANTED, max_concurrent_tables=2), catalog, clock=catalog.clock, on_done=done)
+        run(
+            replace(WANTED, max_concurrent_tables=2),
+            catalog,
+            clock=catalog.clock,
+            callbacks=Callbacks(on_done=done),
+        )
     assert [rows_of(table) for table in tables] == before
     assert {len(live_files(table)) for table in tables} == {1, 3}
     for table in tables:

@@ -104,16 +104,16 @@ def test_every_command_is_a_chore_or_is_said_to_be_none() -> None:
 
 
 def test_every_job_begins_under_a_name_that_is_classified() -> None:
-    """A job names itself in a table `_NAMES`, or in `NAME`, `_NAME`, `_JOB`, or where it calls `begin`."""
+    """A job names itself in a table `_NAMES`, or in `NAME`, `_NAME`, `_JOB`, or where it makes its `ChoreKind`."""
     found: set[str] = set()
     for module in (one.name for one in pkgutil.walk_packages(lakecore.jobs.__path__, "lakecore.jobs.")):
         loaded = importlib.import_module(module)
-        if getattr(loaded, "begin", None) is not chore.begin or loaded is chore:
+        if getattr(loaded, "run_on_table", None) is not chore.run_on_table or loaded is chore:
             continue
         names = set(getattr(loaded, "_NAMES", {}).values())
         names |= {getattr(loaded, name) for name in ("NAME", "_NAME", "_JOB") if hasattr(loaded, name)}
         source = inspect.getsource(loaded)
-        names |= {name for name in EFFECTS if f'begin("{name}"' in source or f'"{name}",\n' in source}
+        names |= {name for name in EFFECTS if f'ChoreKind("{name}"' in source or f'"{name}",\n' in source}
         assert names, f"{module}: under which name does it begin?"
         found |= names
     assert found <= set(EFFECTS)
