@@ -24,8 +24,8 @@ def one_line(kind: str, name: object, facts: Mapping[str, object]) -> str:
     """Return `<Kind name: fact value, fact value>`; facts that are None or empty are left out. Of a
     collection its length is shown.
     """
-    shown = ", ".join(f"{key} {_line_text(value)}" for key, value in facts.items() if not _is_empty(value))
-    return f"<{kind} {_clean(name)}{': ' if shown else ''}{shown}>"
+    text = ", ".join(f"{key} {_line_text(value)}" for key, value in facts.items() if not _is_empty(value))
+    return f"<{kind} {_clean(name)}{': ' if text else ''}{text}>"
 
 
 def html_table(kind: str, name: object, facts: Mapping[str, object]) -> str:

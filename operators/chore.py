@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ChoreOperator", "lease_owner", "sentence"]
 
-_SHOWN = 5
+_NAMES = 5
 
 
 class ChoreOperator(TableTask, JobTask):
@@ -97,7 +97,7 @@ def sentence(report: Report) -> str:
         f"{len(report.snapshots)} snapshots": report.snapshots,
         f"{report.files} files": report.files,
         f"{report.bytes} bytes": report.bytes,
-        f"names: {', '.join(report.names[:_SHOWN])}{' …' if report.names[_SHOWN:] else ''}": report.names,
+        f"names: {', '.join(report.names[:_NAMES])}{' …' if report.names[_NAMES:] else ''}": report.names,
         f"snapshot {report.snapshot}": report.snapshot is not None,
         f"nothing more is done: {report.blocker}": report.blocker,
         report.held: report.held,
@@ -105,7 +105,7 @@ def sentence(report: Report) -> str:
             report.run and report.quarantined and report.files
         ),
         f"{report.resumed} interrupted runs were finished first": report.resumed,
-        **dict.fromkeys(report.notes[:_SHOWN], True),
+        **dict.fromkeys(report.notes[:_NAMES], True),
     }
     said = "; ".join(text for text, is_so in figures.items() if is_so) or "done"
     return f"{report.job} of {report.table}: {said} ({report.seconds:.1f} s)"

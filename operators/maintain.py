@@ -126,11 +126,11 @@ class PlanMaintenanceOperator(LakeTask):
 
         named = bool(self.policy)
         with airflow_errors():
-            asked = flag("dry_run", self.preview)
+            dry_run = flag("dry_run", self.preview)
             rules = parse_policy(_read(self.policy or PREVIEW), CHORES)
             catalog = LakeHook(self.lake_conn_id).catalog()
             tables = [f"{db}.{name}" for db in catalog.list_databases() for name in catalog.list_tables(db)]
-        extra = {"dry_run": True} if asked or not named else {}
+        extra = {"dry_run": True} if dry_run or not named else {}
         planned = [{"table": table, "chores": chores_of(table, rules), **extra} for table in tables]
         wanted = [one for one in planned if one["chores"]]
         self.log.info("%d of %d tables have chores", len(wanted), len(tables))
@@ -216,7 +216,7 @@ class MaintainTableOperator(EngineTask, TableTask):
         with airflow_errors():
             end = window_end_ms(self.until, context, clock)
             safety = fields_of(Safety, {"wait": self.wait}, clock.now_ms())
-            asked = _ordered(self.chores)
+            names = _ordered(self.chores)
             hook = LakeHook(self.lake_conn_id)
             with self.workers(hook) as executor:
                 request = ChoreRequest(
@@ -229,7 +229,7 @@ class MaintainTableOperator(EngineTask, TableTask):
                     until_ms=end,
                     started_ms=run_started_ms(context, clock),
                 )
-                for name, parameters in asked.items():
+                for name, parameters in names.items():
                     if self._killed:
                         raise AirflowException(f"killed before {name} of {self.table}")
                     if end is not None and clock.now_ms() >= end:

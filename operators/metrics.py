@@ -32,6 +32,6 @@ def count(job: str, report: Mapping[str, Any]) -> None:
         value = next((int(report[key]) for key in keys if report.get(key)), 0)
         if value:
             stats.incr(f"lakecore.{name}", value, tags=tags)
-    gone = int(report.get("snapshots_count") or 0)
-    if gone:
-        stats.incr("lakecore.snapshots", gone, tags=tags)
+    snapshots = int(report.get("snapshots_count") or 0)
+    if snapshots:
+        stats.incr("lakecore.snapshots", snapshots, tags=tags)

@@ -35,7 +35,7 @@ class PartitionDoneSensor(TableSensor):
         self.partitions = partitions
         self.partition_format = partition_format
 
-    def asked(self, context: Context, catalog: FilesystemCatalog) -> dict[str, Any]:
+    def request(self, context: Context, catalog: FilesystemCatalog) -> dict[str, Any]:
         given = "" if self.partitions is None else str(self.partitions).strip()
         if given in ("", "None"):
             given = logical_day(context).strftime(self.partition_format)

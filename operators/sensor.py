@@ -51,14 +51,14 @@ class TableSensor(BaseSensorOperator):
         self.deferrable = deferrable
 
     @abstractmethod
-    def asked(self, context: Context, catalog: FilesystemCatalog) -> dict[str, Any]:
+    def request(self, context: Context, catalog: FilesystemCatalog) -> dict[str, Any]:
         """Return what the sensor waits for, from the rendered fields. Raises InvalidInputError."""
 
     def look(self, context: Context, catalog: FilesystemCatalog) -> dict[str, Any] | None:
         """Check once; None means that the wait is not over."""
         from lakecore.jobs.watching import waits
 
-        return waits.look(self.wait, catalog, self.table, self.asked(context, catalog))
+        return waits.look(self.wait, catalog, self.table, self.request(context, catalog))
 
     def accept(self, context: Context, catalog: FilesystemCatalog, found: dict[str, Any]) -> dict[str, Any]:
         """Return the XCom for what was found; state that the sensor remembers is written here."""
@@ -80,12 +80,12 @@ class TableSensor(BaseSensorOperator):
         if first.is_done:
             return first.xcom_value
         with airflow_errors():
-            asked = self.asked(context, LakeHook(self.lake_conn_id).catalog())
+            request = self.request(context, LakeHook(self.lake_conn_id).catalog())
         return self.defer(
             trigger=WaitTrigger(
                 wait=self.wait,
                 table=self.table,
-                asked=asked,
+                request=request,
                 lake_conn_id=self.lake_conn_id,
                 poke_interval=self.poke_interval,
             ),

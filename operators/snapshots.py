@@ -61,7 +61,7 @@ class NewSnapshotSensor(TableSensor):
         self.partitions = partitions
         self.watermark = watermark
 
-    def asked(self, context: Context, catalog: FilesystemCatalog) -> dict[str, Any]:
+    def request(self, context: Context, catalog: FilesystemCatalog) -> dict[str, Any]:
         return {name: getattr(self, name) for name in _WANTED} | {"after": self._start(context, catalog)}
 
     def look(self, context: Context, catalog: FilesystemCatalog) -> dict[str, Any] | None:

@@ -31,7 +31,7 @@ class TagSensor(TableSensor):
         self.tag = tag
         self.tag_format = tag_format
 
-    def asked(self, context: Context, catalog: FilesystemCatalog) -> dict[str, Any]:
+    def request(self, context: Context, catalog: FilesystemCatalog) -> dict[str, Any]:
         given = "" if self.tag is None else str(self.tag).strip()
         if given in ("", "None"):
             given = logical_day(context).strftime(self.tag_format)

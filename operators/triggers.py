@@ -21,7 +21,7 @@ class WaitTrigger(BaseTrigger):
     connection.
 
     :param wait: the name of the wait.
-    :param asked: what it waits for, plain JSON.
+    :param request: what it waits for, plain JSON.
     """
 
     def __init__(
@@ -29,14 +29,14 @@ class WaitTrigger(BaseTrigger):
         *,
         wait: str,
         table: str,
-        asked: Mapping[str, Any],
+        request: Mapping[str, Any],
         lake_conn_id: str,
         poke_interval: float = 60.0,
     ) -> None:
         super().__init__()
         self.wait = wait
         self.table = table
-        self.asked = dict(asked)
+        self.request = dict(request)
         self.lake_conn_id = lake_conn_id
         self.poke_interval = poke_interval
         self._memo: dict[Any, Any] = {}
@@ -47,7 +47,7 @@ class WaitTrigger(BaseTrigger):
             {
                 "wait": self.wait,
                 "table": self.table,
-                "asked": self.asked,
+                "request": self.request,
                 "lake_conn_id": self.lake_conn_id,
                 "poke_interval": self.poke_interval,
             },
@@ -72,7 +72,7 @@ class WaitTrigger(BaseTrigger):
 
         try:
             catalog = LakeHook(self.lake_conn_id).catalog()
-            return look(self.wait, catalog, self.table, self.asked, self._memo)
+            return look(self.wait, catalog, self.table, self.request, self._memo)
         except UnavailableError as err:
             self.log.warning(
                 "%s did not answer, it is asked again in %s s: %s", self.table, self.poke_interval, err

@@ -332,7 +332,7 @@ def _changes(
 ) -> tuple[SchemaChange, ...]:
     """Parse changes, of which some may still be JSON."""
     items = given if isinstance(given, Sequence) else (given,)
-    made: list[SchemaChange] = []
+    changes: list[SchemaChange] = []
     for item in items:
-        made += changes_from_json(item) if isinstance(item, Mapping) else (item,)
-    return tuple(made)
+        changes += changes_from_json(item) if isinstance(item, Mapping) else (item,)
+    return tuple(changes)

@@ -18,7 +18,7 @@ DATABASE_SUFFIX = ".db"
 _BRANCH_MARK = "branch_"
 _FORBIDDEN = re.compile(r"[/\\\x00-\x1f\x7f]")
 _MAX_BYTES = 240
-_SHOWN = 5
+_MOST_NAMES = 5
 
 
 def check_name(name: str, what: str) -> str:
@@ -43,14 +43,14 @@ def alternatives(
 
     `exists` is called only for the names to show.
     """
-    if len(names) <= _SHOWN:
+    if len(names) <= _MOST_NAMES:
         return f"{what}: " + (", ".join(filter(exists, sorted(names))) or "none")
     by_case = {name.lower(): name for name in sorted(names)}
-    near = (by_case[found] for found in get_close_matches(missing.lower(), by_case, _SHOWN))
-    shown = ", ".join(filter(exists, near))
+    near = (by_case[found] for found in get_close_matches(missing.lower(), by_case, _MOST_NAMES))
+    text = ", ".join(filter(exists, near))
     return (
-        f"the closest of {len(names)} {what} are: {shown}"
-        if shown
+        f"the closest of {len(names)} {what} are: {text}"
+        if text
         else f"none of {len(names)} {what} has a similar name"
     )
 

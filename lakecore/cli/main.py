@@ -31,8 +31,8 @@ _VALUED = ("--warehouse", "--catalog")
 _USAGE_ERROR: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         typer.echo(f"lakecore {importlib.metadata.version('lakecore')}")
         raise typer.Exit
 

@@ -17,7 +17,7 @@ from rich.text import Text
 from lakecore.cli.session import Session
 from lakecore.types.text import timestamp_text
 
-__all__ = ["end_on_errors", "print_json", "print_rows", "shown", "size_text", "table_of", "time_text"]
+__all__ = ["end_on_errors", "print_json", "print_rows", "printable", "size_text", "table_of", "time_text"]
 
 
 class Answer(Protocol):
@@ -56,7 +56,7 @@ def end_on_errors(session: Session, answers: Iterable[Answer]) -> None:
     if session.json:
         first = failed[0]
         rest = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
-        session.note(f"error: {first.table}: {shown(' '.join((first.error or '').split()))}{rest}")
+        session.note(f"error: {first.table}: {printable(' '.join((first.error or '').split()))}{rest}")
     raise typer.Exit(1)
 
 
@@ -69,14 +69,14 @@ def table_of(columns: Sequence[str], rows: Any, whole: int = 0) -> Table:
     for i, name in enumerate(columns):
         numeric = any(isinstance(row[i], int | float) and not isinstance(row[i], bool) for row in cells)
         table.add_column(
-            Text(shown(name)), justify="right" if numeric else "left", overflow="fold", no_wrap=i < whole
+            Text(printable(name)), justify="right" if numeric else "left", overflow="fold", no_wrap=i < whole
         )
     for row in cells:
-        table.add_row(*(Text(shown(cell)) for cell in row))
+        table.add_row(*(Text(printable(cell)) for cell in row))
     return table
 
 
-def shown(value: Any) -> str:
+def printable(value: Any) -> str:
     """Return text that cannot move the cursor or change colours: control characters are escaped."""
     if value is None:
         return ""

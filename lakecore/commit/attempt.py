@@ -172,14 +172,14 @@ class ChangeCommit:
         What only the replaced snapshot recorded is then committed again: its changelog, and the name of the
         commit, by which a repetition is recognised.
         """
-        for gone in () if self._inherited else self._replaced:
-            descendant = DescendantSearch(self._stores, gone, self._change).find(latest)
+        for snapshot in () if self._inherited else self._replaced:
+            descendant = DescendantSearch(self._stores, snapshot, self._change).find(latest)
             if descendant is None:
                 continue
             self.notes.append(
-                f"snapshot {descendant.id} was built on snapshot {gone.id} of this commit, so the table has "
-                "the changes of this commit; it lacks those of the commit that replaced snapshot "
-                f"{gone.id}: let the writer of that commit repeat it"
+                f"snapshot {descendant.id} was built on snapshot {snapshot.id} of this commit, so the table "
+                "has the changes of this commit; it lacks those of the commit that replaced snapshot "
+                f"{snapshot.id}: let the writer of that commit repeat it"
             )
             if not len(self._change.changelog) and self._request.identifier == BATCH_IDENTIFIER:
                 return descendant

@@ -177,6 +177,6 @@ def _conflict(reason: str, entry: ManifestEntry) -> Conflict:
 
 def describe(conflicts: Sequence[Conflict], limit: int = 3) -> str:
     """Return the first `limit` conflicts as text for an error message."""
-    shown = [f"{c.file_name} in bucket {c.bucket}: {c.reason}" for c in conflicts[:limit]]
+    reasons = [f"{c.file_name} in bucket {c.bucket}: {c.reason}" for c in conflicts[:limit]]
     more = len(conflicts) - limit
-    return "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
+    return "; ".join(reasons) + (f"; and {more} more" if more > 0 else "")

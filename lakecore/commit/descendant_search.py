@@ -17,26 +17,26 @@ __all__ = ["DescendantSearch"]
 
 
 class DescendantSearch:
-    """Searches the snapshots after `gone`, which published `change`, for one that was built on it.
+    """Searches the snapshots after `replaced_snapshot`, which published `change`, for one built on it.
 
     Data files and index files have unique names, so the state that a snapshot started from shows whether it
-    was. Cost: the base manifests of each snapshot after `gone`.
+    was. Cost: the base manifests of each snapshot after `replaced_snapshot`.
     """
 
-    def __init__(self, stores: TableStores, gone: Snapshot, change: Change) -> None:
+    def __init__(self, stores: TableStores, replaced_snapshot: Snapshot, change: Change) -> None:
         self._snapshots = stores.snapshots
         self._manifests = stores.manifests
-        self._gone = gone
+        self._replaced = replaced_snapshot
         self._change = change
 
     def find(self, latest: Snapshot | None) -> Snapshot | None:
-        """Return the first snapshot that was built on `gone`; None when the history up to `latest` does not
-        include it.
+        """Return the first snapshot that was built on the replaced one; None when the history up to
+        `latest` does not include it.
 
         Raises CommitUncertainError where the snapshots that would decide no longer exist, or do not follow
         from each other.
         """
-        ids = range(self._gone.id + 1, 1 + (0 if latest is None else latest.id))
+        ids = range(self._replaced.id + 1, 1 + (0 if latest is None else latest.id))
         missing = False
         for number in ids:
             found = self._snapshots.find(number)
@@ -64,7 +64,7 @@ class DescendantSearch:
         return False if removed & here else None
 
     def _names(self) -> tuple[set[FileIdentity], set[FileIdentity]]:
-        delta = self._manifests.read(self._manifests.read_list(self._gone.delta_manifest_list)).rows()
+        delta = self._manifests.read(self._manifests.read_list(self._replaced.delta_manifest_list)).rows()
         added = {entry.identity for entry in delta if entry.kind is EntryKind.ADD}
         return added, {entry.identity for entry in delta if entry.kind is EntryKind.DELETE} - added
 
@@ -102,6 +102,6 @@ class DescendantSearch:
 
     def _uncertain(self, why: str) -> CommitUncertainError:
         return CommitUncertainError(
-            f"snapshot {self._gone.id} was replaced by that of another writer, and it is not known "
+            f"snapshot {self._replaced.id} was replaced by that of another writer, and it is not known "
             f"whether its changes are in the table: {why}"
         )

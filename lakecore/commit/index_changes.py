@@ -46,7 +46,7 @@ class DataFiles:
     vectors.
     """
 
-    gone: Callable[[], frozenset[Place]]
+    removed_places: Callable[[], frozenset[Place]]
     """Returns the files that the commit removes for good."""
     live: Callable[[frozenset[tuple[bytes, int]]], frozenset[Place]]
     """Returns the files of the given buckets that are in the table after the commit."""
@@ -84,7 +84,7 @@ def indexes_after(
 
 def _refuse_others(kept: Sequence[IndexFile], data: DataFiles) -> None:
     for file in kept:
-        if file.index_type not in (DELETION_VECTORS, HASH_INDEX) and data.gone():
+        if file.index_type not in (DELETION_VECTORS, HASH_INDEX) and data.removed_places():
             raise UnsupportedError(
                 f"index {file.file_name} of type {file.index_type} would have to be rewritten with the data "
                 "files that this commit replaces, which this release cannot do; use another engine"
@@ -121,10 +121,10 @@ def _forgotten(kept: Sequence[IndexFile], data: DataFiles) -> Iterator[Conflict]
     """Find vectors of data files that the commit removes without having taken them into account."""
     if not _vectors(kept):
         return
-    gone = data.gone()
+    removed_places = data.removed_places()
     for file in kept:
         for place in _places(file):
-            if place in gone:
+            if place in removed_places:
                 yield Conflict("another commit deleted rows of the file to be replaced", *place)
 
 

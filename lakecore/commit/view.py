@@ -130,15 +130,15 @@ def data_files(
 ) -> DataFiles:
     """Return what `delta` does to the live files `base`, for the maintenance of their indexes."""
 
-    def gone() -> frozenset[Place]:
+    def removed_places() -> frozenset[Place]:
         return _places(delta, EntryKind.DELETE) - _places(delta, EntryKind.ADD)
 
     def alive(buckets: frozenset[tuple[bytes, int]]) -> frozenset[Place]:
         before = base if base is not None else ManifestEntries.empty()
-        after = _places(_of_buckets(before, buckets), EntryKind.ADD) - gone()
+        after = _places(_of_buckets(before, buckets), EntryKind.ADD) - removed_places()
         return after | _places(delta, EntryKind.ADD)
 
-    return DataFiles(gone, alive, emptied)
+    return DataFiles(removed_places, alive, emptied)
 
 
 def _places(entries: ManifestEntries, kind: EntryKind) -> frozenset[Place]:

@@ -77,7 +77,7 @@ class Compaction:
         if not self._postpones:
             return snapshot
         found = assign_buckets(run, snapshot, prefixes, executor)
-        self._assigned = bool(run.commits.made)
+        self._assigned = bool(run.commits.commit_count)
         return found
 
     def plan(self, view: Round) -> PlannedRound:

@@ -67,8 +67,8 @@ def _analyze(job: Job, chore: Chore) -> ChoreResult | Report:
         snapshot = commit_statistics(chore.target, found, author)
     finally:
         runs.finish(record, RunState.DONE, {} if found is None else {"rows": found.rows})
-    told = f"{found.rows} rows, about {found.size} bytes, of snapshot {latest.id}"
-    return ChoreResult(replace(report, run=record.id, snapshot=snapshot, notes=(*notes, told)), work=work)
+    summary = f"{found.rows} rows, about {found.size} bytes, of snapshot {latest.id}"
+    return ChoreResult(replace(report, run=record.id, snapshot=snapshot, notes=(*notes, summary)), work=work)
 
 
 def _fields(job: Job, chore: Chore) -> tuple[list[DataField], list[str]]:

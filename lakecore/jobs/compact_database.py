@@ -81,8 +81,8 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """Convert the report to plain values; tables with nothing to do are only counted."""
-        told = (report for report in self.tables if not report.nothing_to_do)
-        return self.counts() | {"seconds": self.seconds, "reports": [report.to_json() for report in told]}
+        reports = (report for report in self.tables if not report.nothing_to_do)
+        return self.counts() | {"seconds": self.seconds, "reports": [report.to_json() for report in reports]}
 
 
 def tables_of(job: Job, lake: ListedLake) -> list[str]:

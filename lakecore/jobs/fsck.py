@@ -53,8 +53,8 @@ class CheckResult:
             {"kind": one.kind.value, "damage": one.kind.is_damage, "path": one.path, "problem": one.problem}
             for one in self.report.findings
         ]
-        told = {"holds": list(self.holds), "findings": findings}
-        return {"table": self.table, "seconds": self.seconds, **counts, **told}
+        fields = {"holds": list(self.holds), "findings": findings}
+        return {"table": self.table, "seconds": self.seconds, **counts, **fields}
 
 
 def run(job: Job, lake: Lake, clock: Clock | None = None) -> CheckResult:

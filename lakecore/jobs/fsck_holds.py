@@ -78,8 +78,8 @@ def _end(
     if ended:
         store.end(ended)
         _remember(store, table, "release", {"user": by, "holds": [hold.to_json() for hold in ended]})
-    gone = {hold.id for hold in ended}
-    left = tuple(hold for hold in before if hold.id not in gone)
+    ended_ids = {hold.id for hold in ended}
+    left = tuple(hold for hold in before if hold.id not in ended_ids)
     notes = tuple(f"the hold has ended: {hold}" for hold in ended)
     return (*notes, *(f"the table is still on hold: {hold}. {how_it_ends(table, (hold,))}" for hold in left))
 

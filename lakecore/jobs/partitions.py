@@ -86,14 +86,14 @@ def _expire(job: ExpirePartitions, chore: Chore) -> ChoreResult | Report:
     )
     done = _drop(job, chore, [one.values for one in old])
     if job.dry_run and old:
-        gone = ScanFilter(partitions=tuple(one.values for one in old))
+        old_partitions = ScanFilter(partitions=tuple(one.values for one in old))
         commits = -(-len(old) // _batch_size(chore))
-        after = _without(chore, select_entries(live, gone, target.schema.partition_type), commits)
+        after = _without(chore, select_entries(live, old_partitions, target.schema.partition_type), commits)
         done = replace(done, before=counts_of_entries(target, live), after=after)
     if not timeless:
         return done
-    shown = "; ".join(partition_label(target, one.values) for one in timeless[:3])
-    note = f"{len(timeless)} partitions have no time in their values and never expire: {shown}"
+    labels = "; ".join(partition_label(target, one.values) for one in timeless[:3])
+    note = f"{len(timeless)} partitions have no time in their values and never expire: {labels}"
     return replace(done, report=replace(done.report, notes=(*done.report.notes, note)))
 
 
@@ -171,10 +171,10 @@ def _batch_size(chore: Chore) -> int:
     return max(PARTITION_BATCH.read(chore.target.schema.options), 1)
 
 
-def _without(chore: Chore, gone: ManifestEntries, commits: int | None) -> Callable[[Counts], Counts]:
+def _without(chore: Chore, entries: ManifestEntries, commits: int | None) -> Callable[[Counts], Counts]:
     """Return the change of counts when the files `gone` are dropped with `commits` commits."""
     keyed = bool(chore.target.schema.primary_keys)
-    return Change.removing(gone, keyed=keyed, snapshots=commits).of
+    return Change.removing(entries, keyed=keyed, snapshots=commits).of
 
 
 def _look(chore: Chore, partitions: Sequence[Mapping[str, Any]], done: ChoreResult) -> ChoreResult:
@@ -184,9 +184,9 @@ def _look(chore: Chore, partitions: Sequence[Mapping[str, Any]], done: ChoreResu
     latest = chore.table._stores.snapshots.latest()
     if latest is None:
         return replace(done, report=replace(done.report, nothing_to_do=True))
-    gone = chore.table._scanner.live_entries(latest, ScanFilter(partitions=tuple(partitions)))
-    after = _without(chore, gone, 1 if len(partitions) <= _batch_size(chore) else None)
-    return replace(done, report=replace(done.report, nothing_to_do=not len(gone)), after=after)
+    entries = chore.table._scanner.live_entries(latest, ScanFilter(partitions=tuple(partitions)))
+    after = _without(chore, entries, 1 if len(partitions) <= _batch_size(chore) else None)
+    return replace(done, report=replace(done.report, nothing_to_do=not len(entries)), after=after)
 
 
 def _next_identifier(job: ExpirePartitions, table: Table) -> int:

@@ -64,14 +64,14 @@ def run(
     """
     runs = RunStore(lake.file_io, lake.warehouse, clock or SystemClock())
     if isinstance(job, Purge):
-        gone = purge(runs, ttl_ms=job.ttl_ms, cap=job.cap)
+        purged_runs = purge(runs, ttl_ms=job.ttl_ms, cap=job.cap)
         return Report(
             table="",
             job="purge-quarantine",
-            names=tuple(record.id for record, _ in gone),
-            bytes=sum(size for _, size in gone),
+            names=tuple(record.id for record, _ in purged_runs),
+            bytes=sum(size for _, size in purged_runs),
             notes=_kept_back(runs),
-            nothing_to_do=not gone,
+            nothing_to_do=not purged_runs,
         )
     record = runs.find(job.run_id)
     work = partial(_undo, job, runs, record)

@@ -58,8 +58,8 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
     steps = plan.chosen(_numbers(job))
     losing = [step for step in steps if step.loses_rows]
     if losing and not (job.allow_loss or job.dry_run):
-        shown = "; ".join(f"step {step.number} loses {_rows(step)}: {step.loses}" for step in losing)
-        raise InvalidInputError(f"{job.table}: {shown}; allow that with --allow-loss, or choose other steps")
+        losses = "; ".join(f"step {step.number} loses {_rows(step)}: {step.loses}" for step in losing)
+        raise InvalidInputError(f"{job.table}: {losses}; allow that with --allow-loss, or choose other steps")
     # files that an interrupted run left are removed later: here the table may be too broken to tell
     kind = ChoreKind(NAME, quarantine=True, resume=False)
     return run_on_table(kind, job, lake, partial(_repair, job, steps), executor, clock)
@@ -101,7 +101,7 @@ def _apply(job: Job, chore: Chore, context: RepairContext, steps: tuple[Step, ..
             )
             continue
         if step.action == ORPHAN_STEP and chore.sweeper.gate.holds():
-            notes.append(f"step {step.number} ({step.action}): it was skipped, because {chore.held()}")
+            notes.append(f"step {step.number} ({step.action}): it was skipped, because {chore.hold_text()}")
             continue
         done = apply_step(context, step)
         notes.append(f"step {step.number} ({step.action}): {_outcome(done)}")

@@ -71,14 +71,14 @@ def _rescale(job: Job, chore: Chore) -> ChoreResult:
         work.run(chore.sweeper.executor)
     finally:
         runs.finish(record, RunState.DONE, _figures(work.outcome))
-    return ChoreResult(_told(replace(report, run=record.id), work.outcome, notes))
+    return ChoreResult(_with_outcome(replace(report, run=record.id), work.outcome, notes))
 
 
-def _told(report: Report, outcome: RescaleOutcome, notes: tuple[str, ...]) -> Report:
+def _with_outcome(report: Report, outcome: RescaleOutcome, notes: tuple[str, ...]) -> Report:
     proof = "; ".join(dict.fromkeys(str(proof) for proof in outcome.proofs[:1]))
     moved = f"{outcome.rows} rows of {outcome.files_in} files are now in {outcome.files_out} files"
     proven = f"one of the proofs is: {proof}" if proof else ""
-    told = (note for note in (moved, proven, outcome.decoded) if note)
+    notes_of_run = (note for note in (moved, proven, outcome.decoded) if note)
     dropped = (
         f"partition {name} was not rescaled, because other jobs kept writing to it; stop them and run again"
         for name in outcome.dropped
@@ -93,7 +93,7 @@ def _told(report: Report, outcome: RescaleOutcome, notes: tuple[str, ...]) -> Re
         bytes=outcome.bytes_in,
         snapshot=outcome.snapshots[-1] if outcome.snapshots else None,
         blocker=", ".join(outcome.dropped),
-        notes=(*told, *dropped, *left, *notes),
+        notes=(*notes_of_run, *dropped, *left, *notes),
     )
 
 

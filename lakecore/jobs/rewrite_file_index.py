@@ -167,8 +167,8 @@ def _foretold(report: Report, target: Target) -> Report:
     planned = Work(files=report.planned, rows=report.rows_planned)
     before = counts_of(target)
     after = Change(snapshots=1 if report.planned <= COMMIT_FILES else None).of(before)
-    told = forecast_of(target, _NAME, planned, report.engine)
-    return replace(report, forecast=told, before=before, after=after)
+    forecast = forecast_of(target, _NAME, planned, report.engine)
+    return replace(report, forecast=forecast, before=before, after=after)
 
 
 def _index_run(job: Job, table: Table, clock: Clock) -> IndexRun:

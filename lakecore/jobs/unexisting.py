@@ -26,7 +26,7 @@ from lakecore.metadata.snapshot import CommitKind
 
 __all__ = ["RemoveUnexistingFiles", "RemoveUnexistingManifests", "run"]
 
-_SHOWN = 20
+_MOST_PATHS = 20
 
 
 _NAMES = {
@@ -69,16 +69,16 @@ def _files(
     if found is None or not len(found.entries):
         return replace(chore.report, nothing_to_do=True)
     keyed = bool(chore.target.schema.primary_keys)
-    gone = Change.removing(found.entries, keyed=keyed, snapshots=1)
-    gone = replace(gone, sorted_runs=None) if keyed else gone  # a run may lose a part only
-    rest = len(found.losses) - _SHOWN
-    notes = [f"these rows are lost: {loss}" for loss in found.losses[:_SHOWN]]
+    change = Change.removing(found.entries, keyed=keyed, snapshots=1)
+    change = replace(change, sorted_runs=None) if keyed else change  # a run may lose a part only
+    rest = len(found.losses) - _MOST_PATHS
+    notes = [f"these rows are lost: {loss}" for loss in found.losses[:_MOST_PATHS]]
     notes += [f"{rest} more buckets lose rows"] if rest > 0 else []
     notes.append(_total(job, found.rows))
     return ChoreResult(
         replace(chore.report, snapshot=snapshot, names=found.paths, notes=tuple(notes)),
         before=counts_of_entries(chore.target, found.live),
-        after=gone.of,
+        after=change.of,
         work=Work(files=len(found.entries), entries=len(found.live)),
     )
 

@@ -52,7 +52,7 @@ def lakecore_dags(
     if strange:
         raise SettingsError(f"no DAG {strange[0]!r}; there are {', '.join(_DAGS)}")
     found = _settings(beside, settings)
-    made: dict[str, DAG] = {}
+    dags: dict[str, DAG] = {}
     for connection in found.connections if conn_ids is None else conn_ids:
         for name in names or tuple(_DAGS):
             defaults, build = _DAGS[name]
@@ -60,8 +60,8 @@ def lakecore_dags(
             if name == "maintenance" and policy is not None:
                 values["policy"] = policy
             lake = LakeDag(name=name, connection=connection, settings=values)
-            made[lake.dag_id] = build(lake)
-    return made
+            dags[lake.dag_id] = build(lake)
+    return dags
 
 
 def _settings(beside: str | Path | None, given: Mapping[str, Any] | None) -> DagSettings:

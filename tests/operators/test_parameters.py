@@ -206,8 +206,8 @@ def test_a_job_comes_back_from_json(job: type[Definition]) -> None:
 def test_defaults_that_users_see_are_those_of_the_fields(job: type) -> None:
     """All but the lease: commands and operators take one, a call of the library does not."""
     for one in declared(job):
-        if one.parameter.shown and one.default is not MISSING:
-            shown = parse_value(one, one.parameter.shown, one.name, 0)
+        if one.parameter.default_text and one.default is not MISSING:
+            shown = parse_value(one, one.parameter.default_text, one.name, 0)
             assert shown == one.default or (one.name, one.default) in (
                 ("lease", 0),
                 ("quarantine_cap", None),

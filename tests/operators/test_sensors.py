@@ -64,7 +64,7 @@ def test_a_tag_is_waited_for(table: Path) -> None:
     named.render_template_fields({"params": {"none": None}})
     with pytest.raises(TaskDeferred) as deferred:
         named.execute(context(logical_date=DAY))
-    assert deferred.value.trigger.asked == {"tag": "day-20240101"}
+    assert deferred.value.trigger.request == {"tag": "day-20240101"}
 
 
 def test_partitions_are_waited_for_until_all_are_done(table: Path) -> None:

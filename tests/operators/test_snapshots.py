@@ -41,7 +41,7 @@ def test_the_first_run_takes_all_there_is_and_the_next_waits_for_more(table: Gol
     assert sensor.execute(context()) == _range(1, 8, 8), "a retry of the run gets the same"
     with pytest.raises(TaskDeferred) as deferred:
         sensor.execute(context(run_id="run2"))
-    assert deferred.value.trigger.asked["after"] == 8
+    assert deferred.value.trigger.request["after"] == 8
 
 
 def test_a_given_snapshot_wins(table: GoldenTable) -> None:
@@ -98,7 +98,7 @@ def test_what_is_asked_is_obeyed_at_the_first_look_and_sent_along(table: GoldenT
     assert sensor.execute(context()) == _range(4, 8, 5)
     with pytest.raises(TaskDeferred) as deferred:
         _sensor(after_snapshot=3, count=6, rows=10).execute(context())
-    asked = deferred.value.trigger.asked
+    asked = deferred.value.trigger.request
     assert (asked["after"], asked["count"], asked["rows"]) == (3, 6, 10)
     with pytest.raises(AirflowFailException, match="kinds"):
         _sensor(kinds="merge").execute(context())
@@ -108,7 +108,7 @@ def test_the_trigger_survives_serialisation_and_fires_once(table: GoldenTable) -
     trigger = WaitTrigger(
         wait="new-snapshots",
         table=TABLE,
-        asked={"after": 5, "count": 3},
+        request={"after": 5, "count": 3},
         lake_conn_id="lake_default",
         poke_interval=0.01,
     )
@@ -126,7 +126,7 @@ def test_the_trigger_survives_serialisation_and_fires_once(table: GoldenTable) -
 
 def test_a_trigger_that_fails_fails_its_sensor(lake: Path) -> None:
     trigger = WaitTrigger(
-        wait="tag", table="g1.gone", asked={"tag": "x"}, lake_conn_id="lake_default", poke_interval=0.01
+        wait="tag", table="g1.gone", request={"tag": "x"}, lake_conn_id="lake_default", poke_interval=0.01
     )
     [event] = asyncio.run(_events(trigger))
     assert event.payload["status"] == "error"

@@ -51,7 +51,7 @@ Tables = Annotated[list[str], typer.Argument(metavar="DB.TABLE...", help="Names 
 OneTable = Annotated[str, typer.Argument(metavar="DB.TABLE", help="The table, or db.table$branch_NAME.")]
 RunEngine = Annotated[Engine, typer.Option(help="Where files are deleted, and many directories listed.")]
 
-_SHOWN = 10
+_MOST_NAMES = 10
 _ON_HOLD = 2
 _SEVERAL = Concurrency()
 
@@ -173,8 +173,8 @@ def _remarks(report: Report) -> Iterator[str]:
         verb = "would be removed" if report.dry_run else "removed"
         yield f"{verb}: {_range(report.snapshots)}"
     if report.names:
-        rest = len(report.names) - _SHOWN
-        yield ", ".join(report.names[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+        rest = len(report.names) - _MOST_NAMES
+        yield ", ".join(report.names[:_MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
     if report.blocker:
         yield f"nothing more is done: {report.blocker}"
     if report.spared:

@@ -38,8 +38,8 @@ def compact_database(
     if session.json:
         print_json(session.out, report.to_json())
     else:
-        if told := [one for one in report.tables if not one.nothing_to_do]:
-            print_reports(session, told)
+        if reports := [one for one in report.tables if not one.nothing_to_do]:
+            print_reports(session, reports)
         counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in report.counts().items())
         session.out.print(f"{counts}; {report.seconds:.1f} s", markup=False)
     end_on_errors(session, report.tables)

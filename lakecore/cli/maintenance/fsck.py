@@ -108,10 +108,10 @@ def _write_plan(session: Session, path: Path, checked: _Answer, older_than_ms: i
     """Write the repair plan of a table, or nothing for a table that cannot even be opened."""
     if checked.report is None:
         return
-    made = plan_repair(checked.table, session.catalog, checked.report, older_than_ms=older_than_ms)
-    path.write_text(json.dumps(made.to_json(), indent=2), encoding="utf-8")
+    result = plan_repair(checked.table, session.catalog, checked.report, older_than_ms=older_than_ms)
+    path.write_text(json.dumps(result.to_json(), indent=2), encoding="utf-8")
     if not session.json:
-        _print_plan(session, path, made)
+        _print_plan(session, path, result)
 
 
 def _print_plan(session: Session, path: Path, plan: RepairPlan) -> None:

@@ -16,11 +16,11 @@ __all__ = ["prepare_spark"]
 def prepare_spark(context: typer.Context) -> None:
     """Keep Spark's classes for its next sessions: they start more than a second sooner (65 MB, 10 s)."""
     session = session_of(context)
-    archive, made = make_archive()
+    archive, is_new = make_archive()
     size = archive.stat().st_size
     if session.json:
-        print_json(session.out, {"archive": str(archive), "bytes": size, "made": made})
+        print_json(session.out, {"archive": str(archive), "bytes": size, "made": is_new})
     else:
         session.out.print(
-            f"{'made' if made else 'there already'}: {archive} ({size_text(size)})", markup=False
+            f"{'created' if is_new else 'it exists already'}: {archive} ({size_text(size)})", markup=False
         )

@@ -28,20 +28,20 @@ def create(
     """
     session = session_of(context)
     definition = _definition(schema)
-    made = session.catalog_for_create().create_table(table, definition)
+    created_table = session.catalog_for_create().create_table(table, definition)
     if session.json:
         print_json(
             session.out,
             {
-                "table": made.name,
-                "path": made.path,
-                "schema_id": made.schema.id,
-                "warnings": list(made.warnings),
+                "table": created_table.name,
+                "path": created_table.path,
+                "schema_id": created_table.schema.id,
+                "warnings": list(created_table.warnings),
             },
         )
     else:
-        session.out.print(f"created {made.name} at {made.path}", markup=False)
-    session.warn(made.name, made.warnings)
+        session.out.print(f"created {created_table.name} at {created_table.path}", markup=False)
+    session.warn(created_table.name, created_table.warnings)
 
 
 def _definition(source: str) -> dict[str, Any]:

@@ -130,7 +130,7 @@ def snapshots(context: typer.Context, table: TableArgument) -> None:
         loaded._stores.snapshots.find(snapshot_id) for snapshot_id in loaded._stores.snapshots.list_ids()
     )
     rows = [_snapshot_row(s, tags.get(s.id, ())) for s in found if s is not None]
-    shown = [
+    visible_rows = [
         "id",
         "kind",
         "time",
@@ -142,7 +142,7 @@ def snapshots(context: typer.Context, table: TableArgument) -> None:
     ]
     if not session.json:
         rows = [{**row, "tags": ", ".join(row["tags"])} for row in rows]
-    print_rows(session, rows, [*shown, "tags"])
+    print_rows(session, rows, [*visible_rows, "tags"])
 
 
 def _snapshot_row(snapshot: Snapshot, tags: Any) -> dict[str, Any]:

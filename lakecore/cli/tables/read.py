@@ -87,8 +87,8 @@ def read(
     if changes and chosen is not OutputFormat.JSONL:
         scan = replace(scan, source=AuditRows(scan.source), columns=("rowkind", *scan.columns))
     out = RowOutput(session, scan.row_type, output)
-    told = columns is None or changes
-    batches = scan.to_batches(kinds=told and chosen is OutputFormat.JSONL)
+    needs_kinds = columns is None or changes
+    batches = scan.to_batches(kinds=needs_kinds and chosen is OutputFormat.JSONL)
     if output is None and sys.stdout.isatty():
         out.write(batches, chosen)
     else:

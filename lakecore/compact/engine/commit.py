@@ -47,11 +47,11 @@ class PickCommits:
 
     def concerned(self, items: Sequence[ProvenPick], err: CommitConflictError) -> list[ProvenPick]:
         """Return the picks that name a file of the conflict; when no file tells, those of its buckets."""
-        gone = _concerned(items, err)
-        if gone:
-            names = ", ".join(proven.pick.name for proven in gone)
+        lost_items = _concerned(items, err)
+        if lost_items:
+            names = ", ".join(proven.pick.name for proven in lost_items)
             logger.warning("%s; these picks are not committed: %s", err, names)
-        return gone
+        return lost_items
 
 
 def _message(proven: ProvenPick) -> CommitMessage:

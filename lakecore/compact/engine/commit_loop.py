@@ -139,11 +139,11 @@ def commit_fitting(
             raise
         except CommitConflictError as err:
             draft.discard()
-            gone = commits.concerned(left, err)
-            if not gone:
+            lost_items = commits.concerned(left, err)
+            if not lost_items:
                 raise
-            lost += gone
-            left = [item for item in left if item not in gone]
+            lost += lost_items
+            left = [item for item in left if item not in lost_items]
             continue
         except LakeError:
             draft.discard()

@@ -52,13 +52,13 @@ class VectorDraft:
 
 @dataclass(slots=True)
 class _Changes:
-    """What the picks of one bucket do: `gone`, files that they replace; `marks`, rows that they delete."""
+    """The picks of one bucket replace `removed_files` and delete the rows of `marks`."""
 
-    gone: set[str] = field(default_factory=set)
+    removed_files: set[str] = field(default_factory=set)
     marks: dict[str, BitMap] = field(default_factory=dict)
 
     def add(self, proven: ProvenPick) -> None:
-        self.gone.update(file.file_name for file in proven.pick.replaced)
+        self.removed_files.update(file.file_name for file in proven.pick.replaced)
         for name, positions in proven.marks.items():
             self.marks[name] = self.marks.get(name, BitMap()) | BitMap.deserialize(positions)
 
@@ -121,7 +121,9 @@ class VectorUpkeep:
         bucket = (place.partition, place.bucket)
         known = self.files.get(bucket, ())
         one = self.one_per_bucket
-        return replace_vectors(self.store, bucket, known, change.gone, change.marks, one_per_bucket=one)
+        return replace_vectors(
+            self.store, bucket, known, change.removed_files, change.marks, one_per_bucket=one
+        )
 
     def _read(self, place: Place, new: Sequence[IndexFile], old: Sequence[IndexFile]) -> VectorChange:
         """Return the vectors of index files that are added and removed, read from their bytes."""

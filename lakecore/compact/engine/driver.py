@@ -145,8 +145,8 @@ class Driver:
         if run.failures or run.interrupted or executor.name != "local":
             searched = dict.fromkeys(pick.bucket_dir for pick in run.started)
         prefixes = self._settings.file_prefixes
-        made = (f"{pick.bucket_dir}/{name}" for pick, name in run.made)
-        self._commits.clean(made, searched, lambda name: name.startswith(prefixes))
+        paths = (f"{pick.bucket_dir}/{name}" for pick, name in run.new_files)
+        self._commits.clean(paths, searched, lambda name: name.startswith(prefixes))
 
 
 class _PickRun:
@@ -168,7 +168,7 @@ class _PickRun:
         self.ready: list[ProvenPick] = []
         self.finished = 0
         self.started: list[WorkPick] = []
-        self.made: list[tuple[WorkPick, str]] = []
+        self.new_files: list[tuple[WorkPick, str]] = []
         self.failures: list[PickFailure] = []
         self.interrupted = False
 
@@ -227,8 +227,8 @@ class _PickRun:
             if result is None:
                 return None
             if isinstance(result, UnitResult):
-                made = (*result.files, *result.changelog)
-                self.made += [(pick, name) for file in made for name in file.all_names]
+                new_files = (*result.files, *result.changelog)
+                self.new_files += [(pick, name) for file in new_files for name in file.all_names]
             found.append(result)
         return found
 
@@ -242,14 +242,18 @@ class _PickRun:
     def _prove(self, pick: WorkPick, results: Sequence[UnitResult]) -> ProvenPick:
         for before, after in pick.moved:
             check_upgrade(pick.name, before, after)
-        made = tuple(file for result in results for file in result.files)
-        told = tuple(file for result in results for file in result.changelog)
+        new_files = tuple(file for result in results for file in result.files)
+        changelog_files = tuple(file for result in results for file in result.changelog)
         proof = self._proof(pick, results) if pick.units else None
         schema_id = self._reading.schema.id
-        check_made(pick.name, pick.replaced, made, told, levels_of(pick), schema_id, self._rules)
+        check_made(
+            pick.name, pick.replaced, new_files, changelog_files, levels_of(pick), schema_id, self._rules
+        )
         for result in results if self._rules.data_evolution else ():
             check_joined_rows(result.unit, files_of(result.inputs), result.files)
-        return ProvenPick(pick, made, proof, told, _marks(results) if self._marks_rows else {})
+        return ProvenPick(
+            pick, new_files, proof, changelog_files, _marks(results) if self._marks_rows else {}
+        )
 
     @property
     def _marks_rows(self) -> bool:

@@ -168,8 +168,10 @@ def _stretches(pick: WorkPick) -> list[Stretch]:
     """Return the stretches whose units write files; units that only announce rows of files that move write
     none.
     """
-    told = {file.file_name for file in pick.announced}
+    announced_names = {file.file_name for file in pick.announced}
     asks = (unit.asks for unit in pick.units if isinstance(unit, AskingUnit))
     return [
-        Stretch(ask.merged, ask.level) for ask in asks if told.isdisjoint(f.file_name for f in ask.merged)
+        Stretch(ask.merged, ask.level)
+        for ask in asks
+        if announced_names.isdisjoint(f.file_name for f in ask.merged)
     ]

@@ -45,7 +45,7 @@ class RunCommits:
         """The identifier of the next commit."""
         self.committed: set[str] = set()
         """Names of the files that this run has committed."""
-        self.made = 0
+        self.commit_count = 0
         """How many commits this run has made."""
         self.stopped = False
         """True when the run has ended because of its time, or because it has made too many commits."""
@@ -98,7 +98,7 @@ class RunCommits:
     def add(self, names: Iterable[str]) -> None:
         """Record that a commit with these new files is published."""
         self.committed.update(names)
-        self.made += 1
+        self.commit_count += 1
         if self.identifier != BATCH_IDENTIFIER:
             self.identifier += 1
 

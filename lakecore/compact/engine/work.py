@@ -161,8 +161,8 @@ class WorkPick:
     def rows(self) -> int:
         """Return the input rows that units read, without deleted ones."""
         deleted = (vector.place.cardinality or 0 for vector in self.deletions if vector is not None)
-        held = sum(file.row_count for file in (*self.replaced, *self.announced))
-        return held - sum(deleted) - self.shared_rows
+        row_count = sum(file.row_count for file in (*self.replaced, *self.announced))
+        return row_count - sum(deleted) - self.shared_rows
 
     @property
     def output_level(self) -> int:

@@ -98,13 +98,13 @@ class Admission:
     """
 
     limit: int
-    _held: dict[int, int] = field(default_factory=dict)
+    _sizes: dict[int, int] = field(default_factory=dict)
     _waiting: OrderedDict[int, int] = field(default_factory=OrderedDict)
 
     @property
-    def held(self) -> int:
+    def admitted_size(self) -> int:
         """Return the bytes of the plans that are admitted."""
-        return sum(self._held.values())
+        return sum(self._sizes.values())
 
     def ask(self, who: int, size: int) -> None:
         """Stand in line. `size` in bytes."""
@@ -113,17 +113,17 @@ class Admission:
 
     def leave(self, who: int) -> None:
         """Give back what was held, or leave the line."""
-        self._held.pop(who, None)
+        self._sizes.pop(who, None)
         self._waiting.pop(who, None)
         self._let_in()
 
     def is_in(self, who: int) -> bool:
         """Return whether a plan is admitted."""
-        return who in self._held
+        return who in self._sizes
 
     def _let_in(self) -> None:
         while self._waiting:
             who, size = next(iter(self._waiting.items()))
-            if self._held and self.held + size > self.limit:
+            if self._sizes and self.admitted_size + size > self.limit:
                 return
-            self._held[who] = self._waiting.pop(who)
+            self._sizes[who] = self._waiting.pop(who)

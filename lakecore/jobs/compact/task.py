@@ -188,7 +188,7 @@ class CompactTask:
 
             named = f"{self._user}:{job.commit_identifier}"  # the same for a second try
             owner = (job.owner or named).replace(" ", "_")
-            held = leased(
+            lease = leased(
                 lake.file_io,
                 lake.warehouse,
                 job.table,
@@ -197,7 +197,7 @@ class CompactTask:
                 job.lease_ms,
                 wait_ms=self._wait_ms(),
             )
-            ends.enter_context(self._heartbeat.keeping(ends.enter_context(held)))
+            ends.enter_context(self._heartbeat.keeping(ends.enter_context(lease)))
 
         on_begin = begin if job.lease_ms and not job.dry_run else None
         order = None if job.order_strategy is OrderStrategy.NONE else (job.order_strategy, job.order_by)
@@ -223,9 +223,9 @@ class CompactTask:
         """Return the strategy; a universal compaction becomes a full one when the table's options say that it
         is time.
         """
-        asked = self._job.strategy
-        if asked is not Strategy.UNIVERSAL or not full_is_due(table._scanner, table.schema, table.options):
-            return asked
+        strategy = self._job.strategy
+        if strategy is not Strategy.UNIVERSAL or not full_is_due(table._scanner, table.schema, table.options):
+            return strategy
         logger.info("%s: a full compaction is due (full-compaction.delta-commits)", table.name)
         return Strategy.FULL
 

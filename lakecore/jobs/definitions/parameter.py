@@ -62,7 +62,7 @@ class Parameter:
     """This is the name for users; if it is empty, it is the field's without its unit (`_ms`, `_bytes`)."""
     flags: tuple[str, ...] = ()
     """These are the options of the command; if it is empty, the option is the name with dashes."""
-    shown: str = ""
+    default_text: str = ""
     """This is the default as users write it, where the field has a number for it. It may differ from the
     field's default: then it is what commands and operators use where nothing is given.
     """
@@ -111,8 +111,8 @@ class Declared:
         """Return the default as users write it; None where nothing is given, MISSING for a required
         parameter.
         """
-        if self.parameter.shown:
-            return self.parameter.shown
+        if self.parameter.default_text:
+            return self.parameter.default_text
         if isinstance(self.default, Enum):
             return self.default.value
         if self.kind is Kind.NO_FLAG:

@@ -167,7 +167,9 @@ class Purge(Definition):
 
     ttl_ms: Annotated[
         int,
-        Parameter("How long the quarantine keeps a run.", Kind.DURATION, "quarantine_ttl", shown="7 d"),
+        Parameter(
+            "How long the quarantine keeps a run.", Kind.DURATION, "quarantine_ttl", default_text="7 d"
+        ),
     ]
     cap: Annotated[
         int | None,
@@ -175,7 +177,7 @@ class Purge(Definition):
             "Bytes that it keeps; the oldest runs beyond them are deleted. 'none': no limit.",
             Kind.SIZE,
             "quarantine_cap",
-            shown="100 gb",
+            default_text="100 gb",
         ),
     ] = None
 

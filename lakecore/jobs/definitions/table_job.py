@@ -40,13 +40,15 @@ LeaseTime = Annotated[
         "How long the table's lease outlives this process, where nobody can see that it has ended; "
         "0: take none.",
         Kind.DURATION,
-        shown="60 s",
+        default_text="60 s",
         on_operator=False,
     ),
 ]
 WaitTime = Annotated[
     int,
-    Parameter("How long to wait for a table that another chore holds: '10 min'.", Kind.DURATION, shown="0 s"),
+    Parameter(
+        "How long to wait for a table that another chore holds: '10 min'.", Kind.DURATION, default_text="0 s"
+    ),
 ]
 
 
@@ -62,14 +64,17 @@ class Safety:
     ] = None
     """None takes the job's default."""
     quarantine_ttl_ms: Annotated[
-        int, Parameter("How long the quarantine keeps a run.", Kind.DURATION, shown="7 d", on_operator=False)
+        int,
+        Parameter(
+            "How long the quarantine keeps a run.", Kind.DURATION, default_text="7 d", on_operator=False
+        ),
     ] = 7 * DAY_MS
     quarantine_cap: Annotated[
         int | None,
         Parameter(
             "Bytes that it keeps; the oldest runs beyond them are deleted. 'none': no limit.",
             Kind.SIZE,
-            shown="100 gb",
+            default_text="100 gb",
             on_operator=False,
         ),
     ] = 100 << 30

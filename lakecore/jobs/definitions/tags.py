@@ -174,7 +174,9 @@ class CreateBatchTags(TableJob):
     name: Annotated[str, Parameter("Names of the tags, with {period} once.")] = "{period}"
     delay_ms: Annotated[
         int,
-        Parameter("How long after its end a period still takes snapshots.", Kind.DURATION, shown="0 s"),
+        Parameter(
+            "How long after its end a period still takes snapshots.", Kind.DURATION, default_text="0 s"
+        ),
     ] = 0
     by: Annotated[str, Parameter("Which time counts.", choices=PeriodClock)] = PeriodClock.COMMIT_TIME.value
     """It says whether periods end by the time of commits or by their watermarks."""

@@ -152,7 +152,7 @@ def fields_of(job: type, given: Mapping[str, Any], now_ms: int) -> dict[str, Any
     """
     found = {}
     for one in declared(job):
-        value = given.get(one.name) if one.parameter.on_operator else one.parameter.shown
+        value = given.get(one.name) if one.parameter.on_operator else one.parameter.default_text
         if is_given(value):
             found[one.field] = parse_value(one, value, one.name, now_ms)
     return found

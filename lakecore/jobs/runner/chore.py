@@ -102,7 +102,7 @@ class Chore:
     holds: tuple[Hold, ...] = ()
     """The holds of the table when the chore began."""
 
-    def held(self) -> str:
+    def hold_text(self) -> str:
         """Return why nothing may be removed; the text is empty when the table is not on hold."""
         return str(refusal(self.report.table, self.report.job, self.holds)) if self.holds else ""
 
@@ -239,7 +239,7 @@ def _completed(done: ChoreResult, chore: Chore, started: float, landings: Sequen
     target, sweeper = chore.target, chore.sweeper
     report = replace(done.report, seconds=round(target.clock.monotonic() - started, 3))
     if report.dry_run and sweeper.gate.effect is HoldEffect.REFUSED:
-        report = replace(report, held=chore.held())
+        report = replace(report, held=chore.hold_text())
     if not report.nothing_to_do:
         report = replace(report, notes=report.notes + callback_warnings(target.schema.options))
     report = replace(report, notes=report.notes + tuple(dict.fromkeys(landings)))

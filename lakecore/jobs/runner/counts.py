@@ -58,8 +58,8 @@ class Change:
     @classmethod
     def removing(cls, entries: ManifestEntries, *, keyed: bool, snapshots: int | None) -> Change:
         """Count live entries that are removed, as whole sorted runs."""
-        gone = _figures(Shape.of(entries, keyed=keyed))
-        return cls(snapshots=snapshots, **{name: -count for name, count in gone.items()})
+        removed_figures = _figures(Shape.of(entries, keyed=keyed))
+        return cls(snapshots=snapshots, **{name: -count for name, count in removed_figures.items()})
 
     def of(self, before: Counts) -> Counts:
         """Return the counts after the change."""

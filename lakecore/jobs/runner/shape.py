@@ -50,8 +50,10 @@ def planned_shape(
     """Return the shape that `picks` would make of live `entries`. Bytes and rows are upper bounds: rows that
     replace each other, and better compression, are not known before. Cost: a sort of all names by hash.
     """
-    gone = [file for pick in picks for file in (*pick.replaced, *(before for before, _ in pick.moved))]
-    hashes = hash_bytes([file.file_name.encode() for file in gone])
+    removed_files = [
+        file for pick in picks for file in (*pick.replaced, *(before for before, _ in pick.moved))
+    ]
+    hashes = hash_bytes([file.file_name.encode() for file in removed_files])
     kept = entries.select(~np.isin(entries.name_hash, hashes))
     shape = Shape.of(kept, keyed=keyed)
     levels = dict(shape.levels)
@@ -66,7 +68,7 @@ def planned_shape(
             run = (codes.get(pick.place.partition, -1), pick.place.bucket, level)
             fresh += bool(count) and (level == 0 or run not in runs)
             runs.add(run)
-    added = sum(file.file_size for file in gone), sum(pick.rows for pick in picks)
+    added = sum(file.file_size for file in removed_files), sum(pick.rows for pick in picks)
     moved = sum(before.row_count for pick in picks for before, _ in pick.moved)
     files = sum(levels.values())
     return replace(

@@ -44,20 +44,20 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
 
 def _run(job: Job, chore: Chore) -> Report:
     due = due_tags(chore.target, job.zone)
-    made = tuple(tag.name for tag in due.new) if job.dry_run else make(chore.target, due, job.zone)
+    new_names = tuple(tag.name for tag in due.new) if job.dry_run else make(chore.target, due, job.zone)
     surplus = tuple(sorted({*due.surplus, *expired(chore.target, job.zone)}))
-    gone = () if chore.holds else surplus
+    old_names = () if chore.holds else surplus
     report = replace(
         chore.report,
-        names=made,
+        names=new_names,
         snapshot=due.new[-1].snapshot if due.new else None,
-        notes=_notes(due, gone, "would be removed" if job.dry_run else "were removed"),
-        nothing_to_do=not made and not gone,
-        held=chore.held() if surplus else "",
+        notes=_notes(due, old_names, "would be removed" if job.dry_run else "were removed"),
+        nothing_to_do=not new_names and not old_names,
+        held=chore.hold_text() if surplus else "",
     )
-    if not gone:
+    if not old_names:
         return replace(report, quarantined=False)
-    planned = apply.deletion(chore.target, chore.sweeper, gone)
+    planned = apply.deletion(chore.target, chore.sweeper, old_names)
     if job.dry_run:
         return report.planned(planned[0])
     swept = apply.delete(
@@ -66,6 +66,6 @@ def _run(job: Job, chore: Chore) -> Report:
     return report.swept(swept)
 
 
-def _notes(due: DueTags, gone: tuple[str, ...], verb: str) -> tuple[str, ...]:
+def _notes(due: DueTags, old_names: tuple[str, ...], verb: str) -> tuple[str, ...]:
     idle = (_IDLE[due.mode],) if due.mode in _IDLE else ()
-    return (*idle, f"tags that {verb}: {', '.join(gone)}") if gone else idle
+    return (*idle, f"tags that {verb}: {', '.join(old_names)}") if old_names else idle

@@ -48,7 +48,7 @@ from lakecore.types.text import timestamp_text
 __all__ = ["Job", "PeriodClock", "Report", "run"]
 
 _JOB = "create-batch-tags"
-_SHOWN = 31
+_MOST_NAMES = 31
 _LOOKS = 5
 _RANGE = 10_000
 """Periods that are looked at where no range is given."""
@@ -87,19 +87,19 @@ class _Work:
 
     def run(self) -> Report:
         job = self._job
-        history, duties, asked = self._look()
-        asking = [duty for duty in duties if job.backfill or (asked and duty.period.name == asked.name)]
+        history, duties, period = self._look()
+        asking = [duty for duty in duties if job.backfill or (period and duty.period.name == period.name)]
         kept, surplus = retire(asking, self._series, history.tags, self._most)
         replaces = job.replace and not self._chore.holds
         others = [duty for duty in kept if duty.state is State.OTHER]
-        held = self._chore.held() if surplus or (others and job.replace) else ""
-        surplus = () if held else surplus
+        hold = self._chore.hold_text() if surplus or (others and job.replace) else ""
+        surplus = () if hold else surplus
         work = [duty for duty in kept if duty.state is not State.OTHER or replaces]
         changed, report = self._apply(work, history, surplus)
         asked_for = {duty.period for duty in asking}
         unasked = [duty for duty in duties if duty.period not in asked_for]
         notes = (*_notes(kept, unasked, replaces), *_retired(surplus, dry_run=job.dry_run))
-        self._complain(kept, asked, history)
+        self._complain(kept, period, history)
         snapshots = [duty.snapshot for duty in work if duty.period.name in changed]
         return replace(
             report,
@@ -107,7 +107,7 @@ class _Work:
             snapshot=snapshots[-1] if snapshots else None,
             notes=(*notes, *report.notes),
             nothing_to_do=not changed and not surplus,
-            held=held,
+            held=hold,
         )
 
     def _look(self) -> tuple[History, tuple[PeriodAction, ...], Period | None]:
@@ -118,11 +118,11 @@ class _Work:
         for _ in range(_LOOKS):
             try:
                 history = read_history(self._chore.target, by_watermark=self._by_watermark)
-                wanted, asked = self._periods(history)
+                wanted, period = self._periods(history)
                 return (
                     history,
                     plan(wanted, history.points, history.tags, over_ms=self._over_ms(history)),
-                    asked,
+                    period,
                 )
             except NotFoundError as err:
                 problem = str(err)
@@ -149,8 +149,8 @@ class _Work:
         found = {self._period(begin).name: begin for begin in periods_between(self._series, start, end)}
         if date is None:
             return [self._period(begin) for begin in found.values()], None
-        asked = self._period(self._series.names.floor(date))
-        return [self._period(b) for b in sorted({*found.values(), asked.begins_ms})], asked
+        period = self._period(self._series.names.floor(date))
+        return [self._period(b) for b in sorted({*found.values(), period.begins_ms})], period
 
     def _period(self, begin: int) -> Period:
         end = self._wall.utc_ms(begin + self._series.names.length_ms) + self._job.delay_ms
@@ -197,11 +197,11 @@ class _Work:
             names = tuple(d.period.name for d in duties if d.state in (State.NEW, State.OTHER))
             return names, chore.report if removal is None else chore.report.planned(removal[0])
         lifetime = self._lifetime()
-        made = make(chore.target, duties, history, lifetime)
+        new_names = make(chore.target, duties, history, lifetime)
         swept = replace_others(
             chore.sweeper, duties, lifetime, quarantine=chore.quarantine, by_watermark=self._by_watermark
         )
-        changed = (*made, *swept)
+        changed = (*new_names, *swept)
         if surplus:
             removal = apply.deletion(chore.target, chore.sweeper, surplus)
             swept["deleted"] = apply.delete(
@@ -215,9 +215,9 @@ class _Work:
             retained = TAG_DEFAULT_TIME.read(self._chore.target.schema.options)
         return apply.Lifetime.starting(self._chore.target.clock.now_ms(), WallClock.of("UTC"), retained)
 
-    def _complain(self, duties: Sequence[PeriodAction], asked: Period | None, history: History) -> None:
+    def _complain(self, duties: Sequence[PeriodAction], period: Period | None, history: History) -> None:
         """Raise for the period that `date` asks for and that has no tag now."""
-        duty = next((duty for duty in duties if duty.period == asked), None)
+        duty = next((duty for duty in duties if duty.period == period), None)
         if duty is None or self._job.dry_run or duty.found is not None:
             return
         name = f"{self._chore.target.name}: tag {duty.period.name!r}"
@@ -275,8 +275,8 @@ def _notes(duties: Sequence[PeriodAction], others: Sequence[PeriodAction], repla
     """
     there = [duty for duty in duties if duty.state is State.THERE]
     if there:
-        shown = f", of snapshot {there[0].found}" if len(there) == 1 else ""
-        yield f"tags that already exist: {_names(there)}{shown}"
+        origin = f", of snapshot {there[0].found}" if len(there) == 1 else ""
+        yield f"tags that already exist: {_names(there)}{origin}"
     for duty in [d for d in duties if d.state is State.OTHER and not replaces]:
         yield (
             f"{duty.period.name} is a tag of snapshot {duty.found}, but the rule gives snapshot "
@@ -319,5 +319,5 @@ def _retired(surplus: Sequence[str], *, dry_run: bool) -> Iterator[str]:
 
 def _names(duties: Sequence[PeriodAction]) -> str:
     names = [duty.period.name for duty in duties]
-    rest = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+    rest = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")

@@ -74,8 +74,8 @@ def _create(job: CreateBranch, chore: Chore, report: Report) -> Report:
             report,
             notes=(f"branch {job.branch} was created only in part by an earlier run: it is complete now",),
         )
-    made = True if job.dry_run else apply.create(sweeper, job.branch, job.tag)
-    return replace(report, nothing_to_do=not made)
+    is_new = True if job.dry_run else apply.create(sweeper, job.branch, job.tag)
+    return replace(report, nothing_to_do=not is_new)
 
 
 def _delete(job: DeleteBranch, chore: Chore, report: Report) -> Report:

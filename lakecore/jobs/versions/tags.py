@@ -77,8 +77,8 @@ def _create(job: CreateTag, chore: Chore) -> Report:
     apply.check_auto_name(target, job.tag, root.snapshot.id)
     if job.dry_run:
         return report
-    made = apply.create(target, job.tag, root, _lifetime(job.time_retained_ms, job.zone, chore))
-    return replace(report, nothing_to_do=not made)
+    is_new = apply.create(target, job.tag, root, _lifetime(job.time_retained_ms, job.zone, chore))
+    return replace(report, nothing_to_do=not is_new)
 
 
 def _replace(job: ReplaceTag, chore: Chore) -> Report:

@@ -131,8 +131,8 @@ class Arrivals:
         """Return the snapshots that count, and the rows they added where the condition asks for rows."""
         found, rows = [], 0
         for snapshot in snapshots:
-            asked = snapshot.commit_kind in self.wanted.kinds and not only_moves_rows(snapshot)
-            added = self._added(snapshot) if asked else None
+            counts = snapshot.commit_kind in self.wanted.kinds and not only_moves_rows(snapshot)
+            added = self._added(snapshot) if counts else None
             if added is not None:
                 found.append(snapshot)
                 rows += added

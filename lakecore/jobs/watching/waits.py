@@ -44,22 +44,22 @@ class Tables(Protocol):
 
 
 def look(
-    wait: str, tables: Tables, table: str, asked: Mapping[str, Any], memo: Memo | None = None
+    wait: str, tables: Tables, table: str, request: Mapping[str, Any], memo: Memo | None = None
 ) -> dict[str, Any] | None:
     """Check once. Raises NotFoundError for a table that does not exist, InvalidInputError for a condition
     that can never hold, UnavailableError.
     """
     opened = tables.load_table(table)
     if wait == NEW_SNAPSHOTS:
-        found = Arrivals(opened, ArrivalCondition.from_json(asked), {} if memo is None else memo).after(
-            int(asked["after"])
+        found = Arrivals(opened, ArrivalCondition.from_json(request), {} if memo is None else memo).after(
+            int(request["after"])
         )
         return None if found is None else found.to_json()
-    return _LOOKS[wait](opened, asked)
+    return _LOOKS[wait](opened, request)
 
 
-def _tag(table: Table, asked: Mapping[str, Any]) -> dict[str, Any] | None:
-    name = str(asked["tag"])
+def _tag(table: Table, request: Mapping[str, Any]) -> dict[str, Any] | None:
+    name = str(request["tag"])
     if table._stores.file_io.stat(table._stores.paths.tag(name)) is None:
         return None
     try:
@@ -74,11 +74,11 @@ def _tag(table: Table, asked: Mapping[str, Any]) -> dict[str, Any] | None:
     }
 
 
-def _partitions_done(table: Table, asked: Mapping[str, Any]) -> dict[str, Any] | None:
+def _partitions_done(table: Table, request: Mapping[str, Any]) -> dict[str, Any] | None:
     """Check the marks of partitions. A mark that another engine is writing just now has the time at which it
     becomes visible.
     """
-    kind, text = table.schema.partition_type, str(asked["partitions"])
+    kind, text = table.schema.partition_type, str(request["partitions"])
     options = TableOptions.from_schema(table.schema)
     actions = table.schema.options.get(_ACTION, _SUCCESS_FILE)
     if _SUCCESS_FILE not in [action.strip() for action in actions.split(",")]:

@@ -103,7 +103,7 @@ def news_since(arrivals: Arrivals, mark: Mark) -> tuple[dict[str, Any] | None, M
         return None, mark_of(after[-1])
     if len(found) < wanted.count or rows < wanted.rows:
         return None, mark
-    return _told(arrivals.table, found, after[-1]), mark_of(after[-1])
+    return _event(arrivals.table, found, after[-1]), mark_of(after[-1])
 
 
 def _candidates(store: SnapshotStore, ids: Sequence[int], mark: Mark) -> Sequence[int]:
@@ -119,7 +119,7 @@ def _is_new(snapshot: Snapshot, mark: Mark) -> bool:
     )
 
 
-def _told(table: Table, found: Sequence[Snapshot], latest: Snapshot) -> dict[str, Any]:
+def _event(table: Table, found: Sequence[Snapshot], latest: Snapshot) -> dict[str, Any]:
     news: dict[str, Any] = {
         "table": table.name,
         "first": found[0].id,

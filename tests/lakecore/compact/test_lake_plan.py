@@ -78,12 +78,12 @@ def test_plans_held_at_once_fit_into_the_budget_or_are_one(sizes: list[int], dat
             entered += [one for one in range(who + 1) if admission.is_in(one) and one not in entered]
             inside = [one for one in entered if admission.is_in(one)]
             assert inside, "somebody is always let in"
-            assert admission.held == sum(sizes[one] for one in inside)
-            assert admission.held <= 100 or len(inside) == 1
+            assert admission.admitted_size == sum(sizes[one] for one in inside)
+            assert admission.admitted_size <= 100 or len(inside) == 1
             if data.draw(st.booleans()):
                 break
             admission.leave(data.draw(st.sampled_from(inside)))
-            if not admission.held and all(one in entered for one in range(who + 1)):
+            if not admission.admitted_size and all(one in entered for one in range(who + 1)):
                 break
     while inside:
         admission.leave(inside[0])

@@ -24,20 +24,20 @@ _LEAST = 2
 @dataclass(frozen=True, slots=True)
 class BlobRules:
     """`target_size` is the size of a file in bytes. `columns` are the ids of the fields that are joined.
-    `held` returns that of a file.
+    `columns_of` returns those of a file.
     """
 
     target_size: int
     columns: frozenset[int]
-    held: Callable[[DataFile], frozenset[int]]
+    columns_of: Callable[[DataFile], frozenset[int]]
 
     def groups(self, files: Iterable[DataFile]) -> tuple[BlobGroup, ...]:
         """Return groups of `files`, which are the blob files of neighbouring rows."""
         by_column: dict[frozenset[int], list[DataFile]] = {}
         for file in files:
-            held = self.held(file)
-            if held <= self.columns:
-                by_column.setdefault(held, []).append(file)
+            columns = self.columns_of(file)
+            if columns <= self.columns:
+                by_column.setdefault(columns, []).append(file)
         return tuple(group for found in by_column.values() for group in self._groups(found))
 
     def _groups(self, files: list[DataFile]) -> list[BlobGroup]:

@@ -30,7 +30,8 @@ _FULL_MIN_FILES = 2
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Which columns joined files have. `all_ids`: field ids of the table, by name. `held`: those of a file.
+    """It decides which columns joined files have. `all_ids` are the field ids of the table, by name, and
+    `columns_of` returns those of a file.
 
     `apart`: field ids that lie, or will lie, in files of their own. One that ordinary files have all the same
     (the option came later) stays with them.
@@ -38,19 +39,19 @@ class Columns:
 
     all_ids: dict[str, int]
     apart: frozenset[int]
-    held: Callable[[DataFile], frozenset[int]]
+    columns_of: Callable[[DataFile], frozenset[int]]
 
     def staying(self, rows: RowRange) -> frozenset[int]:
         """Return the field ids of `apart` that the ordinary files of these rows have."""
         if not self.apart:
             return self.apart
-        return self.apart & frozenset().union(*(self.held(file) for file in rows.ordinary))
+        return self.apart & frozenset().union(*(self.columns_of(file) for file in rows.ordinary))
 
     def beside(self, rows: RowRange) -> frozenset[object]:
         """Return which kinds of files of their own these rows have. Rule of the format: each kind has all
         rows of an ordinary file, so rows with other kinds cannot share one.
         """
-        blobs = (self.held(file) for file in rows.blobs)
+        blobs = (self.columns_of(file) for file in rows.blobs)
         vectors = (
             (file.schema_id, file.file_name.rpartition(".")[2], file.write_cols) for file in rows.vectors
         )
@@ -58,9 +59,11 @@ class Columns:
 
     def of(self, staying: frozenset[int]) -> tuple[str, ...] | None:
         """Return the names of the columns, or None for all."""
-        gone = self.apart - staying
+        missing_columns = self.apart - staying
         return (
-            tuple(name for name, field_id in self.all_ids.items() if field_id not in gone) if gone else None
+            tuple(name for name, field_id in self.all_ids.items() if field_id not in missing_columns)
+            if missing_columns
+            else None
         )
 
 

@@ -76,7 +76,7 @@ def run_unit(unit: ColumnMergeUnit) -> UnitResult:
         ranges = [[stored_file(unit, file) for file in rows.files] for rows in row_ranges(unit.files)]
         inputs = tally_columns(table.proof, unit.name, ranges)
         check_columns(table.proof, unit.name, [file for rows in ranges for file in rows], stored)
-        found = {files[0].file_name: gone.serialize()} if (gone := _deleted(unit)) else {}
+        found = {files[0].file_name: deleted_rows.serialize()} if (deleted_rows := _deleted(unit)) else {}
     except BaseException:
         writer.abort()
         raise

@@ -98,7 +98,7 @@ class IndexRun:
         self._specs: tuple[IndexSpec, ...] = ()
         self._named: dict[int, tuple[tuple[IndexSpec, IndexSpec], ...]] = {}
         self._commits = RunCommits(target, request.run)
-        self._made: set[str] = set()
+        self._new_paths: set[str] = set()
         self._directories: set[str] = set()
         self.coverage: tuple[Coverage, ...] = ()
         self.planned: tuple[IndexNeed, ...] = ()
@@ -140,7 +140,7 @@ class IndexRun:
             whole = not failures and not commits.stopped and executor.name == "local"
         finally:
             searched = () if whole else sorted(self._directories)  # attempts may have died
-            commits.clean(sorted(self._made), searched, lambda name: f".{names.index_token}" in name)
+            commits.clean(sorted(self._new_paths), searched, lambda name: f".{names.index_token}" in name)
         if not self.outcome.snapshots:
             stores.snapshots.catch_up_latest()
         elif self._request.run.named:
@@ -188,8 +188,8 @@ class IndexRun:
         )
         needs, _ = self._look(snapshot, where)
         again = tuple(need for need in needs if file_key(need.place, need.file) in wanted)
-        gone = {name for _, _, name in wanted} - {need.file.file_name for need in again}
-        self.outcome = replace(self.outcome, dropped=(*self.outcome.dropped, *sorted(gone)))
+        removed_names = {name for _, _, name in wanted} - {need.file.file_name for need in again}
+        self.outcome = replace(self.outcome, dropped=(*self.outcome.dropped, *sorted(removed_names)))
         return again
 
     def _look(
@@ -247,7 +247,7 @@ class IndexRun:
                 elif isinstance(result, BaseException):
                     raise result
                 else:
-                    self._made.update(result.made)
+                    self._new_paths.update(result.new_paths)
                     batch.results.append(result)
                     if len(batch.files) >= COMMIT_FILES:
                         lost += self._commit(batch)

@@ -43,10 +43,10 @@ class IndexCommits:
     def concerned(self, items: Sequence[Rewritten], err: CommitConflictError) -> list[Rewritten]:
         """Return the files that the conflict names."""
         named = set(err.files)
-        gone = [file for file in items if file_key(file.need.place, file.after) in named]
-        if gone:
-            logger.warning("%s; %d files are planned again", err, len(gone))
-        return gone
+        lost_files = [file for file in items if file_key(file.need.place, file.after) in named]
+        if lost_files:
+            logger.warning("%s; %d files are planned again", err, len(lost_files))
+        return lost_files
 
 
 def _faults(files: Sequence[Rewritten], messages: Sequence[CommitMessage]) -> Mapping[int, ProofError]:

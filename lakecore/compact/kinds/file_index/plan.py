@@ -111,11 +111,11 @@ def coverage(
     """
     found = {(s.name, s.type.value): Coverage(index=s.name, type=s.type.value, wanted=True) for s in specs}
     for file, head, named in files:
-        held = {(name, kind): blob for name, kinds in head.items() for kind, blob in kinds.items()}
+        blobs = {(name, kind): blob for name, kinds in head.items() for kind, blob in kinds.items()}
         for spec, stored in named:
             key = (spec.name, spec.type.value)
-            found[key] = _counted(found[key], file, held.pop((stored.name, stored.type.value), None))
-        for (name, kind), blob in held.items():
+            found[key] = _counted(found[key], file, blobs.pop((stored.name, stored.type.value), None))
+        for (name, kind), blob in blobs.items():
             stale = Coverage(index=name, type=kind, wanted=False)
             found[(name, kind)] = _counted(found.get((name, kind), stale), file, blob)
     return tuple(found[key] for key in sorted(found))

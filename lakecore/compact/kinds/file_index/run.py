@@ -54,12 +54,12 @@ class Rewritten:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexResult:
-    """This is the result of a unit. `made` are paths of new index files, `rows` the rows read, `bytes`
+    """This is the result of a unit. `new_paths` are paths of new index files, `rows` the rows read, `bytes`
     those of new indexes, wherever they are stored.
     """
 
     files: tuple[Rewritten, ...]
-    made: tuple[str, ...]
+    new_paths: tuple[str, ...]
     rows: int
     bytes: int
 
@@ -79,20 +79,20 @@ def run_unit(unit: IndexUnit) -> IndexResult:
     Raises CorruptDataError, NotFoundError, UnavailableError, UnsupportedError for a value that cannot be
     indexed.
     """
-    made: list[str] = []
+    paths: list[str] = []
     attempt = attempt_name(unit.clock)
     files = []
     rows = size = 0
     try:
         for need in unit.needs:
             data, read = _container(unit, need, attempt)
-            files.append(Rewritten(need, _described(unit, need.file, data, attempt, made.append)))
+            files.append(Rewritten(need, _described(unit, need.file, data, attempt, paths.append)))
             rows += read
             size += len(data)
     except BaseException:
-        remove(unit.reading.file_io, made)
+        remove(unit.reading.file_io, paths)
         raise
-    return IndexResult(files=tuple(files), made=tuple(made), rows=rows, bytes=size)
+    return IndexResult(files=tuple(files), new_paths=tuple(paths), rows=rows, bytes=size)
 
 
 def _container(unit: IndexUnit, need: IndexNeed, attempt: str) -> tuple[bytes, int]:

@@ -80,7 +80,7 @@ class BucketAssignment:
         for entry in live.select(live.bucket == POSTPONE_BUCKET).rows():
             self._waiting.setdefault(entry.partition, []).append(entry.file)
         self.refused: dict[bytes, PickFailure] = {}
-        self._made: list[CommitMessage] = []
+        self._messages: list[CommitMessage] = []
 
     def run(self) -> AssignedRows | None:
         """Write and prove; None when the executor was cancelled.
@@ -147,7 +147,7 @@ class BucketAssignment:
             for result in results:
                 if isinstance(result, AssignmentResult):
                     found.append(result)
-                    self._made += result.messages
+                    self._messages += result.messages
                 elif not isinstance(result, Exception):
                     raise result
                 else:
@@ -176,8 +176,8 @@ class BucketAssignment:
                     tallies,
                     replaces=postponed_rules(self._table).replaces,
                 )
-                made = [new for tally in tallies for new in tally.made]
-                check_numbers(pick.name, self._live, fold.partition, made)
+                new_files = [new for tally in tallies for new in tally.made]
+                check_numbers(pick.name, self._live, fold.partition, new_files)
                 claims.append(_claim(fold, proof, tallies))
                 self._decode_again(pick, written)
             except ProofError as err:
@@ -193,7 +193,7 @@ class BucketAssignment:
         if faults:
             raise next(iter(faults.values()))
         directory = self._table.reading.bucket_dir
-        directories = frozenset(directory(message.partition, message.bucket) for message in self._made)
+        directories = frozenset(directory(message.partition, message.bucket) for message in self._messages)
         return AssignedRows(tuple(messages), tuple(picks), directories)
 
     def _decode_again(self, pick: WorkPick, written: Sequence[CommitMessage]) -> None:
@@ -220,7 +220,7 @@ class BucketAssignment:
         reading = self._table.reading
         return [
             f"{reading.bucket_dir(message.partition, message.bucket)}/{name}"
-            for message in self._made
+            for message in self._messages
             for file in (*message.new_files, *message.changelog_files)
             for name in file.all_names
         ]

@@ -113,7 +113,7 @@ def _postponed_rows(unit: AssignmentUnit) -> Iterator[Rows]:
 
 
 def _proven(unit: AssignmentUnit, written: Sequence[CommitMessage]) -> PostponedTally:
-    table, fold, outputs, told = unit.table, unit.fold, [], []
+    table, fold, outputs, changelog_files = unit.table, unit.fold, [], []
     reading = table.reading
     for message in written:
         place = (message.partition, message.total_buckets)
@@ -132,7 +132,7 @@ def _proven(unit: AssignmentUnit, written: Sequence[CommitMessage]) -> Postponed
                     f"{file.file_name} has sequence numbers that do not follow the rows of its bucket",
                 )
             outputs.append((StoredFile(reading.paths.data_file(directory, file), file), message.bucket))
-        told += [
+        changelog_files += [
             (StoredFile(reading.paths.data_file(directory, file), file), message.bucket)
             for file in message.changelog_files
         ]
@@ -140,7 +140,7 @@ def _proven(unit: AssignmentUnit, written: Sequence[CommitMessage]) -> Postponed
     files = FoldFiles(
         postponed=[StoredFile(reading.paths.data_file(waiting, file), file) for file in fold.files],
         written=outputs,
-        changelog=told,
+        changelog=changelog_files,
         firsts={
             bucket: unit.state.next_sequence(fold.partition, bucket) for bucket in range(fold.total_buckets)
         },

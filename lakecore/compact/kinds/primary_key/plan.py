@@ -72,8 +72,10 @@ class BucketPick:
         """Return the highest schema id among the files whose rows the pick may read."""
         sections = (section for stretch in self.work.rewrites for section in stretch)
         rewritten = (file for section in sections for file in section.files)
-        asked = (file for level in self.above for file in level)
-        return max((file.schema_id for file in (*rewritten, *self.work.announced, *asked)), default=0)
+        searched_files = (file for level in self.above for file in level)
+        return max(
+            (file.schema_id for file in (*rewritten, *self.work.announced, *searched_files)), default=0
+        )
 
 
 def plan_picks(entries: ManifestEntries, request: PickRequest) -> tuple[BucketPick, ...]:

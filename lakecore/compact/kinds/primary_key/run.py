@@ -70,8 +70,8 @@ def _run_plain(unit: MergeUnit) -> UnitResult:
             files = writer.close()
             outputs = _outputs(unit, files, marks)
             tallies = tuple(counted)
-        shown = merge_sample(unit, inputs, files)
-        sample = _sampled(unit, shown, marks)
+        sample_input = merge_sample(unit, inputs, files)
+        sample = _sampled(unit, sample_input, marks)
     except BaseException:
         writer.abort()
         raise
@@ -123,10 +123,10 @@ def _outputs(unit: MergeUnit, files: Sequence[DataFile], marks: Marks) -> Output
     return check_outputs(unit.table.proof, unit.name, [stored(unit, file) for file in files], marks)
 
 
-def _sampled(unit: MergeUnit, shown: MergeSample, marks: Marks) -> RowSample | None:
+def _sampled(unit: MergeUnit, sample_input: MergeSample, marks: Marks) -> RowSample | None:
     """Return the sample of a part of the rows, with all columns, if the mode of the proof needs one."""
     proof = unit.table.proof
-    return sample_merge(proof, unit.name, shown, marks) if proof.shape.samples else None
+    return sample_merge(proof, unit.name, sample_input, marks) if proof.shape.samples else None
 
 
 def _tallies(unit: MergeUnit, marks: Marks) -> Generator[Tally]:
@@ -149,10 +149,10 @@ def _looked_up(unit: MergeUnit, by_level: LookupMerge, found: Mapping[str, BitMa
     return FileTally(rows.rows, rows.digest, positions=where)
 
 
-def _searched(unit: MergeUnit, by_level: LookupMerge, asked: bytes) -> Tally:
+def _searched(unit: MergeUnit, by_level: LookupMerge, key_hashes: bytes) -> Tally:
     """Return what a search of all levels finds for the keys that the merge had to look up (full proof)."""
     levels = [[_asked_file(unit, file) for file in level] for level in by_level.above]
-    return search_keys(unit.table.proof, levels, np.frombuffer(asked, np.uint64))
+    return search_keys(unit.table.proof, levels, np.frombuffer(key_hashes, np.uint64))
 
 
 def _asked_file(unit: MergeUnit, file: DataFile) -> LookupFile:

@@ -108,7 +108,7 @@ class RescaleRun:
         self._commits = RunCommits(target, request.run, CommitKind.OVERWRITE)
         seed = f"{request.run.commit_user} {request.run.identifier}"
         self._decoders = SecondDecoders(target.reading.file_io, seed)
-        self._made: set[str] = set()
+        self._new_paths: set[str] = set()
         self._directories: set[str] = set()
         self._failures: list[PickFailure] = []
         self.count = 0
@@ -140,7 +140,7 @@ class RescaleRun:
             whole = not self._failures and not commits.stopped and executor.name == "local"
         finally:
             searched = () if whole else sorted(self._directories)  # attempts may have died
-            commits.clean(sorted(self._made), searched, lambda name: name.startswith(names.own))
+            commits.clean(sorted(self._new_paths), searched, lambda name: name.startswith(names.own))
         if self.outcome.snapshots and self._request.run.named:
             names.remove_older(
                 target.stores.manifests, sorted(self._directories), commits.earlier, commits.published
@@ -229,7 +229,7 @@ class RescaleRun:
             result = next(results, None)
             if isinstance(result, RescaleResult):
                 found.append(result)
-                self._made.update(
+                self._new_paths.update(
                     f"{unit.bucket_dirs[bucket]}/{name}"
                     for bucket, files in result.files
                     for file in files
@@ -288,17 +288,17 @@ class RescaleRun:
         return [moved.pick for moved in landed.lost]
 
     def _count(self, landed: Sequence[RescaledPartition], snapshots: tuple[int, ...]) -> None:
-        made = [file for moved in landed for _, files in moved.files for file in files]
-        gone = [file for moved in landed for file in moved.pick.all_files]
+        new_files = [file for moved in landed for _, files in moved.files for file in files]
+        old_files = [file for moved in landed for file in moved.pick.all_files]
         before = self.outcome
         self.outcome = replace(
             before,
             partitions=before.partitions + tuple(self._name(moved.pick) for moved in landed),
-            files_in=before.files_in + len(gone),
-            files_out=before.files_out + len(made),
-            bytes_in=before.bytes_in + sum(file.file_size for file in gone),
-            bytes_out=before.bytes_out + sum(file.file_size for file in made),
-            rows=before.rows + sum(file.row_count for file in made),
+            files_in=before.files_in + len(old_files),
+            files_out=before.files_out + len(new_files),
+            bytes_in=before.bytes_in + sum(file.file_size for file in old_files),
+            bytes_out=before.bytes_out + sum(file.file_size for file in new_files),
+            rows=before.rows + sum(file.row_count for file in new_files),
             snapshots=before.snapshots + snapshots,
             proofs=before.proofs + tuple(moved.proof for moved in landed),
         )

@@ -74,9 +74,9 @@ def _claim(name: str, pick: RescalePick, files: Sequence[BucketFiles], proof: Pi
         raise ProofError(proof.pick, "the files that were read are not those of the partition")
     if {file.file_name for file in proof.made} != into.keys():
         raise ProofError(proof.pick, "the new files are not those that were read back")
-    gone = ((Bucket(pick.partition, where[f.file_name], pick.old_total), f) for f in proof.read)
-    made = ((Bucket(pick.partition, into[f.file_name], pick.new_total), f) for f in proof.made)
-    return CommitClaim(name=name, removed=tuple(gone), added=tuple(made))
+    old_files = ((Bucket(pick.partition, where[f.file_name], pick.old_total), f) for f in proof.read)
+    new_files = ((Bucket(pick.partition, into[f.file_name], pick.new_total), f) for f in proof.made)
+    return CommitClaim(name=name, removed=tuple(old_files), added=tuple(new_files))
 
 
 def _check_live_rows(pick: RescalePick, proof: PickProof, index_files: Iterable[IndexFile]) -> None:

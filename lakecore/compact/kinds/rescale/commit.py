@@ -62,10 +62,10 @@ class RescaleCommits:
     ) -> list[RescaledPartition]:
         """Return the partitions that the conflict names."""
         partitions = {partition for partition, _, _ in err.files}
-        gone = [moved for moved in items if moved.pick.partition in partitions]
-        if gone:
-            logger.warning("%s; %d partitions are planned again", err, len(gone))
-        return gone
+        lost_items = [moved for moved in items if moved.pick.partition in partitions]
+        if lost_items:
+            logger.warning("%s; %d partitions are planned again", err, len(lost_items))
+        return lost_items
 
 
 def _messages(moved: RescaledPartition, index_files: Sequence[IndexFile]) -> Iterator[CommitMessage]:

@@ -67,7 +67,7 @@ class Layer:
     runs: tuple[tuple[int, tuple[DataFile, ...]], ...]
 
 
-def target_count(table: str, options: TableOptions, asked: int | None) -> int:
+def target_count(table: str, options: TableOptions, requested_count: int | None) -> int:
     """Return the number of buckets that partitions get. Raises UnsupportedError, InvalidInputError."""
     mode = options.bucket_mode
     if mode not in (BucketMode.HASH_FIXED, BucketMode.POSTPONE):
@@ -80,11 +80,11 @@ def target_count(table: str, options: TableOptions, asked: int | None) -> int:
             f"table {table}: option row-tracking.enabled=true: this release cannot move row ids to other "
             "buckets; overwrite the partition instead"
         )
-    if asked is None and mode is BucketMode.POSTPONE:
+    if requested_count is None and mode is BucketMode.POSTPONE:
         raise InvalidInputError(
             f"table {table} has no number of buckets of its own (bucket=-2); give one with --bucket-num"
         )
-    count = options.bucket if asked is None else asked
+    count = options.bucket if requested_count is None else requested_count
     if not 0 < count <= _MOST_BUCKETS:
         raise InvalidInputError(f"table {table}: bucket number {count} must be 1 to {_MOST_BUCKETS}")
     return count

@@ -101,7 +101,7 @@ def run_unit(unit: RescaleUnit) -> RescaleResult:
     """
     attempt = attempt_name(unit.table.clock)
     writers: list[RollingWriter] = []
-    made: list[tuple[int, tuple[DataFile, ...]]] = []
+    files_of_buckets: list[tuple[int, tuple[DataFile, ...]]] = []
     evidence = OutputEvidence()
     numbers = dict.fromkeys(unit.group.new, 0)
     try:
@@ -113,7 +113,7 @@ def run_unit(unit: RescaleUnit) -> RescaleResult:
             for bucket, target in targets.items():
                 files = target.writer.close()
                 numbers[bucket] += sum(file.row_count for file in files)
-                made.append((bucket, files))
+                files_of_buckets.append((bucket, files))
                 evidence = _joined(evidence, _checked(unit, bucket, files))
         inputs = _tallies(unit) if unit.checked else ()
     except BaseException:
@@ -122,7 +122,7 @@ def run_unit(unit: RescaleUnit) -> RescaleResult:
         raise
     kept = UnitEvidence(rows=evidence.rows.rows) if unit.table.reading.keyed else None
     return RescaleResult(
-        files=tuple((bucket, files) for bucket, files in made if files),
+        files=tuple((bucket, files) for bucket, files in files_of_buckets if files),
         inputs=inputs,
         proof=UnitProof(unit=unit.name, outputs=evidence, evidence=kept),
     )

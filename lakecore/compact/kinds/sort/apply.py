@@ -155,11 +155,15 @@ class Clustering:
         entries = scanner.live_entries(snapshot, where)
         policy = self._policy
         if policy is not None and policy.idle_ms is not None and where.partitions and not self._bucketed:
-            asked = frozenset(entries.partitions[code] for code in np.unique(entries.partition).tolist())
+            requested_partitions = frozenset(
+                entries.partitions[code] for code in np.unique(entries.partition).tolist()
+            )
             now = self._target.clock.now_ms()
-            self._history = idle_places(scanner.live_entries(snapshot), asked, policy, local_ms(now))
+            self._history = idle_places(
+                scanner.live_entries(snapshot), requested_partitions, policy, local_ms(now)
+            )
             if self._history:
-                self.scope = ScanFilter(serialized=asked | self._history)
+                self.scope = ScanFilter(serialized=requested_partitions | self._history)
                 entries = scanner.live_entries(snapshot, self.scope)
         self.before = entries
         return entries

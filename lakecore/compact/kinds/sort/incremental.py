@@ -179,12 +179,15 @@ def plan_clusters(
 
 
 def idle_places(
-    entries: ManifestEntries, asked: Collection[bytes], policy: ClusterPolicy, local_now_ms: int
+    entries: ManifestEntries,
+    requested_partitions: Collection[bytes],
+    policy: ClusterPolicy,
+    local_now_ms: int,
 ) -> frozenset[bytes]:
     """Return the partitions with files below the last level, none of these younger than the idle time, oldest
     first.
 
-    `entries` are those of all partitions. `asked` are partitions to leave out. `local_now_ms` is the time of
+    `entries` are those of all partitions. `requested_partitions` are left out. `local_now_ms` is the time of
     the writers' wall clock. The cost is some 1 us for each file below the last level.
     """
     if policy.idle_ms is None:
@@ -194,7 +197,7 @@ def idle_places(
     limit = local_now_ms - policy.idle_ms
     present = np.unique(open_files.partition).tolist()
     times = ((newest[code], open_files.partitions[code]) for code in present)
-    idle = sorted((time, key) for time, key in times if time < limit and key not in asked)
+    idle = sorted((time, key) for time, key in times if time < limit and key not in requested_partitions)
     return frozenset(key for _, key in idle[: max(policy.limit, 0)])
 
 

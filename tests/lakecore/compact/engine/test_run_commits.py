@@ -45,9 +45,9 @@ def test_a_commit_of_which_nothing_is_left_takes_no_number() -> None:
     first = run.identifier
     landed = run.commit(["a"], Nothing(refused=("a",)), lambda name: [name])
     assert [item for item, _ in landed.refused] == ["a"]
-    assert (run.identifier, run.made, run.committed) == (first, 0, set())
+    assert (run.identifier, run.commit_count, run.committed) == (first, 0, set())
     run.commit(["a", "b"], Nothing(refused=("a",)), lambda name: [name])
-    assert (run.identifier, run.made, run.committed) == (first + 1, 1, {"b"})
+    assert (run.identifier, run.commit_count, run.committed) == (first + 1, 1, {"b"})
 
 
 def test_a_run_ends_after_so_many_commits() -> None:

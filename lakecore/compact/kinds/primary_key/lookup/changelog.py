@@ -54,14 +54,14 @@ def change_rows(changes: KeyChanges, same: SameValues | None = None) -> ChangeLi
     """
     before = _standing(changes.old, changes.before)
     after = _standing(changes.new, changes.after)
-    told = (before >= 0) | (after >= 0)
+    has_row = (before >= 0) | (after >= 0)
     unchanged = np.empty(0, np.int64)
     if same is not None:
         both = np.flatnonzero((before >= 0) & (after >= 0))
         equal = same(changes.old.take(pa.array(before[both])), changes.new.take(pa.array(after[both])))
         unchanged = both[equal]
-        told[unchanged] = False
-    before, after = before[told], after[told]
+        has_row[unchanged] = False
+    before, after = before[has_row], after[has_row]
     kinds = np.stack(
         (
             np.where(after >= 0, RowKind.UPDATE_BEFORE, RowKind.DELETE),
@@ -80,8 +80,8 @@ def _standing(batch: pa.RecordBatch, rows: Indices) -> Indices:
     """Return `rows` without those that retract."""
     if not batch.num_rows:
         return np.full(len(rows), NOTHING, np.int64)
-    gone = is_retract(batch.column(KIND_NAME).to_numpy())
-    return np.where((rows >= 0) & ~gone[rows], rows, NOTHING)
+    retracts = is_retract(batch.column(KIND_NAME).to_numpy())
+    return np.where((rows >= 0) & ~retracts[rows], rows, NOTHING)
 
 
 def _interleaved(old: pa.RecordBatch, new: pa.RecordBatch, before: Indices, after: Indices) -> pa.RecordBatch:

@@ -73,12 +73,12 @@ class Merged:
 @dataclass(frozen=True, slots=True)
 class _View:
     """What the levels say. By row in merge order: `folded`, it takes part. By group: `old`, the place of the
-    row that was, in the batch, or NOTHING; `told`, whether the group has changed.
+    row that was, in the batch, or NOTHING; `changes`, whether the group has changed.
     """
 
     folded: Bools
     old: Indices
-    told: Bools
+    changes: Bools
 
 
 def with_level(batch: pa.RecordBatch, level: int) -> pa.RecordBatch:
@@ -125,14 +125,14 @@ def _changes(groups: Groups, folded: FoldedGroups, view: _View, rules: LevelRule
     is emitted as it came.
     """
     if rules.first_row:
-        news = folded.batch.filter(pa.array((view.told & (view.old < 0))[folded.present]))
+        news = folded.batch.filter(pa.array((view.changes & (view.old < 0))[folded.present]))
         return ChangeLines(news, np.empty(0, np.int64))
     after = np.where(folded.present, np.cumsum(folded.present) - 1, NOTHING)
     changes = KeyChanges(
         old=groups.batch.select(list(rules.columns)),
         new=folded.batch,
-        before=np.where(view.told, view.old, NOTHING),
-        after=np.where(view.told, after, NOTHING),
+        before=np.where(view.changes, view.old, NOTHING),
+        after=np.where(view.changes, after, NOTHING),
     )
     return change_rows(changes, rules.same)
 

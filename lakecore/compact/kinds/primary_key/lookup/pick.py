@@ -38,10 +38,10 @@ class LeveledPick:
     @property
     def required_files(self) -> tuple[DataFile, ...]:
         """Return the files above the output that may be searched."""
-        asked = self._overlapping([
+        searched_files = self._overlapping([
             file for file in (*self._rewritten, *self.pick.work.announced) if file.level == 0
         ])  # fmt: skip
-        return tuple(file for level in asked for file in level)
+        return tuple(file for level in searched_files for file in level)
 
     @property
     def _rewritten(self) -> tuple[DataFile, ...]:
@@ -82,12 +82,12 @@ class LeveledPick:
         ends = [high for _, high in ranges]
         found = []
         for level in self.pick.above:
-            asked = []
+            files = []
             for file in level:
                 at = bisect_left(ends, self._key_of(file.min_key))
                 if at < len(ranges) and ranges[at][0] <= self._key_of(file.max_key):
-                    asked.append(file)
-            found.append(tuple(sorted(asked, key=lambda file: self._key_of(file.min_key))))
+                    files.append(file)
+            found.append(tuple(sorted(files, key=lambda file: self._key_of(file.min_key))))
         return tuple(level for level in found if level)
 
 

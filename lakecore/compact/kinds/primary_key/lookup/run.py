@@ -110,11 +110,11 @@ class LevelMerge:
             rules = replace(rules, ignore_retracts=False)
         if not last:
             rules = replace(rules, changes=ChangeSource.NONE)
-        made = MergeCertifier(
+        certifier = MergeCertifier(
             self._unit.name, table.shape, rules, may_drop=may_drop, now_ms=table.clock.now_ms()
         )
-        self._certifiers.append(made)
-        return made
+        self._certifiers.append(certifier)
+        return certifier
 
     def _above(self, sizes: ReadSizes, scratch: Scratch) -> LevelsAbove | ScatteredRows | None:
         unit, levels = self._unit, self._by_level.above
@@ -177,8 +177,8 @@ class LevelMerge:
         shape, keys = self._unit.table.shape, self._spec.key_columns
         rows, results = groups.batch, merged.rows
         if shape.mode is not ProofMode.FULL:
-            shown = (*self._spec.shown, *self._spec.sequence_columns)
-            names = list(dict.fromkeys((*keys, *shown, SEQUENCE_NAME, KIND_NAME)))
+            columns = (*self._spec.shown, *self._spec.sequence_columns)
+            names = list(dict.fromkeys((*keys, *columns, SEQUENCE_NAME, KIND_NAME)))
             rows, results = rows.select([*names, LEVEL_NAME]), results.select(names)
         rows = rows if groups.order is None else rows.take(pa.array(groups.order))
         fates = np.where(merged.superseded, Fate.SUPERSEDED, Fate.FOLDED).astype(np.int8)
