@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +11,13 @@ import numpy.typing as npt
 
 from lakecore.errors import InvalidInputError
 from lakecore.metadata.key_order import comparable
+from lakecore.metadata.manifest.data_file import EMPTY_ROW
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.manifest_file import ManifestFile
 from lakecore.row.binary_row import decode_row
 from lakecore.types.datatypes import RowType
 
-__all__ = ["EVERYTHING", "ScanFilter", "keeps_manifest", "select_entries"]
+__all__ = ["EVERYTHING", "ScanFilter", "keeps_manifest", "select_entries", "wanted_partitions"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,9 +83,11 @@ class _Box:
     @classmethod
     def of(cls, file: ManifestFile, partition_type: RowType) -> _Box:
         stats = file.partition_stats
-        lows = decode_row(stats.min_values, partition_type, file.file_name)
-        highs = decode_row(stats.max_values, partition_type, file.file_name)
-        missing = (None,) * len(lows)
+        missing = (None,) * len(partition_type.fields)
+        lows, highs = missing, missing
+        if EMPTY_ROW not in (stats.min_values, stats.max_values):
+            lows = decode_row(stats.min_values, partition_type, file.file_name)
+            highs = decode_row(stats.max_values, partition_type, file.file_name)
         nulls = (*stats.null_counts, *missing)[: len(lows)]
         return cls(
             dict(zip(partition_type.names, zip(lows, highs, nulls, strict=True), strict=True)),
@@ -126,9 +129,14 @@ def _both(left: Mask | None, right: Mask) -> Mask:
 def _partition_mask(entries: ManifestEntries, where: ScanFilter, partition_type: RowType) -> Mask | None:
     if where.partitions is None and where.serialized is None:
         return None
-    wanted = np.array([_wants(value, where, partition_type) for value in entries.partitions], np.bool_)
+    wanted = wanted_partitions(entries.partitions, where, partition_type)
     mask: Mask = wanted[entries.partition] if len(wanted) else np.zeros(len(entries), np.bool_)
     return mask
+
+
+def wanted_partitions(partitions: Sequence[bytes], where: ScanFilter, partition_type: RowType) -> Mask:
+    """Return which of the serialised partitions the filter selects."""
+    return np.array([_wants(value, where, partition_type) for value in partitions], np.bool_)
 
 
 def _wants(partition: bytes, where: ScanFilter, partition_type: RowType) -> bool:

@@ -22,12 +22,11 @@ from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.stats_rows import StatsPart, StatsRows
 from lakecore.metadata.options import BucketMode, TableOptions
 from lakecore.metadata.schema import TableSchema
-from lakecore.predicate.evaluate import mask
 from lakecore.predicate.stats import ColumnStats, may_match
 from lakecore.predicate.tree import Compare, Comparison, In, Predicate, columns_of, conjuncts, restricted
-from lakecore.row.binary_row import decode_row
 from lakecore.row.bucket import assign_buckets
 from lakecore.row.values import rows_batch
+from lakecore.scan.partition_request import matching_partitions
 from lakecore.scan.stats_columns import arities, row_column
 from lakecore.types.arrow import arrow_schema
 from lakecore.types.datatypes import DataField, RowType, with_nullable
@@ -51,9 +50,7 @@ def prune_partitions(
     condition = restricted(predicate, partition_type.names)
     if condition is None or not len(entries):
         return entries
-    rows = [decode_row(partition, partition_type) for partition in entries.partitions]
-    batch = rows_batch(rows, partition_type, arrow_schema(partition_type))
-    wanted = mask(condition, batch).fill_null(False).to_numpy(zero_copy_only=False)
+    wanted = matching_partitions(entries.partitions, condition, partition_type)
     return entries.select(wanted[entries.partition])
 
 

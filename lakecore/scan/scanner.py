@@ -18,6 +18,7 @@ from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.predicate.tree import Predicate
 from lakecore.scan.filters import EVERYTHING, ScanFilter, keeps_manifest, select_entries
+from lakecore.scan.partition_request import entry_request, keeps_manifests
 from lakecore.scan.plan import SplitPolicy, plan_splits
 from lakecore.scan.pruning import prune_buckets, prune_files, prune_indexed, prune_partitions
 from lakecore.scan.row_ranges import plan_row_ranges
@@ -60,9 +61,19 @@ class Scanner:
             for place in file.deletions
         }
 
-    def live_entries(self, snapshot: Snapshot, where: ScanFilter = EVERYTHING) -> ManifestEntries:
+    def live_entries(
+        self,
+        snapshot: Snapshot,
+        where: ScanFilter = EVERYTHING,
+        predicate: Predicate | None = None,
+        *,
+        keys: bool = False,
+    ) -> ManifestEntries:
         """Return the live files at `snapshot` that the filter selects, as ADD entries in the order of the
         manifests.
+
+        Files of partitions for which `predicate` is false may be left out. `keys`: the caller asks for the
+        keys of the files.
 
         Raises NotFoundError when the snapshot has expired meanwhile, CorruptDataError, InvalidInputError.
         """
@@ -70,7 +81,10 @@ class Scanner:
         where.check(partition_type)
         files = self._load(snapshot, lambda: self.stores.manifests.data_manifests(snapshot))
         files = tuple(file for file in files if keeps_manifest(file, where, partition_type))
-        entries = self._load(snapshot, lambda: self.stores.manifests.read(files))
+        kept = keeps_manifests(files, predicate, partition_type).tolist()
+        files = tuple(file for file, keeps in zip(files, kept, strict=True) if keeps)
+        request = entry_request(where, predicate, partition_type, keys=keys)
+        entries = self._load(snapshot, lambda: self.stores.manifests.read(files, request))
         entries = select_entries(entries, where, partition_type)
         return live_entries(entries, where=f"manifests of snapshot {snapshot.id} of table {self.table}")
 
@@ -95,7 +109,9 @@ class Scanner:
         options = TableOptions.from_schema(schema)
         keyed = bool(schema.primary_keys)
         unique = keyed and options.skips_level_0 and not with_level_0
-        entries = ManifestEntries.empty() if snapshot is None else self.live_entries(snapshot, where)
+        entries = ManifestEntries.empty()
+        if snapshot is not None:
+            entries = self.live_entries(snapshot, where, predicate, keys=keyed)
         if unique:
             entries = entries.select(entries.level > 0)
         if predicate is not None:

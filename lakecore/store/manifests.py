@@ -23,6 +23,7 @@ from lakecore.format.manifest.manifests import (
 )
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.entry_request import WHOLE, EntryRequest
 from lakecore.metadata.manifest.index_file import IndexFile
 from lakecore.metadata.manifest.manifest_file import ManifestFile
 from lakecore.metadata.manifest.manifest_stats import describe_manifest
@@ -87,8 +88,9 @@ class ManifestStore:
         """Return the manifests whose entries make the table at `snapshot`: base, then delta."""
         return self.read_list(snapshot.base_manifest_list) + self.read_list(snapshot.delta_manifest_list)
 
-    def read(self, files: Sequence[ManifestFile]) -> ManifestEntries:
-        """Return all entries of these manifests, in order, ADD and DELETE.
+    def read(self, files: Sequence[ManifestFile], request: EntryRequest = WHOLE) -> ManifestEntries:
+        """Return the entries of these manifests, in order, ADD and DELETE: all of them, or at least those of
+        the request.
 
         Raises NotFoundError, CorruptDataError (also when a manifest holds other counts than its list
         says).
@@ -100,17 +102,16 @@ class ManifestStore:
             parts = [_MANIFESTS.of(data, path, _frozen) for data, path in contents]
             entries = ManifestEntries.concat([part for part in parts if len(part)] or parts[:1])
         else:
-            entries = decode_manifests(contents)
+            entries = decode_manifests(contents, request)
             logger.info(
                 "%s: %d entries of %d manifests were decoded, %d of them record by record",
                 self.paths.table_path, len(entries), len(files), entries.slow_entries,
             )  # fmt: skip
-        if len(entries) == listed:
+        found = len(entries) + entries.left_out
+        if found == listed:
             return entries
         if len(files) == 1:
-            raise CorruptDataError(
-                paths[0], f"holds {len(entries)} entries, but the manifest list records {listed}"
-            )
+            raise CorruptDataError(paths[0], f"holds {found} entries, but the manifest list records {listed}")
         for file in files:
             self.read([file])
         raise CorruptDataError(self.paths.manifest_dir, "has manifests that changed while they were read")

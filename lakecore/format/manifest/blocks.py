@@ -44,11 +44,14 @@ _NAMES = decoder(AvroArray(AvroAtom("string")))
 
 @dataclass(frozen=True, slots=True)
 class BlockSource:
-    """Entry i is the record at `offset[i]` of block `block[i]`. All blocks have one schema. Pickles."""
+    """Entry i is the record from `offset[i]` to `end[i]` of block `block[i]`. All blocks have one schema.
+    Pickles.
+    """
 
     blocks: tuple[tuple[AvroContainer, AvroBlock], ...]
     block: Ints
     offset: Ints
+    end: Ints
     words: ByteWords
     kept_keys: tuple[ByteWords, ByteWords] | None = None
     """The lowest and highest keys of the files, where they are short."""
@@ -78,11 +81,9 @@ class BlockSource:
         out = [b""] * len(at)
         for places, number in self._by_block(at):
             data = self._inflated(number)
-            for place, position in zip(places.tolist(), at[places].tolist(), strict=True):
-                after = position + 1
-                last = after == len(self.block) or self.block[after] != number
-                end = len(data) if last else int(self.offset[after])
-                out[place] = data[int(self.offset[position]) : end]
+            starts, ends = self.offset[at[places]].tolist(), self.end[at[places]].tolist()
+            for place, start, end in zip(places.tolist(), starts, ends, strict=True):
+                out[place] = data[start:end]
         return out
 
     def names(self, at: Ints) -> ByteWords:

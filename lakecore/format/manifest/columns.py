@@ -8,8 +8,9 @@ the columns of `ManifestEntries` and its file name are kept, and where its recor
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -33,6 +34,7 @@ from lakecore.format.manifest.schemas import MANIFEST_VERSION, has_unknown_field
 from lakecore.metadata.file_names import checked_words
 from lakecore.metadata.manifest.byte_words import ByteWords, hash_slices
 from lakecore.metadata.manifest.entries import EXTRA_WEIGHTS, ManifestEntries
+from lakecore.metadata.manifest.entry_request import EntryRequest
 
 __all__ = ["decode_columns"]
 
@@ -44,6 +46,8 @@ Ints: TypeAlias = npt.NDArray[Any]
 _FIRST_GROUP_SIZE = 16 << 20
 _GROUP_SIZE = 128 << 20
 """Inflated bytes decoded together: some 2,000 lanes, and small enough to hold twice."""
+_SEARCHERS = 4
+"""Threads that inflate and search: inflating lets the others run."""
 _MAX_BYTES = 512
 _INT32 = (-(1 << 31), (1 << 31) - 1)
 
@@ -53,28 +57,32 @@ _LONGS = {
     "_FILE._SCHEMA_ID": None, "_FILE._LEVEL": None, "_FILE._DELETE_ROW_COUNT": -1, "_FILE._FIRST_ROW_ID": -1,
 }  # fmt: skip
 """Fields that become columns, and what stands for null."""
-_BYTES = ("_PARTITION", "_FILE._FILE_NAME", *KEY_FIELDS)
+_BYTES = ("_PARTITION", "_FILE._FILE_NAME")
 _KEPT_KEY = 64
 """The bytes up to which keys are kept; longer ones are decoded again when they are asked for."""
 _EXTRAS = ("_FILE._EXTRA_FILES", "_FILE._EMBEDDED_FILE_INDEX", "_FILE._EXTERNAL_PATH")
-_REQUIRED = frozenset((*(name for name, default in _LONGS.items() if default is None), *_BYTES))
+_REQUIRED = frozenset((*(name for name, default in _LONGS.items() if default is None), *_BYTES, *KEY_FIELDS))
 
 
-def decode_columns(containers: Iterable[AvroContainer], known: frozenset[str]) -> ManifestEntries:
-    """Return the entries of manifests, in order. `known` are the columns that a rewrite keeps.
+def decode_columns(
+    containers: Iterable[AvroContainer], known: frozenset[str], request: EntryRequest
+) -> ManifestEntries:
+    """Return the entries of manifests, in order: all of them, or at least those of the request. `known` are
+    the columns that a rewrite keeps.
 
     Iterates over `containers` in another thread, to read ahead. Raises CorruptDataError naming the file,
     UnsupportedError for another version or codec, and whatever the iteration raises.
     """
-    groups = _inflated(containers)
+    groups = _inflated(containers, request)
     parts: list[ManifestEntries] = []
     with ThreadPoolExecutor(1, thread_name_prefix="inflate") as pool:
         ahead = pool.submit(next, groups, None)
         while (group := ahead.result()) is not None:
             ahead = pool.submit(next, groups, None)
-            entries = _decode_group(group)
-            unknown = has_unknown_fields(group.blocks[0][0].schema_text, known)
-            parts.append(replace(entries, has_unknown_columns=unknown))
+            entries = _decode_group(group, request)
+            unknown = has_unknown_fields(group.schema_text, known)
+            left_out = entries.left_out + group.left_out
+            parts.append(replace(entries, has_unknown_columns=unknown, left_out=left_out))
     return ManifestEntries.concat(parts)
 
 
@@ -85,51 +93,97 @@ _Block: TypeAlias = tuple[AvroContainer, AvroBlock]
 class _Group:
     """Blocks of one schema, inflated: block i is `data[ends[i - 1]:ends[i]]`; padding follows the last."""
 
+    schema_text: bytes
     blocks: tuple[_Block, ...]
     data: npt.NDArray[np.uint8]
     ends: I64
+    left_out: int
+    """The records of further blocks of these manifests, none of which has a wanted partition."""
 
 
-def _inflated(containers: Iterable[AvroContainer]) -> Iterator[_Group]:
+def _inflated(containers: Iterable[AvroContainer], request: EntryRequest) -> Iterator[_Group]:
     """Yield groups in order; the first ones are small, so that decoding starts early."""
     blocks: list[_Block] = []
     parts: list[bytes] = []
-    size, target = 0, _FIRST_GROUP_SIZE
-    for container in containers:
-        if blocks and blocks[0][0].schema_text != container.schema_text:
-            yield _group(blocks, parts)
-            blocks, parts, size = [], [], 0
-        for block in container.blocks:
-            data = container.inflate(block)
-            if block.count > len(data):
-                raise CorruptDataError(
-                    container.path, f"has a block of {len(data)} bytes that claims {block.count} records"
-                )
+    size = left_out = 0
+    target, schema_text = _FIRST_GROUP_SIZE, b""
+    for container, found in _contents(containers, request):
+        if container.schema_text != schema_text:
+            if blocks or left_out:
+                yield _group(schema_text, blocks, parts, left_out)
+            blocks, parts, size, left_out = [], [], 0, 0
+            schema_text = container.schema_text
+        for block, data in found:
+            if data is None:
+                left_out += block.count
+                continue
             blocks.append((container, block))
             parts.append(data)
             size += len(data)
             if size >= target:
-                yield _group(blocks, parts)
-                blocks, parts, size, target = [], [], 0, min(2 * target, _GROUP_SIZE)
-    if blocks:
-        yield _group(blocks, parts)
+                yield _group(schema_text, blocks, parts, left_out)
+                blocks, parts, size, left_out = [], [], 0, 0
+                target = min(2 * target, _GROUP_SIZE)
+    if blocks or left_out:
+        yield _group(schema_text, blocks, parts, left_out)
 
 
-def _group(blocks: list[_Block], parts: list[bytes]) -> _Group:
+_Content: TypeAlias = tuple[AvroBlock, bytes | None]
+"""A block, and its records; None where no record is wanted."""
+
+
+def _contents(
+    containers: Iterable[AvroContainer], request: EntryRequest
+) -> Iterator[tuple[AvroContainer, Iterable[_Content]]]:
+    """Yield the blocks of each manifest, inflated. Where blocks are searched, and few will stay, several
+    manifests are worked on at once.
+    """
+    if not request.pieces:
+        for container in containers:
+            yield container, ((block, _inflate(container, block)) for block in container.blocks)
+        return
+    with ThreadPoolExecutor(_SEARCHERS, thread_name_prefix="search") as pool:
+        ahead: deque[tuple[AvroContainer, Future[list[_Content]]]] = deque()
+        for container in containers:
+            ahead.append((container, pool.submit(_searched, container, request)))
+            if len(ahead) > _SEARCHERS:
+                container, found = ahead.popleft()
+                yield container, found.result()
+        for container, found in ahead:
+            yield container, found.result()
+
+
+def _inflate(container: AvroContainer, block: AvroBlock) -> bytes:
+    data = container.inflate(block)
+    if block.count > len(data):
+        raise CorruptDataError(
+            container.path, f"has a block of {len(data)} bytes that claims {block.count} records"
+        )
+    return data
+
+
+def _searched(container: AvroContainer, request: EntryRequest) -> list[_Content]:
+    inflated = ((block, _inflate(container, block)) for block in container.blocks)
+    return [(block, data if request.may_hold(data) else None) for block, data in inflated]
+
+
+def _group(schema_text: bytes, blocks: list[_Block], parts: list[bytes], left_out: int) -> _Group:
     ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
-    data = np.empty(int(ends[-1]) + LANE_PADDING, np.uint8)
+    data = np.empty(sum(map(len, parts)) + LANE_PADDING, np.uint8)
     data[-LANE_PADDING:] = 0
     for end, part in zip(ends.tolist(), parts, strict=True):
         data[end - len(part) : end] = np.frombuffer(part, np.uint8)
-    return _Group(tuple(blocks), data, ends)
+    return _Group(schema_text, tuple(blocks), data, ends, left_out)
 
 
-def _decode_group(group: _Group) -> ManifestEntries:
+def _decode_group(group: _Group, request: EntryRequest) -> ManifestEntries:
     """Decode a group in lock-step; where that fails, for damage or a rare schema, decode one manifest after
     the other, which explains what is wrong.
     """
+    if not group.blocks:
+        return ManifestEntries.empty()
     try:
-        return _lock_step(group)
+        return _lock_step(group, request)
     except (ValueError, IndexError) as err:
         logger.info("%s and other manifests are decoded record by record: %s", group.blocks[0][0].path, err)
         entries = _one_by_one(group)
@@ -146,33 +200,58 @@ def _one_by_one(group: _Group) -> ManifestEntries:
     return ManifestEntries.from_rows(rows)
 
 
-def _lock_step(group: _Group) -> ManifestEntries:
+def _lock_step(group: _Group, request: EntryRequest) -> ManifestEntries:
     """Decode a group in lock-step. Raises ValueError or IndexError for damage, and for schemas that have no
     lock-step form.
     """
     counts = np.array([block.count for _, block in group.blocks], np.int64)
     records = int(counts.sum())
+    names = _BYTES + KEY_FIELDS if request.keys else _BYTES
     out = LaneOutput(
         required=_REQUIRED,
         longs={name: _column(records, default) for name, default in _LONGS.items()},
-        starts={name: np.empty(records, np.int64) for name in _BYTES},
-        lengths={name: np.empty(records, np.int64) for name in _BYTES},
+        starts={name: np.empty(records, np.int64) for name in names},
+        lengths={name: np.empty(records, np.int64) for name in names},
         sparse={name: [] for name in _EXTRAS},
     )
     schema = group.blocks[0][0].schema
     run = compile_root(schema, out)
     lanes = lanes_of(group.data, out)
     at = decode_blocks(run, skipper(schema), lanes, group.ends, counts)
+    if (out.longs["_VERSION"] != MANIFEST_VERSION).any():
+        raise ValueError("a record has another version")
+    partitions, codes = _coded(_words(lanes, "_PARTITION", slice(None)))
+    rows = _wanted(partitions, codes, request)
     starts = np.concatenate([[0], group.ends[:-1]])
     block = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
     source = BlockSource(
         blocks=group.blocks,
-        block=block,
-        offset=(at - starts[block]).astype(np.int32),
-        words=checked_words(_words(lanes, "_FILE._FILE_NAME"), "_FILE_NAME"),
-        kept_keys=_kept_keys(lanes),
+        block=block[rows],
+        offset=(at - starts[block])[rows].astype(np.int32),
+        end=(_record_ends(at, group.ends, counts) - starts[block])[rows].astype(np.int32),
+        words=checked_words(_words(lanes, "_FILE._FILE_NAME", rows), "_FILE_NAME"),
+        kept_keys=_kept_keys(lanes, rows) if request.keys else None,
     )
-    return _entries(lanes, source)
+    return _entries(lanes, source, rows, (partitions, codes[rows]))
+
+
+Rows: TypeAlias = Ints | slice
+"""The records of a group that are wanted."""
+
+
+def _wanted(partitions: tuple[bytes, ...], codes: Ints, request: EntryRequest) -> Rows:
+    if request.partitions is None:
+        return slice(None)
+    wanted = request.partitions(partitions)
+    return slice(None) if wanted.all() else np.flatnonzero(wanted[codes])
+
+
+def _record_ends(at: I64, ends: I64, counts: I64) -> I64:
+    """Return where each record ends, from where each starts: at the next one, or at the end of its block."""
+    after = np.empty(len(at), np.int64)
+    after[:-1] = at[1:]
+    after[np.cumsum(counts) - 1] = ends
+    return after
 
 
 def _column(count: int, default: int | None) -> I64:
@@ -180,27 +259,27 @@ def _column(count: int, default: int | None) -> I64:
     return np.empty(count, np.int64) if default is None else np.full(count, default, np.int64)
 
 
-def _kept_keys(lanes: Lanes) -> tuple[ByteWords, ByteWords] | None:
+def _kept_keys(lanes: Lanes, rows: Rows) -> tuple[ByteWords, ByteWords] | None:
     """Return the lowest and highest keys of files, unless they are long."""
-    if any(int(lanes.out.lengths[name].max(initial=0)) > _KEPT_KEY for name in KEY_FIELDS):
+    if any(int(lanes.out.lengths[name][rows].max(initial=0)) > _KEPT_KEY for name in KEY_FIELDS):
         return None
-    return _words(lanes, KEY_FIELDS[0]), _words(lanes, KEY_FIELDS[1])
+    return _words(lanes, KEY_FIELDS[0], rows), _words(lanes, KEY_FIELDS[1], rows)
 
 
-def _words(lanes: Lanes, name: str) -> ByteWords:
-    start, length = lanes.out.starts[name], lanes.out.lengths[name]
+def _words(lanes: Lanes, name: str, rows: Rows) -> ByteWords:
+    start, length = lanes.out.starts[name][rows], lanes.out.lengths[name][rows]
     if int(length.max(initial=0)) > _MAX_BYTES:
         raise ValueError(f"a {name} takes {length.max()} bytes, which are too many")
     return ByteWords.from_slices(lanes.data, start, length)
 
 
-def _entries(lanes: Lanes, source: BlockSource) -> ManifestEntries:
-    longs = lanes.out.longs
-    if (longs["_VERSION"] != MANIFEST_VERSION).any():
-        raise ValueError("a record has another version")
-    partitions, codes = _coded(_words(lanes, "_PARTITION"))
+def _entries(
+    lanes: Lanes, source: BlockSource, rows: Rows, coded: tuple[tuple[bytes, ...], Ints]
+) -> ManifestEntries:
+    partitions, codes = coded
+    count, records = len(codes), len(lanes.out.longs["_VERSION"])
+    longs = {name: column[rows] for name, column in lanes.out.longs.items()}
     file = {name.removeprefix("_FILE."): column for name, column in longs.items()}
-    count = len(codes)
     return ManifestEntries(
         kind=_narrow(longs["_KIND"], 0, 1, np.int8),
         partition=codes,
@@ -215,11 +294,12 @@ def _entries(lanes: Lanes, source: BlockSource) -> ManifestEntries:
         delete_row_count=file["_DELETE_ROW_COUNT"],
         first_row_id=file["_FIRST_ROW_ID"],
         name_hash=source.words.hashes(),
-        extra_hash=_extra_hashes(lanes, count),
+        extra_hash=_extra_hashes(lanes, records)[rows],
         source=np.zeros(count, np.int32),
         position=np.arange(count, dtype=np.int64),
         partitions=partitions,
         sources=(source,),
+        left_out=records - count,
     )
 
 

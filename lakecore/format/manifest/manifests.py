@@ -38,6 +38,7 @@ from lakecore.format.manifest.schemas import (
 )
 from lakecore.metadata.manifest.data_file import ManifestEntry
 from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.entry_request import WHOLE, EntryRequest
 from lakecore.metadata.manifest.manifest_file import ManifestFile
 
 __all__ = [
@@ -70,20 +71,20 @@ def decode_manifest(data: bytes, path: str) -> ManifestEntries:
     return decode_manifests([(data, path)])
 
 
-def decode_manifests(files: Iterable[tuple[bytes, str]]) -> ManifestEntries:
-    """Return the entries of several manifests, given as (bytes, path), in order. Raises the same errors as
-    `decode_manifest`.
+def decode_manifests(files: Iterable[tuple[bytes, str]], request: EntryRequest = WHOLE) -> ManifestEntries:
+    """Return the entries of several manifests, given as (bytes, path), in order: all of them, or at least
+    those of the request (`left_out` counts the others). Raises the same errors as `decode_manifest`.
 
     Cost: some 50 us an entry for a few; about 1 us for very many, which are decoded together.
     """
     rest = _Opened(iter(files))
     parts: list[ManifestEntries] = []
     while not rest.done:
-        parts.append(_decode_avro(rest))
+        parts.append(_decode_avro(rest, request))
         if rest.other is not None:
             parts.append(_decode_arrow(*rest.other))
             rest.other = None
-    return ManifestEntries.concat([part for part in parts if len(part)] or parts[:1])
+    return ManifestEntries.concat([part for part in parts if len(part) or part.left_out] or parts[:1])
 
 
 def count_entries(data: bytes, path: str) -> int | None:
@@ -119,14 +120,14 @@ def _decode_arrow(data: bytes, path: str) -> ManifestEntries:
     return ManifestEntries.from_rows(rows, has_unknown_columns=unknown)
 
 
-def _decode_avro(containers: Iterator[AvroContainer]) -> ManifestEntries:
+def _decode_avro(containers: Iterator[AvroContainer], request: EntryRequest) -> ManifestEntries:
     few: list[AvroContainer] = []
     count = 0
     for container in containers:
         few.append(container)
         count += container.count
         if count >= MANY_ENTRIES:
-            return decode_columns(chain(few, containers), _KNOWN_ENTRY)
+            return decode_columns(chain(few, containers), _KNOWN_ENTRY, request)
     unknown = any(has_unknown_fields(container.schema_text, _KNOWN_ENTRY) for container in few)
     rows = [
         entry_from_record(record, container.path) for container in few for record in container.all_records()

@@ -166,6 +166,8 @@ class ManifestEntries:
     """How many entries were decoded one record after the other, because the vectorised decoder refused
     their blocks.
     """
+    left_out: int = 0
+    """How many entries the decoder left out, because they are of partitions that nobody asked for."""
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -237,6 +239,7 @@ class ManifestEntries:
             sources=tuple(sources),
             has_unknown_columns=any(part.has_unknown_columns for part in parts),
             slow_entries=sum(part.slow_entries for part in parts),
+            left_out=sum(part.left_out for part in parts),
         )
 
     def frozen(self) -> ManifestEntries:
@@ -367,6 +370,6 @@ class ManifestEntries:
 _COLUMNS = tuple(
     f.name
     for f in fields(ManifestEntries)
-    if f.name not in ("partitions", "sources", "has_unknown_columns", "slow_entries")
+    if f.name not in ("partitions", "sources", "has_unknown_columns", "slow_entries", "left_out")
 )
 _PLAIN = tuple(name for name in _COLUMNS if name not in ("partition", "source"))

@@ -1,0 +1,34 @@
+"""This module defines what a caller needs of manifests, so that a reader may leave out the rest. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["WHOLE", "EntryRequest", "PartitionMask"]
+
+PartitionMask: TypeAlias = Callable[[Sequence[bytes]], npt.NDArray[np.bool_]]
+"""The type of a function that tells which of some serialised partitions are wanted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryRequest:
+    """The entries and columns that a caller needs. A reader may give more: the caller still has to select."""
+
+    keys: bool = False
+    """Whether the lowest and highest keys of files are asked for; `ManifestEntries.keys` is slow without."""
+    partitions: PartitionMask | None = None
+    """The partitions whose entries are needed; None for all."""
+    pieces: tuple[tuple[bytes, ...], ...] = ()
+    """Of each tuple, every wanted partition has one of the byte strings in its serialised row."""
+
+    def may_hold(self, data: bytes) -> bool:
+        """Return whether the records of a block can have a wanted partition. It costs a search (1 GB/s)."""
+        return all(any(piece in data for piece in pieces) for pieces in self.pieces)
+
+
+WHOLE = EntryRequest()
