@@ -7,19 +7,21 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lakecore.cli.job_options import JobOptions
+from lakecore.cli.maintenance.chores import Tables, tables_of
 from lakecore.cli.output import end_on_errors, print_json, size_text, table_of
 from lakecore.cli.session import Session, session_of
-from lakecore.cli.table_names import expand_tables
 from lakecore.errors import InvalidInputError, LakeError
-from lakecore.jobs.fsck import CheckResult, Job, run
-from lakecore.jobs.repair_plan import plan_repair
-from lakecore.jobs.runner.moment import parse_moment
-from lakecore.maintain.repair.plan import RepairPlan
-from lakecore.verify.fsck.findings import FsckReport
+from lakecore.jobs.definitions.repair import Fsck
+
+if TYPE_CHECKING:
+    from lakecore.jobs.fsck import CheckResult
+    from lakecore.maintain.repair.plan import RepairPlan
+    from lakecore.verify.fsck.findings import FsckReport
 
 __all__ = ["fsck"]
 
@@ -46,24 +48,10 @@ class _Answer:
 
 def fsck(
     context: typer.Context,
-    table: Annotated[list[str], typer.Argument(metavar="DB.TABLE...", help="Names and globs ('db.*').")],
-    no_data: Annotated[
-        bool, typer.Option("--no-data", help="Do not open data files: no row counts, no key order.")
-    ] = False,
-    deep: Annotated[
-        bool, typer.Option("--deep", help="Check every snapshot on its own; decode every column.")
-    ] = False,
-    no_hold: Annotated[
-        bool, typer.Option("--no-hold", help="Neither put tables on hold for damage nor end holds.")
-    ] = False,
+    table: Tables,
+    options: JobOptions[Fsck],
     plan: Annotated[
         Path | None, typer.Option(help="Write here what could be done about it; `repair` applies it.")
-    ] = None,
-    older_than: Annotated[
-        str | None,
-        typer.Option(
-            help="Younger files that nobody refers to are only counted: a writer may need them. A day ago."
-        ),
     ] = None,
 ) -> None:
     """Check hints, snapshots, manifests, data files, key order, levels, totals, orphans. Changes no table.
@@ -71,23 +59,15 @@ def fsck(
     A damaged table is put on hold: nothing is removed from it until a check is clean or it is released.
     """
     session = session_of(context)
-    moment = None if older_than is None else parse_moment(older_than, "--older-than")
     checked = []
-    names = expand_tables(session.catalog, table)
+    names = tables_of(context, table)
     if plan is not None and len(names) != 1:
         raise InvalidInputError(f"--plan is for one table, not for {len(names)}")
     for name in names:
         with session.err.status(f"checking {name}") if session.err.is_terminal else nullcontext():
-            job = Job(
-                table=name,
-                deep=deep,
-                read_data=not no_data,
-                older_than_ms=moment,
-                holds=not no_hold,
-            )
-            checked.append(_check(session, job))
+            checked.append(_check(session, options.job(table=name)))
     if plan is not None:
-        _write_plan(session, plan, checked[0], moment)
+        _write_plan(session, plan, checked[0], options.values.get("older_than_ms"))
     if session.json:
         print_json(session.out, [one.to_json() for one in checked])
     else:
@@ -97,7 +77,9 @@ def fsck(
         raise typer.Exit(_FINDINGS)
 
 
-def _check(session: Session, job: Job) -> _Answer:
+def _check(session: Session, job: Fsck) -> _Answer:
+    from lakecore.jobs.fsck import run  # help needs no tables
+
     try:
         return _Answer(job.table, run(job, session.catalog))
     except LakeError as err:
@@ -106,6 +88,8 @@ def _check(session: Session, job: Job) -> _Answer:
 
 def _write_plan(session: Session, path: Path, checked: _Answer, older_than_ms: int | None) -> None:
     """Write the repair plan of a table, or nothing for a table that cannot even be opened."""
+    from lakecore.jobs.repair_plan import plan_repair  # help needs no tables
+
     if checked.report is None:
         return
     result = plan_repair(checked.table, session.catalog, checked.report, older_than_ms=older_than_ms)

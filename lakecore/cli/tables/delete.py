@@ -8,8 +8,6 @@ import typer
 
 from lakecore.cli.engine import key_values
 from lakecore.cli.session import session_of
-from lakecore.cli.tables.changed_rows import ChangedRows
-from lakecore.table import Commit
 from lakecore.types.counted import counted
 
 __all__ = ["delete"]
@@ -29,6 +27,9 @@ def delete(
     ] = None,
 ) -> None:
     """Delete rows: by deletion vectors, or by writing deletes when the table has a primary key."""
+    from lakecore.cli.tables.changed_rows import ChangedRows  # help needs no tables
+    from lakecore.table import Commit
+
     session = session_of(context)
     loaded = session.catalog.load_table(table, key_values(option or [], "--option"))
     commit = Commit(

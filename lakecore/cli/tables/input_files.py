@@ -5,7 +5,6 @@ or Arrow, as record batches.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from enum import Enum
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
@@ -14,22 +13,16 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from lakecore.cli.tables.formats import InputFormat
 from lakecore.errors import InvalidInputError, NotFoundError
 from lakecore.row.json_rows import KIND_COLUMN, json_columns, json_to_batch
 from lakecore.row.text_columns import parse_texts
 from lakecore.types.datatypes import MAX_LENGTH, AtomicType, DataField, RowType, TypeRoot
 
-__all__ = ["InputFormat", "read_columns", "read_input"]
+__all__ = ["read_columns", "read_input"]
 
 _LINES = 1 << 16
 _CSV_BLOCK = 8 << 20
-
-
-class InputFormat(Enum):
-    JSONL = "jsonl"
-    CSV = "csv"
-    PARQUET = "parquet"
-    ARROW = "arrow"
 
 
 _Reader = Callable[[IO[bytes], RowType], Iterator[pa.RecordBatch]]

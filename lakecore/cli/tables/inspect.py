@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lakecore.cli.output import print_json, print_rows, size_text, table_of, time_text
 from lakecore.cli.session import Session, session_of
 from lakecore.clock import SystemClock
-from lakecore.maintain.holds.record import Hold
-from lakecore.maintain.holds.store import HoldStore
-from lakecore.metadata.manifest.data_file import EMPTY_ROW
-from lakecore.metadata.snapshot import Snapshot
 from lakecore.row.binary_row import decode_row
 from lakecore.row.partition_path import parse_partitions, partition_text
-from lakecore.scan.filters import EVERYTHING, ScanFilter
-from lakecore.scan.time_travel import TimeTravel, snapshot_as_of
 from lakecore.store.two_writers import other_writers
-from lakecore.table import Table
 from lakecore.types.datatypes import RowType
 from lakecore.types.sql import type_text
+
+if TYPE_CHECKING:
+    from lakecore.maintain.holds.record import Hold
+    from lakecore.metadata.snapshot import Snapshot
+    from lakecore.scan.filters import ScanFilter
+    from lakecore.table import Table
 
 __all__ = ["databases", "describe", "files", "snapshots", "tables"]
 
@@ -52,6 +51,8 @@ def tables(
 
 def describe(context: typer.Context, table: TableArgument) -> None:
     """Show columns, keys, options and the latest snapshot of a table."""
+    from lakecore.maintain.holds.store import HoldStore  # help needs no tables
+
     session = session_of(context)
     loaded = session.catalog.load_table(table)
     latest = loaded._stores.snapshots.latest()
@@ -171,6 +172,9 @@ def files(
     where: Annotated[str | None, typer.Option(help="Partitions: 'dt=a,hh=b;dt=c'.")] = None,
 ) -> None:
     """List the live data files of a table."""
+    from lakecore.scan.filters import EVERYTHING, ScanFilter  # help needs no tables
+    from lakecore.scan.time_travel import TimeTravel, snapshot_as_of
+
     session = session_of(context)
     loaded = session.catalog.load_table(table)
     found = snapshot_as_of(
@@ -226,6 +230,8 @@ def _file_rows(table: Table, snapshot: Snapshot, wanted: ScanFilter) -> Iterator
 
 
 def _row_text(data: bytes, kind: RowType) -> str | None:
+    from lakecore.metadata.manifest.data_file import EMPTY_ROW  # help needs no tables
+
     if not kind.fields or data == EMPTY_ROW:
         return None
     return partition_text(decode_row(data, kind), kind)

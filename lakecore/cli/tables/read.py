@@ -8,20 +8,19 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import pyarrow as pa
 import typer
 
 from lakecore.cli.engine import key_values
 from lakecore.cli.session import Session, session_of
-from lakecore.cli.tables.row_output import OutputFormat, RowOutput
+from lakecore.cli.tables.formats import OutputFormat
 from lakecore.errors import InvalidInputError
-from lakecore.read.source.changed_rows import ChangedRows, DiffRows
-from lakecore.read.source.resolve_blobs import without_resolved_blobs
 from lakecore.scan.startup import Incremental, IncrementalMode
-from lakecore.system.change_log import AuditRows
 from lakecore.types.text import parse_timestamp
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["column_names", "millis", "read"]
 
@@ -69,6 +68,11 @@ def read(
     With jsonl every line is an object: `_kind` and the columns, or just the columns that --columns names.
     Of changes the kind is always told; other formats have it in a first column, rowkind.
     """
+    from lakecore.cli.tables.row_output import RowOutput  # help needs no tables
+    from lakecore.read.source.changed_rows import ChangedRows, DiffRows
+    from lakecore.read.source.resolve_blobs import without_resolved_blobs
+    from lakecore.system.change_log import AuditRows
+
     session = session_of(context)
     chosen = form or _default_format(session, output)
     shortened = chosen is OutputFormat.TABLE and output is None and limit is None

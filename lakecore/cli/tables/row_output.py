@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from enum import Enum
 from typing import IO
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ import pyarrow.parquet as pq
 
 from lakecore.cli.output import table_of
 from lakecore.cli.session import Session
+from lakecore.cli.tables.formats import OutputFormat
 from lakecore.errors import InvalidInputError, UnavailableError
 from lakecore.metadata.row_kind import KIND_NAME, RowKind
 from lakecore.row.json_rows import batch_to_json
@@ -24,15 +24,7 @@ from lakecore.row.text_columns import column_texts
 from lakecore.types.arrow import arrow_schema
 from lakecore.types.datatypes import RowType
 
-__all__ = ["OutputFormat", "RowOutput", "json_lines"]
-
-
-class OutputFormat(Enum):
-    JSONL = "jsonl"
-    TABLE = "table"
-    CSV = "csv"
-    ARROW = "arrow"
-    PARQUET = "parquet"
+__all__ = ["RowOutput", "json_lines"]
 
 
 _BINARY = (OutputFormat.ARROW, OutputFormat.PARQUET)

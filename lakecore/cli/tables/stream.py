@@ -5,16 +5,17 @@ lines.
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakecore.cli.engine import key_values
 from lakecore.cli.session import session_of
 from lakecore.cli.tables.read import column_names, millis
-from lakecore.cli.tables.row_output import json_lines
-from lakecore.read.source.stream import Changes, Stream
 from lakecore.scan.startup import StartupMode
+
+if TYPE_CHECKING:
+    from lakecore.read.source.stream import Changes, Stream
 
 __all__ = ["stream"]
 
@@ -85,6 +86,8 @@ def stream(
 
 
 def _print(changes: Changes) -> None:
+    from lakecore.cli.tables.row_output import json_lines  # help needs no tables
+
     head = f'{{"_snapshot":{changes.snapshot.id},'
     for batch in changes.to_batches():
         lines = json_lines(batch, changes.rows.row_type)

@@ -6,23 +6,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import pyarrow as pa
 import typer
 
 from lakecore.cli.engine import key_values
 from lakecore.cli.run_name import RunName
 from lakecore.cli.session import session_of
-from lakecore.cli.tables.changed_rows import ChangedRows
-from lakecore.cli.tables.input_files import InputFormat, read_columns
-from lakecore.commit.request import CommitResult
-from lakecore.metadata.row_kind import ROW_ID_FIELD_ID, ROW_ID_NAME
-from lakecore.table import Commit, UpdatedRows
+from lakecore.cli.tables.formats import InputFormat
 from lakecore.types.counted import counted
 from lakecore.types.datatypes import AtomicType, DataField, RowType, TypeRoot
 
 __all__ = ["update_columns"]
-
-_ROW_ID = DataField(ROW_ID_FIELD_ID, ROW_ID_NAME, AtomicType(TypeRoot.BIGINT))
 
 
 def update_columns(
@@ -44,6 +37,14 @@ def update_columns(
 
     The columns of the file are set, all others stay. A null, or an empty field in CSV, empties the column.
     """
+    import pyarrow as pa  # help needs no tables
+
+    from lakecore.cli.tables.changed_rows import ChangedRows
+    from lakecore.cli.tables.input_files import read_columns
+    from lakecore.commit.request import CommitResult
+    from lakecore.metadata.row_kind import ROW_ID_FIELD_ID, ROW_ID_NAME
+    from lakecore.table import Commit, UpdatedRows
+
     session = session_of(context)
     loaded = session.catalog.load_table(table, key_values(option or [], "--option"))
     commit = Commit(
@@ -51,7 +52,8 @@ def update_columns(
         identifier=run_name.identifier,
         properties=key_values(property_ or [], "--property"),
     )
-    known = RowType((_ROW_ID, *loaded.schema.row_type.fields))
+    row_id = DataField(ROW_ID_FIELD_ID, ROW_ID_NAME, AtomicType(TypeRoot.BIGINT))
+    known = RowType((row_id, *loaded.schema.row_type.fields))
     with session.counting(f"reading {file}") as count:
         batches = []
         for batch in read_columns(file, form, known):

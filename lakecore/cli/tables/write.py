@@ -5,20 +5,23 @@ unless the table is write-only.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import pyarrow as pa
 import typer
 
 from lakecore.cli.engine import Engine, executor, key_values
 from lakecore.cli.maintenance.compact import compact_one, report_problem
 from lakecore.cli.output import end_on_errors, print_json
 from lakecore.cli.session import Session, session_of
-from lakecore.cli.tables.input_files import InputFormat, read_input
-from lakecore.commit.request import CommitResult
+from lakecore.cli.tables.formats import InputFormat
 from lakecore.errors import LakeError
-from lakecore.table import Commit, Table
 from lakecore.types.counted import counted
+
+if TYPE_CHECKING:  # help needs no tables
+    import pyarrow as pa
+
+    from lakecore.commit.request import CommitResult
+    from lakecore.table import Commit, Table
 
 __all__ = ["write"]
 
@@ -54,6 +57,9 @@ def write(
     master: Annotated[str | None, typer.Option(help="Spark master of the compaction.")] = None,
 ) -> None:
     """Append rows, or upsert them when the table has a primary key (`_kind`: +I, -U, +U, -D)."""
+    from lakecore.cli.tables.input_files import read_input
+    from lakecore.table import Commit
+
     session = session_of(context)
     loaded = session.catalog.load_table(table, key_values(option or [], "--option"))
     commit = Commit(

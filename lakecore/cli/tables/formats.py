@@ -1,0 +1,26 @@
+"""The formats of files that commands read and write. This module imports nothing, because help reads it."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+__all__ = ["InputFormat", "OutputFormat"]
+
+
+class InputFormat(Enum):
+    """The formats that `write` and `update-columns` read."""
+
+    JSONL = "jsonl"
+    CSV = "csv"
+    PARQUET = "parquet"
+    ARROW = "arrow"
+
+
+class OutputFormat(Enum):
+    """The formats that `read` writes."""
+
+    JSONL = "jsonl"
+    TABLE = "table"
+    CSV = "csv"
+    ARROW = "arrow"
+    PARQUET = "parquet"
