@@ -10,7 +10,8 @@ __all__ = ["Clock", "SystemClock", "local_ms"]
 
 
 def local_ms(now_ms: int) -> int:
-    """What the clock on the wall shows at `now_ms`, in milliseconds since it showed 1970-01-01T00:00.
+    """Return what the clock on the wall shows at `now_ms`, in milliseconds since it showed
+    1970-01-01T00:00.
 
     It takes the time zone of the process, as Java writers do for the creation time of files.
     """
@@ -18,7 +19,7 @@ def local_ms(now_ms: int) -> int:
 
 
 class Clock(Protocol):
-    """A source of time, waiting and fresh names."""
+    """A clock tells the time, waits and makes fresh names."""
 
     def now_ms(self) -> int:
         """Return milliseconds since the epoch."""
@@ -34,7 +35,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's clock."""
+    """This clock is the machine's."""
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000

@@ -1,4 +1,4 @@
-"""Values as one line for a session and as a small table for a notebook. Pure.
+"""This module formats values as one line for a session and as a small table for a notebook. It is pure.
 
 Names of tables, files and users come from records that others wrote. So control characters are shown as text,
 markup is escaped, values that are secrets are masked, and long texts are cut.

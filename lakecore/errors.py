@@ -56,7 +56,7 @@ _ADVICE = (
     "restore it from a copy, or go back to a snapshot or tag that does not need it; fsck lists all damage"
 )
 MASK = "****"
-"""The text that replaces a secret."""
+"""This text replaces a secret."""
 _SECRET = r"secret|passw(?:or)?d|passphrase|credential|token|(?:private|access|api|sas)[-_.]?key"
 _SECRET_KEY = re.compile(_SECRET, re.IGNORECASE)
 _USERINFO = re.compile(r"(\w://[^/@\s:]*:)([^/@\s]+)@")
@@ -154,7 +154,8 @@ def most_severe(errors: Sequence[E]) -> E:
 
 
 class LakeError(Exception):
-    """Base class. State lives in `args`, so that errors survive pickling (Spark, Airflow).
+    """This is the base class of all errors. State lives in `args`, so that errors survive pickling (Spark,
+    Airflow).
 
     `str` is on one line and without secrets: what `printable` escapes and `mask_secrets` masks.
     """
@@ -176,7 +177,7 @@ class UnsupportedError(InvalidInputError):
 
 
 class NotFoundError(LakeError):
-    """No such database, table, snapshot, tag, branch or file."""
+    """The database, table, snapshot, tag, branch or file does not exist."""
 
 
 class ExpiredError(NotFoundError):
@@ -196,7 +197,7 @@ class BusyError(UnavailableError):
 
 
 class CommitConflictError(LakeError):
-    """Another commit changed what this one was built on: plan again.
+    """Another commit changed what this one was built on, which has to be planned again.
 
     `files` names what is in conflict as (serialised partition, bucket, file name), so that a caller can drop
     those and commit the rest; empty when nothing can be named.
@@ -216,7 +217,7 @@ class CommitUncertainError(LakeError):
 
 
 class CorruptDataError(LakeError):
-    """Bytes of `path` break the format. The message adds what can be done; `problem` is without that."""
+    """The bytes of `path` break the format. The message adds what can be done; `problem` is without that."""
 
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(path, problem)

@@ -1,4 +1,4 @@
-"""How units of work run: the `Executor` protocol and the local one."""
+"""This module says how units of work run: it has the `Executor` protocol and the local one."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ R = TypeVar("R")
 
 
 class Executor(Protocol):
-    """Runs independent units. Tasks and results must pickle; nothing live crosses."""
+    """It runs independent units. Tasks and results must pickle; nothing live crosses."""
 
     @property
     def name(self) -> str:
-        """`local` or `spark`, as reports name the engine."""
+        """Return `local` or `spark`, as reports name the engine."""
 
     @property
     def parallelism(self) -> int:
-        """The number of units that run at once."""
+        """Return the number of units that run at once."""
 
     @property
     def startup_seconds(self) -> float:
-        """The seconds that the engine took to start so far, without the work's own time."""
+        """Return the seconds that the engine took to start so far, without the work's own time."""
 
     def run(self, function: Callable[[A], R], tasks: Iterable[A]) -> Iterator[R | BaseException]:
         """Yield results in the order of `tasks`; a failed unit yields its exception instead of raising."""
@@ -34,7 +34,7 @@ class Executor(Protocol):
 
 
 class SerialExecutor:
-    """Runs one unit after another in this thread."""
+    """It runs one unit after another in this thread."""
 
     name = "local"
     parallelism = 1

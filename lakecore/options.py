@@ -83,7 +83,7 @@ def parse_enum(kind: type[E]) -> Callable[[str], E]:
 
 @dataclass(frozen=True, slots=True)
 class Option(Generic[T]):
-    """One table option: its key, how its text is parsed and what holds when it is absent."""
+    """This is one table option: its key, how its text is parsed and what holds when it is absent."""
 
     key: str
     parse: Callable[[str], T]
@@ -93,7 +93,7 @@ class Option(Generic[T]):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The key, followed by its old names."""
+        """Return the key, followed by its old names."""
         return (self.key, *self.old_keys)
 
     def read(self, raw: Mapping[str, str]) -> T:

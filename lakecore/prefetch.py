@@ -16,8 +16,8 @@ from typing import Generic, TypeVar
 __all__ = ["PREFETCH_BYTES", "Prefetch", "in_background", "prefetch", "round_robin"]
 
 PREFETCH_BYTES = 32 << 20
-"""Capacity for rows on their way to a parquet writer, which collects as much before it encodes them at
-once.
+"""This is the capacity for rows on their way to a parquet writer, which collects as much before it encodes
+them at once.
 """
 
 T = TypeVar("T")

@@ -72,21 +72,23 @@ Partitions = str | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """Who commits a write. The pair (user, identifier) is one commit: repeating a pair writes nothing new."""
+    """It says who commits a write. The pair (user, identifier) is one commit: repeating a pair writes
+    nothing new.
+    """
 
     user: str | None = None
-    """None: a fresh user."""
+    """None means a fresh user."""
     identifier: int = 1
-    """The number of the commit among those of the user."""
+    """This is the number of the commit among those of the user."""
     watermark: int | None = None
-    """Milliseconds."""
+    """It is in milliseconds."""
     properties: Mapping[str, str] = field(default_factory=dict)
-    """Properties that are stored in the snapshot."""
+    """These properties are stored in the snapshot."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table, or a branch of one, as its latest schema described it when it was loaded. It can be
+    """This is a table, or a branch of one, as its latest schema described it when it was loaded. It can be
     pickled.
 
     A catalog makes it: `load_table`, `create_table`. Attributes with a leading underscore are internal: the
@@ -94,7 +96,7 @@ class Table:
     """
 
     name: str
-    """The full name, `db.t` or `db.t$branch_b`."""
+    """This is the full name, `db.t` or `db.t$branch_b`."""
     _stores: TableStores
     """Where snapshots, schemas, manifests and the other parts are stored."""
     _overrides: Mapping[str, str] = field(default_factory=dict)
@@ -128,17 +130,17 @@ class Table:
 
     @property
     def schema(self) -> TableSchema:
-        """Columns, keys and options, as of the load, with the options of this handle."""
+        """Return columns, keys and options, as of the load, with the options of this handle."""
         return self._stores.schema
 
     @property
     def path(self) -> str:
-        """The directory of the table; that of a branch is below it."""
+        """Return the directory of the table; that of a branch is below it."""
         return self._stores.paths.table_path
 
     @cached_property
     def options(self) -> TableOptions:
-        """The typed view of `schema.options`. Raises InvalidOptionError."""
+        """Return the typed view of `schema.options`. Raises InvalidOptionError."""
         return TableOptions.from_schema(self.schema)
 
     @cached_property

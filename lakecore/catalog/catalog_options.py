@@ -1,4 +1,6 @@
-"""The options that a catalog obeys. Any other is refused by name: an option without effect would mislead."""
+"""This module declares the options that a catalog obeys. Any other is refused by name: an option without
+effect would mislead.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""This module reads named catalogs: `lakecore.toml` and LAKECORE_* variables, as one mapping of options per
-name.
+"""This module reads named catalogs: `lakecore.toml` and LAKECORE_* variables, as one mapping of options
+per name.
 
     [catalogs.prod]
     warehouse = "s3://lake/warehouse"

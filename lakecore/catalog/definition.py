@@ -31,13 +31,15 @@ class TableDefinition:
     columns: tuple[DataField, ...]
     """Name, type and comment of each column."""
     primary_keys: tuple[str, ...] = ()
-    """The columns of the primary key, which includes the partition columns; empty for an append table."""
+    """These are the columns of the primary key, which includes the partition columns; empty for an append
+    table.
+    """
     partition_keys: tuple[str, ...] = ()
-    """The partition columns, outermost first."""
+    """These are the partition columns, outermost first."""
     options: Mapping[str, str] = field(default_factory=dict)
-    """Options of Paimon, stored with the schema."""
+    """These are options of Paimon, stored with the schema."""
     comment: str | None = None
-    """What the table is for; None without one."""
+    """It says what the table is for; None without one."""
 
     @classmethod
     def from_arrow(

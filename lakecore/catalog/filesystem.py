@@ -72,13 +72,13 @@ class FilesystemCatalog:
     file_io: FileIO
     """The unrestricted storage; tables get it with the limits of `AllowedPaths`."""
     warehouse: str
-    """The root directory, as a plain path or an address."""
+    """This is the root directory, as a plain path or an address."""
     clock: Clock = field(default_factory=SystemClock)
     """What tells times and makes ids."""
     external_roots: tuple[str, ...] | None = None
-    """The plain paths of the option `external-roots`; None without it."""
+    """These are the plain paths of the option `external-roots`; None without it."""
     blob_roots: tuple[str, ...] = ()
-    """The plain paths of the option `blob-roots`."""
+    """These are the plain paths of the option `blob-roots`."""
 
     def __repr__(self) -> str:
         """Return the warehouse on one line, without the options of the storage; reads nothing."""

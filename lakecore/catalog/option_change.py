@@ -1,4 +1,5 @@
-"""The options that ALTER may set and unset, and the options that name a renamed column. Pure.
+"""This module says which options ALTER may set and unset, and which options name a renamed column. It is
+pure.
 
 Once there are snapshots, options that determine how stored rows are laid out or merged cannot change.
 """

@@ -1,4 +1,6 @@
-"""Rules for options that exclude each other, or certain keys and columns of the table. Pure."""
+"""This module has the rules for options that exclude each other, or certain keys and columns of the table.
+It is pure.
+"""
 
 from __future__ import annotations
 

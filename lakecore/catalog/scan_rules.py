@@ -1,4 +1,4 @@
-"""Rules for options that determine where reads begin. Pure."""
+"""This module has the rules for options that determine where reads begin. It is pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The types that a column may change to: the casting rules of the format that readers here support.
+"""This module has the types that a column may change to: the casting rules of the format that readers here
+support.
 
 A change is allowed when the format has both a permission (implicit, or explicit unless the table forbids
 that) and a rule that converts values. Pure.

@@ -32,7 +32,7 @@ _NAN = float("nan")
 
 @dataclass(frozen=True, slots=True)
 class ColumnBounds:
-    """Bounds of one column as internal values; None where unknown or where there is no value."""
+    """These are bounds of one column as internal values; None where unknown or where there is no value."""
 
     minimum: Any = None
     maximum: Any = None
@@ -47,8 +47,8 @@ def has_bounds(kind: pa.DataType) -> bool:
 
 
 class ArrowBounds:
-    """Bounds over batches, for formats whose writers do not report them. It costs about a pass over the
-    data.
+    """These are bounds over batches, for formats whose writers do not report them. It costs about a pass
+    over the data.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -78,7 +78,7 @@ class _Marks:
 
 
 class FloatFlags:
-    """Facts about float columns that parquet's own statistics lack: NaN, and which zeros occur."""
+    """These are facts about float columns that parquet's own statistics lack: NaN, and which zeros occur."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._columns = [i for i, field in enumerate(schema) if pa.types.is_floating(field.type)]

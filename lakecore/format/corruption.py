@@ -1,4 +1,4 @@
-"""Failures of pyarrow and fastavro on bad bytes, as errors that name the file."""
+"""This module turns failures of pyarrow and fastavro on bad bytes into errors that name the file."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""This module reads data files of any format as Arrow batches, with columns as stored. Memory is bounded: it
-has no whole-file buffers.
+"""This module reads data files of any format as Arrow batches, with columns as stored. Memory is bounded:
+it has no whole-file buffers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _HADOOP_CODECS = {"gz", "bz2", "deflate", "snappy", "lz4", "zst", "zstd"}
 
 
 class DataFileReader(Protocol):
-    """A reader of one open data file."""
+    """It reads one open data file."""
 
     @property
     def schema(self) -> pa.Schema:

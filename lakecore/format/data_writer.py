@@ -22,7 +22,7 @@ __all__ = ["DataFileWriter", "WriterOptions", "WrittenFile", "open_shredding_wri
 
 
 class DataFileWriter(Protocol):
-    """A writer of one new data file. After an error call `abort`."""
+    """It writes one new data file. After an error call `abort`."""
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows; columns are those of the schema, in its order."""

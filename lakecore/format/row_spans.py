@@ -1,4 +1,6 @@
-"""Some consecutive rows of a data file of any format, with as little decoding as the format allows."""
+"""This module reads some consecutive rows of a data file of any format, with as little decoding as the
+format allows.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ __all__ = ["RowsReader", "open_rows"]
 
 
 class RowsReader:
-    """One open data file, of which the rows [start, stop) are read; without a span all of them."""
+    """This is one open data file, of which the rows [start, stop) are read; without a span all of them
+    are.
+    """
 
     def __init__(self, source: FilePages | DataFileReader, span: tuple[int, int] | None) -> None:
         self._source = source

@@ -18,14 +18,16 @@ from lakecore.format.writer_options import WrittenFile
 __all__ = ["ARROW_SCHEMA", "FooterMetadataWriter", "Shredder", "ShreddingWriter", "StoredLayout"]
 
 ARROW_SCHEMA = b"ARROW:schema"
-"""The footer key whose value is the Arrow schema of the file, with metadata for each column."""
+"""The value of this footer key is the Arrow schema of the file, with metadata for each column."""
 
 
 _SAMPLE_BYTES = 32 << 20
 
 
 class StoredLayout(Protocol):
-    """The stored columns of one file. It serves a single file, because it may count what it stores."""
+    """These are the stored columns of one file. It serves a single file, because it may count what it
+    stores.
+    """
 
     @property
     def schema(self) -> pa.Schema:
@@ -44,7 +46,7 @@ class StoredLayout(Protocol):
 
 
 class Shredder(Protocol):
-    """An object that chooses the layouts of the files of one writer, one after another."""
+    """It chooses the layouts of the files of one writer, one after another."""
 
     @property
     def sample_rows(self) -> int:
@@ -61,7 +63,7 @@ class Shredder(Protocol):
 
 
 class FooterMetadataWriter(Protocol):
-    """A `DataFileWriter` that can put keys and values into the footer."""
+    """This is a `DataFileWriter` that can put keys and values into the footer."""
 
     def write(self, batch: pa.RecordBatch) -> None: ...
 
@@ -76,8 +78,8 @@ class FooterMetadataWriter(Protocol):
 
 
 class ShreddingWriter:
-    """A writer of one data file whose columns are shredded. It holds the rows of the sample, at most some
-    32 MB.
+    """It writes one data file whose columns are shredded. It holds the rows of the sample, at most some 32
+    MB.
     """
 
     def __init__(self, start: Callable[[pa.Schema], FooterMetadataWriter], shredder: Shredder) -> None:

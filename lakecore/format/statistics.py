@@ -1,4 +1,6 @@
-"""Column statistics of a manifest entry: which columns have some, how exact they are, and their bytes."""
+"""This module has the column statistics of a manifest entry: which columns have some, how exact they are,
+and their bytes.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ class StatsKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StatsMode:
-    """How much is kept of one column's bounds. `length`: code points kept of text by TRUNCATE."""
+    """It says how much is kept of one column's bounds. `length` is the number of code points of a text
+    that TRUNCATE keeps.
+    """
 
     kind: StatsKind
     length: int = 0

@@ -19,8 +19,8 @@ BLOCK_SIZE: Option[int | None] = Option(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterOptions:
-    """The codec and layout of one file. `block_size` is the number of bytes of a parquet row group or an ORC
-    stripe.
+    """These are the codec and layout of one file. `block_size` is the number of bytes of a parquet row
+    group or an ORC stripe.
 
     `dictionary_columns`: parquet columns to encode with a dictionary; None decides by the first rows.
     """
@@ -44,7 +44,7 @@ class WriterOptions:
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A finished file, which has bytes, rows, and bounds of every column by its stored name."""
+    """This is a finished file, which has bytes, rows, and bounds of every column by its stored name."""
 
     size: int
     rows: int

@@ -76,7 +76,7 @@ def named_roots(options: Mapping[str, str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllowedPaths:
-    """The directories, as plain paths, below which files may be read and changed. Files are created,
+    """Files may be read and changed below these directories, which are plain paths. Files are created,
     replaced, moved and deleted below `own`.
 
     `service` is lakecore's own directory, for its ledger and quarantine; no record may name a file there.

@@ -1,4 +1,5 @@
-"""The protocol that all bytes pass through. It moves bytes: it knows neither parquet nor tables.
+"""This module has the protocol that all bytes pass through. It moves bytes: it knows neither parquet nor
+tables.
 
 Paths are plain strings: an absolute local path, `s3://bucket/key` or `memory://name/key`.
 Errors are lakecore's: NotFoundError, AlreadyExistsError, and UnavailableError with a remedy for what
@@ -13,22 +14,22 @@ from typing import Any, Protocol
 __all__ = ["SERVICE", "FileIO", "FileStatus", "OutputFile", "RangeSource"]
 
 SERVICE = ".lakecore"
-"""The directory of a warehouse that holds lakecore's ledger, quarantine and leases."""
+"""This is the directory of a warehouse that holds lakecore's ledger, quarantine and leases."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileStatus:
-    """The status of a file or directory."""
+    """This is the status of a file or directory."""
 
     path: str
     size: int
-    """The size in bytes (0 for a directory)."""
+    """This is the size in bytes (0 for a directory)."""
     is_dir: bool
     mtime_ms: int
-    """The modification time in milliseconds since the epoch (0: unknown)."""
+    """This is the modification time in milliseconds since the epoch (0: unknown)."""
     is_link: bool = False
-    """Whether a listing found a symbolic link. A link is never `is_dir`, so that nobody walks through it;
-    its age is unknown, so that it is never old; its size is that of its target.
+    """It tells whether a listing found a symbolic link. A link is never `is_dir`, so that nobody walks
+    through it; its age is unknown, so that it is never old; its size is that of its target.
     """
 
     @property
@@ -38,7 +39,7 @@ class FileStatus:
 
 
 class OutputFile(Protocol):
-    """A new file that is being written. It can be a sink of pyarrow writers.
+    """This new file is being written. It can be a sink of pyarrow writers.
 
     The file counts only after `close`; a context manager that fails aborts. `abort` removes the file and
     is safe to call twice, after `close` too (then it removes the finished file).
@@ -67,7 +68,7 @@ class OutputFile(Protocol):
 
 
 class RangeSource(Protocol):
-    """An open file for reads of single ranges; a context manager that closes it."""
+    """This is an open file for reads of single ranges; it is a context manager that closes it."""
 
     def size(self) -> int:
         """Return the size of the file in bytes."""
@@ -81,7 +82,7 @@ class RangeSource(Protocol):
 
 
 class FileIO(Protocol):
-    """The protocol of storage. Every method is one operation: it succeeds or it fails."""
+    """This is the protocol of storage. Every method is one operation: it succeeds or it fails."""
 
     def open_input(self, path: str) -> Any:
         """Open a seekable `pyarrow.NativeFile` that is not memory mapped. Raises NotFoundError."""

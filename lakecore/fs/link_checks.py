@@ -16,8 +16,8 @@ _MOST = 100_000
 
 
 class LinkChecks:
-    """A cache of the directories through which a path does not leave its root. It is pickled without its
-    contents.
+    """This cache has the directories through which a path does not leave its root. It is pickled without
+    its contents.
 
     A link may lead from one place below the root to another.
     """

@@ -41,15 +41,15 @@ _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSY
 
 @dataclass(frozen=True)
 class LocalFileIO:
-    """An implementation of `FileIO` over the file system of this machine."""
+    """It implements `FileIO` over the file system of this machine."""
 
     sync: bool = True
     service_mode: int = 0o600
-    """The permissions of lakecore's own new files (`.lakecore/`), reduced by the umask: ledgers name
-    users, parameters and paths. Files of tables follow the umask alone.
+    """These are the permissions of lakecore's own new files (`.lakecore/`), reduced by the umask: ledgers
+    name users, parameters and paths. Files of tables follow the umask alone.
     """
     roots: tuple[str, ...] = ()
-    """Directories below which nothing is made, renamed or deleted through a symbolic link, even if a
+    """Below these directories nothing is made, renamed or deleted through a symbolic link, even if a
     directory becomes one at the same moment (`lakecore.fs.parent_directory`). Each may be a link itself.
     """
     clock: Clock = field(default_factory=SystemClock, repr=False, compare=False)
@@ -223,9 +223,7 @@ class LocalFileIO:
 
 
 class LocalRanges:
-    """A reader of a local file by its descriptor, which reads a range at a quarter of its cost through
-    pyarrow.
-    """
+    """It reads a local file by its descriptor, which costs a quarter of a range read through pyarrow."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -257,7 +255,7 @@ class LocalRanges:
 
 
 class LocalOutput:
-    """A new local file. `close` makes it durable."""
+    """This is a new local file. `close` makes it durable."""
 
     def __init__(self, path: str, file: BinaryIO, sync: bool, roots: tuple[str, ...] = ()) -> None:
         self.path = path

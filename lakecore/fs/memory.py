@@ -1,4 +1,6 @@
-"""A file system in this process's memory, for tests and scratch tables. Directories are implied by names."""
+"""This module has a file system in this process's memory, for tests and scratch tables. Directories are
+implied by names.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ __all__ = ["MemoryFileIO"]
 
 
 class MemoryFileIO:
-    """An implementation of `FileIO` over a dict. Instances of one name share their files, across threads and
-    also after pickling.
+    """It implements `FileIO` over a dict. Instances of one name share their files, across threads and also
+    after pickling.
     """
 
     _stores: dict[str, dict[str, tuple[bytes, int]]] = {}  # noqa: RUF012 - shared on purpose
@@ -103,7 +105,7 @@ class MemoryFileIO:
 
 
 class MemoryOutput:
-    """A new file that appears when it is closed."""
+    """This file appears when it is closed."""
 
     def __init__(self, path: str, owner: MemoryFileIO) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""The directory of a local file, held open while the file is made, renamed or deleted.
+"""This module holds the directory of a local file open while the file is made, renamed or deleted.
 
 A check of a path and a later operation on the same path are two looks: whoever exchanges a directory for a
 symbolic link between them chooses what is changed. So below a root every directory is opened from the one
@@ -26,13 +26,13 @@ _NOT_FOLLOWED = frozenset({errno.ELOOP, errno.ENOTDIR})
 
 @dataclass(frozen=True, slots=True)
 class ParentDirectory:
-    """The parent directory of a local file, for operations that follow no link."""
+    """This is the parent directory of a local file, for operations that follow no link."""
 
     path: str
     name: str
     descriptor: int | None
-    """The open directory, in which `name` is the file. None: there is no root to stay below, and `name` is
-    the whole path.
+    """This is the open directory, in which `name` is the file. None: there is no root to stay below, and
+    `name` is the whole path.
     """
 
     def sibling(self, name: str) -> str:

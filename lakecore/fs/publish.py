@@ -1,4 +1,4 @@
-"""Atomic creation of a file whose outcome is always known, or reported as unknown."""
+"""This module creates a file atomically; the outcome is always known, or reported as unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""S3 and services that speak its protocol.
+"""This module has the storage of S3 and services that speak its protocol.
 
 Atomic creation is a conditional PUT (`If-None-Match: *`): the service refuses a key that exists. Needed
 of the service: conditional writes (AWS since 2024, MinIO, Ceph, R2, …) and strong read-after-write.
@@ -56,7 +56,7 @@ _CLIENT_FAULTS = range(400, 500)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Options:
-    """How to reach the service. Keys and tokens are left out of `repr`."""
+    """It says how to reach the service. Keys and tokens are left out of `repr`."""
 
     endpoint: str | None = None
     access_key: str | None = field(default=None, repr=False)
@@ -82,7 +82,7 @@ class S3Options:
 
 
 class S3FileIO:
-    """`FileIO` over one S3 service. It connects on first use and is pickled as its options."""
+    """It implements `FileIO` over one S3 service. It connects on first use and is pickled as its options."""
 
     def __init__(self, options: S3Options) -> None:
         self.options = options
@@ -187,7 +187,7 @@ class S3FileIO:
 
 
 class S3Output:
-    """A multipart upload. `abort` cancels it and deletes the object if it was finished."""
+    """This is a multipart upload. `abort` cancels it and deletes the object if it was finished."""
 
     def __init__(self, path: str, stream: Any, owner: S3FileIO) -> None:
         self.path = path

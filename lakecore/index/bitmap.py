@@ -1,4 +1,5 @@
-"""File index `bitmap`: for each value, the rows that hold it. Versions 1 and 2.
+"""This module has the file index `bitmap`: for each value, the rows that hold it. It supports versions 1
+and 2.
 
 Version 1: version, row count, number of values, nulls (flag, offset), entries (value, offset), bitmaps.
 Version 2: entries are sorted and lie in blocks, each entry with the length of its bitmap; the first values
@@ -32,7 +33,7 @@ __all__ = ["BitmapRules", "BitmapWriter", "search"]
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Entries: TypeAlias = dict[Any, int]
-"""The offset of the bitmap of each value."""
+"""These are the offsets of the bitmaps, by value."""
 
 _V1, _V2 = 1, 2
 _HEAD = struct.Struct(">bii?")
@@ -44,8 +45,8 @@ _MAX_BODY = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class BitmapRules:
-    """The options of a bitmap index. `block_size` is the number of bytes of a block of entries (version
-    2).
+    """These are the options of a bitmap index. `block_size` is the number of bytes of a block of entries
+    (version 2).
     """
 
     version: int = _V2

@@ -67,7 +67,7 @@ class BloomFilterRules:
 
 
 class BloomFilterWriter:
-    """A writer of the filter of one column, to which batches are added. It needs the memory of the filter,
+    """It writes the filter of one column, to which batches are added. It needs the memory of the filter,
     `bits / 8` bytes whatever the number of rows; for a small filter, one byte for each bit.
     """
 

@@ -32,8 +32,8 @@ _LOWEST = -(1 << 63)
 
 
 class BsiWriter:
-    """A writer of the index of one column, to which batches are added. It needs the memory of the bitmaps, at
-    most 128 of them.
+    """It writes the index of one column, to which batches are added. It needs the memory of the bitmaps,
+    at most 128 of them.
     """
 
     def __init__(self, kind: AtomicType) -> None:

@@ -31,7 +31,9 @@ class _Writer(Protocol):
 
 
 class FileIndexBuilder:
-    """`specs` name columns as the file does. Memory: see the writers."""
+    """It builds the file indexes `specs`, which name columns as the file does. For its memory see the
+    writers.
+    """
 
     def __init__(self, specs: Sequence[IndexSpec]) -> None:
         self._indexes = [(spec, _writer(spec.kind, spec.rules)) for spec in specs]

@@ -27,13 +27,13 @@ _HEADS = 2048  # decoded, some hundred bytes each, for searches in the same file
 FIXED_HEAD = _FIXED.size
 
 Blobs = Mapping[str, Mapping[str, bytes | None]]
-"""Column -> index type -> blob; None where no row had a value to index."""
+"""It maps a column to its blobs by index type; a blob is None where no row had a value to index."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """The position of a blob, counted from the start of the container. If `start` is -1, the blob is
-    empty.
+    """This is the position of a blob, counted from the start of the container. If `start` is -1, the blob
+    is empty.
     """
 
     start: int

@@ -47,7 +47,7 @@ class IndexType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class NoRules:
-    """The rules of a type of index that has no options."""
+    """These are the rules of a type of index that has no options."""
 
     def check(self, key: str) -> None:
         """Accept everything, because there are no options."""
@@ -58,8 +58,8 @@ Rules: TypeAlias = BloomFilterRules | BitmapRules | RangeBitmapRules | NoRules
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexSpec:
-    """One index. `key` is that of a map column whose values are indexed, else None; `kind` is the type of the
-    values.
+    """This is one index. `key` is that of a map column whose values are indexed, else None; `kind` is the
+    type of the values.
     """
 
     type: IndexType

@@ -1,4 +1,5 @@
-"""Deletion vectors: which rows of a data file are deleted. Index files of them, bytes to values and back.
+"""This module says which rows of a data file are deleted: it converts index files of deletion vectors
+between bytes and values.
 
 Spec: the file begins with the byte 1; vectors follow, at offsets that the index manifest records. Positions
 count the rows of the data file as written, from 0. A vector says by its magic which of two layouts it has:

@@ -1,4 +1,4 @@
-"""The different values of a column and which rows hold them, gathered batch by batch."""
+"""This module gathers the different values of a column, and which rows hold them, batch by batch."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _NULL = -1
 
 @dataclass(frozen=True, slots=True)
 class DistinctValues:
-    """The different values of a column in order, as numbers (numpy) or large binary (Arrow). `codes` has, per
-    row, the index of its value, -1 for null.
+    """These are the different values of a column in order, as numbers (numpy) or large binary (Arrow).
+    `codes` has, per row, the index of its value, -1 for null.
     """
 
     values: Any
@@ -34,7 +34,7 @@ class DistinctValues:
 
 
 class ValueLog:
-    """A log of the values of a column. It needs memory for the different values of each batch, and 2 to 4
+    """It logs the values of a column. It needs memory for the different values of each batch, and 2 to 4
     bytes per row.
     """
 

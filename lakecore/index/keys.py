@@ -24,7 +24,7 @@ _INT = struct.Struct(">i")
 
 @dataclass(frozen=True, slots=True)
 class KeyCodec:
-    """How values of one type are stored. `width`: bytes of each, None where that varies."""
+    """It says how values of one type are stored. `width`: bytes of each, None where that varies."""
 
     kind: AtomicType
 

@@ -37,31 +37,33 @@ _ASKED = 32
 
 @dataclass(frozen=True, slots=True)
 class Nulls:
-    """The query for rows that have no value."""
+    """This query asks for rows that have no value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """The query for rows that have a value."""
+    """This query asks for rows that have a value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Among:
-    """The query for rows that have one of `values`."""
+    """This query asks for rows that have one of `values`."""
 
     values: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Without:
-    """Rows with a value that is none of `values`."""
+    """This query asks for rows with a value that is none of `values`."""
 
     values: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Rows with a value from `low` to `high`; None: no bound. An open end excludes the bound itself."""
+    """This query asks for rows with a value from `low` to `high`; None is no bound. An open end excludes
+    the bound itself.
+    """
 
     low: Any = None
     high: Any = None

@@ -44,8 +44,8 @@ _UNCHUNKED = (TypeRoot.BOOLEAN, TypeRoot.TINYINT, TypeRoot.SMALLINT)
 
 @dataclass(frozen=True, slots=True)
 class RangeBitmapRules:
-    """The options of a range bitmap. `chunk_size` is the number of bytes of values in a chunk beside its
-    first; None stands for 0 for short types and 16 KB for others.
+    """These are the options of a range bitmap. `chunk_size` is the number of bytes of values in a chunk
+    beside its first; None stands for 0 for short types and 16 KB for others.
     """
 
     chunk_size: int | None = None

@@ -37,7 +37,9 @@ _TYPES = {kind.value: kind for kind in IndexType}
 
 @dataclass(frozen=True, slots=True)
 class FileIndex:
-    """The indexes of a data file of `rows` rows. `read` gives the bytes of a blob; `path` is for messages."""
+    """These are the indexes of a data file of `rows` rows. `read` gives the bytes of a blob; `path` is for
+    messages.
+    """
 
     head: Mapping[str, Mapping[str, Blob]]
     read: Callable[[Blob], bytes]

@@ -1,4 +1,6 @@
-"""Numbers as bit slices: bitmap i holds the rows whose number has bit i set. Comparing is set algebra."""
+"""This module stores numbers as bit slices: bitmap i holds the rows whose number has bit i set. Comparing
+is set algebra.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ _HEAD = struct.Struct("<IIHHI")
 
 @dataclass(frozen=True, slots=True)
 class Slices:
-    """`rows`: those that have a number (0 or more). `slices`: lowest bit first."""
+    """`rows` are those that have a number (0 or more). `slices` begin with the lowest bit."""
 
     rows: BitMap
     slices: Sequence[BitMap]

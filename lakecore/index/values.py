@@ -35,7 +35,7 @@ __all__ = [
 Numbers: TypeAlias = npt.NDArray[np.int64]
 
 COARSE_DIGITS = 6
-"""Digits of a timestamp's fraction that an index can hold."""
+"""An index can hold so many digits of a timestamp's fraction."""
 
 _TEXTS = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 _BYTES = (TypeRoot.BINARY, TypeRoot.VARBINARY)

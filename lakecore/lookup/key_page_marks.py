@@ -22,7 +22,7 @@ Rows = tuple[int, int]
 
 
 class KeyPageMarks:
-    """The pages of one file, marked by batches of keys."""
+    """These are the pages of one file, marked by batches of keys."""
 
     def __init__(self, pages: Sequence[KeyPage], key_type: RowType) -> None:
         self._pages = pages

@@ -28,7 +28,9 @@ __all__ = ["LevelsAbove", "LookupResult"]
 
 @dataclass(frozen=True, slots=True)
 class LookupResult:
-    """Rows that were looked up: of one file and level, in key order, with their positions in the file."""
+    """These rows were looked up: they are of one file and level, in key order, with their positions in the
+    file.
+    """
 
     file: DataFile
     batch: pa.RecordBatch
@@ -42,7 +44,9 @@ class LookupResult:
 
 
 class LevelsAbove:
-    """The levels above one merge, nearest first. Use it as a context manager: it holds open files."""
+    """These are the levels above one merge, nearest first. Use it as a context manager: it holds open
+    files.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,6 @@
-"""Rows of a data file together with their positions in it, read by the pages that can matter."""
+"""This module locates rows of a data file together with their positions in it, by the pages that can
+matter.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ __all__ = ["FileRows", "LocatedRows", "LookupSource"]
 
 @dataclass(frozen=True, slots=True)
 class LocatedRows:
-    """Rows of `file` in key order and the position of each in it (0-based, as written)."""
+    """These are rows of `file` in key order, with the position of each in it (0-based, as written)."""
 
     file: DataFile
     batch: pa.RecordBatch
@@ -31,7 +33,9 @@ class LocatedRows:
 
 @dataclass(frozen=True, slots=True)
 class LookupSource:
-    """The bucket that rows are looked up in. `deleted` returns the deleted positions of a file, if any."""
+    """This is the bucket that rows are looked up in. `deleted` returns the deleted positions of a file, if
+    any.
+    """
 
     ctx: ReadContext
     bucket_dir: str

@@ -1,1 +1,3 @@
-"""The shape of a bucket (runs, levels, sections) and the rules that pick what to merge. No IO, no clock."""
+"""This package has the shape of a bucket (runs, levels, sections) and the rules that pick what to merge.
+It does no IO and knows no clock.
+"""

@@ -1,5 +1,5 @@
-"""Small-file compaction of append tables: which files are joined, and which are rewritten without deleted
-rows. Pure.
+"""This module has the small-file compaction of append tables: which files are joined, and which are
+rewritten without deleted rows. It is pure.
 """
 
 from __future__ import annotations

@@ -13,7 +13,9 @@ __all__ = ["AppendPolicy", "EarlyFullPolicy", "LookupCompact", "OffPeak", "TreeP
 
 
 class LookupCompact(Enum):
-    """How eagerly level 0 is compacted. RADICAL: always completely. GENTLE: only when it has many files."""
+    """It says how eagerly level 0 is compacted. RADICAL: always completely. GENTLE: only when it has many
+    files.
+    """
 
     RADICAL = "radical"
     GENTLE = "gentle"
@@ -66,8 +68,8 @@ _GENTLE_TRIGGERS = 2
 
 @dataclass(frozen=True, slots=True)
 class OffPeak:
-    """The off-peak hours [start, end) of the day, possibly over midnight, and the size ratio that they add
-    (percent).
+    """These are the off-peak hours [start, end) of the day, possibly over midnight, and the size ratio
+    that they add (percent).
     """
 
     start: int = -1
@@ -86,7 +88,7 @@ class OffPeak:
 
 @dataclass(frozen=True, slots=True)
 class UniversalPolicy:
-    """The policy of universal compaction. `size_amp` and `size_ratio` are in percent."""
+    """This is the policy of universal compaction. `size_amp` and `size_ratio` are in percent."""
 
     run_trigger: int = 5
     size_amp: int = 200
@@ -125,7 +127,7 @@ class EarlyFullPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreePolicy:
-    """The policies of a bucket's tree. Sizes are in bytes."""
+    """These are the policies of a bucket's tree. Sizes are in bytes."""
 
     universal: UniversalPolicy
     early_full: EarlyFullPolicy
@@ -172,14 +174,14 @@ def _level_0_files(raw: Mapping[str, str], run_trigger: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendPolicy:
-    """The policy of append compaction. Sizes are in bytes."""
+    """This is the policy of append compaction. Sizes are in bytes."""
 
     target_file_size: int
     small_file_size: int
     min_files: int
     open_file_cost: int
     delete_ratio: float = DELETE_RATIO.default
-    """The share of deleted rows above which a file is rewritten whatever its size."""
+    """A file with a higher share of deleted rows than this is rewritten whatever its size."""
 
     @classmethod
     def from_options(cls, raw: Mapping[str, str], target_file_size: int) -> AppendPolicy:

@@ -32,8 +32,8 @@ def _move(_: DataFile) -> Upgrade:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputRules:
-    """The output of a pick, and the files without overlap that are rewritten all the same. Sizes are in
-    bytes.
+    """This is the output of a pick, and the files without overlap that are rewritten all the same. Sizes
+    are in bytes.
     """
 
     output_level: int
@@ -43,19 +43,21 @@ class OutputRules:
     upgrade: Callable[[DataFile], Upgrade] = _move
     """Decides on files that change their level and need not be rewritten."""
     expired: Callable[[DataFile], bool] = lambda _: False
-    """Whether a file holds rows that are too old (record-level expiry)."""
+    """It tells whether a file holds rows that are too old (record-level expiry)."""
 
 
 @dataclass(frozen=True, slots=True)
 class PickWork:
-    """The work of a pick. Files of the pick that appear nowhere here are already where they belong."""
+    """This is the work of a pick. Files of the pick that appear nowhere here are already where they
+    belong.
+    """
 
     rewrites: tuple[tuple[Section, ...], ...]
     """The sections, by group: each group is merged into one stream of new files."""
     upgrades: tuple[DataFile, ...]
-    """Files that only change their level."""
+    """Only the level of these files changes."""
     announced: tuple[DataFile, ...] = ()
-    """The upgrades whose rows belong into the change stream."""
+    """The rows of these upgrades belong into the change stream."""
 
 
 def divide(files: Iterable[DataFile], key_of: KeyOf, rules: OutputRules) -> PickWork:

@@ -12,7 +12,7 @@ __all__ = ["LevelRun", "Pick", "age_order", "drops_deletes", "level_runs", "numb
 
 @dataclass(frozen=True, slots=True)
 class LevelRun:
-    """A sorted run, which is one file of level 0 or all files of a higher level. `size` is in bytes."""
+    """This sorted run is one file of level 0 or all files of a higher level. `size` is in bytes."""
 
     level: int
     size: int

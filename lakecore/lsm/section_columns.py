@@ -24,13 +24,15 @@ _MOST = 1 << 62
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SectionColumns:
-    """The files in the order of their sections, as places in the columns, and where each section starts."""
+    """These are the files in the order of their sections, as places in the columns, and where each section
+    starts.
+    """
 
     order: I64
     starts: I64
-    """One start for each section, in `order`."""
+    """This is the start of each section, in `order`."""
     overlapping: npt.NDArray[np.bool_]
-    """Whether a section has more than one run."""
+    """It tells, for each section, whether it has more than one run."""
 
 
 def section_columns(bucket: Ints, low: I64, high: I64) -> SectionColumns:

@@ -19,7 +19,7 @@ KeyOf = Callable[[bytes], Any]
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Files of one range of keys. Each run is disjoint and in key order; runs have no order."""
+    """These are files of one range of keys. Each run is disjoint and in key order; runs have no order."""
 
     runs: tuple[tuple[DataFile, ...], ...]
 

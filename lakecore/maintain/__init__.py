@@ -1,4 +1,5 @@
-"""Chores that keep a table small and in order: a folder per chore, each `plan.py` (pure) and `apply.py`.
+"""This package has the chores that keep a table small and in order: a folder per chore, each `plan.py`
+(pure) and `apply.py`.
 
 How deletion stays safe, for every chore alike:
 

@@ -1,4 +1,4 @@
-"""LATEST and EARLIEST of a branch's snapshots and changelogs, made to say what the listing says."""
+"""This module makes LATEST and EARLIEST of a branch's snapshots and changelogs say what the listing says."""
 
 from __future__ import annotations
 

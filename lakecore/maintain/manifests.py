@@ -22,8 +22,8 @@ _TRIES = 10
 
 @dataclass(frozen=True, slots=True)
 class ManifestCompaction:
-    """Manifests before and after; the snapshot of the new ones, None for a dry run. `changed`: those that are
-    written again.
+    """These are the manifests before and after, and the snapshot of the new ones, None for a dry run.
+    `changed` are those that are written again.
     """
 
     before: int

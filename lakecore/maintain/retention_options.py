@@ -1,4 +1,4 @@
-"""Table options that say how long things are kept."""
+"""This module has the table options that say how long things are kept."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from lakecore.store.tags import TagStore
 __all__ = ["THREADS", "Target", "in_threads"]
 
 THREADS = 8
-"""Requests to storage at once, where they are many and small."""
+"""So many requests to storage are made at once, where they are many and small."""
 _AHEAD = 1024
 _FEW = 4
 
@@ -35,8 +35,8 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Target:
-    """One branch of a table in a warehouse, as chores see it. The schema of `stores` is the branch's latest,
-    with options of the run.
+    """This is one branch of a table in a warehouse, as chores see it. The schema of `stores` is the
+    branch's latest, with options of the run.
 
     Its properties are those of `stores` under shorter names; none of them reads anything.
     """

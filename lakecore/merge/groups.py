@@ -22,14 +22,14 @@ from lakecore.metadata.row_kind import KIND_NAME, is_retract
 __all__ = ["NO_ROW", "Column", "Engine", "Folded", "FoldedGroups", "Groups", "Picked", "Several", "fold"]
 
 NO_ROW = -1
-"""The value in place of a row kind for a group that leaves no row at all."""
+"""This value stands in place of a row kind for a group that leaves no row at all."""
 _CHUNK_ROWS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Groups:
-    """The rows of a window, by key. `order[i]` is the place in `batch` of the i-th row in merge order; None:
-    the batch is in merge order.
+    """These are the rows of a window, by key. `order[i]` is the place in `batch` of the i-th row in merge
+    order; None: the batch is in merge order.
 
     `last[i]` tells whether the i-th row is the last of its group. `runs` has the number of the run (0 the
     oldest) and the count of rows of each stretch of `batch`; it is empty when the rows are of no run.
@@ -125,25 +125,29 @@ class Several:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Picked:
-    """The values of a column after a fold, as places in the window's batch; a negative place is null."""
+    """These are the values of a column after a fold, as places in the window's batch; a negative place is
+    null.
+    """
 
     rows: Indices
 
 
 Column: TypeAlias = Picked | pa.Array
-"""A column after a fold, one value a group: picked from the rows, or made anew."""
+"""This is a column after a fold, with one value a group, which is picked from the rows or made anew."""
 
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """What an engine makes of `Several`: `columns` by name, and a kind (or `NO_ROW`) for each group."""
+    """An engine makes this of `Several`: `columns` by name, and a kind (or `NO_ROW`) for each group."""
 
     columns: Mapping[str, Column]
     kinds: Any
 
 
 class Engine(Protocol):
-    """How the rows of one key become one row (`merge-engine`). Pickles; keeps nothing between calls."""
+    """An engine decides how the rows of one key become one row (`merge-engine`). Pickles; keeps nothing
+    between calls.
+    """
 
     @property
     def keeps_single(self) -> bool:
@@ -166,7 +170,7 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FoldedGroups:
-    """One row a group, in key order. `several[i]`: group i was given to the engine.
+    """It has one row a group, in key order. `several[i]`: group i was given to the engine.
 
     `present`: groups that left a row; `batch` and `kinds` hold only these.
     """

@@ -1,4 +1,4 @@
-"""Key columns of a batch as arrays that compare as the format compares keys.
+"""This module has the key columns of a batch as arrays that compare as the format compares keys.
 
 Fixed-width columns that are integers underneath (also dates, times, timestamps, booleans, decimals of up to
 18 digits, and floats by their bits) become numpy arrays; strings, bytes and long decimals stay Arrow arrays.
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 __all__ = ["KeyArray", "KeyTuple", "Keys", "concat", "integer_view"]
 
 KeyArray: TypeAlias = Any
-"""A numpy array or an Arrow array."""
+"""This is a numpy array or an Arrow array."""
 KeyTuple: TypeAlias = tuple[Any, ...]
 
 _SHORT_DECIMAL_DIGITS = 18
@@ -73,7 +73,7 @@ def concat(parts: Sequence[KeyArray]) -> KeyArray:
 
 
 class Keys:
-    """The keys of consecutive rows of one sorted run, with one array per key column."""
+    """These are the keys of consecutive rows of one sorted run, with one array per key column."""
 
     __slots__ = ("__dict__", "columns")
 

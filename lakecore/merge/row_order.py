@@ -26,7 +26,7 @@ _ROWS_PER_RUN = 64
 
 @dataclass(frozen=True, slots=True)
 class SequenceColumn:
-    """A column that orders rows of one key. Nulls come first in both directions, floats in total order."""
+    """This column orders rows of one key. Nulls come first in both directions, floats in total order."""
 
     values: pa.Array
     descending: bool = False

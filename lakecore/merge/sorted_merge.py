@@ -24,28 +24,28 @@ __all__ = ["Evidence", "MergeEvidence", "MergeSpec", "MergedWindow", "group_rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeSpec:
-    """The rules by which rows of one key become one row."""
+    """These rules say how rows of one key become one row."""
 
     key_columns: tuple[str, ...]
-    """The names of the key columns in key order, `_KEY_` or value columns alike."""
+    """These are the names of the key columns in key order, `_KEY_` or value columns alike."""
     sequence_columns: tuple[str, ...] = ()
-    """The columns that order rows of a key (nulls first), before `_SEQUENCE_NUMBER` and then the run."""
+    """These columns order rows of a key (nulls first), before `_SEQUENCE_NUMBER` and then the run."""
     descending: bool = False
     """Whether `sequence_columns` are descending; it applies to these only."""
     drop_retracts: bool = False
-    """Whether a key whose latest row retracts leaves no row."""
+    """It tells whether a key whose latest row retracts leaves no row."""
     ignore_retracts: bool = False
     """Whether retract rows are ignored if a key has several rows (a single row passes unchanged: rule of
     the format). It must equal the engine's own rule.
     """
     columns: tuple[str, ...] | None = None
-    """The columns of a window's batch; None for all columns of the input."""
+    """These are the columns of a window's batch; None means all columns of the input."""
     evidence: bool = False
-    """Whether the data that a proof needs is returned too."""
+    """It tells whether the data that a proof needs is returned too."""
     gone: bool = False
-    """Whether the evidence has all columns of the rows that are lost or dropped."""
+    """It tells whether the evidence has all columns of the rows that are lost or dropped."""
     shown: tuple[str, ...] = ()
-    """Further columns of the evidence of what an engine folds."""
+    """These are further columns of the evidence of what an engine folds."""
     engine: Engine | None = None
     """The merge engine; None is merge engine deduplicate."""
     levels: tuple[int, ...] | None = None
@@ -57,33 +57,33 @@ class MergeSpec:
     then need no `_SEQUENCE_NUMBER`. It cannot be combined with `evidence`.
     """
     kinds: bool = True
-    """False if no row retracts: batches then need no `_VALUE_KIND`, unless it is among `columns`. It
+    """It is False if no row retracts: batches then need no `_VALUE_KIND`, unless it is among `columns`. It
     cannot be combined with `evidence`.
     """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What became of each input row of a window, in merge order (key, then sequence). A row that is
-    neither lost nor dropped is in the batch.
+    """It says what became of each input row of a window, in merge order (key, then sequence). A row that
+    is neither lost nor dropped is in the batch.
     """
 
     keys: tuple[pa.Array, ...]
     sequence: tuple[pa.Array, ...]
-    """The sequence columns, then `_SEQUENCE_NUMBER`."""
+    """These are the sequence columns, then `_SEQUENCE_NUMBER`."""
     kinds: Any
     lost: Bools
-    """The rows to which another row of the key was preferred."""
+    """Another row of the key was preferred to these rows."""
     dropped: Bools
-    """The retract rows that were left out."""
+    """These retract rows were left out."""
     gone: pa.RecordBatch | None = None
-    """All columns of the rows lost or dropped, if requested."""
+    """These are all columns of the rows lost or dropped, if requested."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeEvidence:
-    """The account of an engine for one window. `rows` are all input rows in merge order, `results` those of
-    the batch.
+    """This is the account of an engine for one window. `rows` are all input rows in merge order, `results`
+    those of the batch.
 
     Both have the key and sequence columns, those of `MergeSpec.shown`, `_SEQUENCE_NUMBER` and `_VALUE_KIND`,
     or all columns (`MergeSpec.gone`). `groups` tells, for each result, which key of the window it has.
@@ -98,7 +98,7 @@ class MergeEvidence:
 
 @dataclass(frozen=True, slots=True)
 class MergedWindow:
-    """Rows that survive a window, in key order; `rows_in` counts what went in. The batch may be empty."""
+    """These rows survive a window, in key order; `rows_in` counts what went in. The batch may be empty."""
 
     batch: pa.RecordBatch
     rows_in: int

@@ -15,7 +15,7 @@ __all__ = ["Part", "windows"]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Rows of run number `run` that fall into a window, with their keys."""
+    """These rows of run number `run` fall into a window, with their keys."""
 
     batch: pa.RecordBatch
     keys: Keys

@@ -1,4 +1,5 @@
-"""Options that name a Java class, or another format's metadata, to be called after commits and tags. Pure.
+"""This module has the options that name a Java class, or another format's metadata, to be called after
+commits and tags. It is pure.
 
 Nothing here can run them. No data of the table is lost by that, so the user is warned and nothing is
 refused.

@@ -1,5 +1,5 @@
-"""A commit message: what one writer or compactor of one bucket produced, and the input of a commit. It can
-be pickled.
+"""This module has the commit message: what one writer or compactor of one bucket produced, and the input
+of a commit. It can be pickled.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["CommitMessage"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitMessage:
-    """Files of one (partition, bucket).
+    """It has the files of one (partition, bucket).
 
     `new_files`, `deleted_files` and `changelog_files` make an APPEND (or OVERWRITE) snapshot;
     `compact_before`, `compact_after` and `compact_changelog` make a COMPACT snapshot. Index files (hash
@@ -26,7 +26,7 @@ class CommitMessage:
     """
 
     partition: bytes
-    """The serialised partition row."""
+    """This is the serialised partition row."""
     bucket: int
     total_buckets: int
     new_files: tuple[DataFile, ...] = ()

@@ -15,13 +15,13 @@ __all__ = ["Consumer"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consumer:
-    """A streaming read under the name `id`, which still needs snapshot `next_snapshot` and all later ones."""
+    """A streaming read under the name `id` still needs snapshot `next_snapshot` and all later ones."""
 
     id: str
     next_snapshot: int
     updated_ms: int = 0
-    """When its file was last written, in milliseconds since the epoch (0: not yet, or unknown). Option
-    `consumer.expiration-time` counts the age from then.
+    """This is when its file was last written, in milliseconds since the epoch (0: not yet, or unknown).
+    Option `consumer.expiration-time` counts the age from then.
     """
 
     @classmethod

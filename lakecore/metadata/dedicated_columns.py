@@ -158,24 +158,24 @@ def counts_blob_size(raw: Mapping[str, str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class DedicatedColumns:
-    """How the columns of new files are divided. Sizes are in bytes."""
+    """It says how the columns of new files are divided. Sizes are in bytes."""
 
     ordinary: tuple[str, ...]
-    """The columns of the ordinary file."""
+    """These are the columns of the ordinary file."""
     blobs: tuple[str, ...]
-    """The columns that get a blob file each."""
+    """These are the columns that get a blob file each."""
     vectors: tuple[str, ...]
-    """The columns that share a vector file."""
+    """These are the columns that share a vector file."""
     references: tuple[str, ...]
-    """The ordinary columns that hold only references to bytes elsewhere."""
+    """These are the ordinary columns that hold only references to bytes elsewhere."""
     views: tuple[str, ...]
-    """The ordinary columns that hold only references to blobs of other tables."""
+    """These are the ordinary columns that hold only references to blobs of other tables."""
     vector_format: str
-    """The format of vector files."""
+    """This is the format of vector files."""
     blob_size: int
-    """The target size of a blob file."""
+    """This is the target size of a blob file."""
     vector_size: int
-    """The target size of a vector file."""
+    """This is the target size of a vector file."""
 
     @classmethod
     def of(cls, row_type: RowType, raw: Mapping[str, str], size: int) -> DedicatedColumns:

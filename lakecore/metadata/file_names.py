@@ -1,4 +1,4 @@
-"""This module checks file names in records of the format. Pure.
+"""This module checks file names in records of the format. It is pure.
 
 Whoever can write into a table's directory can write any name into its records. A valid name is one
 component of a path: it can neither leave the directory that the format puts the file into, nor break a

@@ -11,7 +11,7 @@ from typing import Any
 __all__ = ["MOST_BYTES", "json_object", "json_value", "whole_number"]
 
 MOST_BYTES = 64 << 20
-"""The largest record in bytes. Schemas with thousands of columns have some megabytes."""
+"""The largest record has so many bytes. Schemas with thousands of columns have some megabytes."""
 _LONG = 1 << 63
 _DIGITS = 19
 _MOST_DIGITS = 4000

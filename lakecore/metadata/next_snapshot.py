@@ -1,4 +1,6 @@
-"""The next snapshot of a change without new rows, as chores make it that rewrite metadata or roll back."""
+"""This module makes the next snapshot of a change without new rows, for chores that rewrite metadata or
+roll back.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from lakecore.metadata.snapshot import CommitKind, Snapshot
 __all__ = ["ManifestList", "next_metadata_only"]
 
 ManifestList = tuple[str, int]
-"""The name of a manifest list and its size in bytes."""
+"""This is the name of a manifest list and its size in bytes."""
 
 
 def next_metadata_only(

@@ -1,4 +1,4 @@
-"""Options that several packages obey, and their typed view."""
+"""This module has options that several packages obey, and their typed view."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class MergeEngine(Enum):
-    """How rows of one key become one row (option `merge-engine`)."""
+    """It says how rows of one key become one row (option `merge-engine`)."""
 
     DEDUPLICATE = "deduplicate"
     PARTIAL_UPDATE = "partial-update"
@@ -38,7 +38,7 @@ class MergeEngine(Enum):
 
 
 class ChangelogProducer(Enum):
-    """How the change stream is made (option `changelog-producer`)."""
+    """It says how the change stream is made (option `changelog-producer`)."""
 
     NONE = "none"
     INPUT = "input"
@@ -47,7 +47,7 @@ class ChangelogProducer(Enum):
 
 
 class BucketFunction(Enum):
-    """How a bucket key becomes a bucket number (option `bucket-function.type`)."""
+    """It says how a bucket key becomes a bucket number (option `bucket-function.type`)."""
 
     DEFAULT = "default"
     MOD = "mod"
@@ -55,14 +55,14 @@ class BucketFunction(Enum):
 
 
 class SequenceOrder(Enum):
-    """How sequence fields are sorted."""
+    """It says how sequence fields are sorted."""
 
     ASCENDING = "ascending"
     DESCENDING = "descending"
 
 
 class BucketMode(Enum):
-    """How rows are assigned to buckets; derived from option `bucket` and the primary key."""
+    """It says how rows are assigned to buckets; it is derived from option `bucket` and the primary key."""
 
     HASH_FIXED = "fixed"
     HASH_DYNAMIC = "dynamic"
@@ -149,7 +149,7 @@ _POSTPONE = -2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableOptions:
-    """The options of a table as typed values. They are made once per table, from its schema."""
+    """These are the options of a table as typed values. They are made once per table, from its schema."""
 
     bucket: int
     bucket_mode: BucketMode
@@ -159,11 +159,11 @@ class TableOptions:
     sequence_fields: tuple[str, ...]
     sequence_order: SequenceOrder
     snapshot_ordering: bool
-    """Whether rows of a key are ordered by snapshot (option `sequence.snapshot-ordering`)."""
+    """It tells whether rows of a key are ordered by snapshot (option `sequence.snapshot-ordering`)."""
     pk_clustering_override: bool
-    """Whether files above level 0 are sorted by `clustering_columns` instead of the key."""
+    """It tells whether files above level 0 are sorted by `clustering_columns` instead of the key."""
     clustering_columns: tuple[str, ...]
-    """The columns that sort the rows of files above level 0 if `pk_clustering_override` is set."""
+    """These columns sort the rows of files above level 0 if `pk_clustering_override` is set."""
     rowkind_field: str | None
     ignore_delete: bool
     ignore_update_before: bool
@@ -177,10 +177,10 @@ class TableOptions:
     row_deduplicate: bool
     row_deduplicate_ignored: tuple[str, ...]
     record_expire_ms: int | None
-    """How long rows live, in milliseconds; None if they never expire."""
+    """It says how long rows live, in milliseconds; None if they never expire."""
     file_format: str
     target_file_size: int
-    """The size in bytes at which a data file is complete."""
+    """A data file is complete at this size in bytes."""
     data_file_prefix: str
     changelog_file_prefix: str
     path_directory: str | None

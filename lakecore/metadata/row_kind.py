@@ -34,7 +34,7 @@ ROW_ID_FIELD_ID = 2147483642
 
 
 class RowKind(IntEnum):
-    """The kind of a row in a change stream: +I, -U, +U or -D."""
+    """This is the kind of a row in a change stream: +I, -U, +U or -D."""
 
     INSERT = 0
     UPDATE_BEFORE = 1

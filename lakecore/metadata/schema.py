@@ -20,7 +20,7 @@ _VERSION = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSchema:
-    """One version of a table's schema. `primary_keys` includes partition columns."""
+    """This is one version of a table's schema. `primary_keys` includes partition columns."""
 
     version: int = _VERSION
     id: int

@@ -1,4 +1,6 @@
-"""Changes of a schema as values: the requests of ALTER. The rules are in `catalog/alter.py`. No IO."""
+"""This module has the changes of a schema as values: the requests of ALTER. The rules are in
+`catalog/alter.py`. It does no IO.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ FieldPath: TypeAlias = tuple[str, ...]
 
 
 class Place(Enum):
-    """The place to which a column is moved."""
+    """This is the place to which a column is moved."""
 
     FIRST = "first"
     LAST = "last"
@@ -42,7 +44,9 @@ class Place(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The position of a column among its siblings. `reference` names the sibling for AFTER and BEFORE."""
+    """This is the position of a column among its siblings. `reference` names the sibling for AFTER and
+    BEFORE.
+    """
 
     place: Place
     reference: str | None = None

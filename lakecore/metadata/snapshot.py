@@ -28,7 +28,7 @@ _VERSION = 3
 
 
 class CommitKind(Enum):
-    """The kind of change that a snapshot committed."""
+    """This is the kind of change that a snapshot committed."""
 
     APPEND = "APPEND"
     COMPACT = "COMPACT"
@@ -38,54 +38,56 @@ class CommitKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """The file `snapshot/snapshot-<id>`. Fields that a version of the format lacks are None."""
+    """This is the file `snapshot/snapshot-<id>`. Fields that a version of the format lacks are None."""
 
     version: int = _VERSION
-    """The version of the snapshot's JSON: 1 to 3."""
+    """This is the version of the snapshot's JSON: 1 to 3."""
     uuid: str | None = None
-    """The identity of the snapshot, whatever its id; None from older writers."""
+    """This is the identity of the snapshot, whatever its id; None from older writers."""
     id: int
-    """The number of the snapshot, from 1."""
+    """This is the number of the snapshot, from 1."""
     schema_id: int
-    """The schema with which the snapshot was committed."""
+    """This is the schema with which the snapshot was committed."""
     base_manifest_list: str
-    """The file that lists the manifests of the state before the commit, merged where they were small."""
+    """This is the file that lists the manifests of the state before the commit, merged where they were
+    small.
+    """
     base_manifest_list_size: int | None = None
-    """In bytes."""
+    """It is in bytes."""
     delta_manifest_list: str
-    """The file that lists the manifests of what the commit added and removed."""
+    """This is the file that lists the manifests of what the commit added and removed."""
     delta_manifest_list_size: int | None = None
-    """In bytes."""
+    """It is in bytes."""
     changelog_manifest_list: str | None = None
-    """The file that lists the manifests of the changelog; None without one."""
+    """This is the file that lists the manifests of the changelog; None without one."""
     changelog_manifest_list_size: int | None = None
-    """In bytes."""
+    """It is in bytes."""
     index_manifest: str | None = None
-    """The file that lists the indexes and deletion vectors; None without any."""
+    """This is the file that lists the indexes and deletion vectors; None without any."""
     commit_user: str
     """Who committed; one user names one writer or one run of a job."""
     commit_identifier: int
-    """The number of the commit among those of its user."""
+    """This is the number of the commit among those of its user."""
     commit_kind: CommitKind
-    """What kind of change it was."""
+    """It says what kind of change it was."""
     time_millis: int
-    """The time of the commit, in milliseconds since the epoch."""
+    """This is the time of the commit, in milliseconds since the epoch."""
     total_record_count: int | None = None
-    """The rows of all live files, before merging."""
+    """These are the rows of all live files, before merging."""
     delta_record_count: int | None = None
-    """The rows of added files less those of removed files."""
+    """These are the rows of added files less those of removed files."""
     changelog_record_count: int | None = None
-    """The rows of the changelog files."""
+    """These are the rows of the changelog files."""
     watermark: int | None = None
-    """The event time up to which all rows have arrived, in milliseconds; None without one."""
+    """All rows up to this event time have arrived, in milliseconds; None without one."""
     statistics: str | None = None
-    """The file with statistics of the table; None without any."""
+    """This is the file with statistics of the table; None without any."""
     properties: Mapping[str, str] | None = None
-    """What the writer stored with the snapshot."""
+    """This is what the writer stored with the snapshot."""
     next_row_id: int | None = None
-    """The first row id that is free; None without row tracking."""
+    """This is the first row id that is free; None without row tracking."""
     operation: str | None = None
-    """The statement that committed, such as DELETE; None where the writer does not tell."""
+    """This is the statement that committed, such as DELETE; None where the writer does not tell."""
 
     @classmethod
     def from_json(cls, text: str | bytes, path: str) -> Snapshot:

@@ -1,5 +1,5 @@
-"""A tag: a snapshot kept by name, when it was created and how long it is retained; and its JSON
-(`tag/tag-<name>`).
+"""This module has tags: a tag is a snapshot kept by name, when it was created and how long it is retained;
+it has the JSON of `tag/tag-<name>`.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ __all__ = ["TAG_KEYS", "Tag"]
 _CREATED = "tagCreateTime"
 _RETAINED = "tagTimeRetained"
 TAG_KEYS = (_CREATED, _RETAINED)
-"""The keys that a tag has beside those of its snapshot."""
+"""A tag has these keys beside those of its snapshot."""
 _NANOS = 1_000_000_000
 _LONGEST = 10**12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tag:
-    """A tag. `created` and `retained` are None if no time to live was set."""
+    """A tag keeps a snapshot by name. `created` and `retained` are None if no time to live was set."""
 
     name: str
     snapshot: Snapshot
     created: int | None = None
-    """Nanoseconds of the creator's local wall clock, as if it were UTC."""
+    """It counts nanoseconds of the creator's local wall clock, as if it were UTC."""
     retained: int | None = None
-    """The time to live in nanoseconds."""
+    """This is the time to live in nanoseconds."""
 
     @classmethod
     def from_json(cls, text: str | bytes, path: str, name: str) -> Tag:

@@ -20,7 +20,7 @@ from lakecore.types.text import parse_value
 __all__ = ["Literal", "comparison", "membership"]
 
 Literal = str | Decimal | bool | bytes
-"""A literal as it was written: quoted text, a number, true/false, 0x bytes."""
+"""This is a literal as it was written: quoted text, a number, true/false, 0x bytes."""
 
 _INTEGER_BITS = {
     TypeRoot.TINYINT: 8,

@@ -45,7 +45,7 @@ class Comparison(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """`column` compared with a value that is not None."""
+    """It compares `column` with a value that is not None."""
 
     column: str
     op: Comparison
@@ -86,7 +86,9 @@ class StartsWith:
 
 @dataclass(frozen=True, slots=True)
 class Like:
-    """SQL pattern: `%` any text, `_` one character, backslash escapes. `matches` False is NOT LIKE."""
+    """This is an SQL pattern: `%` is any text, `_` is one character, and a backslash escapes. `matches`
+    False is NOT LIKE.
+    """
 
     column: str
     pattern: str
@@ -95,7 +97,9 @@ class Like:
 
 @dataclass(frozen=True, slots=True)
 class AtKey:
-    """`leaf` holds for the value under `key` of its column, a map; null without the key or the map."""
+    """The condition `leaf` holds for the value under `key` of its column, a map; the value is null without
+    the key or the map.
+    """
 
     key: Any
     leaf: Leaf

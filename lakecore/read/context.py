@@ -32,16 +32,16 @@ class ReadContext:
     file_io: FileIO
     paths: TablePaths
     schema: TableSchema
-    """The schema of the snapshot."""
+    """This is the schema of the snapshot."""
     schemas: SchemaStore
     """Finds the schemas that files were written with."""
     orc_zone: str = "UTC"
-    """The zone of the JVM that wrote ORC files. By default such writers store TIMESTAMP WITH LOCAL TIME ZONE
-    minus the offset of their zone (orc.timestamp-ltz.legacy.type); UTC means as stored.
+    """This is the zone of the JVM that wrote ORC files. By default such writers store TIMESTAMP WITH LOCAL
+    TIME ZONE minus the offset of their zone (orc.timestamp-ltz.legacy.type); UTC means as stored.
     """
     partition: bytes | None = None
-    """The partition, as a serialised row, whose values replace the partition columns of the files, which may
-    lack them (tables adopted from Hive); None: as stored.
+    """This is the partition, as a serialised row, whose values replace the partition columns of the files,
+    which may lack them (tables adopted from Hive); None means as stored.
     """
 
     @cached_property

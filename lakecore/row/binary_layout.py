@@ -33,7 +33,7 @@ FIXED_FORMATS = {
     TypeRoot.DATE: "i",
     TypeRoot.TIME: "i",
 }
-"""`struct` codes of the types whose slot is the value itself."""
+"""These are the `struct` codes of the types whose slot is the value itself."""
 
 _WIDTHS = {"?": 1, "b": 1, "h": 2, "i": 4, "f": 4, "q": 8, "d": 8}
 

@@ -1,4 +1,5 @@
-"""Rows as the bytes used for partitions, keys and statistics: int32 BE arity, then a BinaryRow.
+"""This module encodes rows as the bytes used for partitions, keys and statistics: int32 BE arity, then a
+BinaryRow.
 
 Spec (BinaryRow, all little-endian): null bits (bit i+8; byte 0 is the row kind, 0 in metadata) padded to 8
 bytes, one 8-byte slot a field, then a variable part whose items are padded to 8 bytes. A null DECIMAL(p > 18)

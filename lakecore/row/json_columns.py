@@ -1,4 +1,6 @@
-"""Whole columns of parsed JSON as Arrow arrays, where Arrow converts exactly as `json_values` would."""
+"""This module converts whole columns of parsed JSON to Arrow arrays, where Arrow converts exactly as
+`json_values` would.
+"""
 
 from __future__ import annotations
 

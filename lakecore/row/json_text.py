@@ -1,4 +1,5 @@
-"""Columns as JSON texts, one a row: numbers as Java prints them, DECIMAL and times as strings, bytes as 0x….
+"""This module formats columns as JSON texts, one a row: numbers as Java prints them, DECIMAL and times as
+strings, bytes as 0x….
 
 NaN and infinities are strings; a MAP is a list of pairs ordered by their text; a ROW is an object.
 """

@@ -10,7 +10,7 @@ __all__ = ["OrderStrategy"]
 
 
 class OrderStrategy(Enum):
-    """How rows are put in order: not at all, by columns in turn, or along a curve."""
+    """It says how rows are put in order: not at all, by columns in turn, or along a curve."""
 
     NONE = "none"
     ORDER = "order"

@@ -1,4 +1,5 @@
-"""The order that a clustering gives rows: by columns, or by a space-filling curve through them. No IO.
+"""This module has the order that a clustering gives rows: by columns, or by a space-filling curve through
+them. It does no IO.
 
 Rules of the format, for values as they are ordered: `order` sorts by the columns in turn, nulls first.
 `zorder` interleaves 64 bits of each column (of texts and bytes the first `zorder.var-length-contribution`
@@ -35,8 +36,8 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class SortRule:
-    """The order by `columns`. `var_bytes` is the number of bytes of a text that count for the z-order. It can
-    be pickled.
+    """Rows are ordered by `columns`. `var_bytes` is the number of bytes of a text that count for the
+    z-order. It can be pickled.
     """
 
     strategy: OrderStrategy

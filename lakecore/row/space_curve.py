@@ -1,4 +1,5 @@
-"""Positions on space-filling curves: columns of words to words that order rows. No IO.
+"""This module computes positions on space-filling curves: columns of words to words that order rows. It
+does no IO.
 
 A position is a list of word columns, the most significant first; rows compare word by word, unsigned.
 """

@@ -91,8 +91,8 @@ def _put(out: Ints, at: Ints, numbers: Ints, width: Ints) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Fields of objects, or elements of arrays, one after another. `owner` is the index of the object or
-    array; `ids` are the keys of fields.
+    """These are fields of objects, or elements of arrays, one after another. `owner` is the index of the
+    object or array; `ids` are the keys of fields.
 
     `exact` tells, for each owner, whether its bytes are what `object_bytes` or `array_bytes` would make of
     its parts (but for the order of fields), and all parts are in it.
@@ -106,7 +106,7 @@ class Parts:
 
 
 class VariantBytes:
-    """A buffer that has the bytes of many values."""
+    """This buffer has the bytes of many values."""
 
     def __init__(self, data: Ints) -> None:
         self.data = np.concatenate([data, np.zeros(_PAD, np.uint8)])

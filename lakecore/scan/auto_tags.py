@@ -49,14 +49,14 @@ _LAST = 253_402_300_800_000
 
 @dataclass(frozen=True, slots=True)
 class AutoTagNames:
-    """The naming rule of automatic tags. Times are of a wall clock, counted as if it were UTC."""
+    """This is the naming rule of automatic tags. Times are of a wall clock, counted as if it were UTC."""
 
     pattern: str
-    """A regular expression that finds year, month, day and, if present, hour and minute in a name."""
+    """This regular expression finds year, month, day and, if present, hour and minute in a name."""
     example: str
-    """A sample name, used in messages."""
+    """This is a sample name, used in messages."""
     length_ms: int
-    """The length of one period in milliseconds."""
+    """This is the length of one period in milliseconds."""
 
     @classmethod
     def from_options(cls, raw: Mapping[str, str]) -> AutoTagNames:

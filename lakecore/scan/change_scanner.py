@@ -29,7 +29,7 @@ from lakecore.scan.stream_policy import ChangeKind
 __all__ = ["ChangeScanner", "DiffSplit"]
 
 Deletions: TypeAlias = Mapping[tuple[bytes, int, str], DeletionFile]
-"""The deletion vectors by serialised partition, bucket and name of the data file."""
+"""These are the deletion vectors by serialised partition, bucket and name of the data file."""
 Identity: TypeAlias = tuple[bytes, int, int, bytes, DeletionFile | None]
 
 

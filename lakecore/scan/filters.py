@@ -1,4 +1,6 @@
-"""Filters that a scan applies before it opens files: on manifests, partitions, buckets and levels. Pure."""
+"""This module has the filters that a scan applies before it opens files: on manifests, partitions, buckets
+and levels. It is pure.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +24,16 @@ __all__ = ["EVERYTHING", "ScanFilter", "keeps_manifest", "select_entries", "want
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanFilter:
-    """Restrictions of a scan, combined by AND. None means no restriction."""
+    """These are restrictions of a scan, combined by AND. None means no restriction."""
 
     partitions: tuple[Mapping[str, Any], ...] | None = None
     """Partial partition specifications (column -> internal value); at least one must match."""
     serialized: frozenset[bytes] | None = None
-    """The whole serialised partitions, or None for all."""
+    """These are the whole serialised partitions, or None for all."""
     buckets: frozenset[int] | None = None
-    """The bucket numbers, or None for all."""
+    """These are the bucket numbers, or None for all."""
     levels: tuple[int, int] | None = None
-    """The lowest and the highest level, both inclusive."""
+    """These are the lowest and the highest level, both inclusive."""
 
     def check(self, partition_type: RowType) -> None:
         """Raise InvalidInputError for a column that is not a partition column."""

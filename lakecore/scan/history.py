@@ -1,5 +1,5 @@
-"""The history that a stream can still read: the changelogs that outlive their snapshots, then the
-snapshots.
+"""This module has the history that a stream can still read: the changelogs that outlive their snapshots,
+then the snapshots.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def changelogs_live_longer(raw: Mapping[str, str]) -> bool:
 
 @dataclass(frozen=True)
 class History:
-    """Snapshots and changelogs of one branch. `with_changelogs` says whether changelogs count (see
-    `changelogs_live_longer`).
+    """These are the snapshots and changelogs of one branch. `with_changelogs` says whether changelogs
+    count (see `changelogs_live_longer`).
     """
 
     snapshots: SnapshotStore

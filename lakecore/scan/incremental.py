@@ -25,7 +25,7 @@ __all__ = ["Difference", "Interval", "resolve_interval"]
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """The changes of the snapshots `first` to `last`, both included."""
+    """These are the changes of the snapshots `first` to `last`, both included."""
 
     first: int
     last: int

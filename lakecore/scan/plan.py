@@ -1,4 +1,4 @@
-"""This module groups live entries into splits. Pure.
+"""This module groups live entries into splits. It is pure.
 
 Rules of the format: files of an append table are packed in order of their sequence numbers; files of a
 primary-key bucket are packed individually only if no key can occur twice, else whole sections are packed.
@@ -38,12 +38,12 @@ _MAX_SMALL = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class SplitPolicy:
-    """The sizes that decide how files are packed into splits, in bytes."""
+    """These are the sizes that decide how files are packed into splits, in bytes."""
 
     target_size: int
-    """The size at which a split is full."""
+    """A split is full at this size."""
     open_file_cost: int
-    """The size that a smaller file counts as."""
+    """A smaller file is taken as one of this size."""
 
     @classmethod
     def from_options(cls, raw: Mapping[str, str]) -> SplitPolicy:

@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Scanner:
-    """A scanner of one branch of a table. `table` is the table's name in messages."""
+    """It scans one branch of a table. `table` is the table's name in messages."""
 
     table: str
     stores: TableStores

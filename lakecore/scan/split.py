@@ -25,15 +25,15 @@ class Split:
     """Files of one bucket that must be read together. It can be pickled."""
 
     partition: bytes
-    """The serialised partition row."""
+    """This is the serialised partition row."""
     bucket: int
     total_buckets: int
     files: tuple[DataFile, ...]
     raw_convertible: bool
-    """Whether every row of every file is a live row of the table, so that no merging is needed."""
+    """It tells whether every row of every file is a live row of the table, so that no merging is needed."""
     deletions: tuple[DeletionFile | None, ...] = ()
-    """The deletion vector of each file, in the order of `files`; None for a file without deleted rows. The
-    tuple is empty if no file has one.
+    """This is the deletion vector of each file, in the order of `files`; None for a file without deleted
+    rows. The tuple is empty if no file has one.
     """
 
     @property
@@ -57,7 +57,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SplitPlan(Sequence[Split]):
-    """All splits of a scan. Split `i` reads `entries[order[starts[i]:starts[i + 1]]]`.
+    """These are all splits of a scan. Split `i` reads `entries[order[starts[i]:starts[i + 1]]]`.
 
     Entries stay columns until a split is requested: a plan over a million files creates no million
     objects.
@@ -68,7 +68,7 @@ class SplitPlan(Sequence[Split]):
     starts: npt.NDArray[np.int64]
     raw_convertible: npt.NDArray[np.bool_]
     deletions: Mapping[tuple[bytes, int, str], DeletionFile] = field(default_factory=dict)
-    """The deletion vectors, by serialised partition, bucket and name of the data file."""
+    """These are the deletion vectors, by serialised partition, bucket and name of the data file."""
 
     def __len__(self) -> int:
         return len(self.raw_convertible)

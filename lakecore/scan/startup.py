@@ -58,15 +58,15 @@ class Incremental:
     """
 
     start: str
-    """Where the changes begin, exclusive: a tag, a snapshot id or a time."""
+    """The changes begin here, exclusive: a tag, a snapshot id or a time is given."""
     end: str
-    """Where they end, inclusive; or an automatic tag."""
+    """They end here, inclusive; it may be an automatic tag."""
     unit: IncrementalUnit = IncrementalUnit.NAMED
-    """What `start` and `end` are."""
+    """It says what `start` and `end` are."""
     mode: IncrementalMode = IncrementalMode.AUTO
     """Which changes are read."""
     tags_as_snapshots: bool = False
-    """Two tags compare states (`diff`) unless this is set."""
+    """Two tags are compared as states (`diff`) unless this is set."""
 
     @classmethod
     def parse(cls, text: str, mode: str | IncrementalMode = IncrementalMode.AUTO) -> Incremental:
@@ -129,7 +129,7 @@ _STARTS = (SNAPSHOT_ID, TAG_NAME, VERSION, WATERMARK, TIMESTAMP, TIMESTAMP_MILLI
            BETWEEN, BETWEEN_TIMES, TO_AUTO_TAG)  # fmt: skip
 _POINTS = tuple(key for option in _STARTS for key in (option.key, *option.old_keys))
 START_OPTIONS = (SCAN_MODE.key, *SCAN_MODE.old_keys, *_POINTS)
-"""The mode, and the options of which at most one may say where to start."""
+"""These are the mode, and the options of which at most one may say where to start."""
 
 _MODES: Mapping[str, StartupMode] = {mode.value: mode for mode in StartupMode} | {
     "full": StartupMode.LATEST_FULL

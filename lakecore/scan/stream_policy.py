@@ -46,15 +46,15 @@ class ChangeKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamPolicy:
-    """The options of a table that a stream obeys."""
+    """A stream obeys these options of a table."""
 
     keyed: bool
-    """Whether the table has a primary key."""
+    """It tells whether the table has a primary key."""
     producer: ChangelogProducer
     reads_overwrites: bool
     """Whether the changes of OVERWRITE snapshots are read."""
     bounded_watermark: int | None
-    """The watermark, in milliseconds, past which the stream ends; None if it never ends."""
+    """The stream ends past this watermark, in milliseconds; None if it never ends."""
     delay_ms: int | None
     """The age in milliseconds at which a snapshot may be read; None if there is no delay."""
     full_levels: tuple[int, int] | None

@@ -18,14 +18,14 @@ _FIRST = 1
 
 @dataclass(frozen=True, slots=True)
 class StreamStart:
-    """The point at which a stream begins."""
+    """This is the point at which a stream begins."""
 
     next_snapshot: int
     """The first snapshot whose changes are read."""
     full: Snapshot | None = None
-    """The state to read first; None to read only changes."""
+    """This state is read first; None to read only changes."""
     created_ms: int | None = None
-    """Only files of `full` created at or after this time (milliseconds) are read; None for all files."""
+    """Only files of `full` created at or after this time (milliseconds) are read; None means all files."""
 
 
 def stream_start(

@@ -57,7 +57,7 @@ _STREAM_MODE = "stream-scan-mode"
 _ONE_BUCKET = "scan.bucket"
 _OFF = ("", "false")
 TABLE_TYPES = ("table", "materialized-table")
-"""Values of the option `type` for tables whose rows are stored as the format specifies."""
+"""Tables with these values of the option `type` are stored as the format specifies."""
 
 
 def check_readable(table: str, schema: TableSchema, options: TableOptions) -> None:

@@ -34,15 +34,15 @@ class TimeTravel:
     """The snapshot that a read asks for: at most one field is set; none means the latest snapshot."""
 
     snapshot: int | None = None
-    """A snapshot id."""
+    """This is a snapshot id."""
     tag: str | None = None
-    """The name of a tag."""
+    """This is the name of a tag."""
     timestamp_ms: int | None = None
-    """The last snapshot at or before this time, in milliseconds since the epoch."""
+    """The last snapshot at or before this time is read, in milliseconds since the epoch."""
     watermark: int | None = None
-    """The first snapshot whose watermark, in milliseconds, is at least this one."""
+    """The first snapshot is read whose watermark, in milliseconds, is at least this one."""
     version: str | None = None
-    """A tag, `watermark-<ms>` or a snapshot id."""
+    """This is a tag, `watermark-<ms>` or a snapshot id."""
 
     def __post_init__(self) -> None:
         given = [name for name in self.__slots__ if getattr(self, name) is not None]
@@ -65,11 +65,11 @@ class BatchStart:
     """The state that a batch read sees."""
 
     snapshot: Snapshot | None
-    """The snapshot; None if the table has none yet."""
+    """This is the snapshot; None if the table has none yet."""
     uses_snapshot_schema: bool = False
-    """Whether the schema of `snapshot` is used instead of the latest one."""
+    """It tells whether the schema of `snapshot` is used instead of the latest one."""
     created_ms: int | None = None
-    """Only files created at or after this time (milliseconds since the epoch) are read; None for all
+    """Only files created at or after this time (milliseconds since the epoch) are read; None means all
     files.
     """
 

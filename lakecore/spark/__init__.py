@@ -1,1 +1,3 @@
-"""Spark as an executor of units, and its session. The only package that imports pyspark."""
+"""This package has Spark as an executor of units, and its session. It is the only package that imports
+pyspark.
+"""

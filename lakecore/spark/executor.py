@@ -1,5 +1,5 @@
-"""This module runs units on Spark: an RDD map of pickled bytes, results in order as they come, cancelled as
-one job group.
+"""This module runs units on Spark: an RDD map of pickled bytes, results in order as they come, cancelled
+as one job group.
 
 A unit's own failure is a result, so Spark retries only what died (a killed Python worker, a lost executor).
 Results travel in an accumulator: Spark delivers its updates when a task succeeds, once per task, long before
@@ -39,8 +39,8 @@ _NUMBERS = itertools.count()
 
 
 class SparkExecutor:
-    """Runs units on Spark. The context is the active one or is created at first use, in a thread of its own;
-    `stop` ends only a context that was created here.
+    """It runs units on Spark. The context is the active one or is created at first use, in a thread of its
+    own; `stop` ends only a context that was created here.
     """
 
     name = "spark"

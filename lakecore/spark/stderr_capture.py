@@ -21,7 +21,9 @@ _MOST = 1 << 20
 
 
 class StderrCapture:
-    """An unnamed file for a JVM that lives as long as this process; its sessions follow each other."""
+    """This is an unnamed file for a JVM that lives as long as this process; its sessions follow each
+    other.
+    """
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile(prefix="lakecore-spark-")  # noqa: SIM115 - the JVM writes to it

@@ -17,7 +17,7 @@ _PREFIX = "branch-"
 
 @dataclass(frozen=True)
 class BranchStore:
-    """A store of the branches of a table, in its directory `branch/`."""
+    """It stores the branches of a table, in its directory `branch/`."""
 
     file_io: FileIO
     paths: TablePaths

@@ -1,4 +1,4 @@
-"""Changelogs of one branch that outlive their snapshots: `changelog/changelog-<id>`.
+"""This module stores changelogs of one branch that outlive their snapshots: `changelog/changelog-<id>`.
 
 Where `changelog.*-retained` is longer than `snapshot.*-retained`, expiry keeps what a stream needs of a
 snapshot as a changelog of the same id. Ids of changelogs are below those of snapshots and have no gaps.
@@ -22,7 +22,9 @@ _CHANGELOG = re.compile(r"changelog-([0-9]+)")
 
 @dataclass(frozen=True)
 class ChangelogStore:
-    """The directory `changelog/` of a branch. A changelog is written like the snapshot that it was."""
+    """This is the directory `changelog/` of a branch. A changelog is written like the snapshot that it
+    was.
+    """
 
     file_io: FileIO
     paths: TablePaths

@@ -24,7 +24,7 @@ _WAIT = 0.1
 
 @dataclass(frozen=True)
 class ConsumerStore:
-    """A store of the consumers of a branch, in its directory `consumer/`."""
+    """It stores the consumers of a branch, in its directory `consumer/`."""
 
     file_io: FileIO
     paths: TablePaths

@@ -1,4 +1,5 @@
-"""A cache of decoded small metadata files, for processes that plan the same tables again and again.
+"""This module caches decoded small metadata files, for processes that plan the same tables again and
+again.
 
 Storage is asked every time: only the bytes that were read just now count, so damage, a lost file or
 another storage under the same path are noticed. Only the decoding of equal bytes is skipped.
@@ -18,7 +19,7 @@ _ITEM_BYTES = 256
 
 
 class DecodedCache(Generic[T]):
-    """A cache of values by path that evicts the least recently used. It is thread-safe.
+    """This cache holds values by path and evicts the least recently used. It is thread-safe.
 
     It holds values of up to `most` items together, and the bytes they come from, of which some hundreds
     count as an item.

@@ -61,8 +61,8 @@ Hashes = npt.NDArray[np.int32]
 
 @dataclass(frozen=True)
 class IndexStore:
-    """The index files of a table. `schema` gives partition columns and options. It can be pickled if its
-    file_io can.
+    """These are the index files of a table. `schema` gives partition columns and options. It can be
+    pickled if its file_io can.
     """
 
     file_io: FileIO

@@ -50,7 +50,9 @@ _LISTS: DecodedCache[tuple[ManifestFile, ...]] = DecodedCache(10_000)
 
 @dataclass(frozen=True)
 class ManifestStore:
-    """The directory `manifest/` of a table (all branches). `schema` gives partition columns and options."""
+    """This is the directory `manifest/` of a table (all branches). `schema` gives partition columns and
+    options.
+    """
 
     file_io: FileIO
     paths: TablePaths

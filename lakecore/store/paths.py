@@ -21,7 +21,9 @@ _POSTPONE_BUCKET = -2
 
 @dataclass(frozen=True, slots=True)
 class TablePaths:
-    """Paths of one table seen through one branch. `table_path` is a plain path without a slash at the end."""
+    """These are the paths of one table seen through one branch. `table_path` is a plain path without a
+    slash at the end.
+    """
 
     table_path: str
     branch: str = MAIN_BRANCH

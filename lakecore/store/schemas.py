@@ -23,7 +23,7 @@ _SCHEMA = re.compile(r"schema-([0-9]+)")
 
 @dataclass(frozen=True)
 class SchemaStore:
-    """The directory `schema/` of a branch. Loaded schemas are cached, because they cannot change."""
+    """This is the directory `schema/` of a branch. Loaded schemas are cached, because they cannot change."""
 
     file_io: FileIO
     paths: TablePaths

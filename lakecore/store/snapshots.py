@@ -29,7 +29,7 @@ _EARLIEST_TRIES = 4
 
 @dataclass(frozen=True)
 class SnapshotStore:
-    """The directory `snapshot/` of a branch. It holds no state of its own and can be pickled."""
+    """This is the directory `snapshot/` of a branch. It holds no state of its own and can be pickled."""
 
     file_io: FileIO
     paths: TablePaths

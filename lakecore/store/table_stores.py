@@ -1,4 +1,4 @@
-"""All stores of a table in one value."""
+"""This module holds all stores of a table in one value."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ __all__ = ["TableStores"]
 
 @dataclass(frozen=True)
 class TableStores:
-    """The stores of the parts of a table, or of a branch of one. It can be pickled when its storage can.
+    """These are the stores of the parts of a table, or of a branch of one. It can be pickled when its
+    storage can.
 
     A store is made when it is first used, and kept; making one reads nothing. What the methods of the stores
     read is in their docstrings. `schemas` keeps the schemas that it loaded, because they never change; the
@@ -31,10 +32,10 @@ class TableStores:
     """
 
     schema: TableSchema
-    """The latest schema when the table was loaded, with the options of the handle."""
+    """This is the latest schema when the table was loaded, with the options of the handle."""
     file_io: FileIO
     paths: TablePaths
-    """The paths of the branch."""
+    """These are the paths of the branch."""
     clock: Clock = field(default_factory=SystemClock)
 
     @property

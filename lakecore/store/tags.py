@@ -17,7 +17,7 @@ _PREFIX = "tag-"
 
 @dataclass(frozen=True)
 class TagStore:
-    """A store of the tags of a branch, in its directory `tag/`."""
+    """It stores the tags of a branch, in its directory `tag/`."""
 
     file_io: FileIO
     paths: TablePaths

@@ -14,9 +14,9 @@ __all__ = ["OtherWriters", "other_writers"]
 
 @dataclass(frozen=True, slots=True)
 class OtherWriters:
-    """What is known of other writers of a table. `store` is the kind of storage below it; for `settle_ms` see
-    `lakecore.store.settle_time`. The other fields say what holds beside writers of lakecore, and beside Java
-    Paimon 1.4 and 2.0.
+    """This is what is known of other writers of a table. `store` is the kind of storage below it; for
+    `settle_ms` see `lakecore.store.settle_time`. The other fields say what holds beside writers of lakecore,
+    and beside Java Paimon 1.4 and 2.0.
     """
 
     store: str

@@ -1,4 +1,6 @@
-"""Tables of the database `sys`, which describe a whole warehouse. They cost a look at every table."""
+"""This module has the tables of the database `sys`, which describe a whole warehouse. They cost a look at
+every table.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ __all__ = ["CATALOG_DATABASE", "CATALOG_TABLES", "CatalogTable"]
 CATALOG_DATABASE = "sys"
 
 Named: TypeAlias = tuple[str, str, Readable]
-"""The database, the table's name, and the table itself."""
+"""These are the database, the table's name, and the table itself."""
 
 
 def _tables(found: Iterable[Named], _: Mapping[str, str]) -> Iterator[Row]:
@@ -116,13 +118,13 @@ _KINDS: Mapping[str, tuple[RowType, Maker]] = {
     ),
 }
 CATALOG_TABLES = tuple(_KINDS)
-"""The tables of `sys`."""
+"""These are the tables of `sys`."""
 
 
 @dataclass(frozen=True)
 class CatalogTable:
-    """One table of `sys`. `tables` lists the warehouse again at each scan; `options` are those of the
-    catalog.
+    """This is one table of `sys`. `tables` lists the warehouse again at each scan; `options` are those of
+    the catalog.
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""`$audit_log` and `$binlog`: rows with their kinds as a column, including deletes."""
+"""This module has `$audit_log` and `$binlog`: rows with their kinds as a column, including deletes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ _SYMBOLS = tuple(RowKind(number).symbol for number in range(4))
 
 @dataclass(frozen=True)
 class AuditRows:
-    """The rows of `inner` as inserts, whose first column is the original kind: `+I`, `-U`, `+U`, `-D`.
+    """These are the rows of `inner` as inserts, whose first column is the original kind: `+I`, `-U`, `+U`,
+    `-D`.
 
     With `sequence` the sequence number that a row was written with is included.
     """
@@ -62,8 +63,8 @@ class AuditRows:
 
 @dataclass(frozen=True)
 class BinlogRows:
-    """One row per change, its columns as lists: `[before, after]` of an update, `[row]` of any other
-    change.
+    """It has one row per change, with its columns as lists: `[before, after]` of an update, `[row]` of any
+    other change.
     """
 
     inner: RowSource
@@ -72,7 +73,7 @@ class BinlogRows:
     whatever row that is (of the same part; a last -U stays alone), with the kind of the second.
     """
     sequence: bool = False
-    """Whether to include the sequence number of a change's first row."""
+    """It tells whether to include the sequence number of a change's first row."""
 
     @property
     def description(self) -> str:

@@ -19,7 +19,7 @@ __all__ = ["TrackedRows"]
 
 @dataclass(frozen=True)
 class TrackedRows:
-    """The rows of `inner`, with `_ROW_ID` and `_SEQUENCE_NUMBER` as last columns."""
+    """These are the rows of `inner`, with `_ROW_ID` and `_SEQUENCE_NUMBER` as last columns."""
 
     inner: SnapshotRows
 

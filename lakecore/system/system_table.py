@@ -132,7 +132,7 @@ SYSTEM_TABLES = tuple(sorted((*_LISTINGS, *_DERIVED)))
 
 @dataclass(frozen=True)
 class SystemTable:
-    """One system table of `table`. It supports `scan` only: everything else of a table is refused."""
+    """This is one system table of `table`. It supports `scan` only: everything else of a table is refused."""
 
     table: Readable
     kind: str

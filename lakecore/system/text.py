@@ -1,5 +1,5 @@
-"""Formats values as the format's system tables show them in text columns. Times of the JVM's zone are UTC
-here.
+"""This module formats values as the format's system tables show them in text columns. Times of the JVM's
+zone are UTC here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""System tables whose rows are computed from metadata, as a source for scans."""
+"""This module has the system tables whose rows are computed from metadata, as a source for scans."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RowMaker: TypeAlias = Callable[[Readable, Snapshot | None], Iterable[Row]]
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The columns of a system table, and the function that computes its rows.
+    """These are the columns of a system table, and the function that computes its rows.
 
     With `dated` rows of an earlier snapshot are described by the schema of that time.
     """
@@ -41,7 +41,9 @@ class Listing:
 
 @dataclass(frozen=True)
 class ViewRows:
-    """The rows that `make` lists. All are computed and then filtered: there are at most as many as files."""
+    """These are the rows that `make` lists. All are computed and then filtered: there are at most as many
+    as files.
+    """
 
     description: str
     row_type: RowType

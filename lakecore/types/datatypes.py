@@ -30,7 +30,7 @@ MAX_LENGTH = 2147483647
 
 
 class TypeRoot(Enum):
-    """The name that an atomic type has without its parameters."""
+    """This is the name that an atomic type has without its parameters."""
 
     CHAR = "CHAR"
     VARCHAR = "VARCHAR"
@@ -54,7 +54,7 @@ class TypeRoot(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AtomicType:
-    """A type that has no parts. CHAR, VARCHAR and BINARY types have a `length`; DECIMAL, TIME and TIMESTAMP
+    """This type has no parts. CHAR, VARCHAR and BINARY types have a `length`; DECIMAL, TIME and TIMESTAMP
     have a `precision`.
     """
 
@@ -76,7 +76,7 @@ class ArrayType:
 
 @dataclass(frozen=True, slots=True)
 class MultisetType:
-    """A multiset type: its values map each element to its count."""
+    """The values of this type map each element to its count."""
 
     element: DataType
     nullable: bool = True
@@ -91,7 +91,7 @@ class MapType:
 
 @dataclass(frozen=True, slots=True)
 class VectorType:
-    """A type whose values have a fixed number of primitive elements (since Paimon 1.4)."""
+    """The values of this type have a fixed number of primitive elements (since Paimon 1.4)."""
 
     element: DataType
     length: int
@@ -100,7 +100,7 @@ class VectorType:
 
 @dataclass(frozen=True, slots=True)
 class DataField:
-    """A named column or nested field. Ids are never reused: evolution maps by id, not by name."""
+    """This is a named column or nested field. Ids are never reused: evolution maps by id, not by name."""
 
     id: int
     name: str

@@ -1,5 +1,5 @@
-"""The modes of a proof: how much it compares. Imports nothing, since commands need the modes before they
-begin.
+"""This module has the modes of a proof: how much it compares. It imports nothing, since commands need the
+modes before they begin.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ __all__ = ["ProofMode"]
 
 
 class ProofMode(Enum):
-    """The mode of a proof, which tells how many values it compares.
+    """The mode of a proof tells how many values it compares.
 
     KEYS: key, sequence fields, sequence number, row kind and the column of record-level expiry of all rows;
     of an append table a few columns (`shape_of`). SAMPLED: the same, and every column of a sample of the

@@ -59,7 +59,7 @@ OVERWRITE_UPGRADE = Option(
 
 @dataclass(frozen=True, slots=True)
 class FileRules:
-    """The format, codec and statistics of files of one level (or changelog files)."""
+    """These are the format, codec and statistics of files of one level (or changelog files)."""
 
     format: str
     compression: str
@@ -97,7 +97,7 @@ class FileRules:
 
 @dataclass(frozen=True, slots=True)
 class WriteRules:
-    """The memory that a writer may use, and the meaning of an overwrite. Sizes are in bytes."""
+    """This is the memory that a writer may use, and the meaning of an overwrite. Sizes are in bytes."""
 
     buffer_size: int
     spillable: bool

@@ -59,18 +59,18 @@ _MAX_WRITER = 0x7FFFFFFF
 
 @dataclass(frozen=True)
 class WriteTarget:
-    """The table that is written to, and how."""
+    """It says which table is written to, and how."""
 
     stores: TableStores
     """The schema is the one that rows are written with."""
     spill_io: FileIO = field(default_factory=lambda: LocalFileIO(sync=False))
-    """The local storage for full sort buffers."""
+    """This is the local storage for full sort buffers."""
     file_prefix: str | None = None
-    """The beginning of the names of data files, before the table's own prefix; None: the table's prefix
+    """The names of data files begin with it, before the table's own prefix; None means the table's prefix
     alone.
     """
     live_keys: Callable[[Snapshot | None], LiveKeys] | None = None
-    """Reads the live keys of a snapshot, for tables whose keys may move between partitions."""
+    """It reads the live keys of a snapshot, for tables whose keys may move between partitions."""
     key_limits: KeyLimits = field(default_factory=KeyLimits)
     moves: bool = False
     """The rows are the table's own, and their blobs are in its packs already: references are kept."""
@@ -97,7 +97,7 @@ class _Writer(Protocol):
 
 
 class TableWrite:
-    """One write of any size. Call `abort` after a failure, or when its commit fails.
+    """This is one write of any size. Call `abort` after a failure, or when its commit fails.
 
     `state` is called once, when the first row comes, and returns where sequence numbers continue. None: an
     overwrite; numbers start at 0 and there is no changelog. All writers share `write-buffer-size` bytes.

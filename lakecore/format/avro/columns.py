@@ -54,7 +54,7 @@ class _Kind:
 
 @dataclass(frozen=True, slots=True)
 class AvroColumn:
-    """A column that is one top-level field of an avro file."""
+    """This column is one top-level field of an avro file."""
 
     field: pa.Field
     kind: _Kind

@@ -64,7 +64,7 @@ class AvroBlock:
 
 @dataclass(frozen=True, slots=True)
 class AvroContainer:
-    """One opened container file. `schema` is the writer's."""
+    """This is one opened container file. `schema` is the writer's."""
 
     path: str
     schema_text: bytes

@@ -37,7 +37,7 @@ HEADER_SCHEMA = {
 
 
 class AvroReader:
-    """A reader of one avro container. A column costs about a microsecond a value; there is no seeking."""
+    """It reads one avro container. A column costs about a microsecond a value; there is no seeking."""
 
     row_groups = 1
 

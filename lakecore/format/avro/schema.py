@@ -1,4 +1,6 @@
-"""Avro schemas of metadata files as small immutable trees. Named types are resolved; recursion is refused."""
+"""This module parses the avro schemas of metadata files as small immutable trees. Named types are
+resolved; recursion is refused.
+"""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ U64: TypeAlias = npt.NDArray[np.uint64]
 I64: TypeAlias = npt.NDArray[np.int64]
 
 LANE_PADDING = 16
-"""The number of spare bytes after the last block: a lane reads words of eight bytes from any position."""
+"""So many spare bytes follow the last block: a lane reads words of eight bytes from any position."""
 
 _ONE = np.uint64(1)
 _LOW_BIT = 1
@@ -50,8 +50,8 @@ _FIXED_SIZES = {"boolean": 1, "float": 4, "double": 8}
 
 @dataclass(frozen=True, slots=True)
 class LaneOutput:
-    """The columns, by field name, to which values are written. `required` are fields that must be present and
-    not null.
+    """Values are written to these columns, which are by field name. `required` are fields that must be
+    present and not null.
 
     `longs`: values. `starts`, `lengths`: where bytes lie in the buffer. `sparse`: fields that are usually
     empty, as lists of (record, start, length) for those that are not; an array's bytes are its avro encoding.
@@ -74,9 +74,7 @@ class Lanes:
 
 
 Step: TypeAlias = Callable[[Lanes, I64, I64], I64]
-"""The type of a step: from (lanes, positions, numbers of the records being decoded) to the positions after
-the field.
-"""
+"""A step maps (lanes, positions, numbers of the records being decoded) to the positions after the field."""
 
 
 def lanes_of(data: npt.NDArray[np.uint8], out: LaneOutput) -> Lanes:

@@ -38,7 +38,7 @@ _RECORDS = 1024
 
 
 class AvroWriter:
-    """A writer of one avro container. It costs some microseconds per value."""
+    """It writes one avro container. It costs some microseconds per value."""
 
     def __init__(self, output: OutputFile, schema: pa.Schema, options: WriterOptions) -> None:
         if options.compression not in _CODECS:

@@ -1,1 +1,1 @@
-"""Blob files, and the values of a BLOB column that refer to bytes elsewhere."""
+"""This package has blob files, and the values of a BLOB column that refer to bytes elsewhere."""

@@ -1,4 +1,5 @@
-"""Values that stand for blobs elsewhere: references to bytes of a file, views of a row of another table.
+"""This module has the values that stand for blobs elsewhere: references to bytes of a file, and views of a
+row of another table.
 
 Layout, little-endian. A reference: version, magic, path (length, UTF-8), offset, length; the first version
 has no magic. A view: version, magic, name of the table (length, `database.table`), field id, row id.
@@ -24,12 +25,12 @@ __all__ = [
 ]
 
 View: TypeAlias = tuple[str, int, int]
-"""The target of a view: table, field id, row id."""
+"""This is the target of a view: table, field id, row id."""
 
 _REFERENCE, _REFERENCE_VERSION = 0x424C4F4244455343, 2
 _VIEW, _VIEW_VERSION = 0x424C4F4256494557, 1
 MARK = slice(1, 9)
-"""The offset of the mark of a value."""
+"""This is the offset of the mark of a value."""
 REFERENCE_MARK, VIEW_MARK = (struct.pack("<q", magic) for magic in (_REFERENCE, _VIEW))
 
 _HEAD = struct.Struct("<bqi")

@@ -37,7 +37,7 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 Buffer: TypeAlias = bytes | memoryview
 
 NULL, OLDER = -1, -2
-"""What `BlobIndex.sizes` says where there are no bytes."""
+"""`BlobIndex.sizes` has these values where there are no bytes."""
 
 _MAGIC = struct.pack("<i", 1481511375)
 _TAIL = struct.Struct("<qI")
@@ -50,8 +50,8 @@ _PIECE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class BlobIndex:
-    """The index of a blob file: where the bytes of each row start, and how many there are (or NULL,
-    OLDER).
+    """This is the index of a blob file: where the bytes of each row start, and how many there are (or
+    NULL, OLDER).
     """
 
     starts: Ints
@@ -107,7 +107,7 @@ def _located(lengths: Ints, body: int, path: str) -> BlobIndex:
 
 
 class BlobSource:
-    """A reader of the bytes of one blob file, by the places of its index."""
+    """It reads the bytes of one blob file, by the places of its index."""
 
     def __init__(self, file_io: FileIO, path: str) -> None:
         self._path = path
@@ -167,7 +167,7 @@ class BlobSource:
 
 
 class BlobWriter:
-    """A writer of one new blob file. After an error call `abort`."""
+    """It writes one new blob file. After an error call `abort`."""
 
     def __init__(self, output: OutputFile) -> None:
         self._output = output

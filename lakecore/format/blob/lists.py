@@ -1,4 +1,4 @@
-"""Lists and maps of blobs: what one record of a blob file holds for them.
+"""This module stores lists and maps of blobs, in one record of a blob file each.
 
 Layout, little-endian: a magic, a version, the number of elements (int32); for a map the bytes of its keys;
 the bytes of the blobs; for a map the lengths of its keys; the lengths of the blobs (both as `blob_file` codes
@@ -29,8 +29,8 @@ _TEXT = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 
 @dataclass(frozen=True, slots=True)
 class BlobList:
-    """The places of the blobs of one record: (offset in the record, size), or None for a null. `keys` are
-    those of a map.
+    """These are the places of the blobs of one record: (offset in the record, size), or None for a null.
+    `keys` are those of a map.
     """
 
     places: tuple[tuple[int, int] | None, ...]

@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 Pack = tuple[str, str]
-"""The directory and name of a pack, as references name them."""
+"""This is the directory and name of a pack, as references name them."""
 
 PACK_SUFFIX = ".managed.blob"
 REFERENCES_SUFFIX = ".blobref"

@@ -22,7 +22,7 @@ from lakecore.format.corruption import corrupt_data_errors
 __all__ = ["ManifestFormat", "arrow_records", "encode_arrow", "is_orc", "is_parquet"]
 
 ManifestFormat = str
-"""The format of manifests: `avro`, `parquet` or `orc`."""
+"""This is the format of manifests: `avro`, `parquet` or `orc`."""
 
 _NESTED_ID_BASE = 536870911
 _NESTED_ID_STEP = 1024

@@ -38,7 +38,7 @@ _STATS_BLOCKS = 512
 _TIME = "_FILE._CREATION_TIME"
 _COLS = "_FILE._VALUE_STATS_COLS"
 KEY_FIELDS = ("_FILE._MIN_KEY", "_FILE._MAX_KEY")
-"""The fields of an entry that have the lowest and highest keys of its file."""
+"""These are the fields of an entry that have the lowest and highest keys of its file."""
 _NAMES = decoder(AvroArray(AvroAtom("string")))
 
 
@@ -54,7 +54,7 @@ class BlockSource:
     end: Ints
     words: ByteWords
     kept_keys: tuple[ByteWords, ByteWords] | None = None
-    """The lowest and highest keys of the files, where they are short."""
+    """These are the lowest and highest keys of the files, where they are short."""
     cache: dict[int, bytes] = field(default_factory=dict, repr=False)
 
     def files(self, at: Ints) -> list[DataFile]:

@@ -54,7 +54,7 @@ __all__ = [
 ]
 
 MANY_ENTRIES = 2000
-"""The number of manifests from which they are decoded faster all together."""
+"""From so many manifests on they are decoded faster all together."""
 _ARROW_ROWS = 20_000
 _COPIED_ROWS = 8192
 _CURRENT = MANIFEST_SCHEMA.encode()

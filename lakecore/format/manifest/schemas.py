@@ -1,4 +1,5 @@
-"""The avro schemas of manifests, manifest lists and index manifests that lakecore writes, and what it reads.
+"""This module has the avro schemas of manifests, manifest lists and index manifests that lakecore writes,
+and what it reads.
 
 Spec: exactly these fields, in this order and with these record names; later releases of the format validate
 manifests by position, earlier ones resolve them by name. Fields behind these are unknown columns.

@@ -45,7 +45,7 @@ _BOUNDS = ((1, 3), (2, 4))  # of the local time and of UTC
 
 
 class Kind(IntEnum):
-    """Types of columns that matter here."""
+    """These are types of columns that matter here."""
 
     LONG = 4
     TIMESTAMP = 9
@@ -53,7 +53,7 @@ class Kind(IntEnum):
 
 
 class StreamKind(IntEnum):
-    """Streams of columns that matter here."""
+    """These are streams of columns that matter here."""
 
     PRESENT = 0
     DATA = 1
@@ -63,7 +63,7 @@ class StreamKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Chunks:
-    """How bytes are cut into compressed chunks. `codec`: its number; 0: they are not cut at all."""
+    """It says how bytes are cut into compressed chunks. `codec`: its number; 0: they are not cut at all."""
 
     codec: int
     block: int
@@ -130,8 +130,8 @@ _CODECS: Mapping[int, Callable[[bytes, int], bytes]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Stripe:
-    """The place of a stripe: its index, its data, its footer. `raw` is its message in the footer of the
-    file.
+    """This is the place of a stripe: its index, its data, its footer. `raw` is its message in the footer
+    of the file.
     """
 
     offset: int
@@ -167,7 +167,7 @@ class Stripe:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """One stream of a column, which is placed from the start of its stripe."""
+    """This is one stream of a column, which is placed from the start of its stripe."""
 
     kind: int
     column: int
@@ -177,8 +177,8 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class StripeFooter:
-    """The streams of a stripe in their order, the encodings of its columns, and the zone of its writer (""
-    for none).
+    """These are the streams of a stripe in their order, the encodings of its columns, and the zone of its
+    writer ("" for none).
     """
 
     streams: tuple[Stream, ...]
@@ -208,9 +208,9 @@ class StripeFooter:
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The end of an ORC file. `kinds` and `children` are the types of columns by their ids and the ids in
-    them. `start` is the offset of the end, at which the stripes end. `ending` has bytes of the file before
-    its end, the footer among them.
+    """This is the end of an ORC file. `kinds` and `children` are the types of columns by their ids and the
+    ids in them. `start` is the offset of the end, at which the stripes end. `ending` has bytes of the file
+    before its end, the footer among them.
     """
 
     size: int

@@ -1,4 +1,4 @@
-"""Offsets of time zones as Java's `TimeZone` has them, for whole columns.
+"""This module has the offsets of time zones as Java's `TimeZone` has them, for whole columns.
 
 They are those of the tz database, but before 1900 every zone keeps what is its standard offset today (checked
 with all zones of Java 17). Fixed zones are written GMT+08:00.
@@ -20,7 +20,7 @@ from lakecore.errors import UnsupportedError
 __all__ = ["BASE_SECONDS", "base_seconds", "is_named", "offsets"]
 
 BASE_SECONDS = 1_420_070_400
-"""The second 2015-01-01 00:00:00 in UTC, from which ORC counts."""
+"""This is 2015-01-01 00:00:00 in UTC in seconds; ORC counts from it."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = 86_400

@@ -1,4 +1,5 @@
-"""LZO1X blocks, as ORC files of codec lzo have them: for their footers, since pyarrow decodes their rows.
+"""This module decodes LZO1X blocks, as ORC files of codec lzo have them: for their footers, since pyarrow
+decodes their rows.
 
 A block is a row of instructions, each of which copies bytes that are already out or bytes that follow it.
 """

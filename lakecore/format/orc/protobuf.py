@@ -21,8 +21,8 @@ Value: TypeAlias = int | bytes
 
 @dataclass(slots=True)
 class Message:
-    """A message. `fields` has number, wire type and value of each field; the value is an int for a varint and
-    bytes for anything else.
+    """A message has fields. `fields` has number, wire type and value of each field; the value is an int
+    for a varint and bytes for anything else.
     """
 
     fields: list[tuple[int, int, Value]] = field(default_factory=list)

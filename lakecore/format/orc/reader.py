@@ -20,7 +20,7 @@ _ROWS = 65536
 
 
 class OrcReader:
-    """A reader of one ORC file. Timestamps are nanoseconds; those of a batch with times outside 1677..2262
+    """It reads one ORC file. Timestamps are nanoseconds; those of a batch with times outside 1677..2262
     are microseconds (see `orc_times`).
     """
 

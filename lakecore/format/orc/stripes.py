@@ -1,4 +1,5 @@
-"""Stripes of ORC files with times before 1970 that have parts of a millisecond, as Java reads them.
+"""This module writes the stripes of ORC files with times before 1970 that have parts of a millisecond, as
+Java reads them.
 
 pyarrow stores the nanoseconds of such times below 0, which only itself takes. So a stripe is written twice by
 pyarrow, in memory: as it is, but with every timestamp as the LONG of its seconds (M); and the columns of
@@ -71,7 +72,7 @@ def is_early(column: pa.Array) -> bool:
 
 
 class BufferedTail:
-    """The last bytes of a file, as `read_tail` reads it. `start` is where they begin."""
+    """These are the last bytes of a file, as `read_tail` reads it. `start` is where they begin."""
 
     def __init__(self, start: int, data: bytes) -> None:
         self._start = start
@@ -88,7 +89,7 @@ class BufferedTail:
 
 
 class OrcStripes:
-    """A writer of the rest of a file after other stripes. It keeps one stripe, encoded, in memory, and some
+    """It writes the rest of a file after other stripes. It keeps one stripe, encoded, in memory, and some
     columns of it twice.
 
     `write` writes to the file. `head` is the end that the file would have had before; `make` returns a

@@ -1,4 +1,4 @@
-"""Keys and values for the footer of an ORC file, which pyarrow cannot write: added to a written one.
+"""This module adds keys and values to the footer of a written ORC file, which pyarrow cannot do.
 
 Spec (ORC): a file ends with the footer, the postscript and a byte that has the postscript's length. Both are
 protobuf messages, so that what is appended to a footer is part of it. A compressed footer is a row of pieces:

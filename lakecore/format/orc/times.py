@@ -127,7 +127,8 @@ class _View:
 
 @dataclass(frozen=True)
 class OrcTimes:
-    """What is known of the timestamps of one file. `apart` has the ids of the columns to be read apart.
+    """This is what is known of the timestamps of one file. `apart` has the ids of the columns to be read
+    apart.
 
     `zones` are those of the writer, by stripes, and `ends` their last rows plus one.
     """

@@ -1,4 +1,6 @@
-"""ORC data files. TIME is stored as int; instants as `timestamp with local time zone`, not shifted."""
+"""This module writes ORC data files. TIME is stored as int; instants as `timestamp with local time zone`,
+not shifted.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,8 @@ _DICTIONARY_SHARE = 0.8
 
 
 class OrcWriter:
-    """One ORC file. Holds one stripe. From the first time on that pyarrow stores as Java cannot read it,
-    stripes are made by `orc_stripes`.
+    """It writes one ORC file and holds one stripe. From the first time on that pyarrow stores as Java
+    cannot read it, stripes are made by `orc_stripes`.
     """
 
     def __init__(self, output: OutputFile, schema: pa.Schema, options: WriterOptions) -> None:

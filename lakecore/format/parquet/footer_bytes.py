@@ -1,4 +1,4 @@
-"""The end of a parquet file: its footer, the footer's length and the magic number."""
+"""This module reads the end of a parquet file: its footer, the footer's length and the magic number."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["MAGIC", "TAIL", "ended", "metadata_of", "read_footer"]
 
 MAGIC = b"PAR1"
 TAIL = 8
-"""The bytes behind the footer: its length, and the magic number."""
+"""These are the bytes behind the footer: its length, and the magic number."""
 
 
 def ended(footer: bytes) -> bytes:

@@ -1,4 +1,5 @@
-"""A parquet file made of some pages of another: stretches of that file behind a rewritten footer.
+"""This module presents some pages of a parquet file as a file of their own: stretches of that file behind
+a rewritten footer.
 
 Nothing is copied: who reads it reads the original, as it goes.
 """
@@ -16,7 +17,7 @@ from lakecore.format.parquet.thrift_compact import Field, Struct, ThriftList, Wi
 __all__ = ["PageFile", "ReadBytes", "page_file"]
 
 ReadBytes = Callable[[int, int], bytes]
-"""The type of a function (offset, size) -> exactly that many bytes of the original file."""
+"""A function (offset, size) of this type returns exactly that many bytes of the original file."""
 
 # field ids of parquet.thrift
 _FILE_ROWS, _ROW_GROUPS = 3, 4
@@ -27,7 +28,7 @@ _META_OPTIONAL = (10, 12, 13, 14, 15, 16)
 
 
 class PageFile:
-    """Stretches of a file one after another, as a Python file that can only be read."""
+    """It presents stretches of a file, one after another, as a Python file that can only be read."""
 
     closed = False
 

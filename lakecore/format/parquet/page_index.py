@@ -1,4 +1,6 @@
-"""The page indexes of one parquet file: where each page lies, its first row, and bounds of its values."""
+"""This module reads the page indexes of one parquet file: where each page lies, its first row, and bounds
+of its values.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ _SHORT, _LONG = 9, 18
 
 @dataclass(frozen=True, slots=True)
 class ColumnPages:
-    """Pages of one leaf column in a row group. `first_rows` has one entry more: the rows of the group."""
+    """These are the pages of one leaf column in a row group. `first_rows` has one entry more: the rows of
+    the group.
+    """
 
     chunk: Struct
     offsets: NDArray[np.int64]
@@ -44,8 +48,8 @@ class ColumnPages:
 
 @dataclass(frozen=True, slots=True)
 class RowGroupPages:
-    """The pages of a row group: its first row in the file, its rows, and its leaf columns in order of the
-    schema.
+    """These are the pages of a row group: its first row in the file, its rows, and its leaf columns in
+    order of the schema.
     """
 
     group: Struct

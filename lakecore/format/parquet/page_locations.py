@@ -17,7 +17,7 @@ from lakecore.format.parquet.thrift_compact import decode_struct
 __all__ = ["PageLocations", "page_locations"]
 
 PageLocations = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
-"""The page locations: offsets in the file, sizes in bytes, first rows within the row group."""
+"""These are the page locations: offsets in the file, sizes in bytes, first rows within the row group."""
 
 # field ids of parquet.thrift
 _LOCATIONS = 1

@@ -37,7 +37,7 @@ __all__ = ["FilePages", "KeyPage"]
 
 @dataclass(frozen=True, slots=True)
 class KeyPage:
-    """A page of the first key column. `first_row` is counted from the start of the file.
+    """This is a page of the first key column. `first_row` is counted from the start of the file.
 
     `low` and `high` are bounds of as many key columns as the page pins down, compared like keys; text is
     UTF-8 bytes and may be shortened.
@@ -50,7 +50,7 @@ class KeyPage:
 
 
 class FilePages:
-    """A reader of an open parquet file that has page indexes."""
+    """It reads an open parquet file that has page indexes."""
 
     def __init__(
         self, path: str, source: Any, meta: Struct, groups: tuple[RowGroupPages, ...], file: Any

@@ -28,7 +28,7 @@ _MIN_VALUE_BYTES = 8
 
 
 class ParquetReader:
-    """A reader of one parquet file. INT96 timestamps are nanoseconds; those of a batch with times outside
+    """It reads one parquet file. INT96 timestamps are nanoseconds; those of a batch with times outside
     1677..2262 are microseconds.
     """
 

@@ -25,7 +25,7 @@ _LONG_LIST = 15
 
 
 class WireType(IntEnum):
-    """The types as the protocol numbers them. TRUE and FALSE carry their value in the type."""
+    """These are the types as the protocol numbers them. TRUE and FALSE carry their value in the type."""
 
     TRUE = 1
     FALSE = 2
@@ -43,7 +43,9 @@ class WireType(IntEnum):
 
 @dataclass(slots=True)
 class Field:
-    """One value of a struct. `value` is a bool, int, bytes (BINARY, DOUBLE), ThriftList or a struct."""
+    """This is one value of a struct. `value` is a bool, int, bytes (BINARY, DOUBLE), ThriftList or a
+    struct.
+    """
 
     type: WireType
     value: Any
@@ -51,7 +53,7 @@ class Field:
 
 @dataclass(slots=True)
 class ThriftList:
-    """A list or set, which has an element type."""
+    """This is a list or set, which has an element type."""
 
     type: WireType
     values: list[Any]

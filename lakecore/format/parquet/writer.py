@@ -49,7 +49,9 @@ _DICTIONARY_TYPES = (
 
 
 class ParquetWriter:
-    """One parquet file. Holds the batches of one row group: some 32 MB of rows, or option file.block-size."""
+    """It writes one parquet file. It holds the batches of one row group: some 32 MB of rows, or option
+    file.block-size.
+    """
 
     def __init__(self, output: OutputFile, schema: pa.Schema, options: WriterOptions) -> None:
         if options.compression not in _CODECS:

@@ -35,7 +35,9 @@ __all__ = ["Bytes", "Ints", "decode_columns"]
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Decode = Callable[[Bytes, Ints], tuple[pa.Array, Ints]]
-"""The values at some positions, of rows that have one, and the positions behind them."""
+"""A function of this type returns the values at some positions, of rows that have one, and the positions
+behind them.
+"""
 
 _FIXED = {
     TypeRoot.BOOLEAN: "u1",

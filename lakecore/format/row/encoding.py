@@ -1,4 +1,6 @@
-"""Arrow columns as rows of a file of format `row` (`row_columns` has the rules), a whole batch at once."""
+"""This module encodes Arrow columns as rows of a file of format `row` (`row_columns` has the rules), a
+whole batch at once.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ Ints = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """Bytes of values one behind the other, and how many each takes."""
+    """The bytes of values lie one behind the other; `sizes` says how many each takes."""
 
     data: np.ndarray[Any, np.dtype[np.uint8]]
     sizes: Ints

@@ -44,7 +44,7 @@ class _Blocks:
 
 
 class RowReader:
-    """A reader of one file. It decodes all fields up to the last wanted one, with some numpy calls per field
+    """It reads one file. It decodes all fields up to the last wanted one, with some numpy calls per field
     and batch.
     """
 

@@ -22,7 +22,9 @@ _PART_BYTES = 4 << 20
 
 
 class RowWriter:
-    """One file. Always zstd (rule of the format). Holds one open block and the encoded rows of some 4 MB."""
+    """It writes one file. It always uses zstd (rule of the format), and holds one open block and the
+    encoded rows of some 4 MB.
+    """
 
     def __init__(self, output: OutputFile, schema: pa.Schema, options: WriterOptions) -> None:
         self._output = output

@@ -1,4 +1,5 @@
-"""MAP columns whose values lie in columns that the keys of a row share (map.storage-layout=shared-shredding).
+"""This module assembles MAP columns whose values lie in columns that the keys of a row share
+(map.storage-layout=shared-shredding).
 
 Spec: such a column is stored as a group of `__field_mapping` (for each value column the id of its key in
 this row, -1: none), `__col_0` to `__col_<n-1>` and `__overflow` (key id -> value, of the keys without a

@@ -98,4 +98,4 @@ _PACK: Mapping[str, Callable[[bytes], bytes]] = {
     "lz4": _lz4,
 }
 PACKED = frozenset(_PACK)
-"""The codecs of data files that the layout supports (rule of the format)."""
+"""These are the codecs of data files that the layout supports (rule of the format)."""

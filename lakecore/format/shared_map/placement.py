@@ -19,7 +19,9 @@ __all__ = ["Placement", "Placer", "placer"]
 
 Ints = np.ndarray[Any, Any]
 Placer = Callable[[Ints, Ints], Ints]
-"""Rows (ascending, one for each entry) and ids -> columns; -1: overflow. Sees the rows of a file in order."""
+"""It maps rows (ascending, one for each entry) and ids to columns; -1 is overflow. It sees the rows of a
+file in order.
+"""
 
 
 class Placement(Enum):

@@ -52,7 +52,7 @@ Ints = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class MapLayout:
-    """The layout of a column by its options. `columns` is the largest number of value columns."""
+    """This is the layout of a column by its options. `columns` is the largest number of value columns."""
 
     columns: int
     placement: Placement
@@ -90,7 +90,7 @@ def _positive(text: str) -> int:
 
 
 class MapShredder:
-    """A shredder by the options. A file has as many value columns as recent files needed."""
+    """It shreds maps by the options. A file has as many value columns as recent files needed."""
 
     sample_rows = 0
 

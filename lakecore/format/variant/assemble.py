@@ -1,4 +1,5 @@
-"""Shredded VARIANT columns: values that a file keeps in typed columns, put together again.
+"""This module assembles shredded VARIANT columns: it puts together again the values that a file keeps in
+typed columns.
 
 Spec: Variant shredding of Parquet. A group has `value` (the binary form, of what the types did not fit) and
 `typed_value` (a scalar, a group of shredded fields, or a list of groups). Both null: the field is missing, or

@@ -1,4 +1,5 @@
-"""Shredded VARIANT columns put together by numpy, all rows at once, where they are as writers leave them.
+"""This module assembles shredded VARIANT columns by numpy, all rows at once, where they are as writers
+leave them.
 
 What is not (a field that is in both places, or that the dictionary lacks; values beside typed ones that are
 laid out in another way) raises `UnusualGroup`: `shredded_variants` takes such a batch value by value.
@@ -28,7 +29,7 @@ _LIMITS = ((9, 4), (18, 8), (38, 16))
 
 
 class UnusualGroup(Exception):
-    """Raised for a group that this module does not handle."""
+    """It is raised for a group that this module does not handle."""
 
 
 def assemble_all(group: pa.StructArray) -> pa.Array:

@@ -1,4 +1,5 @@
-"""The types that fit most values of VARIANT columns, by the first rows of a file. Costs Python for each.
+"""This module infers the types that fit most values of VARIANT columns, by the first rows of a file. It
+costs Python for each.
 
 Rules of the format's writers: whole numbers and decimals widen, values of other types do not mix; a field is
 kept when enough rows have it, and all columns together have a budget of stored columns. Types that Java does
@@ -40,12 +41,12 @@ _ANY_WHOLE = AtomicType(TypeRoot.DECIMAL, precision=19)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of inference."""
+    """These are the limits of inference."""
 
     width: int
-    """The number of columns that the fields and elements of a file may take."""
+    """This is the number of columns that the fields and elements of a file may take."""
     depth: int
-    """The depth of nesting that is considered."""
+    """This is the depth of nesting that is considered."""
     share: float
     """The share of the rows that must have a field."""
 
@@ -68,7 +69,7 @@ _Seen: TypeAlias = "AtomicType | _Object | _List | None"
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the values of one column look like, and how many there are."""
+    """It says what the values of one column look like, and how many there are."""
 
     seen: _Seen = None
     values: int = 0

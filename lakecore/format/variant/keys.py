@@ -1,4 +1,6 @@
-"""The dictionaries of the variants of a batch: which keys they have, in an order that all of them share."""
+"""This module reads the dictionaries of the variants of a batch: which keys they have, in an order that
+all of them share.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,9 @@ __all__ = ["VariantDictionaries"]
 
 @dataclass(frozen=True, slots=True)
 class VariantDictionaries:
-    """Distinct dictionaries. `names` has ids by key, `ranks` the places of all keys in the order of keys,
-    `starts` the beginning of those of each dictionary; `broken` are those that are no dictionary, or have a
-    key twice.
+    """These are the distinct dictionaries. `names` has ids by key, `ranks` the places of all keys in the
+    order of keys, `starts` the beginning of those of each dictionary; `broken` are those that are no
+    dictionary, or have a key twice.
     """
 
     names: tuple[Mapping[str, int], ...]

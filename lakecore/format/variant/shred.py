@@ -36,7 +36,7 @@ _FLOATS = {TypeRoot.FLOAT: (14, np.float32, np.int32), TypeRoot.DOUBLE: (7, np.f
 SCALARS = frozenset(
     {*_INTEGERS, *_FLOATS, TypeRoot.VARCHAR, TypeRoot.CHAR, TypeRoot.BOOLEAN, TypeRoot.DECIMAL}
 )
-"""The types that Java reads as the type of a typed column."""
+"""These are the types that Java reads as the type of a typed column."""
 
 _BYTES = AtomicType(TypeRoot.VARBINARY, length=MAX_LENGTH)
 _STRING = AtomicType(TypeRoot.VARCHAR, length=MAX_LENGTH)

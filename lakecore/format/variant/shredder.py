@@ -92,8 +92,8 @@ def check_inference(raw: Mapping[str, str]) -> None:
 
 
 class VariantShredder:
-    """A shredder by the options. Each file is inferred alone: variant.shredding.inferenceMode=adaptive,
-    which only chooses other columns, is ignored.
+    """It shreds variants by the options. Each file is inferred alone:
+    variant.shredding.inferenceMode=adaptive, which only chooses other columns, is ignored.
     """
 
     def __init__(self, row_type: RowType, raw: Mapping[str, str]) -> None:

@@ -25,8 +25,8 @@ _TRIES = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
-    """The statistics of the rows of one snapshot, merged. `size` is an estimate in bytes; `columns` is by
-    name.
+    """These are the statistics of the rows of one snapshot, merged. `size` is an estimate in bytes;
+    `columns` is by name.
     """
 
     snapshot_id: int

@@ -65,8 +65,8 @@ class _Bounds:
 
 
 class ColumnSketch:
-    """The statistics of one column, computed batch by batch. Memory: 256 kB of hashes. It raises nothing;
-    `field` must be one that `can_analyze`.
+    """These are the statistics of one column, computed batch by batch. They need 256 kB of memory for
+    hashes. It raises nothing; `field` must be one that `can_analyze`.
     """
 
     def __init__(self, field: DataField) -> None:

@@ -1,4 +1,6 @@
-"""Statistics of a share of a table's rows: a unit reads some splits, and what units find adds up."""
+"""This module computes the statistics of a share of a table's rows: a unit reads some splits, and what
+units find adds up.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ class AnalyzeUnit:
 
 @dataclass(frozen=True, slots=True)
 class UnitStatistics:
-    """The statistics of one unit, which has a number of rows and the analyzed columns by name."""
+    """These are the statistics of one unit, which has a number of rows and the analyzed columns by name."""
 
     rows: int
     columns: dict[str, ColumnSketch]

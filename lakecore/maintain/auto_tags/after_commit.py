@@ -1,4 +1,5 @@
-"""Automatic tags right after a commit of lakecore's own. The commit has landed: nothing here makes it fail.
+"""This module makes automatic tags right after a commit of lakecore's own. The commit has landed: nothing
+here makes it fail.
 
 Rules of the format: periods make tags after the commits of writers that are not `write-only`, and of
 compactions; mode `batch` makes one after every batch write, whatever `write-only` says. Errors are logged:

@@ -42,7 +42,9 @@ _NO_WATERMARK = -(1 << 63)
 
 @dataclass(frozen=True, slots=True)
 class DueTags:
-    """Tags to make, oldest first, and tags to delete: beyond the number that is kept."""
+    """These are the tags to make, oldest first, and the tags to delete: those beyond the number that is
+    kept.
+    """
 
     mode: CreationMode
     new: tuple[NewTag, ...] = ()

@@ -15,7 +15,7 @@ __all__ = ["AutoRule", "AutoTag", "CreationMode", "Moment", "NewTag", "is_due", 
 
 
 class CreationMode(Enum):
-    """The values of the option tag.automatic-creation."""
+    """These are the values of the option tag.automatic-creation."""
 
     NONE = "none"
     PROCESS_TIME = "process-time"
@@ -30,8 +30,8 @@ class CreationMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AutoRule:
-    """`delay_ms`: waited after the end of a period. `completes`: a late snapshot gets the tag that is due,
-    not that of the period before its own.
+    """`delay_ms` is waited after the end of a period. With `completes` a late snapshot gets the tag that
+    is due, not that of the period before its own.
     """
 
     names: AutoTagNames
@@ -41,7 +41,7 @@ class AutoRule:
 
 @dataclass(frozen=True, slots=True)
 class AutoTag:
-    """A tag that has the name of an automatic one. `time_ms` is the time in the name."""
+    """This tag has the name of an automatic one. `time_ms` is the time in the name."""
 
     name: str
     time_ms: int

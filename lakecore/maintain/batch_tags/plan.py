@@ -147,7 +147,9 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A period: when it began, by the wall clock, and when it counts as over, since the epoch."""
+    """A period has its beginning, by the wall clock, and the time from which it counts as over, since the
+    epoch.
+    """
 
     name: str
     begins_ms: int

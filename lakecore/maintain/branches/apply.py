@@ -1,4 +1,6 @@
-"""Files of branches. Data files belong to the table: they are neither copied nor removed."""
+"""This module changes the files of branches. Data files belong to the table: they are neither copied nor
+removed.
+"""
 
 from __future__ import annotations
 

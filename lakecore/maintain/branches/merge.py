@@ -32,7 +32,9 @@ _TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Files that only `source` has; `base`: the latest snapshot of the target when that was found out."""
+    """These are files that only `source` has. `base` is the latest snapshot of the target when that was
+    found out.
+    """
 
     source: Snapshot
     base: Snapshot

@@ -28,7 +28,7 @@ _APPENDS = (CommitKind.APPEND, CommitKind.ANALYZE)
 
 @dataclass(frozen=True, slots=True)
 class BranchHistory:
-    """The history of one of the two branches: its latest schema and its snapshots, oldest first."""
+    """This is the history of one of the two branches: its latest schema and its snapshots, oldest first."""
 
     branch: str
     schema: TableSchema

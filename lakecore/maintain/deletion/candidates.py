@@ -1,4 +1,5 @@
-"""Candidates for deletion, with what it takes to delete them, and without the manifests that named them.
+"""This module holds candidates for deletion, with what it takes to delete them, and without the manifests
+that named them.
 
 Memory: some 130 bytes a file, whatever its manifest entry says; more for files with extra files.
 """
@@ -21,7 +22,7 @@ __all__ = ["Candidates", "PlannedDeletion", "Referenced"]
 
 @dataclass(frozen=True, slots=True)
 class PlannedDeletion:
-    """A file that no root needs. `size` is in bytes, 0 where it is not recorded. `why` is text for users."""
+    """No root needs this file. `size` is in bytes, 0 where it is not recorded. `why` is text for users."""
 
     path: str
     size: int
@@ -30,8 +31,8 @@ class PlannedDeletion:
 
 @dataclass(frozen=True, slots=True)
 class Referenced:
-    """The candidates that some root references: data and changelog files as hashes of their names, and extra
-    files by name.
+    """These are the candidates that some root references: data and changelog files as hashes of their
+    names, and extra files by name.
     """
 
     names: Hashes
@@ -64,7 +65,7 @@ class _Special:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The files that manifest entries name, perhaps several times."""
+    """These are the files that manifest entries name, perhaps several times."""
 
     plain: tuple[_Plain, ...] = ()
     special: tuple[_Special, ...] = ()

@@ -1,5 +1,5 @@
-"""The files to remove when some roots are removed: those that no other root reaches, roots in the quarantine
-included.
+"""This module finds the files to remove when some roots are removed: those that no other root reaches,
+roots in the quarantine included.
 
 A snapshot or tag in the quarantine still counts, otherwise undoing its removal would restore one with missing
 files.
@@ -26,7 +26,7 @@ Hashes = npt.NDArray[np.uint64]
 
 
 class RequiredFiles:
-    """The files that stay required: by roots that stay (strictly), and by roots in the quarantine (as far as
+    """These files stay required: by roots that stay (strictly), and by roots in the quarantine (as far as
     their files exist).
     """
 

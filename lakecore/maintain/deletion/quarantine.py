@@ -1,5 +1,5 @@
-"""The quarantine: files that runs moved there stay until they are restored, or until they are too old or too
-many.
+"""This module manages the quarantine: files that runs moved there stay until they are restored, or until
+they are too old or too many.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class UndoResult:
-    """The files that `undo` restored. `missing` counts the entries of the run that were not in its
+    """These files were restored by `undo`. `missing` counts the entries of the run that were not in its
     quarantine.
     """
 

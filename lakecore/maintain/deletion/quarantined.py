@@ -1,5 +1,5 @@
-"""Snapshots, tags and changelogs in the quarantine of a table. They count as roots, so that each run can be
-taken back alone.
+"""This module has the snapshots, tags and changelogs in the quarantine of a table. They count as roots, so
+that each run can be taken back alone.
 
 Their manifest lists, and the manifests that nothing else needs, are in the quarantine and are read there.
 """
@@ -30,7 +30,7 @@ _READ = "/manifest"
 
 @dataclass(frozen=True, slots=True)
 class QuarantinedRoots:
-    """The roots that are in the quarantine. `places` has the present path of metadata, by the path it had in
+    """These roots are in the quarantine. `places` has the present path of metadata, by the path it had in
     the table.
     """
 

@@ -46,7 +46,9 @@ _DECODERS = 2
 
 @dataclass(frozen=True, slots=True)
 class NamedFiles:
-    """Hashes of all data files that any entry names, of those that a DELETE names, and all extra files."""
+    """These are the hashes of all data files that any entry names and of those that a DELETE names, and
+    all extra files.
+    """
 
     names: Hashes
     deleted: Hashes
@@ -55,7 +57,7 @@ class NamedFiles:
 
 @dataclass
 class Reach:
-    """Reads what roots refer to. `strict`: a file that is missing is an error, else it is left out."""
+    """It reads what roots refer to. With `strict` a file that is missing is an error, else it is left out."""
 
     target: Target
     strict: bool = True

@@ -35,7 +35,9 @@ class RootKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A file that makes others needed. `name`: the id of a snapshot or changelog, the name of a tag."""
+    """A root is a file that makes others needed. `name` is the id of a snapshot or changelog, or the name
+    of a tag.
+    """
 
     kind: RootKind
     branch: str
@@ -57,7 +59,7 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class NamedRoot:
-    """A root that was listed, not read."""
+    """This root was listed, not read."""
 
     kind: RootKind
     name: str
@@ -67,7 +69,7 @@ class NamedRoot:
 
 @dataclass(frozen=True, slots=True)
 class RootSet:
-    """All roots that a table has at one moment. `branches` are their names, `main` first."""
+    """These are all roots that a table has at one moment. `branches` are their names, `main` first."""
 
     roots: tuple[Root, ...]
     branches: tuple[str, ...]

@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 _MOST_LINE = 64 << 10
 LATEST_MS = 253_402_300_800_000
-"""The end of the year 9999."""
+"""This is the end of the year 9999."""
 
 
 class RunState(Enum):
@@ -51,11 +51,11 @@ class RunState(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """One line of the ledger. Times are in milliseconds since the epoch."""
+    """This is one line of the ledger. Times are in milliseconds since the epoch."""
 
     id: str
     table: str
-    """The table, without its branch."""
+    """This is the table, without its branch."""
     job: str
     state: RunState
     keeps: bool
@@ -106,7 +106,7 @@ class Removal:
 
 @dataclass(frozen=True)
 class RunStore:
-    """A store of the runs of a warehouse."""
+    """It stores the runs of a warehouse."""
 
     file_io: FileIO
     warehouse: str

@@ -1,4 +1,4 @@
-"""The removal of what a chore planned: roots first, then the files that no root reaches any more.
+"""This module removes what a chore planned: roots first, then the files that no root reaches any more.
 
 The package says why in this order. Every step can be interrupted anywhere and started again.
 """
@@ -48,8 +48,8 @@ def do_nothing() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepResult:
-    """The result of a removal. `roots` and `files` are numbers; `size` is in bytes, as far as it was
-    recorded.
+    """This is the result of a removal. `roots` and `files` are numbers; `size` is in bytes, as far as it
+    was recorded.
     """
 
     run: str | None = None
@@ -57,7 +57,7 @@ class SweepResult:
     files: int = 0
     size: int = 0
     still_referenced: tuple[str, ...] = ()
-    """The planned files that were kept, because a new root reaches them."""
+    """These planned files were kept, because a new root reaches them."""
 
     def to_json(self) -> dict[str, Any]:
         """Convert the result for the ledger, where `files` counts roots too, as reports do."""
@@ -75,7 +75,7 @@ class Sweeper:
     gate: HoldGate
     """Says whether anything may be removed from the table now."""
     alive: Callable[[], None] = field(default=do_nothing)
-    """Called between steps, to renew a lease."""
+    """It is called between steps, to renew a lease."""
 
     def sweep(
         self,

@@ -1,1 +1,1 @@
-"""Expiry of changelogs that outlived their snapshots, and of the files that only they needed."""
+"""This package expires changelogs that outlived their snapshots, and the files that only they needed."""

@@ -35,9 +35,9 @@ class ExpiryPlan:
     expiry: Expiry
     removal: Removal
     kept: RootSet
-    """The roots that stay."""
+    """These roots stay."""
     changelogs: tuple[Root, ...] = ()
-    """The expired snapshots that live on as changelogs of their id."""
+    """These expired snapshots live on as changelogs of their id."""
 
 
 def collect(

@@ -18,7 +18,8 @@ __all__ = ["AgedSnapshot", "Expiry", "Retention", "plan_expiry"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """`older_than_ms`: snapshots committed before may expire. `max_deletes`: ids in one run.
+    """Snapshots that were committed before `older_than_ms` may expire; one run expires at most
+    `max_deletes` ids.
 
     `by_successor`: the age of a snapshot counts from when the next one replaced it (rule since 2.0): one that
     was the latest for long is not taken from under its readers.
@@ -45,7 +46,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class AgedSnapshot:
-    """A snapshot or changelog, which has an id and a commit time in milliseconds."""
+    """This is a snapshot or changelog, which has an id and a commit time in milliseconds."""
 
     id: int
     time_ms: int

@@ -30,8 +30,8 @@ KEPT = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryLine:
-    """The record of one run. `work` is as in `Work`; `estimate` and `outcome` have seconds, memory and
-    figures of the job.
+    """This is the record of one run. `work` is as in `Work`; `estimate` and `outcome` have seconds, memory
+    and figures of the job.
 
     `run`: its line in the ledger of removals, if it removed anything.
     """
@@ -75,7 +75,7 @@ def _line(raw: Mapping[str, Any]) -> HistoryLine:
 
 @dataclass(frozen=True)
 class HistoryStore:
-    """A store of the histories of a warehouse."""
+    """It stores the histories of a warehouse."""
 
     file_io: FileIO
     warehouse: str

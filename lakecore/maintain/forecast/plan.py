@@ -44,7 +44,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throughput:
-    """The default figures of a job: fixed costs, and how much it does in a second."""
+    """These are the default figures of a job: fixed costs, and how much it does in a second."""
 
     seconds: float
     """The seconds that every run takes."""
@@ -83,70 +83,70 @@ class Throughput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastRun:
-    """A run of the same job on the same table, which an estimate is based on."""
+    """This is a run of the same job on the same table, which an estimate is based on."""
 
     work: Work
     seconds: float
     memory: int | None = None
-    """The peak of memory in bytes; None when it was not measured."""
+    """This is the peak of memory in bytes; None when it was not measured."""
     lost: bool = False
-    """Whether a part of it was given up because another commit came first."""
+    """It tells whether a part of it was given up because another commit came first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecentCommit:
-    """A commit that was made recently."""
+    """This is a commit that was made recently."""
 
     time_ms: int
     kind: str
     by_lakecore: bool = False
-    """Whether lakecore made it."""
+    """It tells whether lakecore made it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """The other activity that a table has."""
+    """This is the other activity that a table has."""
 
     now_ms: int
     commits: tuple[RecentCommit, ...] = ()
-    """The recent commits, newest first."""
+    """These are the recent commits, newest first."""
     inline: bool = False
-    """Whether its writers may compact by themselves."""
+    """It tells whether its writers may compact by themselves."""
     lease: str | None = None
-    """The holder of the lease."""
+    """This is the holder of the lease."""
     holders: tuple[str, ...] = ()
-    """The tags, branches and consumers that retain old files."""
+    """These are the tags, branches and consumers that retain old files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Risk:
-    """The risk that the run conflicts with another commit."""
+    """This is the risk that the run conflicts with another commit."""
 
     level: str = "none"
-    """The level, which is one of none, low, medium or high."""
+    """This is the level, which is one of none, low, medium or high."""
     probability: float = 0.0
-    """The probability of at least one commit meanwhile to which the job would lose work."""
+    """This is the probability of at least one commit meanwhile to which the job would lose work."""
     expected_commits: float = 0.0
-    """The expected number of commits by others while it runs, of any kind."""
+    """This is the expected number of commits by others while it runs, of any kind."""
     commits_an_hour: float = 0.0
     compactor: bool = False
     """Whether another compactor seems to be running."""
     holders: tuple[str, ...] = ()
     words: str = ""
-    """The reasons."""
+    """These are the reasons."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """The estimated time, which has a range, and the risk."""
+    """The forecast is the estimated time, which has a range, and the risk."""
 
     seconds: float
     seconds_low: float
     seconds_high: float
     memory: int
-    """The peak in bytes of the process that does the work."""
+    """This is the peak in bytes of the process that does the work."""
     based_on: str
-    """The earlier runs, or which defaults."""
+    """It says which earlier runs, or which defaults, it is based on."""
     risk: Risk
 
     def to_json(self) -> dict[str, Any]:

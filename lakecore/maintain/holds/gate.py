@@ -15,7 +15,7 @@ __all__ = ["HoldGate", "how_it_ends", "refusal"]
 
 @dataclass(frozen=True)
 class HoldGate:
-    """The gate that one chore on one table passes."""
+    """One chore on one table passes this gate."""
 
     store: HoldStore
     table: str

@@ -20,7 +20,7 @@ _METADATA = ("snapshot", "schema", "manifest", "tag", "changelog")
 
 
 class HoldEffect(Enum):
-    """What happens to a chore on a table that is on hold."""
+    """It says what happens to a chore on a table that is on hold."""
 
     REFUSED = "refused"
     """It removes something, or moves away what protects it."""
@@ -85,8 +85,8 @@ EFFECTS: Mapping[str, HoldEffect] = MappingProxyType(
         ),
     }
 )
-"""Every chore by its name. Compaction and similar chores continue: they prove what they write, fail by
-themselves at what is damaged, and remove no file, as the snapshots before theirs stay.
+"""It has every chore by its name. Compaction and similar chores continue: they prove what they write, fail
+by themselves at what is damaged, and remove no file, as the snapshots before theirs stay.
 """
 
 

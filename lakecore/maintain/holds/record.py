@@ -1,4 +1,4 @@
-"""A hold on a table as a value, and its JSON. No IO, no clock.
+"""This module has a hold on a table as a value, and its JSON. It does no IO and knows no clock.
 
 A record that cannot be read counts as a hold that only a person releases: damage must not set a table free.
 """
@@ -23,10 +23,10 @@ _TEXTS = ("table", "reason", "error_class", "path", "job", "by")
 
 
 class EndsWith(Enum):
-    """What ends a hold, besides a person, who can end any."""
+    """It says what ends a hold, besides a person, who can end any."""
 
     FSCK = "fsck"
-    """A check of the whole table that finds no damage."""
+    """A check of the whole table that finds no damage ends it."""
     DEEP_FSCK = "fsck --deep"
     """A check that also decodes every column: the cause cannot be seen without."""
     PERSON = "release"

@@ -29,7 +29,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class HoldStore:
-    """The holds of a warehouse. Raises UnavailableError when storage does not answer: never "no hold"."""
+    """It stores the holds of a warehouse. It raises UnavailableError when storage does not answer: never
+    "no hold".
+    """
 
     file_io: FileIO
     warehouse: str

@@ -1,4 +1,4 @@
-"""Signs of life for the leases of work that takes long: one thread for all of them."""
+"""This module renews the leases of work that takes long: one thread gives signs of life for all of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BEATS = 3
 
 
 class Heartbeat:
-    """A thread that renews leases, each three times in its length. It starts with the first lease."""
+    """This thread renews leases, each three times in its length. It starts with the first lease."""
 
     def __init__(self) -> None:
         self._leases: dict[int, Lease] = {}

@@ -36,7 +36,7 @@ _MOST_LEASES = 10**15
 
 @dataclass
 class Lease:
-    """A lease that this process holds, for `millis` since the last sign of life."""
+    """This process holds this lease, for `millis` since the last sign of life."""
 
     file_io: FileIO
     path: str

@@ -22,13 +22,13 @@ _ENDED = ("Z", "X", "x")
 """States of a process that does nothing any more: only its parent has not asked for its end yet."""
 _AFTER_NAME = 2
 _STATE, _STARTED = 3 - _AFTER_NAME - 1, 22 - _AFTER_NAME - 1
-"""The fields of `/proc/<pid>/stat`, counted from the one after the name."""
+"""These are the fields of `/proc/<pid>/stat`, counted from the one after the name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessMark:
-    """The identity of a process. `boot` is the id of the boot of the machine, `space` the namespaces of the
-    process, `started` the clock ticks since the boot.
+    """This is the identity of a process. `boot` is the id of the boot of the machine, `space` the
+    namespaces of the process, `started` the clock ticks since the boot.
     """
 
     host: str

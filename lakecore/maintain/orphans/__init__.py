@@ -1,3 +1,3 @@
-"""Removal of files that nothing refers to: leftovers of failed commits, killed jobs, rollbacks and deleted
-branches.
+"""This package removes files that nothing refers to: leftovers of failed commits, killed jobs, rollbacks
+and deleted branches.
 """

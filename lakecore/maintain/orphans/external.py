@@ -1,4 +1,5 @@
-"""Directories outside a table's own where it keeps data files: option `data-file.external-paths`.
+"""This module finds directories outside a table's own where it keeps data files: option
+`data-file.external-paths`.
 
 Rule of the format: files lie below such a root as they would below the table's directory, without the table's
 name. Two tables that name one root share its folders, and nothing there tells whose a file is. So a root is
@@ -28,7 +29,9 @@ _FRESH = re.compile(r".*-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-[0-9]+(\..+)?
 
 @dataclass(frozen=True, slots=True)
 class ExternalRoots:
-    """`own`: plain paths that are the table's alone. `skipped`: why others are left alone, for people."""
+    """`own` are plain paths that are the table's alone. `skipped` says why others are left alone, for
+    people.
+    """
 
     own: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()

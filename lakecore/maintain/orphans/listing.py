@@ -1,4 +1,4 @@
-"""Lists directories: several at once from here, or, where they are many, on executors."""
+"""This module lists directories: several at once from here, or, where they are many, on executors."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _AHEAD = 2
 
 @dataclass(frozen=True, slots=True)
 class DirectoryListing:
-    """The listing of one directory. `folders` are paths below it; `files` and `size` count all its files.
-    `old` are those of them that are older than asked for; one whose age is not known counts as young.
+    """This is the listing of one directory. `folders` are paths below it; `files` and `size` count all its
+    files. `old` are those of them that are older than asked for; one whose age is not known counts as young.
     """
 
     folders: tuple[str, ...]
@@ -37,8 +37,8 @@ class DirectoryListing:
 
 @dataclass(frozen=True, slots=True)
 class Lister:
-    """`older_than_ms`: since the epoch. An error of any listing ends everything: what is not seen would not
-    be known from what is not there.
+    """`older_than_ms` is since the epoch. An error of any listing ends everything: what is not seen would
+    not be known from what is not there.
     """
 
     file_io: FileIO

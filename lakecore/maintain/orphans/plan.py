@@ -1,4 +1,4 @@
-"""The limits at which the removal of orphans must stop. Pure."""
+"""This module has the limits at which the removal of orphans must stop. It is pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ __all__ = ["OrphanCounts", "OrphanLimits"]
 
 @dataclass(frozen=True, slots=True)
 class OrphanCounts:
-    """The counts of a walk over the table: all files, and the orphans among them that are old enough."""
+    """These are the counts of a walk over the table: all files, and the orphans among them that are old
+    enough.
+    """
 
     files: int
     size: int

@@ -1,4 +1,6 @@
-"""A walk over a table's directories of data files, several at once, that keeps what looks like an orphan."""
+"""This module walks over a table's directories of data files, several at once, and keeps what looks like
+an orphan.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ __all__ = ["DirectoryScan", "KnownFiles", "Walk"]
 
 @dataclass(frozen=True, slots=True)
 class KnownFiles:
-    """The files that are no orphans. `others` are names of index files and extra files. The rest are hashes
+    """These files are no orphans. `others` are names of index files and extra files. The rest are hashes
     of names of data files: those that wait in the quarantine (`aside`), that any entry names (`named`), and
     that a DELETE removes (`deleted`).
     """
@@ -35,7 +37,8 @@ class KnownFiles:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryScan:
-    """One directory. `files`, `size`: all of its files. `unnamed`: old files that nothing names.
+    """This is one directory. `files` and `size` are those of all its files. `unnamed` are old files that
+    nothing names.
 
     `removed`: old files that are named, but also removed somewhere: whether any state has them is to be found
     out; with the hashes of their names.
@@ -57,7 +60,7 @@ class _Above:
 
 @dataclass(slots=True)
 class Walk:
-    """Counts what it sees. Files that are younger than the limit of `lister` are ignored.
+    """It counts what it sees. Files that are younger than the limit of `lister` are ignored.
 
     `temporary_files`: old temporary files beside the directories of data files (of marks of partitions),
     complete once all of `data_files` was read.

@@ -1,1 +1,3 @@
-"""Partitions that are too old, or asked to go; partitions that are declared complete."""
+"""This package handles partitions that are too old, or that are to be dropped, and partitions that are
+declared complete.
+"""

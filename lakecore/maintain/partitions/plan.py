@@ -15,15 +15,15 @@ __all__ = ["AgedPartition", "ExpireRule", "ExpireStrategy", "expired_partitions"
 
 class ExpireStrategy(Enum):
     VALUES_TIME = "values-time"
-    """The strategy that uses the time that a partition's values stand for."""
+    """The strategy uses the time that a partition's values stand for."""
     UPDATE_TIME = "update-time"
-    """By when its youngest file was made."""
+    """The strategy uses the time at which its youngest file was made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireRule:
-    """The rule by which partitions expire: those older than `expiration_ms`, and at most `max_expires` in one
-    run.
+    """This rule says which partitions expire: those older than `expiration_ms`, and at most `max_expires` in
+    one run.
     """
 
     expiration_ms: int
@@ -41,7 +41,7 @@ class ExpireRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgedPartition:
-    """A partition that has files. `values` are internal values by column, `texts` as rules see them, and
+    """This partition has files. `values` are internal values by column, `texts` as rules see them, and
     `updated_ms` is the time of its youngest file.
     """
 

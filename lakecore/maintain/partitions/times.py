@@ -1,4 +1,5 @@
-"""The time that the values of a partition stand for. Pure: no zone, times are milliseconds as if in UTC.
+"""This module finds the time that the values of a partition stand for. It is pure: it has no zone, and
+times are milliseconds as if in UTC.
 
 Spec: a pattern puts column values into a text (`$dt $hour:00:00`; by default the first column), a formatter
 reads it. Without a formatter that is `year-month-day[ hour:minute:second[.fraction]]`, any number of

@@ -32,7 +32,7 @@ __all__ = ["ACTIONS", "ORPHAN_STEP", "apply_step", "make_plan", "pending_changes
 logger = logging.getLogger(__name__)
 
 ORPHAN_STEP = "remove-orphan-files"
-"""The one action that removes files beyond what is broken."""
+"""This action is the only one that removes files beyond what is broken."""
 
 ACTIONS: Mapping[str, Action] = MappingProxyType(
     {
@@ -54,7 +54,9 @@ ACTIONS: Mapping[str, Action] = MappingProxyType(
         ORPHAN_STEP: ORPHANS,
     }
 )
-"""The actions in the order in which they are applied: those on which the next ones rely come first."""
+"""These are the actions in the order in which they are applied: those on which the next ones rely come
+first.
+"""
 
 _ADVICE = {
     FindingKind.SCHEMA: "restore the schema file from a copy; without it no file written with it can be read",

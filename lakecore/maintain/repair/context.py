@@ -1,4 +1,4 @@
-"""The context of repair actions, and the parts that they share."""
+"""This module has the context of repair actions, and the parts that they share."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ __all__ = ["Action", "ActionResult", "RepairContext", "move_to_quarantine"]
 
 @dataclass(frozen=True)
 class RepairContext:
-    """The context in which repair actions run."""
+    """This is the context in which repair actions run."""
 
     main: Target
-    """The main branch; the sweeper works on it."""
+    """This is the main branch; the sweeper works on it."""
     sweeper: Sweeper
     user: str
-    """The user of commits."""
+    """This is the user of commits."""
     quarantine: bool = True
     """Whether removed files are moved to the quarantine."""
 
@@ -77,20 +77,20 @@ Parameters = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """A kind of repair, which has a function that finds changes and one that makes them."""
+    """This is a kind of repair, which has a function that finds changes and one that makes them."""
 
     look: Callable[[RepairContext, str, Parameters], ActionPreview | None]
     """Returns what the action would do to a branch now, None for nothing. It changes nothing."""
     do: Callable[[RepairContext, str, Parameters, frozenset[str]], ActionResult]
-    """A function that makes the given changes."""
+    """This function makes the given changes."""
     whole_table: bool = False
-    """Whether the action is for all branches at once."""
+    """It tells whether the action is for all branches at once."""
     growth: Growth = Growth.STALE
     """What to do with changes that are not in the plan; see `Growth`."""
     last_of_branch: bool = False
     """Whether nothing more of the branch can be planned before this is done."""
     changes_files: bool = False
-    """Whether the branch has other live files afterwards."""
+    """It tells whether the branch has other live files afterwards."""
     needs_final_files: bool = False
     """Whether it can be planned only when no step before it changes the live files."""
 

@@ -48,7 +48,7 @@ class ActionPreview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One action of a plan. `needs`: numbers of steps that come before it."""
+    """This is one action of a plan. `needs` has the numbers of steps that come before it."""
 
     number: int
     action: str
@@ -77,8 +77,8 @@ class Advice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairPlan:
-    """The steps of a repair. `made_ms` is the time at which it was planned. `later` tells what can be
-    examined only after other steps.
+    """These are the steps of a repair. `made_ms` is the time at which it was planned. `later` tells what
+    can be examined only after other steps.
     """
 
     table: str

@@ -32,7 +32,7 @@ _TRIES = 10
 
 @dataclass(frozen=True, slots=True)
 class Recommit:
-    """The new snapshot, and the tag that was made to protect the old files.
+    """This is the new snapshot, and the tag that was made to protect the old files.
 
     `repeated`: an earlier try did it.
     """

@@ -45,8 +45,8 @@ _BY_PERIOD = ("process-time", "watermark")
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """The time that a tag lives. `created` is the local wall clock as [year, month, …, nanosecond]; `seconds`
-    is how long the tag stays.
+    """This is the time that a tag lives. `created` is the local wall clock as [year, month, …,
+    nanosecond]; `seconds` is how long the tag stays.
     """
 
     created: tuple[int, ...]

@@ -10,8 +10,8 @@ __all__ = ["AgedTag", "expired_tags"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgedTag:
-    """A tag with its age. `created_ms` and `retained_ms` are recorded in the tag, None where they are not.
-    `written_ms` is the time of its file.
+    """This is a tag with its age. `created_ms` and `retained_ms` are recorded in the tag, None where they
+    are not. `written_ms` is the time of its file.
     """
 
     name: str

@@ -1,4 +1,6 @@
-"""Data files that the latest snapshot names and that are gone: removed from it by a commit."""
+"""This module removes data files that the latest snapshot names and that do not exist from it, by a
+commit.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ DAMAGED = "repair-damaged"
 
 @dataclass(frozen=True, slots=True)
 class MissingFiles:
-    """The data files that are live at `snapshot` and gone. `paths` are where they should be."""
+    """These data files are live at `snapshot` and do not exist. `paths` are where they should be."""
 
     snapshot: Snapshot
     live: ManifestEntries

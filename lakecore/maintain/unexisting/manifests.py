@@ -26,7 +26,7 @@ _TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class MissingManifests:
-    """The manifests of `snapshot` that are gone, and what the others record.
+    """These manifests of `snapshot` do not exist; the value has what the others record.
 
     `rows` is the number of rows that its total counts and the others do not, None when it has no total.
     `lone` tells whether the others remove files that only a lost one added.

@@ -1,4 +1,4 @@
-"""The loss of missing files, and whether it is accepted. Pure."""
+"""This module describes the loss of missing files, and decides whether it is accepted. It is pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ __all__ = ["AcceptedLoss", "BucketLoss", "losses", "total_rows"]
 
 @dataclass(frozen=True, slots=True)
 class BucketLoss:
-    """The files and rows that one bucket lost. `partition` is a text for people, empty without partitions."""
+    """These files and rows of one bucket are lost. `partition` is a text for people, empty without
+    partitions.
+    """
 
     partition: str
     bucket: int
@@ -30,7 +32,7 @@ class BucketLoss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptedLoss:
-    """The loss that the caller accepts."""
+    """The caller accepts this loss."""
 
     rows: int | None = None
     """How many rows may be lost; None means none at all."""

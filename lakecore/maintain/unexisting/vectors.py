@@ -20,7 +20,7 @@ Bucket = tuple[bytes, int]
 
 @dataclass(frozen=True, slots=True)
 class VectorChange:
-    """The index files of one bucket that are added and removed together."""
+    """These index files of one bucket are added and removed together."""
 
     bucket: Bucket
     added: tuple[IndexFile, ...]

@@ -1,4 +1,4 @@
-"""The merge engine that a table's options name."""
+"""This module chooses the merge engine that a table's options name."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ __all__ = ["Collect", "MergeMap", "MergeMapWithKeyTime"]
 
 @dataclass(frozen=True, slots=True)
 class Collect:
-    """Arrays one after another; a retraction takes each of its elements out once.
+    """It puts arrays one after another; a retraction takes each of its elements out once.
 
     `distinct`: every element once, in the order of a Java hash set (elements with parts: as they come).
     `late_first`: late arrays come before the others (rule of the format with `ignore-retract`).

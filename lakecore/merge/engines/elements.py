@@ -21,7 +21,7 @@ from lakecore.merge.row_order import Bools
 __all__ = ["Elements", "Places", "StepFunction", "folded_lists"]
 
 Places: TypeAlias = Sequence[int]
-"""Places of elements in `Elements.values`; for a map, those of its entries."""
+"""These are places of elements in `Elements.values`; for a map, those of its entries."""
 StepFunction: TypeAlias = Callable[[Step, Places | None, Places | None], Places | None]
 StepsOf: TypeAlias = "Callable[[Elements], StepFunction]"
 _STEPS = tuple(Step)
@@ -29,7 +29,8 @@ _STEPS = tuple(Step)
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """The elements of the arrays that events bring. `bounds[i]`: those of event i, None for a null array.
+    """These are the elements of the arrays that events bring. `bounds[i]`: those of event i, None for a
+    null array.
 
     Of a map `values` are keys and `items` their values.
     """

@@ -191,7 +191,7 @@ class Events:
 
 
 class Aggregate(Protocol):
-    """How one column of a key's rows becomes one value."""
+    """It merges one column of a key's rows into one value."""
 
     @property
     def retracts(self) -> bool:

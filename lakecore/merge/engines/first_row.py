@@ -15,8 +15,8 @@ __all__ = ["FirstRow"]
 
 @dataclass(frozen=True, slots=True)
 class FirstRow:
-    """The merge engine first-row. `table` is its name for messages. `ignore_retracts` is the option
-    `ignore-delete`; without it a retraction is an error.
+    """This is the merge engine first-row. `table` is its name for messages. `ignore_retracts` is the
+    option `ignore-delete`; without it a retraction is an error.
     """
 
     table: str

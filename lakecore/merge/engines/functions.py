@@ -54,7 +54,7 @@ def function_name(raw: Mapping[str, str], field: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class FieldRule:
-    """A column, its function, and whether retractions are ignored (option `ignore-retract`)."""
+    """A rule has a column, its function, and whether retractions are ignored (option `ignore-retract`)."""
 
     field: str
     name: str

@@ -29,7 +29,7 @@ __all__ = ["NestedPartialUpdate", "NestedRows", "NestedUpdate", "NullKeys"]
 
 
 class NullKeys(Enum):
-    """What becomes of nested rows with a null in their key (option `nested-key-null-strategy`)."""
+    """It says what becomes of nested rows with a null in their key (option `nested-key-null-strategy`)."""
 
     MERGE = "merge"
     IGNORE = "ignore"
@@ -38,7 +38,9 @@ class NullKeys(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NestedRows:
-    """The rows of an array column. `key`: names of their key fields; empty: rows have no key."""
+    """These are the rows of an array column. `key` names their key fields; if it is empty, rows have no
+    key.
+    """
 
     field: str
     type: ArrayType
@@ -75,8 +77,8 @@ class NestedRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NestedUpdate:
-    """The function nested_update, which collects the rows of arrays one after another, or the last row of
-    each key.
+    """This is the function nested_update, which collects the rows of arrays one after another, or the last
+    row of each key.
 
     `sequence` are the fields that decide which of two rows with one key stays (nulls first; the later of
     equals). `limit` is the number of rows that a column may have; more are left out.
@@ -188,8 +190,8 @@ def _steps(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NestedPartialUpdate:
-    """The function nested_partial_update: values of a key that are not null replace those of the row
-    before.
+    """This is the function nested_partial_update: values of a key that are not null replace those of the
+    row before.
     """
 
     rows: NestedRows

@@ -33,8 +33,8 @@ _EXACT = Context(prec=200, rounding=ROUND_HALF_UP)
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """The function sum. `field` is the name for messages. A retraction subtracts; without a value it leaves
-    the negative value.
+    """This is the function sum. `field` is the name for messages. A retraction subtracts; without a value
+    it leaves the negative value.
     """
 
     field: str

@@ -55,7 +55,7 @@ class SequenceGroup:
 
 @dataclass(frozen=True, slots=True)
 class PartialUpdate:
-    """`groups`: sequence groups; columns in none of them keep the last value that is not null."""
+    """`groups` are the sequence groups; columns in none of them keep the last value that is not null."""
 
     table: str
     keys: tuple[str, ...]

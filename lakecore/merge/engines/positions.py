@@ -19,7 +19,7 @@ __all__ = ["Extreme", "FirstNonNull", "FirstValue", "LastNonNull", "LastValue", 
 
 @dataclass(frozen=True, slots=True)
 class PrimaryKey:
-    """The value of the last row, also if that is a retraction."""
+    """The result is the value of the last row, also if that is a retraction."""
 
     retracts: bool = True
 
@@ -29,7 +29,7 @@ class PrimaryKey:
 
 @dataclass(frozen=True, slots=True)
 class LastValue:
-    """The last value, null or not; null after a retraction."""
+    """The result is the last value, null or not; it is null after a retraction."""
 
     retracts: bool = True
 
@@ -63,7 +63,9 @@ class LastNonNull:
 
 @dataclass(frozen=True, slots=True)
 class FirstValue:
-    """The first value, null or not. Each late row replaces it; a SET does too, and is no first value."""
+    """The result is the first value, null or not. Each late row replaces it; a SET does too, and is no
+    first value.
+    """
 
     retracts: bool = False
 
@@ -79,7 +81,9 @@ class FirstValue:
 
 @dataclass(frozen=True, slots=True)
 class FirstNonNull:
-    """The first value that is not null. Each late row replaces it once there is one, even by null."""
+    """The result is the first value that is not null. Each late row replaces it once there is one, even by
+    null.
+    """
 
     retracts: bool = False
 

@@ -21,7 +21,8 @@ __all__ = ["Standing", "Standings", "standings"]
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Rows of one sequence group. `wins`: not below the sequence that is there. `late`: below it.
+    """These are rows of one sequence group. `wins` are not below the sequence that is there, and `late`
+    are below it.
 
     Rows without a sequence are neither.
     """
@@ -32,7 +33,9 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Standings:
-    """`resets`: rows that put all their values in place; `removed`: those of them that delete the key."""
+    """`resets` are rows that put all their values in place; `removed` are those of them that delete the
+    key.
+    """
 
     groups: tuple[Standing, ...]
     resets: Bools

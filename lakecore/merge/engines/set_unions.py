@@ -20,8 +20,8 @@ __all__ = ["SetUnion", "united32"]
 
 @dataclass(frozen=True, slots=True)
 class SetUnion:
-    """A union of serialised sets. `unite(older, newer, name)` returns the bytes of the union; `field` is the
-    name for messages.
+    """It unites serialised sets. `unite(older, newer, name)` returns the bytes of the union; `field` is
+    the name for messages.
 
     A key with one value keeps its bytes. Cost: one union a value, as many as a key has.
     """

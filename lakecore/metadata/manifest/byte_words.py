@@ -41,7 +41,7 @@ def _start_state(length: Ints) -> U64:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ByteWords:
-    """Row i of `words` holds string i, `length[i]` bytes, little-endian and padded with zeros."""
+    """Row i of `words` is string i, which has `length[i]` bytes, little-endian and padded with zeros."""
 
     words: U64
     length: Ints

@@ -1,4 +1,6 @@
-"""A data or changelog file as a manifest describes it, and one entry (ADD or DELETE) of a manifest."""
+"""This module has a data or changelog file as a manifest describes it, and one entry (ADD or DELETE) of a
+manifest.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ __all__ = [
 ]
 
 EMPTY_ROW = bytes(12)
-"""A serialised row without fields: int32 arity 0 and eight zero bytes. Never zero-length."""
+"""This is a serialised row without fields: int32 arity 0 and eight zero bytes. Never zero-length."""
 
 
 class EntryKind(IntEnum):
@@ -30,7 +32,7 @@ class EntryKind(IntEnum):
 
 
 class FileSource(IntEnum):
-    """The source of a file, which is a writer or a compaction."""
+    """It tells the source of a file, which is a writer or a compaction."""
 
     APPEND = 0
     COMPACT = 1
@@ -50,7 +52,9 @@ EMPTY_STATS = SimpleStats(EMPTY_ROW, EMPTY_ROW, ())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFile:
-    """The `_FILE` column of a manifest entry. Rows (`min_key`, …) are serialised; sizes are in bytes."""
+    """It is the `_FILE` column of a manifest entry. Rows (`min_key`, …) are serialised; sizes are in
+    bytes.
+    """
 
     file_name: str
     file_size: int
@@ -65,12 +69,14 @@ class DataFile:
     level: int = 0
     extra_files: tuple[str, ...] = ()
     creation_time: int | None = None
-    """The writer's local wall clock in milliseconds, as if it were UTC; None if it was not recorded."""
+    """This is the writer's local wall clock in milliseconds, as if it were UTC; None if it was not
+    recorded.
+    """
     delete_row_count: int | None = None
     embedded_index: bytes | None = None
     file_source: FileSource | None = None
     value_stats_cols: tuple[str, ...] | None = None
-    """The columns that the statistics cover: None means all columns, () none."""
+    """These are the columns that the statistics cover: None means all columns, () none."""
     external_path: str | None = None
     first_row_id: int | None = None
     write_cols: tuple[str, ...] | None = None
@@ -92,7 +98,7 @@ FileIdentity = tuple[bytes, int, int, str, tuple[str, ...], bytes | None, str | 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestEntry:
-    """An ADD or DELETE of one file. `partition` is a serialised row."""
+    """It is an ADD or DELETE of one file. `partition` is a serialised row."""
 
     kind: EntryKind
     partition: bytes

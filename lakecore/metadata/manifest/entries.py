@@ -1,4 +1,5 @@
-"""Manifest entries as numpy columns; rows are made only for the entries that are requested.
+"""This module has manifest entries as numpy columns; rows are made only for the entries that are
+requested.
 
 A plan over a million files needs a few integers of each and the details of some. Values that every step
 needs are columns; the rest stays in an `EntrySource` (rows, or the bytes of the manifests) and is read by
@@ -28,18 +29,18 @@ _ITER_CHUNK = 4096
 _FILES_AT_ONCE = 1 << 14
 
 EXTRA_WEIGHTS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
-"""The hash weights of the extra files (as an avro array of strings), the embedded index and the external
-path.
+"""These are the hash weights of the extra files (as an avro array of strings), the embedded index and the
+external path.
 """
 
 LONGEST_KEY = 512
-"""The bytes of a serialised key from which files are compared one by one."""
+"""From so many bytes of a serialised key on, files are compared one by one."""
 
 NO_TIME = int(np.iinfo(np.int64).min)
 
 
 class EntrySource(Protocol):
-    """A source of the details of entries. Positions are the source's own."""
+    """It is a source of the details of entries. Positions are the source's own."""
 
     def files(self, at: Ints) -> list[DataFile]:
         """Return the data files at these positions, in this order. It costs some 30 us a file."""
@@ -63,7 +64,7 @@ class EntrySource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RowSource:
-    """A source over data files that are already rows."""
+    """It is a source over data files that are already rows."""
 
     rows: tuple[DataFile, ...]
 
@@ -134,14 +135,14 @@ def _count_bytes(count: int) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ManifestEntries:
-    """Columns of equal length, in manifest order.
+    """These are columns of equal length, in manifest order.
 
     `name_hash` and `extra_hash` only find candidates: equality is decided by the bytes.
     """
 
     kind: Ints
     partition: Ints
-    """The codes into `partitions`."""
+    """These are the codes into `partitions`."""
     bucket: Ints
     total_buckets: Ints
     level: Ints
@@ -151,9 +152,9 @@ class ManifestEntries:
     min_sequence: Ints
     max_sequence: Ints
     delete_row_count: Ints
-    """The number of retract rows; -1 if unknown."""
+    """This is the number of retract rows; -1 if unknown."""
     first_row_id: Ints
-    """The row id of the first row; -1 if unknown."""
+    """This is the row id of the first row; -1 if unknown."""
     name_hash: Ints
     extra_hash: Ints
     source: Ints
@@ -161,10 +162,10 @@ class ManifestEntries:
     partitions: tuple[bytes, ...] = ()
     sources: tuple[EntrySource, ...] = ()
     has_unknown_columns: bool = False
-    """Whether some manifest has columns that rewriting it would lose."""
+    """It tells whether some manifest has columns that rewriting it would lose."""
     slow_entries: int = 0
-    """How many entries were decoded one record after the other, because the vectorised decoder refused
-    their blocks.
+    """It says how many entries were decoded one record after the other, because the vectorised decoder
+    refused their blocks.
     """
     left_out: int = 0
     """How many entries the decoder left out, because they are of partitions that nobody asked for."""

@@ -1,5 +1,5 @@
-"""One line of an index manifest: an index file, its type and, for deletion vectors, the data files whose
-rows it deletes.
+"""This module has one line of an index manifest: an index file, its type and, for deletion vectors, the
+data files whose rows it deletes.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class DeletionRange:
 
 @dataclass(frozen=True, slots=True)
 class DeletionFile:
-    """The deletion vector of a data file, as readers need it: the path of its index file, and its place
-    there.
+    """This is the deletion vector of a data file, as readers need it: the path of its index file, and its
+    place there.
     """
 
     path: str
@@ -43,7 +43,7 @@ class DeletionFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GlobalIndex:
-    """The coverage of an index over rows of many files: row ids `first` to `last`, both included."""
+    """This is the coverage of an index over rows of many files: row ids `first` to `last`, both included."""
 
     first: int
     last: int
@@ -55,19 +55,19 @@ class GlobalIndex:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexFile:
-    """An index file. Sizes are in bytes."""
+    """This is an index file. Sizes are in bytes."""
 
     partition: bytes
-    """The serialised partition row."""
+    """This is the serialised partition row."""
     bucket: int
     index_type: str
     file_name: str
     file_size: int
     row_count: int
-    """The number of hashes of a hash index, or of vectors of a deletion vector file."""
+    """This is the number of hashes of a hash index, or of vectors of a deletion vector file."""
     deletions: tuple[DeletionRange, ...] = ()
-    """The places of deletion vectors; empty for other index types."""
+    """These are the places of deletion vectors; it is empty for other index types."""
     external_path: str | None = None
     global_index: GlobalIndex | None = None
     has_unknown_columns: bool = False
-    """Whether its line has columns that rewriting it would lose."""
+    """It tells whether its line has columns that rewriting it would lose."""

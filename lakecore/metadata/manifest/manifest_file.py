@@ -11,28 +11,28 @@ __all__ = ["ManifestFile"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestFile:
-    """A manifest. Bounds cover ADD and DELETE entries and are None if they were not recorded (older
-    writers).
+    """This is a manifest. Bounds cover ADD and DELETE entries and are None if they were not recorded
+    (older writers).
     """
 
     file_name: str
     file_size: int
-    """The size in bytes."""
+    """This is the size in bytes."""
     num_added_files: int
     num_deleted_files: int
     partition_stats: SimpleStats = EMPTY_STATS
-    """The untruncated bounds of each partition column on its own (serialised rows)."""
+    """These are the untruncated bounds of each partition column on its own (serialised rows)."""
     schema_id: int = 0
-    """The largest schema id of the entries."""
+    """This is the largest schema id of the entries."""
     min_bucket: int | None = None
     max_bucket: int | None = None
     min_level: int | None = None
     max_level: int | None = None
     min_row_id: int | None = None
-    """The first row id; recorded only if every entry has one, as `max_row_id` is."""
+    """This is the first row id; it is recorded only if every entry has one, as `max_row_id` is."""
     max_row_id: int | None = None
     has_unknown_columns: bool = False
-    """Whether its line has columns that rewriting it would lose."""
+    """It tells whether its line has columns that rewriting it would lose."""
 
     @property
     def entry_count(self) -> int:

@@ -1,4 +1,6 @@
-"""The statistics that a manifest list records for a manifest: counts and bounds of its entries. Pure."""
+"""This module has the statistics that a manifest list records for a manifest: counts and bounds of its
+entries. It is pure.
+"""
 
 from __future__ import annotations
 

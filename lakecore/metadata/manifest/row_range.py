@@ -1,4 +1,5 @@
-"""Row ranges group files that hold columns of the same rows, in tables with data evolution. Pure.
+"""Row ranges are groups of files that hold columns of the same rows, in tables with data evolution. This
+module is pure.
 
 Rule of the format: a file holds consecutive rows from its first row id on. Files of ordinary columns hold
 the same rows or none in common; blob and vector files hold some of the rows of an ordinary file.
@@ -18,16 +19,16 @@ __all__ = ["RowRange", "first_row", "row_ranges"]
 
 @dataclass(frozen=True, slots=True)
 class RowRange:
-    """The files of `count` rows from row id `first` on."""
+    """These are the files of `count` rows from row id `first` on."""
 
     first: int
     count: int
     ordinary: tuple[DataFile, ...]
-    """Files of ordinary columns, newest first."""
+    """These are files of ordinary columns, newest first."""
     blobs: tuple[DataFile, ...]
-    """The blob files by first row, newest first."""
+    """These are the blob files by first row, newest first."""
     vectors: tuple[DataFile, ...]
-    """The vector files by first row, newest first."""
+    """These are the vector files by first row, newest first."""
 
     @property
     def files(self) -> tuple[DataFile, ...]:

@@ -22,7 +22,7 @@ Ints: TypeAlias = npt.NDArray[Any]
 
 
 class StatsPart(Enum):
-    """Which statistics of a file are meant: those of its key columns, or of all its columns."""
+    """It says which statistics of a file are meant: those of its key columns, or of all its columns."""
 
     KEY = "_KEY_STATS"
     VALUE = "_VALUE_STATS"
@@ -30,12 +30,12 @@ class StatsPart(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StatsRows:
-    """Column statistics of many files. The bounds of file i are the rows
+    """These are column statistics of many files. The bounds of file i are the rows
     `buffer[minimum[i]:][:minimum_length[i]]` and `buffer[maximum[i]:][:maximum_length[i]]`.
     """
 
     buffer: npt.NDArray[np.uint8]
-    """The serialised rows; it ends with WORD_PADDING spare bytes."""
+    """These are the serialised rows; it ends with WORD_PADDING spare bytes."""
     minimum: I64
     minimum_length: I64
     maximum: I64

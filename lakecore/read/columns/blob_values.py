@@ -46,19 +46,19 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class BlobColumn:
-    """The location of each value of a BLOB column, for the rows of a range."""
+    """It has the location of each value of a BLOB column, for the rows of a range."""
 
     file_io: FileIO
     name: str
     kind: DataType
-    """The type, which is BLOB, or a list or map of it."""
+    """This is the type, which is BLOB, or a list or map of it."""
     paths: tuple[str, ...]
     owner: npt.NDArray[np.int32]
-    """The index in `paths` of the file that has the value, by row; -1 for null."""
+    """This is the index in `paths` of the file that has the value, by row; -1 for null."""
     starts: Ints
-    """The first byte of the value, by row."""
+    """This is the first byte of the value, by row."""
     sizes: Ints
-    """The number of bytes, by row."""
+    """This is the number of bytes, by row."""
 
     def references(self, rows: Ints) -> pa.Array:
         """Return the references of these rows. Only lists and maps have to be read for it."""
@@ -227,8 +227,8 @@ def _size(value: bytes) -> int:
 
 
 class OpenSources:
-    """Files that references of one column point into; a few stay open. It raises the errors of
-    `resolve_references`.
+    """These files are those that references of one column point into; a few stay open. It raises the
+    errors of `resolve_references`.
 
     A row can name any file: only those below the warehouse and declared roots are opened, through no link.
     """

@@ -33,7 +33,7 @@ _DATABASE = ".db"
 Joined: TypeAlias = Callable[
     [ReadContext, str, RowRange, Sequence[str], Split, Predicate], Iterator[pa.RecordBatch]
 ]
-"""A function that reads columns of some rows of a range, with blobs as references."""
+"""This function reads columns of some rows of a range, with blobs as references."""
 
 
 def _decoded(value: bytes, where: str) -> View:

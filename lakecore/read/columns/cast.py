@@ -1,4 +1,5 @@
-"""This module casts values from one atomic type to another, by the format's rules for changed column types.
+"""This module casts values from one atomic type to another, by the format's rules for changed column
+types.
 
 Each rule was compared with what Java Paimon 1.4.2 reads. Integers wrap when narrowed; floats to integers cut
 the fraction and saturate; to DECIMAL rounds half up and gives null where the value does not fit; CHAR pads

@@ -1,4 +1,4 @@
-"""Default values of columns, which writers store where a row has no value."""
+"""This module fills in the default values of columns, which writers store where a row has no value."""
 
 from __future__ import annotations
 

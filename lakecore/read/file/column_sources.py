@@ -22,17 +22,17 @@ from lakecore.types.datatypes import DataField
 __all__ = ["ColumnSource", "ColumnSources", "field_ids", "resolve_column_sources"]
 
 ColumnSource = tuple[DataFile, ...]
-"""Files that together hold some columns of all rows of a range: one, or several that follow one another."""
+"""These files together hold some columns of all rows of a range: one, or several that follow one another."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnSources:
-    """The sources of the requested columns of a row range."""
+    """These are the sources of the requested columns of a row range."""
 
     shares: Mapping[ColumnSource, Sequence[str]]
-    """The columns that are read from each source."""
+    """These columns are read from each source."""
     blobs: Mapping[str, Sequence[DataFile]]
-    """The blob files of each column that is stored in blob files, by name."""
+    """These are the blob files of each column that is stored in blob files, by name."""
 
 
 def resolve_column_sources(ctx: ReadContext, rows: RowRange, wanted: Iterable[DataField]) -> ColumnSources:

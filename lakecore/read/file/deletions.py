@@ -1,4 +1,4 @@
-"""The rows of a data file that its deletion vector keeps."""
+"""This module selects the rows of a data file that its deletion vector keeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evaluation of the file indexes of a data file before it is opened."""
+"""This module evaluates the file indexes of a data file before it is opened."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ _REQUESTS = 8
 
 @dataclass(frozen=True, slots=True)
 class IndexMatch:
-    """The result of the file indexes of one file: the positions of rows that may match, None for all."""
+    """This is the result of the file indexes of one file: the positions of rows that may match, None for
+    all.
+    """
 
     rows: BitMap | None
 
@@ -38,7 +40,7 @@ _ALL = IndexMatch(None)
 
 
 class IndexSearch:
-    """A search that evaluates the indexes of many files of a table for one predicate."""
+    """It evaluates the indexes of many files of a table for one predicate."""
 
     def __init__(self, ctx: ReadContext, predicate: Predicate | None) -> None:
         self._ctx = ctx

@@ -40,17 +40,17 @@ Conversion = Callable[[pa.Array], pa.Array]
 
 @dataclass(frozen=True, slots=True)
 class FileColumns:
-    """The mapping from the stored columns of a file to the requested columns."""
+    """It maps the stored columns of a file to the requested columns."""
 
     stored: tuple[str, ...]
-    """The columns to read."""
+    """These are the columns to read."""
     sources: tuple[int | None, ...]
     """The index in `stored` of each requested column, or None for a column that the file does not have."""
     fields: tuple[DataField | None, ...]
     wanted: RowType
     schema: pa.Schema
     constants: Mapping[str, pa.Array]
-    """Columns that have one value in the whole file, as arrays of one row."""
+    """These columns have one value in the whole file, as arrays of one row."""
     plain: bool = False
     """All columns are stored exactly as requested."""
 

@@ -1,4 +1,4 @@
-"""Row groups of a parquet file that can hold a matching row, by their statistics."""
+"""This module selects the row groups of a parquet file that can hold a matching row, by their statistics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Row ids and sequence numbers of rows in tables that track rows.
+"""This module has the row ids and sequence numbers of rows in tables that track rows.
 
 Rule of the format: files of a compaction store both; elsewhere, and where a stored value is null, the id is
 the file's first one plus the row's position, the sequence number the file's highest.

@@ -14,12 +14,12 @@ __all__ = ["Selection", "select_rows"]
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The rows to read of a file."""
+    """These are the rows to read of a file."""
 
     groups: Sequence[int] | None = None
-    """The row groups to read, None for all."""
+    """These are the row groups to read, None for all."""
     rows: BitMap | None = None
-    """Rows to keep, by their number among the rows of these groups; None for all."""
+    """These are the rows to keep, by their number among the rows of these groups; None for all."""
 
     def select(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the selected rows of the batches of the groups. Ends with the last selected row."""

@@ -21,7 +21,7 @@ _SAMPLED = 4
 
 @dataclass(frozen=True, slots=True)
 class ReadSizes:
-    """The rows of a batch, and the bytes of the read buffer of each column."""
+    """These are the rows of a batch, and the bytes of the read buffer of each column."""
 
     batch_rows: int = BATCH_ROWS
     buffer_size: int = _BUFFER[1]

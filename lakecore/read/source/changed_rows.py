@@ -1,4 +1,6 @@
-"""Changes of a table as sources for scans: their parts are read raw, merged, or compared."""
+"""This module has the changes of a table as sources for scans: their parts are read raw, merged, or
+compared.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ __all__ = ["ChangedRows", "DiffRows", "ReplacedRows", "StateRows"]
 
 @dataclass(frozen=True)
 class ChangedRows:
-    """Rows of the deltas or the changelogs of snapshots, bucket by bucket, in the order of the snapshots."""
+    """These are rows of the deltas or the changelogs of snapshots, bucket by bucket, in the order of the
+    snapshots.
+    """
 
     scanner: ChangeScanner
     context: ReadContext
@@ -68,13 +72,13 @@ class ChangedRows:
 
 @dataclass(frozen=True)
 class StateRows:
-    """The whole state of a table at a snapshot, as the first rows of a stream."""
+    """This is the whole state of a table at a snapshot, as the first rows of a stream."""
 
     scanner: ChangeScanner
     context: ReadContext
     snapshot: Snapshot
     where: ScanFilter = EVERYTHING
-    """The levels to read."""
+    """These are the levels to read."""
     created_ms: int | None = None
     postponed: bool = False
     """Append rows that have no bucket yet, as they were written: the stream includes them, too."""
@@ -115,7 +119,7 @@ ReplacedPart: TypeAlias = tuple[Split, bool]
 
 @dataclass(frozen=True)
 class ReplacedRows:
-    """The changes of an overwrite: the rows it removed as deletes, then those it added."""
+    """These are the changes of an overwrite: the rows it removed as deletes, then those it added."""
 
     scanner: ChangeScanner
     context: ReadContext
@@ -147,7 +151,7 @@ class ReplacedRows:
 
 @dataclass(frozen=True)
 class DiffRows:
-    """Rows that differ between two states; with `deletes` also those that were removed."""
+    """These rows differ between two states; with `deletes` also those that were removed."""
 
     scanner: ChangeScanner
     context: ReadContext

@@ -25,7 +25,7 @@ Part: TypeAlias = tuple[Split, bool]
 
 @dataclass(frozen=True)
 class FallbackRows:
-    """Reads two branches. `main` determines the columns: it is the branch that was opened."""
+    """It reads two branches. `main` determines the columns: it is the branch that was opened."""
 
     first: SnapshotRows
     second: SnapshotRows

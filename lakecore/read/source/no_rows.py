@@ -16,7 +16,7 @@ __all__ = ["NoRows"]
 
 @dataclass(frozen=True)
 class NoRows:
-    """A source that has the columns of a table, and no rows."""
+    """This source has the columns of a table, and no rows."""
 
     description: str
     row_type: RowType

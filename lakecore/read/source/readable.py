@@ -1,4 +1,6 @@
-"""The interface through which reading sees a table: its schema and where its parts are stored."""
+"""This module has the interface through which reading sees a table: its schema and where its parts are
+stored.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ __all__ = ["Readable"]
 
 
 class Readable(Protocol):
-    """A table, or a branch of one. `_overrides` are options that hold for this handle only."""
+    """This is a table, or a branch of one. `_overrides` are options that hold for this handle only."""
 
     @property
     def name(self) -> str: ...

@@ -1,4 +1,6 @@
-"""A batch read of anything that has rows: a snapshot, the changes between two, a system table."""
+"""This module has a batch read of anything that has rows: a snapshot, the changes between two, a system
+table.
+"""
 
 from __future__ import annotations
 
@@ -51,16 +53,16 @@ class RowSource(Protocol):
 
 @dataclass(frozen=True)
 class Scan:
-    """A batch read. Every call of a `to_…` method reads again."""
+    """This is a batch read. Every call of a `to_…` method reads again."""
 
     source: RowSource
     """What is read."""
     where: Predicate | None
-    """The condition on rows; None: all rows."""
+    """This is the condition on rows; None means all rows."""
     columns: tuple[str, ...]
-    """The names of the columns that are read, in their order."""
+    """These are the names of the columns that are read, in their order."""
     limit: int | None
-    """The most rows that are read; None: all."""
+    """At most so many rows are read; None means all."""
     _condition: str = field(default="", compare=False)
     """`where` as it was written; empty if it was not written as text."""
 

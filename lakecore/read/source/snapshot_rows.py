@@ -21,15 +21,17 @@ __all__ = ["SnapshotRows"]
 
 @dataclass(frozen=True)
 class SnapshotRows:
-    """Merged rows of `snapshot` with the columns of `context.schema`; no rows where there is no snapshot."""
+    """These are merged rows of `snapshot` with the columns of `context.schema`; there are no rows where
+    there is no snapshot.
+    """
 
     scanner: Scanner
     context: ReadContext
     snapshot: Snapshot | None
     created_ms: int | None = None
-    """Only rows of files created at or after this time, in milliseconds."""
+    """Only rows of files created at or after this time, in milliseconds, are read."""
     where: ScanFilter = EVERYTHING
-    """The buckets and levels to read."""
+    """These are the buckets and levels to read."""
     retracts: bool = False
     """Include keys whose latest row retracts; kinds are then those of the rows that won the merge."""
     with_level_0: bool = False

@@ -38,8 +38,8 @@ IGNORE_PROGRESS = Option("consumer.ignore-progress", parse_bool, False, "Start a
 
 @dataclass(frozen=True)
 class Changes:
-    """The changes of one snapshot, or the whole state at it. They are read when requested, any number of
-    times.
+    """These are the changes of one snapshot, or the whole state at it. They are read when requested, any
+    number of times.
     """
 
     snapshot: Snapshot
@@ -47,11 +47,11 @@ class Changes:
     next_snapshot: int
     """Where a stream continues once these rows are processed."""
     full: bool
-    """Whether these rows are the whole state, and not the changes of one snapshot."""
+    """It tells whether these rows are the whole state, and not the changes of one snapshot."""
     rows: Scan
-    """The scan that reads them."""
+    """This is the scan that reads them."""
     parts: Sequence[Any]
-    """The parts of the scan to read."""
+    """These are the parts of the scan to read."""
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the requested columns, then `_VALUE_KIND` (0 insert, 1 update before, 2 update after, 3

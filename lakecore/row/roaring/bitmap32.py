@@ -1,4 +1,5 @@
-"""Bitmaps of 32-bit numbers in the portable Roaring serialisation, checked before they are trusted.
+"""This module has bitmaps of 32-bit numbers in the portable Roaring serialisation, checked before they are
+trusted.
 
 The decoder of the library stays inside its buffer but believes what it finds there: keys out of order or a
 wrong count make a bitmap that answers wrongly. So the structure is checked first.
@@ -32,7 +33,7 @@ __all__ = [
 MAX_ARRAY = 4096
 """A container of more numbers than this is a bit set, unless it holds runs."""
 PLAIN = 12346
-"""The number at the beginning of bitmaps that have no runs."""
+"""This is the number at the beginning of bitmaps that have no runs."""
 _RUNS = 12347
 _MAX_CONTAINERS = 1 << 16
 BITSET_BYTES = 8192
@@ -40,7 +41,9 @@ _NO_OFFSETS_BELOW = 4
 
 
 class Kind(IntEnum):
-    """What the body of a container is: u16 count and (first, length - 1) pairs; 1024 words; sorted u16."""
+    """It says what the body of a container is: u16 count and (first, length - 1) pairs; 1024 words; sorted
+    u16.
+    """
 
     RUNS = 0
     BITS = 1

@@ -1,4 +1,5 @@
-"""The adaptive radix tree in which a 64-bit Roaring bitmap keeps its containers by the upper 48 bits.
+"""This module has the adaptive radix tree in which a 64-bit Roaring bitmap keeps its containers by the
+upper 48 bits.
 
 Format: nodes in depth-first order, children by ascending byte. A node is u8 kind, i16 number of children
 (both little-endian), u8 length of the prefix, the prefix; then, by kind:
@@ -34,7 +35,7 @@ _NONE = 0xFF
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """The upper 48 bits of numbers, big-endian, and where their container is."""
+    """A leaf has the upper 48 bits of numbers, big-endian, and where their container is."""
 
     key: bytes
     place: int

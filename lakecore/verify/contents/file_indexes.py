@@ -28,7 +28,7 @@ __all__ = ["index_problems", "sample_problems"]
 _SAMPLED = 16
 _MOST_VALUES = 128
 ColumnRows = tuple[npt.NDArray[np.int64], pa.Array]
-"""Positions in a file, and the values of a column at them."""
+"""These are positions in a file, and the values of a column at them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ __all__ = ["InlineBlobs"]
 
 
 class InlineBlobs:
-    """Counts rows of a file with other values, in the columns that a check covers."""
+    """It counts rows of a file with other values, in the columns that a check covers."""
 
     def __init__(self, shape: RowShape, schema: TableSchema) -> None:
         first = len(shape.key)

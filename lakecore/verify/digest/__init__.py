@@ -1,3 +1,3 @@
-"""Equality of two sets of rows: hashes of values, sums of hashes, covered columns across schema versions.
-Pure.
+"""This package compares two sets of rows: hashes of values, sums of hashes, covered columns across schema
+versions. It is pure.
 """

@@ -30,7 +30,7 @@ _KIND_TYPE = AtomicType(TypeRoot.TINYINT, nullable=False)
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A data file, which has a path and a manifest entry."""
+    """This is a data file, which has a path and a manifest entry."""
 
     path: str
     file: DataFile

@@ -1,4 +1,4 @@
-"""The context that the parts of a proof read with."""
+"""This module has the context that the parts of a proof read with."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ __all__ = ["ProofContext"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProofContext:
-    """The storage, shape and schemas for a proof. `schemas` are those of all files of the pick, by id. It can
-    be pickled.
+    """A proof is made with this storage, shape and schemas. `schemas` are those of all files of the pick,
+    by id. It can be pickled.
     """
 
     file_io: FileIO

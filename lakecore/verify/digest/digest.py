@@ -33,7 +33,7 @@ _LAST_SHIFT = np.uint64(32)
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """The count and digest (modulo 2^64) of a set of rows. Tallies can be added."""
+    """A tally is the count and digest (modulo 2^64) of a set of rows. Tallies can be added."""
 
     rows: int
     digest: int

@@ -15,12 +15,12 @@ __all__ = ["FileTally", "files_of", "positions_of"]
 
 @dataclass(frozen=True, slots=True)
 class FileTally(Tally):
-    """A tally that has its files. Only count and digest distinguish tallies, and only they are added."""
+    """This tally has its files. Only count and digest distinguish tallies, and only they are added."""
 
     files: tuple[DataFile, ...] = field(default=(), compare=False)
-    """The files whose rows were read completely."""
+    """The rows of these files were read completely."""
     positions: Mapping[str, bytes] = field(default_factory=dict, compare=False)
-    """Serialised bitmaps of the rows that were read at positions, by file name."""
+    """These are serialised bitmaps of the rows that were read at positions, by file name."""
 
 
 def files_of(tallies: Iterable[Tally]) -> tuple[DataFile, ...]:

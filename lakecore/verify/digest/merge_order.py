@@ -1,4 +1,6 @@
-"""Checks that the rows of a merge are in merge order: by key, and within a key by sequence. No IO."""
+"""This module checks that the rows of a merge are in merge order: by key, and within a key by sequence. It
+does no IO.
+"""
 
 from __future__ import annotations
 

@@ -20,13 +20,15 @@ __all__ = ["ProofMode", "RowShape", "shape_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowShape:
-    """The covered columns, in the order in which their arrays are passed around. It can be pickled."""
+    """These are the covered columns, in the order in which their arrays are passed around. It can be
+    pickled.
+    """
 
     mode: ProofMode
     key: tuple[DataField, ...] = ()
-    """The key columns in key order; empty for append tables."""
+    """These are the key columns in key order; it is empty for append tables."""
     sequence: tuple[DataField, ...] = ()
-    """The user's sequence fields."""
+    """These are the user's sequence fields."""
     descending: bool = False
     ignore_retracts: bool = False
     """Rows of kind -U and -D do not count where a key has several rows (option `ignore-delete`)."""
@@ -47,13 +49,13 @@ class RowShape:
     sorted_by: str = ""
     """The order that the outputs were checked to have, for the report; "" where none is promised."""
     order: tuple[DataField, ...] = ()
-    """The columns that order the rows of a written file, and bound them in its description; empty: the
-    key.
+    """These columns order the rows of a written file, and bound them in its description; if it is empty,
+    the key does.
     """
     seed: str = ""
-    """The seed, which chooses the rows of a sample."""
+    """The seed chooses the rows of a sample."""
     sampled: tuple[DataField, ...] = ()
-    """The columns that are compared in the sampled rows; empty where no sample is taken."""
+    """These columns are compared in the sampled rows; it is empty where no sample is taken."""
 
     @property
     def samples(self) -> bool:

@@ -34,7 +34,7 @@ __all__ = ["DataFileCheck", "bounds_of"]
 
 @dataclass(slots=True)
 class DataFileCheck:
-    """A check that opens data files. It keeps one batch in memory.
+    """This check opens data files. It keeps one batch in memory.
 
     `keyed`: key-value files are read (key, sequence, kind), others only counted by footer. `deep`: every
     column of every file is decoded and compared with its statistics, and file indexes are asked for some of

@@ -43,7 +43,7 @@ class FindingKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One problem. `path`: the file or directory; `problem` says what is wrong and who needs it."""
+    """This is one problem. `path` is the file or directory; `problem` says what is wrong and who needs it."""
 
     kind: FindingKind
     path: str
@@ -55,10 +55,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FsckReport:
-    """Counts of what was looked at, and what was wrong. `moved`: snapshots came or went meanwhile, so that
+    """It counts what was looked at, and what was wrong. `moved`: snapshots came or went meanwhile, so that
     missing files and orphans may be theirs: look again (see `verify.settled`). `young_orphans`: files that
     nobody refers to, and that a writer may have made for a commit that is still to come, or that a chore is
-    about to remove; `young_bytes`: the size of the former. Pickles."""
+    about to remove; `young_bytes`: the size of the former. Pickles.
+    """
 
     findings: tuple[Finding, ...]
     snapshots: int
@@ -78,7 +79,7 @@ class FsckReport:
 
 @dataclass(slots=True)
 class Findings:
-    """The findings of a check, which are collected once each, and its counts."""
+    """These are the findings of a check, which are collected once each, and its counts."""
 
     found: dict[Finding, None] = field(default_factory=dict)
     snapshots: int = 0

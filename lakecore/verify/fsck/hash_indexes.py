@@ -29,7 +29,7 @@ Bucket = tuple[bytes, int]
 
 @dataclass(frozen=True)
 class HashIndexCheck:
-    """A check of the hash indexes of one branch. `schema` is the latest of the branch; `directory` returns
+    """It checks the hash indexes of one branch. `schema` is the latest of the branch; `directory` returns
     the directory of a bucket.
     """
 

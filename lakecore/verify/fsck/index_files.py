@@ -22,9 +22,7 @@ Place = tuple[bytes, int, str]
 
 @dataclass(slots=True)
 class IndexFileCheck:
-    """A check that reads each index file once. It keeps one file in memory, and a number per deletion
-    vector.
-    """
+    """It reads each index file once. It keeps one file in memory, and a number per deletion vector."""
 
     file_io: FileIO
     findings: Findings

@@ -31,7 +31,7 @@ _DESCRIPTION = ("extra_hash", "file_size", "row_count", "delete_row_count", "min
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A file that should exist. `size` is in bytes, None where nothing records it. `owner` is what refers to
+    """This file should exist. `size` is in bytes, None where nothing records it. `owner` is what refers to
     it, for messages.
     """
 
@@ -41,7 +41,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class DataReference:
-    """A data or changelog file of one bucket. `ordered`: its keys are sorted and unique."""
+    """This is a data or changelog file of one bucket. With `ordered` its keys are sorted and unique."""
 
     path: str
     bucket: int
@@ -61,7 +61,7 @@ class _Part:
 
 @dataclass(slots=True)
 class References:
-    """The files that a table refers to: metadata files by path, and data files as columns, made into values a
+    """A table refers to these files: metadata files by path, and data files as columns, made into values a
     bucket at a time.
     """
 

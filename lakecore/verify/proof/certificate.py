@@ -1,4 +1,5 @@
-"""The certificate of a merge: what it did to each row, checked window by window while it runs. No IO.
+"""This module has the certificate of a merge: what it did to each row, checked window by window while it
+runs. It does no IO.
 
 Count and digest alone would accept a merge that kept the wrong row of a key, so the merge shows its rows in
 order: keys and sequences never fall, a window starts above the last key of the window before it, a row that

@@ -28,7 +28,7 @@ _PARTS = {"removed": "removed", "added": "added", "changelog": "added to the cha
 
 @dataclass(frozen=True, slots=True, order=True)
 class Bucket:
-    """The bucket of a file. `partition` is a serialised row, `total` the number of buckets."""
+    """This is the bucket of a file. `partition` is a serialised row, `total` the number of buckets."""
 
     partition: bytes
     bucket: int
@@ -40,7 +40,7 @@ Placed = tuple[Bucket, DataFile]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitClaim:
-    """The files that a pick may remove, add, and use as changelog, each in its bucket."""
+    """A pick may remove, add, and use as changelog these files, each in its bucket."""
 
     name: str
     removed: tuple[Placed, ...]

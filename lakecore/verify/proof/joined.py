@@ -1,5 +1,5 @@
-"""The proof of a compaction of rows whose columns are in several files: covered columns, value by value, in
-order.
+"""This module proves a compaction of rows whose columns are in several files: it compares covered columns,
+value by value, in order.
 
 Each column is tallied on its own, with the position of its values: no file has to be joined with another for
 that. Rule of the format: a column is read from the newest of the files with the same rows that has it.

@@ -38,7 +38,7 @@ class OutputEvidence:
     rows: Tally = ZERO
     files: int = 0
     proven: tuple[DataFile, ...] = ()
-    """The files, as their manifest entries describe them."""
+    """These are the files, as their manifest entries describe them."""
     first_key: KeyValues | None = None
     last_key: KeyValues | None = None
 

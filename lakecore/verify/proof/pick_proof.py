@@ -53,7 +53,7 @@ _PROPERTY = "lakecore.proof"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitProof:
-    """The part of the proof that one unit makes: its outputs as they were read back, and its merge's evidence
+    """One unit makes this part of the proof: its outputs as they were read back, and its merge's evidence
     (None for append tables).
 
     `changes`: its changelog files as read back (`check_changelog`). `looked_up`: rows at the positions that
@@ -73,7 +73,7 @@ class UnitProof:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PickProof:
-    """A pick that holds. `covered`: names of the columns in the digest, besides key and system columns.
+    """This pick holds. `covered` names the columns in the digest, besides key and system columns.
 
     `uncompared`: columns that should be, but changed their type in a way that may change values. `fold`: the
     account of a merge that makes new rows; then `lost` and `dropped` are empty. `placed`: rows without a

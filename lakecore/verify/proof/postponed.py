@@ -46,7 +46,9 @@ _MOST_ROWS = 4_000_000
 
 @dataclass(frozen=True, slots=True)
 class FoldShare:
-    """The postponed rows whose buckets leave one remainder when divided by `steps`; by default all rows."""
+    """These are the postponed rows whose buckets leave one remainder when divided by `steps`; by default
+    all rows.
+    """
 
     rule: BucketRule
     steps: int = 1
@@ -55,8 +57,8 @@ class FoldShare:
 
 @dataclass(frozen=True, slots=True)
 class PostponedTally:
-    """The tallies of a share: all postponed rows, those that the table accepts, and what was written for
-    them. They can be added.
+    """These are the tallies of a share: all postponed rows, those that the table accepts, and what was
+    written for them. They can be added.
 
     `read`: the postponed files. `made`, `told`: the new files and the changelog files, each with its bucket.
     `sample`: rows of which every column was merged anew; None where whole rows are in the tallies.
@@ -85,9 +87,9 @@ class PostponedTally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoldFiles:
-    """The files of a share. `postponed` are in any order; `written` and `changelog` are new files with their
-    buckets. `firsts` has the sequence number of the first new row of each bucket; it is 0 for a bucket that
-    is not in it.
+    """These are the files of a share. `postponed` are in any order; `written` and `changelog` are new
+    files with their buckets. `firsts` has the sequence number of the first new row of each bucket; it is 0
+    for a bucket that is not in it.
     """
 
     postponed: Sequence[StoredFile]

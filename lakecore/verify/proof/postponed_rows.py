@@ -1,4 +1,6 @@
-"""Postponed rows and what was written for them, read as hashes: two of the key, one of the whole row."""
+"""This module reads postponed rows and what was written for them as hashes: two of the key, one of the
+whole row.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ _MASK = 0xFFFFFFFFFFFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class KeyedRows:
-    """The hashes of rows: for each, two hashes of its key, its digest and its kind."""
+    """These are the hashes of rows: for each, two hashes of its key, its digest and its kind."""
 
     keys: Words
     others: Words
@@ -67,8 +69,8 @@ class KeyedRows:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Which rows are read: those whose buckets leave `remainder` when divided by `steps`, and of these those
-    whose keys' hashes leave `number` when divided by `passes`.
+    """It says which rows are read: those whose buckets leave `remainder` when divided by `steps`, and of
+    these those whose keys' hashes leave `number` when divided by `passes`.
     """
 
     rule: BucketRule
@@ -87,7 +89,7 @@ def ignored_kinds(rules: TableRules) -> frozenset[RowKind]:
 
 @dataclass(frozen=True, slots=True)
 class PostponedReader:
-    """A reader of the rows of a part. `firsts` are the sequence numbers of the first new row of each bucket,
+    """It reads the rows of a part. `firsts` are the sequence numbers of the first new row of each bucket,
     0 by default.
 
     Digests cover key, values, sequence number and row kind.

@@ -17,7 +17,9 @@ __all__ = ["BucketRule", "check_bucket"]
 
 @dataclass(frozen=True, slots=True)
 class BucketRule:
-    """How the bucket of a row is computed. `function` is `bucket-function.type`. It can be pickled."""
+    """It says how the bucket of a row is computed. `function` is `bucket-function.type`. It can be
+    pickled.
+    """
 
     key: RowType
     function: str

@@ -1,4 +1,5 @@
-"""The same bytes through a second decoder: rows of one file of each format, against what ours gives for them.
+"""This module reads the same bytes through a second decoder: it compares rows of one file of each format
+with what ours gives for them.
 
 Proofs read with the decoders that compactions read with: a value that these take for another would be wrong
 on both sides. So once a job some rows of an input and of an output of each format are decoded by readers that

@@ -41,7 +41,7 @@ _DESCRIPTION = (
 
 @dataclass(frozen=True, slots=True)
 class SnapshotCheck:
-    """The check of one commit. `overwrites` tells that it adds and removes files as an overwrite does."""
+    """It checks one commit. `overwrites` tells that it adds and removes files as an overwrite does."""
 
     messages: Sequence[CommitMessage]
     overwrites: bool = False

@@ -18,7 +18,7 @@ from lakecore.verify.digest.context import ProofContext
 __all__ = ["Bound", "check_sorted"]
 
 Bound = tuple[Any, ...]
-"""The keys of one row (`SortRule.keys`), as Python values."""
+"""These are the keys of one row (`SortRule.keys`), as Python values."""
 
 
 def check_sorted(

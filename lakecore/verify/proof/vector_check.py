@@ -23,18 +23,18 @@ _BLOB_SUFFIX = ".blob"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorChange:
-    """The deletion vectors that one bucket has before and after a commit."""
+    """These are the deletion vectors that one bucket has before and after a commit."""
 
     before: Marks = field(default_factory=dict)
-    """The vectors of the index files that are removed, as read."""
+    """These are the vectors of the index files that are removed, as read."""
     after: Marks = field(default_factory=dict)
-    """The vectors of the new index files, as read back."""
+    """These are the vectors of the new index files, as read back."""
     new: Sequence[IndexFile] = ()
-    """The new index files."""
+    """These are the new index files."""
     known: Sequence[IndexFile] = ()
-    """All index files of the bucket with vectors, as they were."""
+    """These are all index files of the bucket with vectors, as they were."""
     gone: Collection[str] = ()
-    """The names of the index files that are removed."""
+    """These are the names of the index files that are removed."""
 
 
 def check_named(unit: str, change: VectorChange, new: Sequence[IndexFile], old: Sequence[IndexFile]) -> None:

@@ -1,4 +1,5 @@
-"""The account of a merge that does not conserve rows: many rows of a key become a new one. No IO.
+"""This module has the account of a merge that does not conserve rows: many rows of a key become a new one.
+It does no IO.
 
 Merge engines first-row, partial-update and aggregation, and merges that look rows up. Such a merge shows,
 window by window, all its rows in merge order and one result a key. The certifier finds the keys' borders and

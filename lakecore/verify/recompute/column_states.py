@@ -1,4 +1,5 @@
-"""One column of many keys while their rows are applied: what each aggregate function makes of a value. Pure.
+"""This module has one column of many keys while their rows are applied: what each aggregate function makes
+of a value. It is pure.
 
 A state takes the rows of a round: `keys` (each at most once) and `rows` (places in the window). Most
 functions choose a value, so their state is the place of the chosen row, whatever the type; sums and products
@@ -30,7 +31,9 @@ class NotRecomputableError(Exception):
 
 
 class ColumnState(Protocol):
-    """`set`: the row's value, null or not. `add_late`: a row that belongs before those added (of a group)."""
+    """`set` puts the row's value, null or not. `add_late` takes a row that belongs before those added (of
+    a group).
+    """
 
     def set(self, keys: Places, rows: Places) -> None: ...
     def clear(self, keys: Places) -> None: ...
@@ -55,7 +58,7 @@ def dense_ranks(columns: list[pa.Array]) -> npt.NDArray[np.int64]:
 
 
 class PickedState:
-    """A column whose result is the value of one row, or null (-1)."""
+    """This is a column whose result is the value of one row, or null (-1)."""
 
     def __init__(self, column: pa.Array, count: int) -> None:
         self._column = column

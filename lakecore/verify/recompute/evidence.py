@@ -21,7 +21,7 @@ __all__ = ["Fate", "FoldedWindow", "MergeEvidence", "join_folds", "join_passes"]
 
 
 class Fate(IntEnum):
-    """The fate of a row, which tells what a merge did with it.
+    """The fate of a row tells what a merge did with it.
 
     FOLDED: it has part in its key's result. IGNORED: a retract that option `ignore-delete` leaves out.
     EXPIRED: older than `record-level.expire-time`. SUPERSEDED: the same key has a row on a lower level above

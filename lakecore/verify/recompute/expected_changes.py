@@ -32,7 +32,8 @@ _NO_LEVEL = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRows:
-    """A window by keys. `starts` is the first row of each key; `counted` are rows that did not expire.
+    """This is a window by keys. `starts` is the first row of each key; `counted` are rows that did not
+    expire.
 
     `levels` and `kinds` are those of the rows, `result_kinds` those of the results, and `groups` is the key
     of each result.

@@ -1,4 +1,5 @@
-"""Arrays, maps and texts of many keys while their rows are applied (collect, merge_map, listagg and others).
+"""This module has arrays, maps and texts of many keys while their rows are applied (collect, merge_map,
+listagg and others).
 
 A state holds for each key what its rows made so far: places of elements in the window, or a text. Two
 elements are the same where their hashes are (`array_hash`); byte arrays never are (rule of the format). In

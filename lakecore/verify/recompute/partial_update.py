@@ -1,4 +1,6 @@
-"""Partial updates recomputed: which rows change which columns, with and without sequence groups. Pure."""
+"""This module recomputes partial updates: which rows change which columns, with and without sequence
+groups. It is pure.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ __all__ = ["Round", "update_of"]
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One row of each of `keys`: its place in the window and its kind. `ignored`: it is as if not there."""
+    """It has one row of each of `keys`: its place in the window and its kind. A row in `ignored` is as if
+    it were not there.
+    """
 
     keys: Places
     rows: Places

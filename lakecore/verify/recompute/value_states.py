@@ -1,4 +1,6 @@
-"""The state of a column by its rule: what an aggregate function makes of the rows of many keys. Pure."""
+"""This module has the state of a column by its rule: what an aggregate function makes of the rows of many
+keys. It is pure.
+"""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class WindowRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowKeys:
-    """Rows in merge order by key, and what each key must become.
+    """These are rows in merge order by key, and what each key must become.
 
     `starts`: the first row of each key. `known`: keys whose first row lies on another level (first-row).
     `tied`: keys with rows that are equal in order.

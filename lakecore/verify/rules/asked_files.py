@@ -21,7 +21,9 @@ __all__ = ["AskClaim", "check_asked", "check_moved"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskClaim:
-    """A unit that merges `merged` into `level`. `levels`: the files it asks, nearest level first."""
+    """This unit merges `merged` into `level`. `levels` are the files that it searches, nearest level
+    first.
+    """
 
     unit: str
     merged: Sequence[DataFile]

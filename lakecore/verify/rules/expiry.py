@@ -1,4 +1,4 @@
-"""Record-level expiry: which rows are too old. Pure."""
+"""This module decides record-level expiry: which rows are too old. It is pure."""
 
 from __future__ import annotations
 

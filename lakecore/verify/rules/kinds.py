@@ -1,4 +1,6 @@
-"""The row kinds that retract, by the numbers of the format; shared with no merge. Pure."""
+"""This module has the row kinds that retract, by the numbers of the format; it shares them with no merge.
+It is pure.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The place of the files of a pick among those that stay, derived from all live files of the bucket. Pure.
+"""This module checks the place of the files of a pick among those that stay, derived from all live files
+of the bucket. It is pure.
 
 A proof of rows does not see it. In a primary-key table the files of a level above 0 have no key in common,
 and rows of lower levels are newer than those of the same key above: reads and later merges depend on that. In
@@ -21,7 +22,7 @@ __all__ = ["Stretch", "check_levels", "check_row_order"]
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Files that become one stream of new files of `level`, anywhere between their first and last key."""
+    """These files become one stream of new files of `level`, anywhere between their first and last key."""
 
     files: Sequence[DataFile]
     level: int

@@ -22,7 +22,9 @@ _KEY_FUNCTION = "primary-key"
 
 
 class ChangeSource(Enum):
-    """The source that changelog rows of a merge have: none, looked-up rows, or the rows of the last level."""
+    """This is the source that changelog rows of a merge have: none, looked-up rows, or the rows of the
+    last level.
+    """
 
     NONE = "none"
     LOOKUP = "lookup"
@@ -31,28 +33,28 @@ class ChangeSource(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ColumnRule:
-    """How values of a column are merged into one."""
+    """It says how values of a column are merged into one."""
 
     function: str = ""
-    """The aggregate function, or "" (partial update)."""
+    """This is the aggregate function, or "" (partial update)."""
     ignore_retract: bool = False
     distinct: bool = False
     """Whether lists and texts keep each element once."""
     delimiter: str = ","
-    """The text that separates the parts of texts."""
+    """This text separates the parts of texts."""
     key: tuple[str, ...] = ()
-    """The key of nested rows."""
+    """This is the key of nested rows."""
     sequence: tuple[str, ...] = ()
     limit: int | None = None
     null_keys: str = "merge"
     """A null in a key of nested rows may `merge`, `ignore` or `error`."""
     time: str | None = None
-    """A field of the rows of a map by which the latest wins; None: the last one."""
+    """The row of a map with the highest value of this field wins; with None the last one does."""
 
 
 @dataclass(frozen=True, slots=True)
 class SequenceGroup:
-    """Columns of a partial update that only rows with a higher or equal sequence change."""
+    """Only rows with a higher or equal sequence change these columns of a partial update."""
 
     sequence: tuple[str, ...]
     columns: tuple[str, ...]
@@ -60,7 +62,7 @@ class SequenceGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeRules:
-    """The rules by which rows of one key become one result.
+    """These rules say how rows of one key become one result.
 
     `ignore_retracts`: rows of kind -U and -D do not count. `remove_on_delete`: a row of kind -D removes what
     was before it. `remove_by`: sequence columns of groups whose -D removes the row. `needs_lookup`: rows of

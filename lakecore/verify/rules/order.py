@@ -19,7 +19,7 @@ __all__ = ["Bools", "KeyValues", "Rank", "compare_neighbours", "key_at", "ranks"
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
 KeyValues: TypeAlias = tuple[Any, ...]
-"""The type of one key as Python values that compare like the key: ints, bytes, decimals."""
+"""It is one key as Python values that compare like the key: ints, bytes, decimals."""
 
 
 @total_ordering
@@ -47,8 +47,8 @@ _SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """Values to compare, numpy integers or an Arrow array without nulls; `falling` when a higher value comes
-    earlier.
+    """These are values to compare, numpy integers or an Arrow array without nulls; `falling` is set when a
+    higher value comes earlier.
     """
 
     values: Any

@@ -18,7 +18,7 @@ from lakecore.metadata.row_kind import RowKind
 __all__ = ["KIND_NUMBERS", "TableRules", "check_agreement"]
 
 KIND_NUMBERS: Final[Mapping[str, int]] = {"+I": 0, "-U": 1, "+U": 2, "-D": 3}
-"""The row kinds as files store them."""
+"""These are the row kinds as files store them."""
 
 _IGNORE_DELETE = (
     "ignore-delete", "first-row.ignore-delete", "deduplicate.ignore-delete", "partial-update.ignore-delete",
@@ -37,7 +37,8 @@ _SPANS: Final[Sequence[tuple[int, tuple[str, ...]]]] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRules:
-    """How rows of a key are ordered, which of them count, and what a compaction makes besides new files.
+    """It says how rows of a key are ordered, which of them count, and what a compaction makes besides new
+    files.
 
     `clustering_columns`: columns that order the rows of files above level 0, where the table overrides that
     of keys. `keeps_order`: files of a bucket hold rows in the order of their sequence numbers. `expire_ms`:

@@ -1,3 +1,3 @@
-"""The sampled proof: which key ranges and row ranges are compared in all columns, how they are read, and
-their comparison.
+"""This package has the sampled proof: which key ranges and row ranges are compared in all columns, how
+they are read, and their comparison.
 """

@@ -15,7 +15,7 @@ from lakecore.verify.sample.key_marks import STRIDE, KeyMarks, KeySpan
 __all__ = ["LEAST_SHARE", "RowSample", "join_samples", "key_windows", "seeded_order", "window_rows"]
 
 LEAST_SHARE = 16
-"""The number of rows of which at least one is in the sample."""
+"""Of so many rows at least one is in the sample."""
 _MOST_ROWS = 262144
 _MOST_BYTES = 24 << 20
 _LEAST_ROWS = STRIDE
@@ -23,7 +23,8 @@ _LEAST_ROWS = STRIDE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowSample:
-    """The account of the rows that a sampled proof compared. Accounts of units can be added and pickled.
+    """This is the account of the rows that a sampled proof compared. Accounts of units can be added and
+    pickled.
 
     `rows` counts input rows and `windows` the ranges that they are in. `tied` are keys left out, because
     several rows may be the latest of them. `left_out` are columns whose values could not be recomputed.

@@ -22,7 +22,7 @@ STRIDE = 2048
 
 @dataclass(frozen=True, slots=True)
 class KeySpan:
-    """The keys from `low` to before `high` (`closed`: to `high` itself). None is no bound."""
+    """These are the keys from `low` to before `high` (with `closed` to `high` itself). None is no bound."""
 
     low: KeyValues | None = None
     high: KeyValues | None = None
@@ -67,7 +67,7 @@ class KeyMarks:
 
 
 Marks = dict[str, KeyMarks]
-"""The key marks of each file, by path."""
+"""These are the key marks of each file, by path."""
 
 
 def marks_of(context: ProofContext, stored: StoredFile, known: Marks) -> KeyMarks:

@@ -1,4 +1,5 @@
-"""The rows that a merge looked up, compared with those that the keys of a window have on other levels. Pure.
+"""This module compares the rows that a merge looked up with those that the keys of a window have on other
+levels. It is pure.
 
 A row that was not looked up is not marked as deleted: it stays beside the row that replaces it. A row that
 was looked up without need is lost. Neither shows in the result of its key where simply the latest row counts.

@@ -25,7 +25,9 @@ __all__ = ["LookupFile", "check_asked_only", "check_marks", "search_keys", "tall
 
 @dataclass(frozen=True, slots=True)
 class LookupFile:
-    """A file that rows are looked up in. `deleted`: positions that do not count, None for none."""
+    """Rows are looked up in this file. The positions in `deleted` do not count; it is None if there are
+    none.
+    """
 
     stored: StoredFile
     deleted: BitMap | None = None

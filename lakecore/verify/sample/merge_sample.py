@@ -48,9 +48,9 @@ __all__ = ["MergeSample", "sample_merge"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeSample:
-    """A merge as its sample sees it. `runs`: the inputs, oldest run first. `above`: files of other levels
-    where keys are looked up, nearest level first. `looked_up`: the positions of the rows that the merge found
-    there, by name of the file. `outputs` None: the inputs only moved to another level.
+    """This is a merge as its sample sees it. `runs`: the inputs, oldest run first. `above`: files of other
+    levels where keys are looked up, nearest level first. `looked_up`: the positions of the rows that the
+    merge found there, by name of the file. `outputs` None: the inputs only moved to another level.
 
     `rows`: that went into the merge. `rules`: of its last pass; `nearest`: of several rows of a key above
     level 0 the one on the lowest level stands for all. `may_drop`: results that retract need not be written.

@@ -35,7 +35,7 @@ class _Rows:
 
 @dataclass(slots=True)
 class OutputSample:
-    """A collector of sampled rows of the outputs of one unit. It keeps the values of indexed columns of these
+    """It collects sampled rows of the outputs of one unit. It keeps the values of indexed columns of these
     rows in memory.
     """
 

@@ -1,4 +1,5 @@
-"""Postponed rows of some keys, merged anew and compared with what was written for them, column by column.
+"""This module merges postponed rows of some keys anew and compares them with what was written for them,
+column by column.
 
 For merge engines where the last row does not simply replace the ones before. The keys are chosen by the seed
 of the run, until they have one row of 16. Nothing is taken from the writer: rows come from postponed files
@@ -29,7 +30,7 @@ _CLASSES = 128
 
 @dataclass(frozen=True, slots=True)
 class KeyChoice:
-    """A choice of keys: those whose hashes leave one of some remainders."""
+    """It chooses the keys whose hashes leave one of some remainders."""
 
     remainders: npt.NDArray[np.bool_]
 
@@ -59,7 +60,7 @@ class KeyChoice:
 
 @dataclass(slots=True)
 class SampledRows:
-    """Rows of the keys of a `choice`, in the order in which they come."""
+    """These are rows of the keys of a `choice`, in the order in which they come."""
 
     shape: RowShape
     choice: KeyChoice

@@ -1,4 +1,6 @@
-"""A window of a merge compared with what its rows must become: results key by key, lines of the changelog."""
+"""This module compares a window of a merge with what its rows must become: results key by key, lines of
+the changelog.
+"""
 
 from __future__ import annotations
 

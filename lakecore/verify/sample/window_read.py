@@ -29,7 +29,7 @@ __all__ = ["FoundRows", "Searched", "WindowReader", "key_hashes", "key_names", "
 
 @dataclass(frozen=True, slots=True)
 class FoundRows:
-    """Rows that one file has, and the position of each in it."""
+    """These are rows that one file has, and the position of each in it."""
 
     batch: pa.RecordBatch
     positions: npt.NDArray[np.int64]
@@ -37,7 +37,9 @@ class FoundRows:
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """A file of another level in a window: its live `rows` there. `hits`: the rows that were searched for."""
+    """This is a file of another level in a window, with its live `rows` there. `hits` are the rows that
+    were searched for.
+    """
 
     file: LookupFile
     rows: FoundRows
@@ -68,7 +70,7 @@ def key_hashes(batch: pa.RecordBatch, shape: RowShape) -> npt.NDArray[np.uint64]
 
 @dataclass(slots=True)
 class WindowReader:
-    """A reader of windows of one unit. `marks` are those of files that were read before; others are added.
+    """It reads windows of one unit. `marks` are those of files that were read before; others are added.
 
     `left_out` are columns whose stored values could not be converted to the type of the table.
     """

@@ -1,3 +1,3 @@
-"""Assignment of rows to partitions and buckets: fixed, dynamic, postponed, and keys that may change
+"""This package assigns rows to partitions and buckets: fixed, dynamic, postponed, and keys that may change
 partitions.
 """

@@ -1,4 +1,5 @@
-"""The dynamic bucket of a key: the one that has its hash, else the first with room. Pure.
+"""This module finds the dynamic bucket of a key: the one that has its hash, else the first with room. It
+is pure.
 
 Spec: a hash that a bucket has stays there for ever; a new one goes to the lowest bucket with less than
 `target` hashes, else to a new bucket. When no new bucket is allowed, Paimon picks one at random; here the
@@ -31,7 +32,7 @@ _MERGE_SHARE = 8
 
 @dataclass(frozen=True, slots=True)
 class PlaceRules:
-    """The capacity of a bucket and the largest number of buckets."""
+    """This is the capacity of a bucket and the largest number of buckets."""
 
     target_rows: int
     max_buckets: int
@@ -48,7 +49,7 @@ class PlaceRules:
 
 
 class BucketPlaces:
-    """The hashes of one partition. Memory: 6 bytes a hash, at most twice that while it grows."""
+    """These are the hashes of one partition. They take 6 bytes a hash, at most twice that while they grow."""
 
     def __init__(self, rules: PlaceRules, known: Mapping[int, Hashes]) -> None:
         """Start with the hashes that each bucket has (`known`)."""

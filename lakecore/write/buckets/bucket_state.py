@@ -1,4 +1,6 @@
-"""The current state of buckets: where sequence numbers continue, and how many buckets a partition has."""
+"""This module has the current state of buckets: where sequence numbers continue, and how many buckets a
+partition has.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ __all__ = ["BucketState"]
 
 @dataclass(frozen=True, slots=True)
 class BucketState:
-    """The state at `snapshot`, by serialised partition (and bucket). It is empty without files, or when
-    everything is overwritten.
+    """This is the state at `snapshot`, by serialised partition (and bucket). It is empty without files, or
+    when everything is overwritten.
     """
 
     next_sequences: Mapping[tuple[bytes, int], int] = field(default_factory=dict)

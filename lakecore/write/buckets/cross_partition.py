@@ -38,11 +38,11 @@ Parts = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.int32]
 
 Emptied = Callable[[Sequence[bytes]], frozenset[bytes]]
-"""A function that selects the overwritten partitions among some (serialised rows)."""
+"""This function selects the overwritten partitions among some (serialised rows)."""
 
 LiveKeys = Callable[[Emptied], Iterator[tuple[bytes, int, pa.RecordBatch]]]
-"""A function that reads the keys of all live rows except those of some partitions: partition, bucket, primary
-key columns.
+"""This function reads the keys of all live rows except those of some partitions: partition, bucket,
+primary key columns.
 """
 
 INDEX_TTL: Option[int | None] = Option(
@@ -69,16 +69,16 @@ def remembers(raw: Mapping[str, str], now_ms: int) -> Callable[[Sequence[DataFil
 
 @dataclass(frozen=True, slots=True)
 class KeyLimits:
-    """The memory limits of one write."""
+    """These are the memory limits of one write."""
 
     keys: int = 4_000_000
-    """The most keys that are in memory at once."""
+    """At most so many keys are in memory at once."""
     spool: int = _SPOOL_BYTES
-    """The bytes of keys, or rows, before they go to disk."""
+    """So many bytes of keys, or rows, are kept before they go to disk."""
 
 
 class CrossPartition:
-    """A router that splits the batches of one write.
+    """It splits the batches of one write.
 
     `emptied` selects partitions that the write overwrites: their keys do not count, and rows of others are
     refused. With `by_rows` the partitions of the new rows are overwritten instead; they are known when the

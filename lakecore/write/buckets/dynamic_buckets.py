@@ -1,4 +1,5 @@
-"""Dynamic buckets while writing: maintains the hash index of the partitions that are written to.
+"""This module assigns dynamic buckets while writing: it maintains the hash index of the partitions that
+are written to.
 
 It reads the hash files of a partition when its first row comes, and writes one new, complete file for each
 bucket that got new keys. Memory: some 6 bytes a key of those partitions.
@@ -27,7 +28,7 @@ __all__ = ["DynamicBuckets"]
 
 
 class DynamicBuckets:
-    """The buckets of all partitions of one write. `state` lists the existing hash files."""
+    """These are the buckets of all partitions of one write. `state` lists the existing hash files."""
 
     def __init__(self, schema: TableSchema, indexes: IndexStore, state: BucketState) -> None:
         self._key_type = schema.key_type

@@ -1,4 +1,5 @@
-"""The global index of tables whose keys may move between partitions: the place of each key. Pure.
+"""This module has the global index of tables whose keys may move between partitions: the place of each
+key. It is pure.
 
 A key is identified by 96 bits of two hashes of its serialised row; keys that agree in the first 64 only
 (there are some in one of 40 tables with a billion keys) are two keys. The chance that two agree in all bits
@@ -35,7 +36,7 @@ _WORD = 8
 
 @dataclass(frozen=True, slots=True)
 class KeyPrints:
-    """The hashes of the keys of some rows."""
+    """These are the hashes of the keys of some rows."""
 
     high: npt.NDArray[np.uint64]
     low: npt.NDArray[np.int32]
@@ -77,7 +78,7 @@ def key_prints(batch: pa.RecordBatch, key_type: RowType) -> KeyPrints:
 
 
 class KeyPlaces:
-    """Keys and the number of the place of each. `table` names the table in errors."""
+    """It has keys and the number of the place of each. `table` names the table in errors."""
 
     def __init__(self, table: str) -> None:
         self._table = table

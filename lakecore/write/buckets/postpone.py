@@ -116,7 +116,7 @@ def postponed_files(files: FileSpec, name_prefix: str) -> FileSpec:
 
 
 class PostponeWriter:
-    """A writer that writes the rows of one partition in the order they came, each with its kind."""
+    """It writes the rows of one partition in the order they came, each with its kind."""
 
     def __init__(
         self, file_io: FileIO, files: FileSpec, now_ms: Callable[[], int], packs: BlobPacks | None = None

@@ -25,12 +25,12 @@ Codes = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The rows of one partition and bucket."""
+    """These are the rows of one partition and bucket."""
 
     partition: bytes
-    """The serialised row of `values`."""
+    """This is the serialised row of `values`."""
     values: tuple[Any, ...]
-    """The partition values, as internal values."""
+    """These are the partition values, as internal values."""
     bucket: int
     rows: Rows
 
@@ -45,7 +45,7 @@ class Placer(Protocol):
 
 
 class Router:
-    """Splits batches of one table to the buckets of `placer`; without one, to fixed buckets by hash.
+    """It splits batches of one table to the buckets of `placer`; without one, to fixed buckets by hash.
 
     A table without buckets has only bucket 0.
     """

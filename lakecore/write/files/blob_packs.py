@@ -1,4 +1,4 @@
-"""Packs of blobs of tables with a primary key: files of the table to which rows refer.
+"""This module writes packs of blobs of tables with a primary key: files of the table to which rows refer.
 
 Rule of the format: compactions move references, not bytes, so packs stay as they are.
 """

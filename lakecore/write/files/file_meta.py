@@ -25,8 +25,8 @@ __all__ = ["FileSummary", "data_file", "serialised_key"]
 
 
 class FileSummary:
-    """Counts over the rows of one file, in their order. `key_type` is that of its bounds; None: an append
-    file.
+    """It counts over the rows of one file, in their order. `key_type` is that of its bounds; None means an
+    append file.
     """
 
     __slots__ = ("_first", "_key_type", "_last", "delete_count", "max_sequence", "min_sequence", "row_count")

@@ -24,16 +24,16 @@ __all__ = ["KeyValueSpec", "KeyValueWriter"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyValueSpec:
-    """The files of one bucket, and how rows of one key are merged."""
+    """These are the files of one bucket, and how rows of one key are merged."""
 
     files: FileSpec
     changelog: FileSpec | None
     """None: no changelog files; else every incoming row is written there, too (changelog-producer=input)."""
     sequence_fields: tuple[str, ...]
     descending: bool = False
-    """The lowest sequence fields win, not the highest."""
+    """If it is True, the lowest sequence fields win, not the highest."""
     first_sequence: int
-    """The sequence number of the first row."""
+    """This is the sequence number of the first row."""
     spillable: bool
     """A full buffer is spilled to disk, not flushed to level 0."""
     at_once: bool = False

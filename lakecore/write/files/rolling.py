@@ -49,7 +49,7 @@ _CHECKS_PER_FILE = 8
 
 @dataclass(frozen=True, kw_only=True)
 class FileSpec:
-    """The common properties of the files of one writer. It can be pickled.
+    """These are the common properties of the files of one writer. It can be pickled.
 
     Files are `<directory>/<name_prefix>-<n>.<extension>`, n from `first_index`.
     """
@@ -60,10 +60,10 @@ class FileSpec:
     keyed: bool
     source: FileSource
     target_size: int
-    """The size in bytes at which the next file begins."""
+    """This is the size in bytes at which the next file begins."""
     options: Mapping[str, str]
     format: str | None = None
-    """None: the format that the options define for this level."""
+    """With None the format is the one that the options define for this level."""
     level: int = 0
     changelog: bool = False
     tracked: bool = False
@@ -76,9 +76,9 @@ class FileSpec:
     columns: tuple[str, ...] | None = None
     """The columns of an append file that does not have all (None); its description then names them."""
     infix: str = ""
-    """The part of the file name that comes before the extension."""
+    """This is the part of the file name that comes before the extension."""
     clustering_columns: tuple[str, ...] = ()
-    """The columns whose values bound the file in its description in place of the key
+    """These are the columns whose values bound the file in its description in place of the key
     (pk-clustering-override).
     """
 

@@ -31,7 +31,9 @@ _BATCH_ROWS = 1 << 17
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows in the table's own types. `kinds` holds one RowKind per row as int8; None when all are inserts."""
+    """These are rows in the table's own types. `kinds` holds one RowKind per row as int8; None when all
+    are inserts.
+    """
 
     batch: pa.RecordBatch
     kinds: np.ndarray[Any, Any] | None = None

@@ -29,7 +29,9 @@ BUFFER_SIZE: Option[int | None] = Option(
 
 
 class LocalMerge:
-    """A buffer in front of the buckets. Memory: its size, twice while it is emptied."""
+    """This buffer lies in front of the buckets. It needs the memory of its size, twice while it is
+    emptied.
+    """
 
     def __init__(self, schema: TableSchema, options: TableOptions, limit: int) -> None:
         self._names = schema.row_type.names

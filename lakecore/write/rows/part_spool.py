@@ -23,7 +23,7 @@ Parts = npt.NDArray[np.uint8]
 
 
 class PartSpool:
-    """Holds batches of one schema in up to 256 `parts`. `file_io` is local storage."""
+    """It holds batches of one schema in up to 256 `parts`. `file_io` is local storage."""
 
     def __init__(self, file_io: FileIO, parts: int, limit: int) -> None:
         self._scratch = Scratch(file_io)

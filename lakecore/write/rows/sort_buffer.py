@@ -31,7 +31,7 @@ _MAX_CHUNK_ROWS = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class SortedRows:
-    """Rows (`_SEQUENCE_NUMBER`, `_VALUE_KIND`, the table's columns) and their order by key."""
+    """These are rows (`_SEQUENCE_NUMBER`, `_VALUE_KIND`, the table's columns) and their order by key."""
 
     batch: pa.RecordBatch
     order: np.ndarray[Any, Any]
@@ -61,7 +61,7 @@ class SortedRows:
 
 
 class SortBuffer:
-    """A buffer that holds rows in order of arrival, with their sequence numbers."""
+    """It holds rows in order of arrival, with their sequence numbers."""
 
     def __init__(
         self, key_names: tuple[str, ...], sequence_fields: tuple[str, ...], *, descending: bool = False

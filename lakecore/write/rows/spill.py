@@ -25,7 +25,8 @@ _BATCH_ROWS = 1 << 16
 
 
 class Spill:
-    """The runs of one bucket, oldest first. Reading holds about a megabyte a run; many are merged in passes.
+    """These are the runs of one bucket, oldest first. Reading holds about a megabyte a run; many are
+    merged in passes.
 
     With an engine in `spec` the runs hold every row, and the rows of a key are merged once, all together:
     those of one key are held in memory. Such a table has no sequence fields.

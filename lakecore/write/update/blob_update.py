@@ -29,7 +29,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class BlobUpdate:
-    """New values of one column in one range.
+    """These are new values of one column in one range.
 
     Holds the index of each blob file of the column (20 bytes a row), and 1 MB of an old value.
     """
@@ -39,9 +39,9 @@ class BlobUpdate:
     rows: RowRange
     column: str
     places: Ints
-    """The positions of the changed rows in the range, ascending."""
+    """These are the positions of the changed rows in the range, ascending."""
     new: pa.Array
-    """The new values of these rows."""
+    """These are the new values of these rows."""
 
     @cached_property
     def old(self) -> tuple[DataFile, ...]:

@@ -63,7 +63,7 @@ _ID_TYPE = AtomicType(TypeRoot.BIGINT, nullable=False)
 
 @dataclass(frozen=True, slots=True)
 class UpdatedRows:
-    """How many rows were updated, and the commit: without a snapshot when there were none."""
+    """It says how many rows were updated, and has the commit: without a snapshot when there were none."""
 
     rows: int
     commit: CommitResult
@@ -105,8 +105,8 @@ class _Values:
 
 @dataclass(frozen=True)
 class ColumnUpdate:
-    """Updates one table. Costs an object per file of the table; holds the new values, and a batch of old
-    ones.
+    """It updates one table. It costs an object per file of the table; it holds the new values, and a batch
+    of old ones.
 
     It reads the old values of the columns in all ranges that have one of the rows, and rewrites them; of
     blobs it rewrites only files that have one of the rows.

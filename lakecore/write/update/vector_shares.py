@@ -1,4 +1,5 @@
-"""The vector columns that a new vector file holds when some of them get new values. Reads schemas, no data.
+"""This module has the vector columns that a new vector file holds when some of them get new values. It
+reads schemas, no data.
 
 Rule of the format: among the vector files of a range a column is read from those of the oldest schema, then
 of the first format, then of the first columns, and only among these the newest counts. So new values go into
@@ -22,15 +23,15 @@ __all__ = ["VectorShare", "vector_shares"]
 
 @dataclass(frozen=True, slots=True)
 class VectorShare:
-    """The columns of one new vector file."""
+    """These are the columns of one new vector file."""
 
     schema: TableSchema
-    """The schema of the file."""
+    """This is the schema of the file."""
     format: str
     columns: tuple[str, ...]
-    """The columns by their names in `schema`."""
+    """These are the columns by their names in `schema`."""
     changed: tuple[str, ...]
-    """The names in the table of the columns that get new values."""
+    """These are the names in the table of the columns that get new values."""
 
 
 def vector_shares(ctx: ReadContext, rows: RowRange, names: Sequence[str]) -> tuple[VectorShare, ...]:

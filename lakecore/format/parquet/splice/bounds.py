@@ -1,4 +1,6 @@
-"""The statistics that a parquet footer has of the columns of its file, over all row groups."""
+"""This module has the statistics that a parquet footer has of the columns of its file, over all row
+groups.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,12 @@ __all__ = ["FooterBounds", "footer_bounds"]
 
 @dataclass(frozen=True, slots=True)
 class FooterBounds:
-    """The bounds of a column as a footer states them."""
+    """These are the bounds of a column as a footer states them."""
 
     bounds: ColumnBounds
     exact: bool
-    """True when every row group that has a value has its exact bounds. Those of floats leave out NaN, and do
-    not tell the sign of a zero.
+    """It is True when every row group that has a value has its exact bounds. Those of floats leave out
+    NaN, and do not tell the sign of a zero.
     """
 
 

@@ -31,8 +31,8 @@ PAGE_DATA, PAGE_DICTIONARY, PAGE_DATA_V2 = 5, 7, 8
 DATA_VALUES, DATA_ENCODING, DATA_V2_ENCODING = 1, 2, 4
 
 LAST_FIELDS = {"file": FILE_SIGNING_KEY, "group": GROUP_ORDINAL, "chunk": CHUNK_ENCRYPTED_META, "meta": 17}
-"""The highest field of each struct that has offsets. Fields above it are later inventions, which may be
-offsets too.
+"""This is the highest field of each struct that has offsets. Fields above it are later inventions, which
+may be offsets too.
 """
 
 

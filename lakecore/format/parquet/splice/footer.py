@@ -1,4 +1,6 @@
-"""The footer of a parquet file as a splice needs it: every row group, and the bytes of each column chunk."""
+"""This module describes the footer of a parquet file as a splice needs it: every row group, and the bytes
+of each column chunk.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ _LEAST_FILE = 12
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A column chunk: the values of one leaf column in a row group, which are the bytes [start, stop)."""
+    """This is a column chunk: the values of one leaf column in a row group, which are the bytes [start,
+    stop).
+    """
 
     raw: Struct
     meta: Struct
@@ -44,7 +48,9 @@ class RowGroup:
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """The footer of the file `path`. `thrift` are its bytes, `leaves` the paths of its leaf columns."""
+    """This is the footer of the file `path`. `thrift` are its bytes, `leaves` the paths of its leaf
+    columns.
+    """
 
     path: str
     thrift: bytes

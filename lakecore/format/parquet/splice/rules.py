@@ -37,7 +37,7 @@ _NAME_BYTES = 10
 
 @dataclass(frozen=True, slots=True)
 class SpliceTarget:
-    """The new file: its columns in order, and its codec, which is an option of the table."""
+    """This is the new file: its columns in order, and its codec, which is an option of the table."""
 
     columns: tuple[str, ...]
     codec: str

@@ -1,4 +1,4 @@
-"""The writer of a file that is made of whole row groups of others. It decides nothing: see `rules`."""
+"""This module writes a file that is made of whole row groups of others. It decides nothing: see `rules`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WRITER = b"lakecore version 0.0.0 (build splice)"
 
 
 class SpliceWriter:
-    """One new file. After an error call `abort`."""
+    """It writes one new file. After an error call `abort`."""
 
     def __init__(self, output: OutputFile) -> None:
         self._output = output
