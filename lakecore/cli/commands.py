@@ -31,6 +31,8 @@ TABLES: Mapping[str, str] = MappingProxyType(
         "compact-database": "maintenance.compact_database",
         "fsck": "maintenance.fsck",
         "rewrite-file-index": "maintenance.rewrite_file_index",
+        "survey": "maintenance.survey",
+        "health": "maintenance.survey",
         "prepare-spark": "maintenance.prepare_spark",
     }
 )

@@ -20,19 +20,36 @@ from lakecore.jobs.definitions.compaction import CompactDatabase as Job
 from lakecore.jobs.runner.lake import Lake
 from lakecore.types.counted import counted
 
-__all__ = ["Job", "Report", "run", "tables_of"]
+__all__ = ["Job", "ListedLake", "Report", "TableLister", "TablePatterns", "run", "tables_of"]
 
 LEASE_MS = 60_000
 
 
-class ListedLake(Lake, Protocol):
-    """A lake whose tables can be listed."""
+class TableLister(Protocol):
+    """What can list databases and tables by their names."""
 
     def list_databases(self) -> list[str]: ...
 
     def list_tables(self, database: str) -> list[str]:
         """List the tables of a database. Raises NotFoundError."""
         ...
+
+
+class ListedLake(Lake, TableLister, Protocol):
+    """A lake whose tables can be listed."""
+
+
+class TablePatterns(Protocol):
+    """A job whose regular expressions choose tables."""
+
+    @property
+    def including_databases(self) -> str: ...
+
+    @property
+    def including_tables(self) -> str: ...
+
+    @property
+    def excluding_tables(self) -> str | None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +102,7 @@ class Report:
         return self.counts() | {"seconds": self.seconds, "reports": [report.to_json() for report in reports]}
 
 
-def tables_of(job: Job, lake: ListedLake) -> list[str]:
+def tables_of(job: TablePatterns, lake: TableLister) -> list[str]:
     """Return the names of the tables that match the job's patterns, in order. Raises InvalidInputError."""
     databases = _pattern(job.including_databases, "including-databases")
     wanted = _pattern(job.including_tables, "including-tables")
@@ -125,7 +142,7 @@ def run(
     return Report(tables=tuple(reports), seconds=round(clock.monotonic() - started, 3))
 
 
-def _tables(lake: ListedLake, database: str) -> list[str]:
+def _tables(lake: TableLister, database: str) -> list[str]:
     try:
         return lake.list_tables(database)
     except NotFoundError:

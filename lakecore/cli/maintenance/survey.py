@@ -1,0 +1,76 @@
+"""`survey`, `health`: how healthy the tables of a lake are."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lakecore.cli.job_options import JobOptions
+from lakecore.cli.output import print_json, print_rows, size_text, time_text
+from lakecore.cli.session import Session, session_of
+from lakecore.errors import NotFoundError
+from lakecore.jobs.definitions.survey import SurveyTables
+
+if TYPE_CHECKING:
+    from lakecore.jobs.survey import Survey
+
+__all__ = ["health", "survey"]
+
+_COLUMNS = ("table", "state", "score", "files", "size", "runs", "due in days", "why")
+
+
+def survey(context: typer.Context, options: JobOptions[SurveyTables]) -> None:
+    """Look at all tables, store how healthy each one is, and list them, the worst first."""
+    from lakecore.jobs import survey as jobs
+
+    session = session_of(context)
+    _print(session, jobs.run(options.job(), session.catalog), "*")
+
+
+def health(
+    context: typer.Context,
+    pattern: Annotated[str, typer.Argument(metavar="[GLOB]", help="Tables: 'db.*'.")] = "*",
+    day: Annotated[str, typer.Option(help="The last survey of this day, 2026-11-22 (UTC).")] = "",
+) -> None:
+    """List what the newest survey found, the worst table first; it reads no table."""
+    from lakecore.jobs import survey as jobs
+
+    session = session_of(context)
+    found = jobs.survey_of_day(session.catalog, day) if day else jobs.latest_survey(session.catalog)
+    if found is None:
+        when = f"of {day} " if day else ""
+        raise NotFoundError(f"there is no survey {when}in {session.catalog.warehouse}; run lakecore survey")
+    _print(session, found, pattern)
+
+
+def _print(session: Session, found: Survey, pattern: str) -> None:
+    from lakecore.jobs.survey import counts
+
+    records = [record for record in found.tables if fnmatchcase(record.table, pattern)]
+    records.sort(key=lambda record: (record.score, record.table))
+    if session.json:
+        head = {"started_ms": found.started_ms, "seconds": found.seconds, "damaged_lines": found.damaged}
+        print_json(session.out, head | {"tables": [record.to_json() for record in records]})
+        return
+    print_rows(session, [_row(record) for record in records], _COLUMNS)
+    states = ", ".join(f"{count} {state}" for state, count in counts(found).items())
+    when = f"surveyed {time_text(found.started_ms)} in {found.seconds:.1f} s"
+    session.out.print(f"{len(found.tables)} tables: {states or 'none'}; {when}", markup=False)
+    if found.damaged:
+        session.note(f"warning: {found.damaged} lines of the survey cannot be read and were left out")
+
+
+def _row(record: Any) -> dict[str, Any]:
+    reasons = [record.error, *record.holds, *(one.text for one in record.deductions)]
+    return {
+        "table": record.table,
+        "state": record.state.value,
+        "score": record.score,
+        "files": record.figures.files,
+        "size": size_text(record.figures.bytes),
+        "runs": record.figures.sorted_runs or None,
+        "due in days": record.due_in_days,
+        "why": "; ".join(reason for reason in reasons if reason),
+    }

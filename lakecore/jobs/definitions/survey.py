@@ -1,0 +1,33 @@
+"""The job that looks at all tables of a lake."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from lakecore.jobs.definitions.parameter import Parameter
+from lakecore.jobs.definitions.table_job import Definition
+
+__all__ = ["SurveyTables"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SurveyTables(Definition):
+    """A request to look at the tables that match the patterns, and to store what was found."""
+
+    command: ClassVar[str] = "survey"
+    module: ClassVar[str] = "survey"
+
+    including_databases: Annotated[
+        str, Parameter("Only databases whose whole name matches this regular expression.")
+    ] = ".*"
+    including_tables: Annotated[str, Parameter("Only tables whose database.table matches this one.")] = ".*"
+    excluding_tables: Annotated[
+        str | None, Parameter("Leave out tables whose database.table matches this one.")
+    ] = None
+    history: Annotated[
+        bool,
+        Parameter("Also add up the bytes that only older snapshots need: two reads for each snapshot."),
+    ] = False
+    max_concurrent_tables: Annotated[int, Parameter("How many tables are looked at at once.")] = 8
+    dry_run: Annotated[bool, Parameter("Look at the tables, and store nothing.")] = False

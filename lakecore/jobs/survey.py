@@ -1,0 +1,164 @@
+"""The job that looks at the tables of a lake, says how healthy each one is, and stores the result.
+
+Tables are looked at in threads. For the cost of a table see `lakecore.maintain.survey.measure`; listing
+costs one listing of storage a database and one a table. Memory: some 3 kB a table.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from lakecore.clock import Clock, SystemClock
+from lakecore.errors import InvalidInputError, LakeError, UnavailableError, UnsupportedError, explain
+from lakecore.executor import Executor
+from lakecore.jobs.compact_database import ListedLake, tables_of
+from lakecore.jobs.definitions.survey import SurveyTables as Job
+from lakecore.jobs.runner.lake import target_of
+from lakecore.jobs.runner.many import for_each_table, unexpected_error_text
+from lakecore.maintain.holds.store import HoldStore
+from lakecore.maintain.survey.measure import figures_of, rules_of
+from lakecore.maintain.survey.plan import due_in_days, health, state_of, with_day
+from lakecore.maintain.survey.record import DayPoint, State, TableRecord
+from lakecore.maintain.survey.store import Survey, SurveyStore
+from lakecore.maintain.table_key import table_key
+
+__all__ = ["Job", "Survey", "counts", "latest_survey", "run", "survey_of_day"]
+
+logger = logging.getLogger(__name__)
+
+
+def run(job: Job, lake: ListedLake, executor: Executor | None = None, clock: Clock | None = None) -> Survey:
+    """Look at the tables that match the patterns, and store the survey. A table that cannot be read has a
+    record that says why. Records of tables that the patterns leave out stay as they were.
+
+    Raises InvalidInputError for patterns, UnavailableError when storage does not answer.
+    """
+    if job.max_concurrent_tables < 1:
+        raise InvalidInputError(f"max-concurrent-tables={job.max_concurrent_tables}: use 1 or more")
+    clock = clock or SystemClock()
+    started_ms, started = clock.now_ms(), clock.monotonic()
+    store = SurveyStore(lake.file_io, lake.warehouse)
+    last = store.latest()
+    before = {record.table: record for record in last.tables} if last is not None else {}
+    names = tables_of(job, lake)
+    one = _Surveyor(job, lake, clock, before, _holds(lake, clock))
+    records = for_each_table(names, one.record, job.max_concurrent_tables)
+    found = {record.table: record for record in records}
+    matched = set(tables_of(job, _Listed(tuple(before))))
+    for name, record in before.items():
+        if name not in found:
+            found[name] = replace(record, state=State.VANISHED) if name in matched else record
+    survey = Survey(
+        started_ms=started_ms,
+        seconds=round(clock.monotonic() - started, 3),
+        tables=tuple(found[name] for name in sorted(found)),
+    )
+    if not job.dry_run:
+        store.add(survey)
+    return survey
+
+
+def latest_survey(lake: ListedLake) -> Survey | None:
+    """Return the newest survey of a lake; None without one. Raises UnavailableError."""
+    return SurveyStore(lake.file_io, lake.warehouse).latest()
+
+
+def survey_of_day(lake: ListedLake, day: str) -> Survey | None:
+    """Return the last survey of a day, `2026-11-22` (UTC); None without one. Raises UnavailableError."""
+    return SurveyStore(lake.file_io, lake.warehouse).of_day(day)
+
+
+def counts(survey: Survey) -> dict[str, int]:
+    """Return the number of tables in each state, without the states of none."""
+    found = Counter(record.state for record in survey.tables)
+    return {state.value: found[state] for state in State if found[state]}
+
+
+def _holds(lake: ListedLake, clock: Clock) -> Mapping[str, tuple[str, ...]]:
+    """Return the holds of all tables, as sentences by table."""
+    found: dict[str, list[str]] = {}
+    for hold in HoldStore(lake.file_io, lake.warehouse, clock).all():
+        found.setdefault(hold.table, []).append(str(hold))
+    return {table: tuple(texts) for table, texts in found.items()}
+
+
+@dataclass(frozen=True)
+class _Surveyor:
+    """What the threads share; it looks at one table at a time."""
+
+    job: Job
+    lake: ListedLake
+    clock: Clock
+    before: Mapping[str, TableRecord]
+    holds: Mapping[str, tuple[str, ...]]
+
+    def record(self, name: str) -> TableRecord:
+        """Return the record of a table; an error of the table is in it."""
+        now = self.clock.now_ms()
+        last = self.before.get(name)
+        fresh = TableRecord(table=name, state=State.OK, surveyed_ms=now, holds=self._holds(name))
+        try:
+            return self._measured(fresh, last)
+        except UnavailableError as err:
+            return _failed(last or fresh, fresh, State.UNREACHABLE, err)
+        except UnsupportedError as err:
+            return _failed(fresh, fresh, State.UNSUPPORTED, err)
+        except LakeError as err:
+            return _failed(last or fresh, fresh, State.BROKEN, err)
+        except Exception as err:  # the border of one table: it must not stop the others
+            logger.exception("%s", name)
+            return _failed(fresh, fresh, State.BROKEN, err)
+
+    def _measured(self, fresh: TableRecord, last: TableRecord | None) -> TableRecord:
+        target = target_of(self.lake.load_table(fresh.table), self.lake, self.clock)
+        known = last.figures if last is not None and last.state is not State.BROKEN else None
+        figures = figures_of(target, known, history=self.job.history)
+        same = last is not None and known is not None and figures.snapshot_key == known.snapshot_key
+        score, deductions = health(figures, rules_of(target), fresh.surveyed_ms)
+        point = DayPoint(fresh.surveyed_ms, score, figures.files, figures.bytes, figures.sorted_runs)
+        days = with_day(last.days if last is not None else (), point)
+        return replace(
+            fresh,
+            state=State.HELD if fresh.holds else state_of(score),
+            score=score,
+            figures=figures,
+            figures_ms=last.figures_ms if same and last is not None else fresh.surveyed_ms,
+            deductions=deductions,
+            due_in_days=due_in_days(days),
+            days=days,
+        )
+
+    def _holds(self, name: str) -> tuple[str, ...]:
+        return self.holds.get(table_key(name), ())
+
+
+def _failed(known: TableRecord, fresh: TableRecord, state: State, err: Exception) -> TableRecord:
+    """Return a record with the figures that are `known`, and why the table could not be read."""
+    text = explain(err) if isinstance(err, LakeError) else unexpected_error_text(err)
+    score = known.score if state is State.UNREACHABLE else 0
+    return replace(
+        known,
+        state=state,
+        score=score,
+        surveyed_ms=fresh.surveyed_ms,
+        holds=fresh.holds,
+        error=text,
+        error_class=type(err).__name__,
+        due_in_days=None,
+    )
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """A list of tables by the names of an earlier survey, to which patterns apply as to a lake."""
+
+    tables: tuple[str, ...]
+
+    def list_databases(self) -> list[str]:
+        return sorted({name.partition(".")[0] for name in self.tables})
+
+    def list_tables(self, database: str) -> list[str]:
+        return [name.partition(".")[2] for name in self.tables if name.partition(".")[0] == database]

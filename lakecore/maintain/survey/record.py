@@ -1,0 +1,222 @@
+"""The values of a survey and their JSON. No IO, no clock.
+
+All times are in milliseconds since the epoch, all sizes in bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from enum import Enum
+from typing import Any
+
+from lakecore.errors import printable, reason
+
+__all__ = ["DAYS", "DayPoint", "Deduction", "Figures", "State", "TableRecord"]
+
+DAYS = 14
+"""The number of days of which a record has a point."""
+_LONGEST_TEXT = 500
+
+
+class State(Enum):
+    """What the owner of a table should know first."""
+
+    OK = "ok"
+    DUE = "due"
+    """Maintenance would improve the table."""
+    SICK = "sick"
+    """The table is far from healthy."""
+    HELD = "held"
+    """Nothing may be removed from the table; the holds say why."""
+    BROKEN = "broken"
+    """The table cannot be read; `error` says why."""
+    UNSUPPORTED = "unsupported"
+    """This release cannot look at the table; `error` says why."""
+    UNREACHABLE = "unreachable"
+    """Storage did not answer; the figures are those of the last survey that could read the table."""
+    VANISHED = "vanished"
+    """The last survey saw the table, and no list has it any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """What a table consists of, at its latest snapshot. A table without a snapshot has zeros."""
+
+    snapshot: int | None = None
+    """The latest snapshot."""
+    snapshot_ms: int | None = None
+    """When it was committed."""
+    snapshot_key: str = ""
+    """What distinguishes the latest snapshot from another with the same id: its manifest list."""
+    schema: int = 0
+    """The latest schema."""
+    has_key: bool = False
+    """Whether the table has a primary key."""
+    files: int = 0
+    """Live data files."""
+    bytes: int = 0
+    """The size of the live data files."""
+    rows: int = 0
+    """The rows of the live data files, before merging."""
+    deleted_rows: int = 0
+    """Rows of these that are deletions, or that deletion vectors mark."""
+    buckets: int = 0
+    """Buckets of all partitions that have live files."""
+    partitions: int = 0
+    level0_files: int = 0
+    """Files of level 0; 0 for an append table."""
+    sorted_runs: int = 0
+    """The most sorted runs that one bucket has; 0 for an append table."""
+    due_buckets: int = 0
+    """Buckets with as many sorted runs, or as many small files, as start a compaction."""
+    small_files: int = 0
+    """Small files of an append table that a compaction can join with others of their bucket; 0 for a table
+    with a primary key.
+    """
+    postponed_files: int = 0
+    """Files of postponed buckets, which no batch read shows until a compaction."""
+    manifests: int = 0
+    """Manifests of the latest snapshot."""
+    manifest_bytes: int = 0
+    """The size of these manifests."""
+    snapshots: int = 0
+    oldest_ms: int | None = None
+    """When the oldest snapshot was committed."""
+    history_bytes: int | None = None
+    """Bytes of data files that only older snapshots of the branch need; None when there were too many
+    snapshots to look at.
+    """
+    tags: int = 0
+    branches: int = 0
+    consumers: int = 0
+    consumer_lag: int = 0
+    """Snapshots that the slowest consumer has still to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deduction:
+    """Points that a table lost, the rule that took them, and a sentence with the figures."""
+
+    rule: str
+    points: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class DayPoint:
+    """A table at the last survey of a day: the score, files, bytes and most sorted runs of one bucket."""
+
+    time_ms: int
+    score: int
+    files: int
+    bytes: int
+    sorted_runs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRecord:
+    """One line of a survey."""
+
+    table: str
+    state: State
+    surveyed_ms: int
+    """When the table was looked at."""
+    score: int = 0
+    """From 0 to 100; 100 is a table that needs no maintenance."""
+    figures: Figures = field(default_factory=Figures)
+    figures_ms: int = 0
+    """When the figures of the files were read; earlier than `surveyed_ms` for a table that did not change."""
+    deductions: tuple[Deduction, ...] = ()
+    due_in_days: float | None = None
+    """In how many days the score will be that of a table that is due, if it goes on as in the last days; 0
+    when it is due, None when it does not get worse or the record is too short.
+    """
+    error: str = ""
+    error_class: str = ""
+    holds: tuple[str, ...] = ()
+    """Why nothing may be removed, a sentence a hold."""
+    days: tuple[DayPoint, ...] = ()
+    """A point for each of the last days, the oldest first."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Convert the record to plain values."""
+        raw = asdict(self)
+        raw["state"] = self.state.value
+        raw["days"] = [list(asdict(day).values()) for day in self.days]
+        raw["holds"] = list(self.holds)
+        raw["deductions"] = [asdict(one) for one in self.deductions]
+        return raw
+
+    @classmethod
+    def from_json(cls, raw: Any) -> TableRecord:
+        """Build a record from its JSON. Keys that this release does not know are ignored.
+
+        Raises ValueError for anything that is not a record; every text comes back printable and bounded.
+        """
+        try:
+            given = _known(cls, raw)
+            given["state"] = State(given["state"])
+            given["figures"] = Figures(**_numbers(_known(Figures, given.get("figures", {}))))
+            taken = (_known(Deduction, one) for one in given.get("deductions", ()))
+            given["deductions"] = tuple(
+                Deduction(_text(one["rule"]), _whole(one["points"]), _text(one["text"])) for one in taken
+            )
+            given["days"] = tuple(DayPoint(*map(_whole, day)) for day in given.get("days", ()))
+            given["holds"] = tuple(map(_text, given.get("holds", ())))
+            for name in ("table", "error", "error_class"):
+                given[name] = _text(given.get(name, ""))
+            for name in ("surveyed_ms", "score", "figures_ms"):
+                given[name] = _whole(given.get(name, 0))
+            given["due_in_days"] = _days(given.get("due_in_days"))
+            return cls(**given)
+        except (KeyError, TypeError, ValueError, AttributeError) as err:
+            raise ValueError(f"not a record of a survey: {reason(err)}") from err
+
+
+def _known(kind: type[Any], raw: Any) -> dict[str, Any]:
+    if not isinstance(raw, Mapping):
+        raise TypeError(f"{kind.__name__} is not an object")
+    names = {one.name for one in fields(kind)}
+    return {name: value for name, value in raw.items() if name in names}
+
+
+def _numbers(raw: Mapping[str, Any]) -> dict[str, Any]:
+    optional = ("snapshot", "snapshot_ms", "oldest_ms", "history_bytes")
+    return {
+        name: _text(value)
+        if name == "snapshot_key"
+        else _flag(value)
+        if name == "has_key"
+        else None
+        if value is None and name in optional
+        else _whole(value)
+        for name, value in raw.items()
+    }
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError("not true or false")
+    return value
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 63:
+        raise TypeError("not a whole number of 0 or more")
+    return value
+
+
+def _days(value: Any) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        raise TypeError("due_in_days is not a number of 0 or more")
+    return float(value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("not a text")
+    return printable(value, _LONGEST_TEXT)
