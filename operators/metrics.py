@@ -2,7 +2,8 @@
 OpenTelemetry.
 
 There are the counters `lakecore.runs`, `.files`, `.bytes`, `.rows`, `.snapshots` and the timer
-`lakecore.duration`, each with the tags `job` and `table`. Nothing is sent while Airflow's metrics are off.
+`lakecore.duration`, each with the tags `job` and `table`, and the gauge `lakecore.tables` with the tag
+`state`. Nothing is sent while Airflow's metrics are off.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["count"]
+__all__ = ["count", "count_states"]
 
 _COUNTERS = {
     "files": ("files", "files_in"),
@@ -35,3 +36,11 @@ def count(job: str, report: Mapping[str, Any]) -> None:
     snapshots = int(report.get("snapshots_count") or 0)
     if snapshots:
         stats.incr("lakecore.snapshots", snapshots, tags=tags)
+
+
+def count_states(states: Mapping[str, int]) -> None:
+    """Send the number of a lake's tables in each state."""
+    from airflow.sdk.observability import stats
+
+    for state, tables in states.items():
+        stats.gauge("lakecore.tables", tables, tags={"state": state})

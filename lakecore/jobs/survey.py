@@ -17,13 +17,13 @@ from lakecore.executor import Executor
 from lakecore.jobs.compact_database import ListedLake, tables_of
 from lakecore.jobs.definitions.survey import SurveyTables as Job
 from lakecore.jobs.runner.lake import target_of
-from lakecore.jobs.runner.many import for_each_table, unexpected_error_text
 from lakecore.maintain.holds.store import HoldStore
 from lakecore.maintain.survey.measure import figures_of, rules_of
 from lakecore.maintain.survey.plan import due_in_days, health, state_of, with_day
 from lakecore.maintain.survey.record import DayPoint, State, TableRecord
 from lakecore.maintain.survey.store import Survey, SurveyStore
 from lakecore.maintain.table_key import table_key
+from lakecore.maintain.target import in_threads
 
 __all__ = ["Job", "Survey", "counts", "latest_survey", "run", "survey_of_day"]
 
@@ -45,7 +45,7 @@ def run(job: Job, lake: ListedLake, executor: Executor | None = None, clock: Clo
     before = {record.table: record for record in last.tables} if last is not None else {}
     names = tables_of(job, lake)
     one = _Surveyor(job, lake, clock, before, _holds(lake, clock))
-    records = for_each_table(names, one.record, job.max_concurrent_tables)
+    records = in_threads(one.record, names, job.max_concurrent_tables)
     found = {record.table: record for record in records}
     matched = set(tables_of(job, _Listed(tuple(before))))
     for name, record in before.items():
@@ -137,7 +137,8 @@ class _Surveyor:
 
 def _failed(known: TableRecord, fresh: TableRecord, state: State, err: Exception) -> TableRecord:
     """Return a record with the figures that are `known`, and why the table could not be read."""
-    text = explain(err) if isinstance(err, LakeError) else unexpected_error_text(err)
+    known_error = isinstance(err, LakeError)
+    text = explain(err) if known_error else f"unexpected {type(err).__name__}: {err} (please report it)"
     score = known.score if state is State.UNREACHABLE else 0
     return replace(
         known,

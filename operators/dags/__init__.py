@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from operators.dags import batch_tags, maintenance, nightly, on_asset, on_snapshot, partition
+from operators.dags import batch_tags, maintenance, nightly, on_asset, on_snapshot, partition, survey
 from operators.dags.parts import LakeDag
 from operators.dags.settings import DagSettings, SettingsError, find_settings, parse_settings
 
@@ -28,6 +28,7 @@ _DAGS: Mapping[str, tuple[Mapping[str, Any], Callable[[LakeDag], DAG]]] = {
     "partition": (partition.DEFAULTS, partition.build),
     "on_snapshot": (on_snapshot.DEFAULTS, on_snapshot.build),
     "on_asset": (on_asset.DEFAULTS, on_asset.build),
+    "survey": (survey.DEFAULTS, survey.build),
 }
 
 
@@ -40,8 +41,8 @@ def lakecore_dags(
 ) -> dict[str, DAG]:
     """Return DAGs by their ids, for `globals().update(lakecore_dags(…))` in a DAG file.
 
-    `names`: short names (`nightly`, `maintenance`, `batch_tags`, `partition`, `on_snapshot`, `on_asset`);
-    none: all. `beside`: the DAG file (`__file__`), in whose folder `lakecore.toml` is looked for.
+    `names`: short names (`nightly`, `maintenance`, `batch_tags`, `partition`, `on_snapshot`, `on_asset`,
+    `survey`); none: all. `beside`: the DAG file (`__file__`), in whose folder `lakecore.toml` is looked for.
     `settings`: the contents of the table `airflow`, instead of a file. `policy` and `conn_ids` come before
     both: the policy of the maintenance, and the connections, each of which gets DAGs of its own. DAGs of
     another connection than `lake_default` have its id behind theirs: `lakecore_nightly__archive`.

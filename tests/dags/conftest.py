@@ -38,6 +38,7 @@ _DAGS = (
     "lakecore_batch_tags__unknown",
     "lakecore_partition__unknown",
     "lakecore_on_snapshot__unknown",
+    "lakecore_survey__unknown",
 )
 WATCHED = ("watched.a_pk_dedup_l0", "watched.later")
 _SETTINGS = f"""
@@ -46,6 +47,8 @@ connections = ["lake_default", "unknown"]
 [airflow.nightly]
 schedule = ""
 [airflow.maintenance]
+schedule = ""
+[airflow.survey]
 schedule = ""
 [airflow.on_snapshot]
 schedule = ""

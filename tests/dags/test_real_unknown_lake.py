@@ -41,7 +41,7 @@ def run(airflow: AirflowLake, name: str) -> list[dict[str, Any]]:
 
 
 def test_every_dag_is_green_on_an_unknown_lake_and_removes_nothing(airflow: AirflowLake) -> None:
-    for name in ("nightly", "maintenance", "batch_tags", "partition", "on_snapshot"):
+    for name in ("nightly", "maintenance", "batch_tags", "partition", "on_snapshot", "survey"):
         assert {task["state"] for task in run(airflow, name)} <= {"success", "skipped"}, "an empty lake"
     for name in TABLES:
         source = golden_table(name)
@@ -56,6 +56,10 @@ def test_every_dag_is_green_on_an_unknown_lake_and_removes_nothing(airflow: Airf
     assert planned["expire-snapshots"]["snapshots_count"] == 1, "by the defaults of Paimon"
     assert digests(airflow.unknown) == before, "nobody has named a policy"
 
+    (survey,) = run(airflow, "survey")
+    assert airflow.api.xcom(survey)["tables"] == len(TABLES)
+    assert airflow.api.xcom(survey)["worst"][0]["table"] in {f"strange.{n.partition('.')[2]}" for n in TABLES}
+    assert digests(airflow.unknown) == before
     assert {task["state"] for task in run(airflow, "on_snapshot")} == {"success", "skipped"}
     compacted = run(airflow, "partition")
     assert {task["rendered_map_index"] for task in compacted if task["task_id"] == "compact"} == {

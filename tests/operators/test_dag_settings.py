@@ -12,7 +12,7 @@ from operators.dags.settings import SettingsError, find_settings, parse_settings
 from operators.watch import watched_asset
 
 NAMES = ("nightly", "maintenance", "on_asset")
-ALL = ["batch_tags", "maintenance", "nightly", "on_asset", "on_snapshot", "partition"]
+ALL = ["batch_tags", "maintenance", "nightly", "on_asset", "on_snapshot", "partition", "survey"]
 
 
 def write(folder: Path, text: str) -> Path:
