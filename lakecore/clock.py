@@ -1,4 +1,6 @@
-"""The only place that reads the time and makes fresh ids. Pass a `Clock` where either is needed."""
+"""This module is the only place that reads the time and makes fresh ids. Pass a `Clock` where either is
+needed.
+"""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ class InvalidOptionError(InvalidInputError):
 
 
 class UnsupportedError(InvalidInputError):
-    """A feature, or a version of the format, that this release does not have."""
+    """This release does not have the feature, or the version of the format."""
 
 
 class NotFoundError(LakeError):
@@ -197,7 +197,7 @@ class BusyError(UnavailableError):
 
 
 class CommitConflictError(LakeError):
-    """Another commit changed what this one was built on, which has to be planned again.
+    """Another commit changed what this one was built on; it has to be planned again.
 
     `files` names what is in conflict as (serialised partition, bucket, file name), so that a caller can drop
     those and commit the rest; empty when nothing can be named.

@@ -1,5 +1,5 @@
-"""Declares what an option is, and parses sizes, durations and booleans. Options live where they are
-obeyed.
+"""This module declares what an option is, and parses sizes, durations and booleans. Options live where
+they are obeyed.
 """
 
 from __future__ import annotations

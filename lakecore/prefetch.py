@@ -1,5 +1,5 @@
-"""Prefetching in background threads: one iterator that runs ahead of its consumer, or several that take
-turns.
+"""This module prefetches in background threads: it has one iterator that runs ahead of its consumer, or
+several that take turns.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class _BoundedBuffer(Generic[T]):
 
 
 class Prefetch(Iterator[T]):
-    """Iterates over the items of an iterator that a background thread runs from now on.
+    """It iterates over the items of an iterator that a background thread runs from now on.
 
     Items of up to `room` wait to be taken, in the unit of `size`; without `size` each counts one. An
     exception of the iterator is raised here, in its place. `close` (also called at the end) closes the

@@ -46,7 +46,9 @@ class ChoreOperator(TableTask, JobTask):
 
     definition: ClassVar[type[Definition]] = TableJob
     repeatable: ClassVar[bool] = False
-    """Whether its commits are those of the task run: a retry whose first try has committed does nothing."""
+    """It tells whether its commits are those of the task run: a retry whose first try has committed does
+    nothing.
+    """
 
     ui_color = "#e8e3f3"
 

@@ -22,7 +22,7 @@ class ChoreRequest:
 
     table: str
     given: Mapping[str, Any]
-    """The parameters by the names that operators use, as users write them."""
+    """These are the parameters by the names that operators use, as users write them."""
     commit: Mapping[str, Any] = field(default_factory=dict)
     """These are the fields that name the commits of a chore that is `repeatable`."""
     lake: Lake
@@ -61,7 +61,7 @@ class PolicyChore(Protocol):
     definition: ClassVar[type[Definition]]
     """This is the definition of its job, whose parameters a policy may give."""
     repeatable: ClassVar[bool]
-    """Whether its commits are those of the task run."""
+    """It tells whether its commits are those of the task run."""
 
     @classmethod
     def run_chore(cls, request: ChoreRequest) -> ChoreResult:

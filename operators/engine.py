@@ -41,7 +41,7 @@ def open_executor(
 
 
 class EngineTask(LakeTask):
-    """An operator that runs its units on an engine and stops them when it is killed.
+    """This operator runs its units on an engine and stops them when it is killed.
 
     `engine` (empty: `local`), `master` and `spark_conf` are its fields.
     """

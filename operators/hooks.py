@@ -36,7 +36,7 @@ def airflow_errors() -> Iterator[None]:
 
 
 def is_permanent(err: Exception) -> bool:
-    """Whether a retry without any change must fail again; False means that a retry may help.
+    """Return whether a retry without any change must fail again; False means that a retry may help.
 
     A conflict, an unanswered commit, storage that did not answer and a lease that somebody holds are retried,
     and so is every error that is not of lakecore.
@@ -62,7 +62,7 @@ def is_permanent(err: Exception) -> bool:
 
 
 class LakeHook(BaseHook):
-    """Opens the catalog that a connection of type `lakecore` describes.
+    """It opens the catalog that a connection of type `lakecore` describes.
 
     Host is the warehouse; login and password are S3 keys; other fields are in `extra`, read key by key.
     """

@@ -1,5 +1,5 @@
-"""Buttons of a task instance in Airflow's UI: one opens the report of its work, one the page of its table
-elsewhere.
+"""This module has the buttons of a task instance in Airflow's UI: one opens the report of its work, one
+the page of its table elsewhere.
 """
 
 from __future__ import annotations

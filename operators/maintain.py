@@ -51,9 +51,9 @@ CHORES: Mapping[str, type[PolicyChore]] = {
     "compact-manifest": CompactManifestOperator,
     "remove-orphan-files": RemoveOrphanFilesOperator,
 }
-"""What a policy may ask for, in the order in which a table gets it: the check first, for what it finds keeps
-the others from removing anything; tags before the snapshots go, what is
-rewritten before the snapshots with the old files go, then what frees more comes first.
+"""A policy may ask for these chores, which are in the order in which a table gets them: the check first,
+for what it finds keeps the others from removing anything; tags before the snapshots expire, what is rewritten
+before the snapshots with the old files expire.
 """
 
 _OF_THE_TASK = ("dry_run", "until", "wait")

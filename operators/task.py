@@ -26,7 +26,7 @@ class TableTask(LakeTask):
 
     operator_extra_links: Sequence[BaseOperatorLink] = (ReportLink(), TableLink())
     names_are: ClassVar[str] = "names"
-    """What the `names` of its reports are to an asset event: `tags`, `partitions`, …"""
+    """This is what the `names` of its reports are to an asset event: `tags`, `partitions`, …"""
 
     table: str
     lake_conn_id: str

@@ -1,1 +1,3 @@
-"""Finds, creates and alters databases and tables by name, with the checks that the format requires."""
+"""This package has finds, creates and alters databases and tables by name, with the checks that the format
+requires.
+"""

@@ -28,7 +28,7 @@ _PREFIX = "LAKECORE_CATALOG__"
 
 @dataclass(frozen=True, slots=True)
 class CatalogConfig:
-    """The location of a warehouse and the options to reach it, which may be secrets."""
+    """This is the location of a warehouse and the options to reach it, which may be secrets."""
 
     warehouse: str
     options: Mapping[str, str] = field(repr=False)

@@ -1,4 +1,4 @@
-"""The definition of a new table, and the checks that turn it into `schema-0`. No IO."""
+"""This module defines a new table, with the checks that turn it into `schema-0`. It does no IO."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TableDefinition:
     """The columns (ids are assigned later), keys and options of a table to be created."""
 
     columns: tuple[DataField, ...]
-    """Name, type and comment of each column."""
+    """It has name, type and comment of each column."""
     primary_keys: tuple[str, ...] = ()
     """These are the columns of the primary key, which includes the partition columns; empty for an append
     table.

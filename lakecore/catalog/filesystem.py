@@ -67,14 +67,14 @@ def load_catalog(
 
 @dataclass(frozen=True)
 class FilesystemCatalog:
-    """Finds databases and tables by listing directories. It can be pickled when its storage can."""
+    """It finds databases and tables by listing directories. It can be pickled when its storage can."""
 
     file_io: FileIO
     """The unrestricted storage; tables get it with the limits of `AllowedPaths`."""
     warehouse: str
     """This is the root directory, as a plain path or an address."""
     clock: Clock = field(default_factory=SystemClock)
-    """What tells times and makes ids."""
+    """It tells times and makes ids."""
     external_roots: tuple[str, ...] | None = None
     """These are the plain paths of the option `external-roots`; None without it."""
     blob_roots: tuple[str, ...] = ()

@@ -1,4 +1,6 @@
-"""Rules for maps that are stored in the layout shared-shredding (Paimon 2.0). Pure."""
+"""This module has the rules for maps that are stored in the layout shared-shredding (Paimon 2.0). It is
+pure.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The commands by name, imported one at a time: a command that runs pays for its own modules only."""
+"""This module has the commands by name, imported one at a time: a command that runs pays for its own
+modules only.
+"""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ __all__ = ["Author"]
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """Identifies who commits. `user` and `identifier` together name a run: once it has committed, it must not
-    be repeated. Without an identifier every commit counts as a new one.
+    """It identifies who commits. `user` and `identifier` together name a run: once it has committed, it
+    must not be repeated. Without an identifier every commit counts as a new one.
     """
 
     user: str

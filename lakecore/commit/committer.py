@@ -21,7 +21,7 @@ __all__ = ["Committer"]
 
 
 class Committer:
-    """Turns commit messages into snapshots. Several processes may commit at once, each with its own
+    """It turns commit messages into snapshots. Several processes may commit at once, each with its own
     Committer.
 
     `options` take precedence over those of the table's schema (`commit.max-retries`,

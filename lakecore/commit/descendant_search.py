@@ -17,7 +17,7 @@ __all__ = ["DescendantSearch"]
 
 
 class DescendantSearch:
-    """Searches the snapshots after `replaced_snapshot`, which published `change`, for one built on it.
+    """It searches the snapshots after `replaced_snapshot`, which published `change`, for one built on it.
 
     Data files and index files have unique names, so the state that a snapshot started from shows whether it
     was. Cost: the base manifests of each snapshot after `replaced_snapshot`.

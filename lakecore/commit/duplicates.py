@@ -33,8 +33,8 @@ def commits_of(snapshots: SnapshotStore, user: str, limit: int = LOOK_BACK) -> t
 
 
 class DuplicateSearch:
-    """Searches for one commit; every further call looks only at the snapshots that are new since the last
-    call.
+    """It searches for one commit; every further call looks only at the snapshots that are new since the
+    last call.
 
     When the newest snapshot that it knows was replaced or removed, it searches all of them again.
     """

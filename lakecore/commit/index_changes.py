@@ -47,9 +47,9 @@ class DataFiles:
     """
 
     removed_places: Callable[[], frozenset[Place]]
-    """Returns the files that the commit removes for good."""
+    """It returns the files that the commit removes for good."""
     live: Callable[[frozenset[tuple[bytes, int]]], frozenset[Place]]
-    """Returns the files of the given buckets that are in the table after the commit."""
+    """It returns the files of the given buckets that are in the table after the commit."""
     emptied: Callable[[Iterable[bytes]], frozenset[bytes]]
     """This function returns those of the given partitions that the commit overwrites."""
 

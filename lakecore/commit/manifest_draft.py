@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 class ManifestDraft:
-    """Manifests and lists that are written but not yet named by a snapshot.
+    """These manifests and lists are written but not yet named by a snapshot.
 
     `discard` removes them; call it only when no snapshot can name them: after a lost race, a conflict, or an
     error before publishing. Call `keep` before a snapshot that names them may appear, and `take_back` when it

@@ -72,7 +72,7 @@ class PartitionBox:
 
 @dataclass(frozen=True, slots=True)
 class SpecFilter:
-    """Selects partitions that agree with one of some partial specifications (column name -> internal
+    """It selects partitions that agree with one of some partial specifications (column name -> internal
     value).
     """
 

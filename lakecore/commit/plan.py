@@ -22,7 +22,7 @@ __all__ = ["Change", "ListFile", "SnapshotLists", "next_snapshot", "plan_changes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """The changes that one snapshot makes to the table."""
+    """One snapshot makes these changes to the table."""
 
     kind: CommitKind
     entries: ManifestEntries

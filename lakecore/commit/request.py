@@ -20,7 +20,7 @@ raises to prevent the publication.
 
 @dataclass(frozen=True, slots=True)
 class Overwrite:
-    """The partitions that an overwriting commit replaces."""
+    """An overwriting commit replaces these partitions."""
 
     partitions: tuple[Mapping[str, Any], ...] | None
     """Partial partition values by column name (internal values); a partition that agrees with any of them is

@@ -1,4 +1,6 @@
-"""The retry policy of commits that lose to others: how often they retry, and how long they wait. Pure."""
+"""This module has the retry policy of commits that lose to others: how often they retry, and how long they
+wait. It is pure.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ TIMEOUT: Option[int | None] = Option(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """Waits double from `min_wait_ms` to `max_wait_ms` and are stretched by up to a fifth, so that concurrent
-    retries spread out.
+    """It waits double from `min_wait_ms` to `max_wait_ms` and are stretched by up to a fifth, so that
+    concurrent retries spread out.
     """
 
     max_retries: int

@@ -33,7 +33,7 @@ BLOB_ROOTS: Option[tuple[str, ...] | None] = Option(
     "blob-roots", parse_list, None, "Directories outside the warehouse that blob references may point into."
 )
 PATH_OPTIONS = (EXTERNAL_ROOTS, BLOB_ROOTS)
-"""Options of a catalog that say where else than in the warehouse files may be."""
+"""These options of a catalog say where else than in the warehouse files may be."""
 
 _NAMING_OPTIONS = ("data-file.external-paths", "global-index.external-path")
 _ODD = re.compile(r"[\x00-\x1f\x7f]|(?:^|/)\.\.?(?:/|$)|(?<!:)//")

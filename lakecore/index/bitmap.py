@@ -69,7 +69,8 @@ class BitmapRules:
 
 
 class BitmapWriter:
-    """Takes a column batch by batch. Memory: the different values, and 4 bytes a row; twice that at the end.
+    """It takes a column batch by batch. Memory: the different values, and 4 bytes a row; twice that at the
+    end.
 
     Made for columns of few values.
     """

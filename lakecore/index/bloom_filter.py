@@ -36,7 +36,9 @@ _SMALL_BITS = 1 << 23
 
 @dataclass(frozen=True, slots=True)
 class BloomFilterRules:
-    """How many different values a file is expected to have, and the share of false answers at that number."""
+    """It has the number of different values that a file is expected to have, and the share of false
+    answers at that number.
+    """
 
     items: int = 1_000_000
     fpp: float = 0.1

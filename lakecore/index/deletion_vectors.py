@@ -35,13 +35,13 @@ _MAGIC_V2 = struct.pack("<i", 1681511377)
 _FRAME = 4
 """The bytes of the size in front of a vector and of the checksum behind it."""
 VECTOR_FRAME = 2 * _FRAME
-"""How much longer than its recorded length a vector can be."""
+"""A vector can be so much longer than its recorded length."""
 _MAP_HEAD = struct.Struct("<qi")
 _MAX_POSITION_V1 = 2**31 - 2
 
 
 class VectorLayout(Enum):
-    """How new vectors are laid out; V2 is option `deletion-vectors.bitmap64`."""
+    """It says how new vectors are laid out; V2 is option `deletion-vectors.bitmap64`."""
 
     V1 = 1
     V2 = 2

@@ -66,7 +66,9 @@ class RangeBitmapRules:
 
 
 class RangeBitmapWriter:
-    """Takes a column batch by batch. Memory: the different values, 4 bytes a row; twice that at the end."""
+    """It takes a column batch by batch. Memory: the different values, 4 bytes a row; twice that at the
+    end.
+    """
 
     def __init__(self, kind: AtomicType, rules: RangeBitmapRules) -> None:
         self._codec = KeyCodec(kind)

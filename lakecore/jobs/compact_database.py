@@ -26,7 +26,7 @@ LEASE_MS = 60_000
 
 
 class TableLister(Protocol):
-    """What can list databases and tables by their names."""
+    """It can list databases and tables by their names."""
 
     def list_databases(self) -> list[str]: ...
 
@@ -36,11 +36,11 @@ class TableLister(Protocol):
 
 
 class ListedLake(Lake, TableLister, Protocol):
-    """A lake whose tables can be listed."""
+    """This is a lake whose tables can be listed."""
 
 
 class TablePatterns(Protocol):
-    """A job whose regular expressions choose tables."""
+    """This is a job whose regular expressions choose tables."""
 
     @property
     def including_databases(self) -> str: ...

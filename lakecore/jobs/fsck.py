@@ -44,7 +44,7 @@ class CheckResult:
     report: FsckReport
     seconds: float
     holds: tuple[str, ...] = ()
-    """This says what happened to the table's holds, as text for users."""
+    """It is text for users about what happened to the table's holds."""
 
     def to_json(self) -> dict[str, Any]:
         """Convert the result to plain values, with all findings."""

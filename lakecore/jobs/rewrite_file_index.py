@@ -41,7 +41,7 @@ _NAME = "rewrite-file-index"
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Report(JobReport):
-    """The result that a job returns."""
+    """This is the result that a job returns."""
 
     engine: str
     files: int = 0
@@ -55,16 +55,16 @@ class Report(JobReport):
     rows_planned: int = 0
     """This is the number of rows to read for them."""
     files_left: int = 0
-    """The planned files that were not done, because the run was stopped or failed."""
+    """These are the planned files that were not done, because the run was stopped or failed."""
     coverage_before: tuple[Coverage, ...] = ()
     coverage: tuple[Coverage, ...] = ()
-    """The coverage of the table's indexes at the end."""
+    """This is the coverage of the table's indexes at the end."""
     dropped: tuple[str, ...] = ()
-    """The files that other commits removed."""
+    """These are the files that other commits removed."""
     before: Counts | None = None
     """This is what the table has; only a dry run reports it."""
     after: Counts | None = None
-    """What the table would have; only for a dry run."""
+    """This is what the table would have; only a dry run reports it."""
     warnings: tuple[str, ...] = ()
 
 

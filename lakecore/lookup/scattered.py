@@ -42,8 +42,8 @@ _SPREAD = np.uint32(0x9E3779B1)
 
 
 class ScatteredRows:
-    """Looks up rows of `files` by key. Call `expect` first, then `find` with keys that rise from call to
-    call.
+    """It looks up rows of `files` by key. Call `expect` first, then `find` with keys that rise from call
+    to call.
     """
 
     def __init__(

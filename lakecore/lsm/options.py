@@ -136,7 +136,7 @@ class TreePolicy:
     force_rewrite: bool
     small_file_size: int
     level_0_files: int = 1
-    """The number of level-0 files from which level 0 must be compacted, if it must be."""
+    """This is the number of level-0 files from which level 0 must be compacted, if it must be."""
 
     @classmethod
     def from_options(

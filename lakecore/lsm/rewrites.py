@@ -15,7 +15,7 @@ __all__ = ["OutputRules", "PickWork", "Upgrade", "divide", "worth_doing"]
 
 
 class Upgrade(Enum):
-    """What happens to a file that overlaps nothing and only has to change its level.
+    """It says what happens to a file that overlaps nothing and only has to change its level.
 
     MOVE: nothing else. ANNOUNCE: it moves as it is, and its rows are read for the change stream. REWRITE: it
     goes through the merge.
@@ -41,7 +41,7 @@ class OutputRules:
     small_file_size: int
     force_rewrite: bool = False
     upgrade: Callable[[DataFile], Upgrade] = _move
-    """Decides on files that change their level and need not be rewritten."""
+    """It decides on files that change their level and need not be rewritten."""
     expired: Callable[[DataFile], bool] = lambda _: False
     """It tells whether a file holds rows that are too old (record-level expiry)."""
 
@@ -55,7 +55,7 @@ class PickWork:
     rewrites: tuple[tuple[Section, ...], ...]
     """The sections, by group: each group is merged into one stream of new files."""
     upgrades: tuple[DataFile, ...]
-    """Only the level of these files changes."""
+    """These files keep their rows, and only their level is another."""
     announced: tuple[DataFile, ...] = ()
     """The rows of these upgrades belong into the change stream."""
 

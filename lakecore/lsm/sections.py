@@ -14,7 +14,7 @@ from lakecore.metadata.manifest.data_file import DataFile
 __all__ = ["KeyOf", "Section", "run_numbers", "sections"]
 
 KeyOf = Callable[[bytes], Any]
-"""Turns a serialised key into a value that compares as keys do."""
+"""It turns a serialised key into a value that compares as keys do."""
 
 
 @dataclass(frozen=True, slots=True)

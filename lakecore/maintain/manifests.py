@@ -1,4 +1,4 @@
-"""Fewer, fuller manifests: what commits do in passing, done at once and for all."""
+"""This module makes fewer, fuller manifests: it does at once and for all what commits do in passing."""
 
 from __future__ import annotations
 

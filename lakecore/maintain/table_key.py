@@ -1,4 +1,4 @@
-"""The name under which a table's runs, leases and holds are kept. Pure."""
+"""This module makes the name under which a table's runs, leases and holds are kept. It is pure."""
 
 from __future__ import annotations
 

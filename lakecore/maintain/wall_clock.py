@@ -19,7 +19,7 @@ _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d\d))?")
 
 @dataclass(frozen=True)
 class WallClock:
-    """Translates between instants and what a clock on the wall shows, both in milliseconds.
+    """It translates between instants and what a clock on the wall shows, both in milliseconds.
 
     Local milliseconds are counted as if the clock were in UTC.
     """

@@ -33,7 +33,7 @@ def keyed(batch: pa.RecordBatch, rule: SortRule) -> pa.RecordBatch:
 
 
 class RowSorter:
-    """Gathers batches that have sort keys (`keyed`), gives them back in order, equal rows as they came.
+    """It gathers batches that have sort keys (`keyed`), gives them back in order, equal rows as they came.
 
     Memory: about four times `buffer_bytes`, and a megabyte a run while runs are merged (64 at once).
     """

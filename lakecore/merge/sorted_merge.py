@@ -31,12 +31,12 @@ class MergeSpec:
     sequence_columns: tuple[str, ...] = ()
     """These columns order rows of a key (nulls first), before `_SEQUENCE_NUMBER` and then the run."""
     descending: bool = False
-    """Whether `sequence_columns` are descending; it applies to these only."""
+    """It tells whether `sequence_columns` are descending; it applies to these only."""
     drop_retracts: bool = False
     """It tells whether a key whose latest row retracts leaves no row."""
     ignore_retracts: bool = False
-    """Whether retract rows are ignored if a key has several rows (a single row passes unchanged: rule of
-    the format). It must equal the engine's own rule.
+    """It tells whether retract rows are ignored if a key has several rows (a single row passes unchanged:
+    rule of the format). It must equal the engine's own rule.
     """
     columns: tuple[str, ...] | None = None
     """These are the columns of a window's batch; None means all columns of the input."""
@@ -53,8 +53,8 @@ class MergeSpec:
     then stands for those of the levels above, which an engine must not fold again.
     """
     numbered: bool = True
-    """False if all rows of a run have higher sequence numbers than those of the runs before it: batches
-    then need no `_SEQUENCE_NUMBER`. It cannot be combined with `evidence`.
+    """It is False if all rows of a run have higher sequence numbers than those of the runs before it:
+    batches then need no `_SEQUENCE_NUMBER`. It cannot be combined with `evidence`.
     """
     kinds: bool = True
     """It is False if no row retracts: batches then need no `_VALUE_KIND`, unless it is among `columns`. It

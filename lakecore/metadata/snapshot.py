@@ -65,7 +65,7 @@ class Snapshot:
     index_manifest: str | None = None
     """This is the file that lists the indexes and deletion vectors; None without any."""
     commit_user: str
-    """Who committed; one user names one writer or one run of a job."""
+    """It says who committed; one user names one writer or one run of a job."""
     commit_identifier: int
     """This is the number of the commit among those of its user."""
     commit_kind: CommitKind

@@ -1,4 +1,6 @@
-"""Predicates on column statistics: which files or row groups can hold a matching row. In doubt, keep."""
+"""This module evaluates predicates on column statistics: which files or row groups can hold a matching
+row. In doubt, it keeps them.
+"""
 
 from __future__ import annotations
 

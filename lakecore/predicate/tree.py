@@ -1,4 +1,5 @@
-"""Filters as frozen trees over column names and internal values (TIMESTAMP is int nanoseconds).
+"""This module has filters as frozen trees over column names and internal values (TIMESTAMP is int
+nanoseconds).
 
 SQL's three-valued logic: a comparison with a null column is unknown, and unknown rows are left out.
 """

@@ -1,4 +1,4 @@
-"""The part of a table that reading needs, in a form that can be sent to an executor."""
+"""This module has the part of a table that reading needs, in a form that can be sent to an executor."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ReadContext:
     schema: TableSchema
     """This is the schema of the snapshot."""
     schemas: SchemaStore
-    """Finds the schemas that files were written with."""
+    """It finds the schemas that files were written with."""
     orc_zone: str = "UTC"
     """This is the zone of the JVM that wrote ORC files. By default such writers store TIMESTAMP WITH LOCAL
     TIME ZONE minus the offset of their zone (orc.timestamp-ltz.legacy.type); UTC means as stored.

@@ -1,4 +1,5 @@
-"""Arrow arrays as lists of internal values and back (TIMESTAMP is int nanoseconds; see `binary_row`).
+"""This module converts Arrow arrays to lists of internal values and back (TIMESTAMP is int nanoseconds;
+see `binary_row`).
 
 Per-value Python: for keys, partitions, literals and JSON, not for the merge of data.
 """

@@ -17,7 +17,7 @@ __all__ = ["AutoTagNames", "TagFormatter", "TagPeriod"]
 
 
 class TagPeriod(Enum):
-    """How often automatic tags are made (option `tag.creation-period`)."""
+    """It says how often automatic tags are made (option `tag.creation-period`)."""
 
     DAILY = "daily"
     HOURLY = "hourly"
@@ -25,7 +25,7 @@ class TagPeriod(Enum):
 
 
 class TagFormatter(Enum):
-    """How the names of automatic tags are written (option `tag.period-formatter`)."""
+    """It says how the names of automatic tags are written (option `tag.period-formatter`)."""
 
     WITH_DASHES = "with_dashes"
     WITHOUT_DASHES = "without_dashes"

@@ -22,7 +22,7 @@ _FIRST_FILES = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """Files of one bucket that must be read together. It can be pickled."""
+    """These files of one bucket must be read together. It can be pickled."""
 
     partition: bytes
     """This is the serialised partition row."""

@@ -33,7 +33,7 @@ class StartupMode(Enum):
 
 
 class IncrementalMode(Enum):
-    """Which changes are read: `auto` is `changelog` if the table has one, else `delta`."""
+    """It says which changes are read: `auto` is `changelog` if the table has one, else `delta`."""
 
     AUTO = "auto"
     DELTA = "delta"
@@ -42,7 +42,7 @@ class IncrementalMode(Enum):
 
 
 class IncrementalUnit(Enum):
-    """What the ends of an interval are."""
+    """It says what the ends of an interval are."""
 
     NAMED = "tag or snapshot"
     MILLIS = "milliseconds"
@@ -51,7 +51,7 @@ class IncrementalUnit(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incremental:
-    """The changes that follow `start`, up to and including `end`.
+    """These are the changes that follow `start`, up to and including `end`.
 
     The ends are tags, snapshot ids or times in text, whichever they can be; or times in milliseconds; or
     `end` is an automatic tag and `start` is empty, which means the tag before it.
@@ -64,7 +64,7 @@ class Incremental:
     unit: IncrementalUnit = IncrementalUnit.NAMED
     """It says what `start` and `end` are."""
     mode: IncrementalMode = IncrementalMode.AUTO
-    """Which changes are read."""
+    """It says which changes are read."""
     tags_as_snapshots: bool = False
     """Two tags are compared as states (`diff`) unless this is set."""
 

@@ -36,7 +36,7 @@ READ_APPEND_OVERWRITE = Option(
 
 
 class ChangeKind(Enum):
-    """Which changes of a snapshot are read."""
+    """It says which changes of a snapshot are read."""
 
     NOTHING = "nothing"
     ADDED = "rows of the files it added"
@@ -52,11 +52,11 @@ class StreamPolicy:
     """It tells whether the table has a primary key."""
     producer: ChangelogProducer
     reads_overwrites: bool
-    """Whether the changes of OVERWRITE snapshots are read."""
+    """It tells whether the changes of OVERWRITE snapshots are read."""
     bounded_watermark: int | None
     """The stream ends past this watermark, in milliseconds; None if it never ends."""
     delay_ms: int | None
-    """The age in milliseconds at which a snapshot may be read; None if there is no delay."""
+    """This is the age in milliseconds at which a snapshot may be read; None if there is no delay."""
     full_levels: tuple[int, int] | None
     """The lowest and highest level that the initial full read covers; None for all levels."""
 

@@ -21,7 +21,7 @@ class StreamStart:
     """This is the point at which a stream begins."""
 
     next_snapshot: int
-    """The first snapshot whose changes are read."""
+    """This is the first snapshot whose changes are read."""
     full: Snapshot | None = None
     """This state is read first; None to read only changes."""
     created_ms: int | None = None

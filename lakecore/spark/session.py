@@ -1,5 +1,5 @@
-"""Provides the Spark context that units run in: the active one, or a new one set up for Python work without
-SQL.
+"""This module provides the Spark context that units run in: the active one, or a new one set up for Python
+work without SQL.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["DRIVER_JVM", "LOCAL_TRIES", "spark_context", "stderr_capture"]
 logger = logging.getLogger(__name__)
 
 LOCAL_TRIES = 4
-"""Tries of a unit whose Python worker died, in local mode too (Spark's own default there is one)."""
+"""A unit whose Python worker died is tried so often, in local mode too (Spark's own default there is one)."""
 
 _LOG4J = Path(__file__).with_name("log4j2.properties")
 DRIVER_JVM: tuple[str, ...] = (

@@ -1,4 +1,5 @@
-"""The settle time: how long a published file is watched, because another writer may still replace it.
+"""This module has the settle time: it says how long a published file is watched, because another writer
+may still replace it.
 
 Lakecore publishes by an atomic creation, which fails if the name is taken. Java Paimon's renaming commit
 checks whether the name is free and then renames over whatever is there (`RenamingSnapshotCommit`,

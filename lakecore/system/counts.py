@@ -71,9 +71,9 @@ class _Count:
     size: int
     files: int
     newest: int
-    """The creation time of the newest file that any entry names, in milliseconds."""
+    """This is the creation time of the newest file that any entry names, in milliseconds."""
     total_buckets: int
-    """The bucket count of the last entry."""
+    """This is the bucket count of the last entry."""
 
 
 def _counted(

@@ -1,4 +1,6 @@
-"""`$row_tracking`: rows with their ids and sequence numbers, which stay the same when files are rewritten."""
+"""This module has `$row_tracking`: rows with their ids and sequence numbers, which stay the same when
+files are rewritten.
+"""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ _DERIVED: Mapping[str, Callable[[Readable, Startup], RowSource]] = {
     "row_tracking": _row_tracking,
 }
 SYSTEM_TABLES = tuple(sorted((*_LISTINGS, *_DERIVED)))
-"""The names that may follow the dollar sign."""
+"""These are the names that may follow the dollar sign."""
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ class ArrayType:
 
 @dataclass(frozen=True, slots=True)
 class MultisetType:
-    """The values of this type map each element to its count."""
+    """A value of this type maps each element to its count."""
 
     element: DataType
     nullable: bool = True

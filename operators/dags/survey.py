@@ -1,4 +1,6 @@
-"""The DAG that looks at all tables of the lake every hour, for the page *Lake* and for `lakecore health`."""
+"""This module has the DAG that looks at all tables of the lake every hour, for the page *Lake* and for
+`lakecore health`.
+"""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-CLAIM = re.compile(r"\bPure\b|\b(is|are) pure\b|\b[Nn]o IO\b")
+CLAIM = re.compile(r"\bPure\b|\b(is|are)\s+pure\b|\b[Nn]o IO\b")
 EFFECTS = {
     "concurrent", "io", "multiprocessing", "os", "pathlib", "random", "secrets", "shutil", "socket", "subprocess", "tempfile",
     "threading", "time", "urllib.request", "uuid",

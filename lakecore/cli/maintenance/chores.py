@@ -35,7 +35,7 @@ __all__ = [
 
 
 class DryRunReport(Protocol):
-    """The report that a dry run prints."""
+    """This is the report that a dry run prints."""
 
     @property
     def forecast(self) -> Forecast | None: ...

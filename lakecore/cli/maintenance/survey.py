@@ -1,4 +1,4 @@
-"""`survey`, `health`: how healthy the tables of a lake are."""
+"""This module has `survey` and `health`, which say how healthy the tables of a lake are."""
 
 from __future__ import annotations
 

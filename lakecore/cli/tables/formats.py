@@ -1,4 +1,6 @@
-"""The formats of files that commands read and write. This module imports nothing, because help reads it."""
+"""This module has the formats of files that commands read and write. This module imports nothing, because
+help reads it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ __all__ = ["InputFormat", "OutputFormat"]
 
 
 class InputFormat(Enum):
-    """The formats that `write` and `update-columns` read."""
+    """These are the formats that `write` and `update-columns` read."""
 
     JSONL = "jsonl"
     CSV = "csv"
@@ -17,7 +19,7 @@ class InputFormat(Enum):
 
 
 class OutputFormat(Enum):
-    """The formats that `read` writes."""
+    """These are the formats that `read` writes."""
 
     JSONL = "jsonl"
     TABLE = "table"

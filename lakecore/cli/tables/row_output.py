@@ -43,7 +43,7 @@ def json_lines(batch: pa.RecordBatch, row_type: RowType) -> Iterator[str]:
 
 
 class RowOutput:
-    """Prints batches of one row type; `path` None is standard output.
+    """It prints batches of one row type; `path` None is standard output.
 
     JSON lines of batches that carry `_VALUE_KIND` begin with `_kind`.
     """

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class PickCommits:
-    """Commits of picks as COMPACT snapshots (`lakecore.compact.engine.commit_loop.Commits`).
+    """This class commits picks as COMPACT snapshots (`lakecore.compact.engine.commit_loop.Commits`).
 
     `upkeep` writes the index files that must come along, and removes them again where they do not.
     """

@@ -1,4 +1,5 @@
-"""One commit of what still fits the table, tried again without what another commit has made impossible.
+"""This module commits what still fits the table, and tries again without what another commit has made
+impossible.
 
 Rule of the uncertain commit: files that a run made may be removed only while it is known that no snapshot
 names them. `CommitGuard` keeps that rule for a run, `commit_fitting` for what is written for one try.
@@ -23,7 +24,7 @@ Item = TypeVar("Item")
 
 
 class CommitGuard:
-    """Answers whether the files of a run may be removed."""
+    """It answers whether the files of a run may be removed."""
 
     def __init__(self) -> None:
         self.uncertain = False
@@ -51,20 +52,20 @@ def nothing_written() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitDraft:
-    """The draft of one try, which says what is to be committed."""
+    """This is the draft of one try, which says what is to be committed."""
 
     messages: Sequence[CommitMessage]
     """These files are added and removed."""
     properties: Mapping[str, str] = field(default_factory=dict)
     """They become properties of the snapshot."""
     faults: Callable[[], Mapping[int, ProofError]]
-    """Finds what is not as it was proven, by the number of the item. Raises ProofError where the messages
-    hold what belongs to no item.
+    """It finds what is not as it was proven, by the number of the item. Raises ProofError where the
+    messages hold what belongs to no item.
     """
     discard: Callable[[], None] = nothing_written
-    """Removes what was written for this try: no snapshot refers to it, and none will."""
+    """It removes what was written for this try: no snapshot refers to it, and none will."""
     landed: Callable[[], None] = nothing_written
-    """Records that the commit is published."""
+    """It records that the commit is published."""
 
 
 class Commits(Protocol[Item]):
@@ -98,7 +99,7 @@ class Landed(Generic[Item]):
     lost: tuple[Item, ...] = ()
     """These are the items that another commit made impossible."""
     refused: tuple[tuple[Item, ProofError], ...] = ()
-    """What was to be committed was not what was proven."""
+    """It is True when what was to be committed was not what was proven."""
     snapshots: tuple[int, ...] = ()
     duplicate: bool = False
     """Another run with this identity was faster."""

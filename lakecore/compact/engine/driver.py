@@ -233,7 +233,7 @@ class _PickRun:
         return found
 
     def fail(self, pick: WorkPick, error: BaseException) -> None:
-        """Note that the pick is not done. Raises what is no failure of the pick: an interruption."""
+        """Record that the pick is not done. Raises what is no failure of the pick: an interruption."""
         logger.error("%s failed: %s", pick.name, error)
         if not isinstance(error, Exception):
             raise error

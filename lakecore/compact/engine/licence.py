@@ -53,7 +53,7 @@ class DroppingUnit(Protocol):
 
 @runtime_checkable
 class AskingUnit(Protocol):
-    """A unit that may have to ask other files for older rows."""
+    """This unit may have to ask other files for older rows."""
 
     @property
     def asks(self) -> AskClaim:

@@ -14,7 +14,7 @@ __all__ = ["Outcome", "Progress", "ProvenPick", "RunRecord"]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run is: picks, and input rows, of those planned so far."""
+    """It says how far a run is: picks, and input rows, of those planned so far."""
 
     picks_done: int
     picks: int

@@ -46,4 +46,4 @@ class CompactRequest:
     where: ScanFilter = EVERYTHING
     proof: ProofMode = ProofMode.SAMPLED
     proof_seed: str = ""
-    """Chooses the rows that a sampled proof compares whole; empty: a fresh one."""
+    """It chooses the rows that a sampled proof compares whole; empty: a fresh one."""

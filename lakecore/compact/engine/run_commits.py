@@ -1,5 +1,5 @@
-"""The commits of one run: under which numbers they are published, until when, and what may be removed after
-them.
+"""This module has the commits of one run: under which numbers they are published, until when, and what may
+be removed after them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 
 
 class RunCommits:
-    """The commits that one run makes to `target`, one after the other.
+    """These are the commits that one run makes to `target`, one after the other.
 
     The commits of a name are numbered without gaps: an earlier attempt that is still alive finds its number
     taken, and gives up.

@@ -17,7 +17,7 @@ from lakecore.executor import Executor
 __all__ = ["COMMIT_PICKS", "largest_first", "scheduled", "with_second_threads"]
 
 COMMIT_PICKS = 256
-"""The largest number of picks of one commit."""
+"""This is the largest number of picks of one commit."""
 
 _SOME_WORK = 16 << 20
 """The bytes that take a second or less on one core: no thread shortens that by much."""

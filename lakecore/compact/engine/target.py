@@ -1,4 +1,4 @@
-"""The table that a run rewrites files of."""
+"""This module has the table that a run rewrites files of."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["RewriteTarget"]
 
 @dataclass(frozen=True)
 class RewriteTarget:
-    """A table as a run needs it."""
+    """This is a table as a run needs it."""
 
     name: str
     """This is the table's name, for messages and reports."""

@@ -65,7 +65,7 @@ def attempt_name(clock: Clock) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class UnitTable:
-    """What every unit of a run knows about the table. `schemas`: those of all its input files, by id."""
+    """Every unit of a run knows this about the table. `schemas`: those of all its input files, by id."""
 
     reading: ReadContext
     shape: RowShape
@@ -177,7 +177,7 @@ class WorkPick:
 
 @dataclass(frozen=True, slots=True)
 class RoundPlan:
-    """Picks planned from one snapshot, and the function that runs their units."""
+    """It picks planned from one snapshot, and the function that runs their units."""
 
     picks: tuple[WorkPick, ...]
     function: UnitFunction

@@ -25,7 +25,7 @@ _Call = tuple[Callable[[Any], Any], Any]
 
 
 class PlanBudget:
-    """Lets threads plan tables while the plans that are held fit into `limit` bytes."""
+    """It lets threads plan tables while the plans that are held fit into `limit` bytes."""
 
     def __init__(self, limit: int) -> None:
         self._admission = Admission(limit)

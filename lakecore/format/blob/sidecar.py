@@ -1,4 +1,5 @@
-"""The sidecar of a key-value file: which packs of blobs its rows refer to (`<data file>.blobref`).
+"""This module has the sidecar of a key-value file, which says which packs of blobs its rows refer to
+(`<data file>.blobref`).
 
 Layout, big-endian: a magic; version, number of packs and per pack its directory and name (length, modified
 UTF-8); a CRC-32 of all that is behind the magic. In order of directory and name, each pack once.

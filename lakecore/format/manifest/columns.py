@@ -98,7 +98,7 @@ class _Group:
     data: npt.NDArray[np.uint8]
     ends: I64
     left_out: int
-    """The records of further blocks of these manifests, none of which has a wanted partition."""
+    """These are the records of further blocks of these manifests, none of which has a wanted partition."""
 
 
 def _inflated(containers: Iterable[AvroContainer], request: EntryRequest) -> Iterator[_Group]:
@@ -236,7 +236,7 @@ def _lock_step(group: _Group, request: EntryRequest) -> ManifestEntries:
 
 
 Rows: TypeAlias = Ints | slice
-"""The records of a group that are wanted."""
+"""These are the records of a group that are wanted."""
 
 
 def _wanted(partitions: tuple[bytes, ...], codes: Ints, request: EntryRequest) -> Rows:

@@ -1,4 +1,5 @@
-"""Text columns that parquet stores with a dictionary are read as codes, and decoded from the dictionary.
+"""This module reads text columns that parquet stores with a dictionary as codes, and decodes them from the
+dictionary.
 
 pyarrow makes the text of such a column row by row; taking it from the dictionary is twice as fast. This
 only affects speed: any column reads the same either way.

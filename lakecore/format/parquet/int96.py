@@ -131,7 +131,9 @@ def stored_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 class FooterSink:
-    """Passes writes on but holds back the last ones: the footer, which says 12 bytes where INT96 is meant."""
+    """It passes writes on but holds back the last ones: the footer, which says 12 bytes where INT96 is
+    meant.
+    """
 
     closed = False
 

@@ -1,4 +1,5 @@
-"""Maps whose keys may be null in the schema of a parquet file, as Paimon before 0.9 wrote them.
+"""This module reads maps whose keys may be null in the schema of a parquet file, as Paimon before 0.9
+wrote them.
 
 pyarrow refuses them. Without its annotation such a map is read as what it is: a group with a list of pairs.
 """

@@ -48,7 +48,7 @@ class Limits:
     depth: int
     """This is the depth of nesting that is considered."""
     share: float
-    """The share of the rows that must have a field."""
+    """At least this share of the rows must have a field."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,13 +33,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Callbacks:
-    """What a caller hears of compactions of many tables. Several threads call, one at a time."""
+    """A caller receives this of compactions of many tables. Several threads call, one at a time."""
 
     on_tables: Callable[[int], None] | None = None
-    """Called with the number of tables, before the first."""
+    """It is called with the number of tables, before the first."""
     on_progress: Callable[[Job, Progress], None] | None = None
     on_done: Callable[[Report], None] | None = None
-    """Called with the report of each table."""
+    """It is called with the report of each table."""
 
 
 def run_many(
@@ -80,7 +80,7 @@ class _Many:
     clock: Clock
     on_progress: Callable[[Job, Progress], None] | None
     stopped: bool = False
-    """Whether no further table is started."""
+    """It tells whether no further table is started."""
 
     def __post_init__(self) -> None:
         self._call = SerialCallbacks()

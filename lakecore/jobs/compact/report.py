@@ -21,8 +21,8 @@ __all__ = ["Report", "Shape", "with_run"]
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Report(JobReport):
-    """The result of a compaction. Rows, files and bytes in and out are those of rewritten files; `seconds` is
-    the time from the plan to the last commit.
+    """This is the result of a compaction. Rows, files and bytes in and out are those of rewritten files;
+    `seconds` is the time from the plan to the last commit.
     """
 
     strategy: Strategy
@@ -34,11 +34,11 @@ class Report(JobReport):
     bytes_in: int = 0
     bytes_out: int = 0
     moved: int = 0
-    """The number of files that only changed level."""
+    """This is the number of files that only changed level."""
     proof: str = ""
-    """What was proven."""
+    """This is what was proven."""
     skipped: str = ""
-    """Why nothing was done, where that is no error."""
+    """It says why nothing was done, where that is no error."""
     before: Shape = field(default_factory=Shape)
     after: Shape = field(default_factory=Shape)
     """This is the table after the run. For a dry run this is what the planned picks leave; its bytes and
@@ -47,13 +47,13 @@ class Report(JobReport):
     picks_done: int = 0
     picks_left: int = 0
     dropped: tuple[str, ...] = ()
-    """The picks that another commit made impossible."""
+    """These are the picks that another commit made impossible."""
     planned: tuple[str, ...] = ()
-    """What a dry run would do first."""
+    """A dry run would do this first."""
     in_order: int = 0
     """These are the partitions that were skipped, because they already have the requested order."""
     warnings: tuple[str, ...] = ()
-    """Why rows of the table may not be readable, and what happened to snapshots that other writers
+    """It says why rows of the table may not be readable, and what happened to snapshots that other writers
     replaced.
     """
 

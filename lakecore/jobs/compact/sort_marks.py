@@ -1,4 +1,4 @@
-"""The store of sort marks, converted to and from the marks that clustering uses."""
+"""This module stores sort marks: it converts them to and from the marks that clustering uses."""
 
 from __future__ import annotations
 

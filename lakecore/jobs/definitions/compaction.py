@@ -27,7 +27,7 @@ class _RewritingJob(Definition):
     names_user: ClassVar[bool] = True
 
     options: TableOptions = field(default_factory=dict)
-    """The table options for this run only."""
+    """These are the table options for this run only."""
     dry_run: Annotated[bool, Parameter("Plan and report; change nothing.")] = False
     until_ms: EndTime = None
     """In milliseconds since the epoch; what is proven by then is committed, the rest reported. None: no
@@ -124,9 +124,9 @@ class CompactDatabase(_CompactionJob):
     `Compact`.
     """
     lease_ms: LeaseTime = 60_000
-    """The length of the lease; a table that another chore holds is skipped. 0 takes no leases."""
+    """This is the length of the lease. 0 takes no leases."""
     wait_ms: WaitTime = 0
-    """A table whose lease another run has for longer counts as failed."""
+    """If a table's lease is not free after this time, the table is a failure."""
     max_concurrent_tables: Annotated[
         int, Parameter("How many tables are worked on at once.", on_command=False)
     ] = Limits().tables

@@ -74,6 +74,6 @@ class RemoveOrphanFiles(TableJob):
     external: Annotated[
         bool, Parameter("Also below data-file.external-paths; no table elsewhere may use them.")
     ] = False
-    """Also clean below `data-file.external-paths`, where no other table of the warehouse has files; the
-    caller guarantees that no table of another warehouse has files there.
+    """If it is True, files below `data-file.external-paths` are cleaned, too, where no other table of the
+    warehouse has files; the caller guarantees that no table of another warehouse has files there.
     """

@@ -1,4 +1,4 @@
-"""The declaration of a job's parameters, from which their forms for all users follow.
+"""This module has the declaration of a job's parameters, from which their forms for all users follow.
 
 A field of a job whose type is `Annotated[T, Parameter("help text")]` is a parameter:
 
@@ -82,7 +82,7 @@ class Declared:
     type: Any
     """This is the type of the field, without the annotation."""
     default: Any
-    """The default of the field; MISSING for a parameter that must be given."""
+    """This is the default of the field; MISSING for a parameter that must be given."""
     kind: Kind
     parameter: Parameter
 

@@ -128,7 +128,7 @@ class HoldTable(_HoldJob):
     command: ClassVar[str] = "hold"
 
     reason: Annotated[str, Parameter("Why, for those who meet the hold.")]
-    """The reason, for everyone whose chore the hold stops."""
+    """This is the reason, for everyone whose chore the hold stops."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +149,7 @@ class Undo(TableJob):
     table: str = ""
     """This is the table of the run. The job finds it; leave it empty."""
     options: Mapping[str, str] = field(default_factory=dict)
-    """The table options for this run only."""
+    """These are the table options for this run only."""
     external: Annotated[bool, Parameter("Also move files back to data-file.external-paths.")] = False
     """Also restore to roots outside the warehouse that only the table's schema names (see
     `RemoveOrphanFiles.external`); the ledger alone does not permit writing there.

@@ -107,4 +107,6 @@ class Analyze(CommittingJob):
         tuple[str, ...],
         Parameter("Columns to look at: 'a,b', or 'all'; without it only rows count."),
     ] = ()
-    """Names, or `all` for every column that can have statistics. If it is empty, only rows are counted."""
+    """These are names, or `all` for every column that can have statistics. If it is empty, only rows are
+    counted.
+    """

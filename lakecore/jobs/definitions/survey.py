@@ -1,4 +1,4 @@
-"""The job that looks at all tables of a lake."""
+"""This module has the job that looks at all tables of a lake."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["SurveyTables"]
 
 @dataclass(frozen=True, kw_only=True)
 class SurveyTables(Definition):
-    """A request to look at the tables that match the patterns, and to store what was found."""
+    """This is a request to look at the tables that match the patterns, and to store what was found."""
 
     command: ClassVar[str] = "survey"
     module: ClassVar[str] = "survey"

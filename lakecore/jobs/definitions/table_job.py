@@ -120,7 +120,7 @@ class TableJob(Definition):
 
     table: str
     options: TableOptions = field(default_factory=dict)
-    """The table options for this run only."""
+    """These are the table options for this run only."""
     dry_run: DryRun = False
     safety: Safety = field(default_factory=Safety)
 

@@ -38,7 +38,7 @@ class _TagJob(TableJob):
     module: ClassVar[str] = "versions.tags"
 
     zone: str = "UTC"
-    """The time zone of the wall clock that tags are written by (Java: that of its machine). It is a
+    """This is the time zone of the wall clock that tags are written by (Java: that of its machine). It is a
     parameter of the jobs that read or write times.
     """
 
@@ -131,8 +131,8 @@ class TriggerTagAutomaticCreation(TableJob):
             flags=("--time-zone",),
         ),
     ] = "UTC"
-    """The time zone of the wall clock that tags are written by, and of the days and hours of commits where
-    option sink.process-time-zone names none.
+    """This is the time zone of the wall clock that tags are written by, and of the days and hours of
+    commits where option sink.process-time-zone names none.
     """
 
 

@@ -1,4 +1,4 @@
-"""A chore on one table: how it begins, what it works with, and how it ends."""
+"""This module has a chore on one table: how it begins, what it works with, and how it ends."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class ChoreJob(Protocol):
 
 
 class CommittingJob(Protocol):
-    """A job whose (`commit_user`, `commit_identifier`) names its run, so that a repeated one is
+    """This is a job whose (`commit_user`, `commit_identifier`) names its run, so that a repeated one is
     recognised.
     """
 
@@ -79,28 +79,28 @@ class CommittingJob(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ChoreKind:
-    """A kind of chore: its name in reports, in the ledger and in holds, and how it treats a table."""
+    """This is a kind of chore: its name in reports, in the ledger and in holds, and how it treats a table."""
 
     name: str
     quarantine: bool = False
-    """Whether removed files go to the quarantine, where the job does not say."""
+    """It tells whether removed files go to the quarantine, where the job does not say."""
     resume: bool = True
-    """Whether it first finishes what an interrupted run left."""
+    """It tells whether it first finishes what an interrupted run left."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chore:
-    """An opened table with what a chore needs to work on it."""
+    """This is an opened table with what a chore needs to work on it."""
 
     table: Table
     target: Target
     sweeper: Sweeper
     quarantine: bool
-    """Whether removed files go to the quarantine."""
+    """It tells whether removed files go to the quarantine."""
     report: Report
-    """The report as far as it is known before the work."""
+    """This is the report as far as it is known before the work."""
     holds: tuple[Hold, ...] = ()
-    """The holds of the table when the chore began."""
+    """These are the holds of the table when the chore began."""
 
     def hold_text(self) -> str:
         """Return why nothing may be removed; the text is empty when the table is not on hold."""
@@ -139,15 +139,17 @@ class Chore:
 
 @dataclass(frozen=True, slots=True)
 class ChoreResult:
-    """What the work of a chore returns: its report, and what a forecast needs beside it."""
+    """This is what the work of a chore returns: its report, and what a forecast needs beside it."""
 
     report: Report
     before: Counts | None = None
-    """The counts of the table, when the work has counted more than the manifest lists tell."""
+    """These are the counts of the table, when the work has counted more than the manifest lists tell."""
     after: Callable[[Counts], Counts] = Change().of
-    """The counts that the run would leave; by default nothing of the latest snapshot changes."""
+    """These are the counts that the run would leave; by default nothing of the latest snapshot changes."""
     work: Work | None = None
-    """What determines the time, where that is not the removed files: the same for a dry run as for a run."""
+    """This is what determines the time, where that is not the removed files: the same for a dry run as for
+    a run.
+    """
 
     @property
     def measure(self) -> Work:

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 J = TypeVar("J")
 
 TABLES_AT_ONCE = 4
-"""Each asks storage for several files at once by itself."""
+"""Each of these tables asks storage for several files at once by itself."""
 _LIMITS = Limits(tables=TABLES_AT_ONCE)
 
 

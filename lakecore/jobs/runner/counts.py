@@ -42,7 +42,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What a chore adds (or, below 0, removes). None means that it is not known before the run."""
+    """This is what a chore adds (or, below 0, removes). None means that it is not known before the run."""
 
     files: int | None = 0
     bytes: int | None = 0

@@ -1,4 +1,6 @@
-"""A job on many tables: the one loop over tables, and the budget for the memory of their plans."""
+"""This module runs a job on many tables: it has the one loop over tables, and the budget for the memory of
+their plans.
+"""
 
 from __future__ import annotations
 

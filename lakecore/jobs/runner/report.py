@@ -1,4 +1,4 @@
-"""The reports of jobs: what all of them have in common, and the report of a chore."""
+"""This module has the reports of jobs: what all of them have in common, and the report of a chore."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["JobReport", "JobResult", "Report"]
 
 @dataclass(frozen=True, kw_only=True)
 class JobReport:
-    """The result of a job on one table. Derived reports add the figures of their job."""
+    """This is the result of a job on one table. Derived reports add the figures of their job."""
 
     table: str
     dry_run: bool = False
@@ -26,13 +26,13 @@ class JobReport:
     snapshot: int | None = None
     """The last snapshot that the job committed or chose."""
     snapshots: tuple[int, ...] = ()
-    """The ids of the snapshots that the job committed or expired."""
+    """These are the ids of the snapshots that the job committed or expired."""
     forecast: Forecast | None = None
-    """What the run takes; only for a dry run."""
+    """This is what the run takes; only a dry run has it."""
     nothing_to_do: bool = False
     error: str | None = None
     error_class: str | None = None
-    """The type of `error`, one of `lakecore.errors`."""
+    """This is the type of `error`, one of `lakecore.errors`."""
 
     def __repr__(self) -> str:
         """Return on one line what differs from an empty report; a collection is shown by its length."""
@@ -97,35 +97,37 @@ class Report(JobReport):
 
     job: str
     run: str | None = None
-    """The run's id, for `undo`."""
+    """This is the run's id, for `undo`."""
     quarantined: bool = False
-    """Whether the files were moved to the quarantine."""
+    """It tells whether the files were moved to the quarantine."""
     files: int = 0
-    """The number of files that were removed or moved to the quarantine, snapshots and tags included."""
+    """This is the number of files that were removed or moved to the quarantine, snapshots and tags
+    included.
+    """
     bytes: int = 0
-    """Their size, as far as it is recorded."""
+    """This is their size, as far as it is recorded."""
     spared: int = 0
-    """The number of planned files that became referenced again before their removal."""
+    """This is the number of planned files that became referenced again before their removal."""
     names: tuple[str, ...] = ()
-    """The tags, branches, partitions, consumers or files that the report is about."""
+    """These are the tags, branches, partitions, consumers or files that the report is about."""
     blocker: str = ""
-    """Why the job cannot do more."""
+    """It says why the job cannot do more."""
     notes: tuple[str, ...] = ()
-    """The notes for users, for example that another writer replaced the snapshot of the job, and that the job
-    committed it again.
+    """These are the notes for users, for example that another writer replaced the snapshot of the job, and
+    that the job committed it again.
     """
     resumed: int = 0
-    """The interrupted runs that were finished first."""
+    """These are the interrupted runs that were finished first."""
     estimated_seconds: float | None = None
-    """The estimated time; only for a dry run."""
+    """This is the estimated time; only a dry run has it."""
     before: Counts | None = None
-    """What the table has; only for a dry run."""
+    """This is what the table has; only a dry run reports it."""
     after: Counts | None = None
-    """What the table would have; only for a dry run."""
+    """This is what the table would have; only a dry run reports it."""
     skipped: str = ""
-    """Why nothing was done, where that is no error."""
+    """It says why nothing was done, where that is no error."""
     held: str = ""
-    """Why nothing was removed: the table is on hold."""
+    """It says why nothing was removed: the table is on hold."""
 
     def planned(self, removal: Removal) -> Report:
         """Return the report with the figures of what would be removed."""

@@ -1,4 +1,6 @@
-"""The poll that the watchers of one lake share: which tables have a snapshot that a watcher has not seen."""
+"""This module polls for the watchers of one lake: it finds which tables have a snapshot that a watcher has
+not seen.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ logger = logging.getLogger(__name__)
 
 
 class TablePoll:
-    """Reads the latest snapshot of many tables. The catalog and the tables stay open between two rounds."""
+    """It reads the latest snapshot of many tables. The catalog and the tables stay open between two
+    rounds.
+    """
 
     def __init__(self) -> None:
         self._config: CatalogConfig | None = None

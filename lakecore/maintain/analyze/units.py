@@ -21,8 +21,8 @@ _UNITS_PER_CORE = 2
 
 @dataclass(frozen=True, kw_only=True)
 class AnalyzeUnit:
-    """A task that counts the rows of `splits` and analyzes `fields`; without fields it only counts. It can be
-    pickled.
+    """This task counts the rows of `splits` and analyzes `fields`; without fields it only counts. It can
+    be pickled.
     """
 
     context: ReadContext

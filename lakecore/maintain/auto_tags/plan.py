@@ -50,7 +50,7 @@ class AutoTag:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A snapshot and its time: of its commit or its watermark; None where it has none."""
+    """A moment is a snapshot and its time: that of its commit or its watermark; None where it has none."""
 
     snapshot: int
     time_ms: int | None
@@ -58,7 +58,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class NewTag:
-    """A tag to be made."""
+    """This is a tag to be made."""
 
     name: str
     time_ms: int

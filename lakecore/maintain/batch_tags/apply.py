@@ -21,7 +21,7 @@ __all__ = ["History", "check_series", "make", "read_history", "replace_others"]
 
 
 class History:
-    """What is left of a history; snapshots and changelogs are read when they are asked for, once.
+    """This is what is left of a history; snapshots and changelogs are read when they are asked for, once.
 
     `tags`: names to snapshots. Whatever reads raises NotFoundError when a snapshot expires meanwhile.
     """

@@ -142,7 +142,7 @@ class State(Enum):
     OPEN = "open"
     """The period is not over."""
     RETIRED = "retired"
-    """So old that the number of tags to keep leaves it out."""
+    """The tag is so old that the number of tags to keep leaves it out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class Period:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeriodAction:
-    """What is to be done about a period. Its tag should name `snapshot`, and names `found` now."""
+    """It says what is to be done about a period. Its tag should name `snapshot`, and names `found` now."""
 
     period: Period
     state: State

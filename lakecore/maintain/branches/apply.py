@@ -256,8 +256,8 @@ def _removal_order(branch: TablePaths, paths: list[str]) -> list[str]:
 
 
 class FastForward:
-    """Lets main become what a branch is: from the branch's first snapshot on, its snapshots, tags
-    and schemas.
+    """It lets main become what a branch is: from the branch's first snapshot on, its snapshots, tags and
+    schemas.
     """
 
     def __init__(self, target: Target, name: str) -> None:

@@ -1,4 +1,6 @@
-"""Appends to one branch the files that only another one has. Data files are shared, not copied."""
+"""This module appends to one branch the files that only another one has. Data files are shared, not
+copied.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The roots of a table: everything by name from which files can be reached, over all branches.
+"""This module has the roots of a table: everything by name from which files can be reached, over all
+branches.
 
 Reading them is strict: what cannot be read, or looks emptier than the hints say, is an error, never "no
 root".
@@ -45,7 +46,7 @@ class Root:
     path: str
     snapshot: Snapshot
     begins_branch: bool = False
-    """Whether it is the first snapshot of its branch, which may have been made from a tag."""
+    """It tells whether it is the first snapshot of its branch, which may have been made from a tag."""
 
     @property
     def identity(self) -> tuple[str, str, str]:

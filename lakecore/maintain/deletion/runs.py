@@ -59,7 +59,7 @@ class RunRecord:
     job: str
     state: RunState
     keeps: bool
-    """Whether removed files are moved to the quarantine."""
+    """It tells whether removed files are moved to the quarantine."""
     started_ms: int
     finished_ms: int | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -86,7 +86,9 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """The files that a run removes: root files in this order, then the files that only they needed."""
+    """These are the files that a run removes: root files in this order, then the files that only they
+    needed.
+    """
 
     roots: tuple[PlannedDeletion, ...] = ()
     files: tuple[PlannedDeletion, ...] = ()

@@ -67,13 +67,15 @@ class SweepResult:
 
 @dataclass(frozen=True)
 class Sweeper:
-    """Removes files of one table. Many are deleted on the executor, in batches, each with several threads."""
+    """It removes files of one table. Many are deleted on the executor, in batches, each with several
+    threads.
+    """
 
     target: Target
     runs: RunStore
     executor: Executor
     gate: HoldGate
-    """Says whether anything may be removed from the table now."""
+    """It says whether anything may be removed from the table now."""
     alive: Callable[[], None] = field(default=do_nothing)
     """It is called between steps, to renew a lease."""
 

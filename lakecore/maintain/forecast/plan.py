@@ -32,7 +32,7 @@ _LOW, _MEDIUM, _HIGH = 0.01, 0.1, 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What a job reads, writes or removes. `bytes` are as stored; `entries` are those of manifests and
+    """A job reads, writes or removes so much. `bytes` are as stored; `entries` are those of manifests and
     listings that it reads.
     """
 
@@ -47,13 +47,13 @@ class Throughput:
     """These are the default figures of a job: fixed costs, and how much it does in a second."""
 
     seconds: float
-    """The seconds that every run takes."""
+    """These are the seconds that every run takes."""
     files: float
     bytes: float = math.inf
     rows: float = math.inf
     entries: float = math.inf
     memory: int = 110 * _MB
-    """The bytes of memory that every run takes."""
+    """These are the bytes of memory that every run takes."""
     memory_of_file: int = 0
     memory_of_entry: int = 0
     memory_of_byte: float = 0.0
@@ -130,7 +130,7 @@ class Risk:
     """This is the expected number of commits by others while it runs, of any kind."""
     commits_an_hour: float = 0.0
     compactor: bool = False
-    """Whether another compactor seems to be running."""
+    """It tells whether another compactor seems to be running."""
     holders: tuple[str, ...] = ()
     words: str = ""
     """These are the reasons."""

@@ -1,4 +1,4 @@
-"""Puts a table on hold because of an error, before the error reaches the caller."""
+"""This module puts a table on hold because of an error, before the error reaches the caller."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class HoldEffect(Enum):
     REFUSED = "refused"
     """It removes something, or moves away what protects it."""
     CREATES_ONLY = "creates only"
-    """What it creates is created; what it would remove stays."""
+    """It creates what it would create, and nothing is removed."""
     QUARANTINE_ONLY = "quarantine only"
     """A remedy: it may take away what is broken, but nothing is deleted for good."""
     ALLOWED = "allowed"

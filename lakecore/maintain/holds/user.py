@@ -1,4 +1,4 @@
-"""The user of this process, for records that people read."""
+"""This module has the user of this process, for records that people read."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Lease:
     millis: int
     process: ProcessMark | None = None
     waited: bool = False
-    """Whether another run held the table first: it may have changed since it was read."""
+    """It tells whether another run held the table first: it may have changed since it was read."""
     _released: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 

@@ -1,4 +1,5 @@
-"""Which process this is, in words that another process of the same machine can check: is it still alive?
+"""This module says which process this is, in words that another process of the same machine can check: is
+it still alive?
 
 A process is known by the boot of its machine, its namespaces of pids and times (those of containers differ),
 its pid, and when it started, for pids are used again. Where one of them cannot be read, or the machine or a

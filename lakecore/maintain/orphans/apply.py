@@ -43,7 +43,7 @@ _NAMED = {
 
 @dataclass(frozen=True, slots=True)
 class OrphanPlan:
-    """What would be removed, and what the walk saw."""
+    """This is what would be removed, and what the walk saw."""
 
     removal: Removal
     found: OrphanCounts

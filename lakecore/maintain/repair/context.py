@@ -30,7 +30,7 @@ class RepairContext:
     user: str
     """This is the user of commits."""
     quarantine: bool = True
-    """Whether removed files are moved to the quarantine."""
+    """It tells whether removed files are moved to the quarantine."""
 
     def at(self, branch: str) -> Target:
         """Return that branch, with its own schema. Raises NotFoundError for one without a schema."""
@@ -65,7 +65,7 @@ class RepairContext:
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """The result of an action: a run that can be undone, or a snapshot."""
+    """This is the result of an action: a run that can be undone, or a snapshot."""
 
     run: str | None = None
     snapshot: int | None = None
@@ -80,19 +80,19 @@ class Action:
     """This is a kind of repair, which has a function that finds changes and one that makes them."""
 
     look: Callable[[RepairContext, str, Parameters], ActionPreview | None]
-    """Returns what the action would do to a branch now, None for nothing. It changes nothing."""
+    """It returns what the action would do to a branch now, None for nothing. It changes nothing."""
     do: Callable[[RepairContext, str, Parameters, frozenset[str]], ActionResult]
     """This function makes the given changes."""
     whole_table: bool = False
     """It tells whether the action is for all branches at once."""
     growth: Growth = Growth.STALE
-    """What to do with changes that are not in the plan; see `Growth`."""
+    """It says what to do with changes that are not in the plan; see `Growth`."""
     last_of_branch: bool = False
-    """Whether nothing more of the branch can be planned before this is done."""
+    """It tells whether nothing more of the branch can be planned before this is done."""
     changes_files: bool = False
     """It tells whether the branch has other live files afterwards."""
     needs_final_files: bool = False
-    """Whether it can be planned only when no step before it changes the live files."""
+    """It tells whether it can be planned only when no step before it changes the live files."""
 
 
 def move_to_quarantine(

@@ -1,4 +1,6 @@
-"""Files under other names, in the place of others: a file that a repair changes must not keep its name."""
+"""This module puts files under other names in the place of others: a file that a repair changes must not
+keep its name.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ __all__ = ["copy_files", "replace_with_copies"]
 logger = logging.getLogger(__name__)
 
 Write = Callable[[str, DataFile, DataFile], DataFile]
-"""Writes a file of a directory, and those beside it, under new names; gives its description."""
+"""It writes a file of a directory, and those beside it, under new names; gives its description."""
 
 _COPY_BYTES = 8 << 20
 

@@ -18,7 +18,7 @@ _SHOWN = 5
 
 
 class Growth(Enum):
-    """What changes mean that a plan does not have, but that are to be made when it is applied."""
+    """It says what changes mean that a plan does not have, but that are to be made when it is applied."""
 
     STALE = "stale"
     """Others were here since: nobody has agreed to these changes."""
@@ -31,7 +31,7 @@ class Growth(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionPreview:
-    """What an action would do now. `changes` has one line for each, the same for the same change.
+    """An action would do this now. `changes` has one line for each, the same for the same change.
 
     `rows` is the number of rows that would be lost, None if it is not known. `loses` tells what else is lost,
     for people. `undo` tells whether `lakecore undo` reverts it. `paths` are files that fsck reported and that
@@ -68,7 +68,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What no step repairs: a finding, and what can be done about it."""
+    """No step repairs this: it is a finding, and what can be done about it."""
 
     path: str
     problem: str

@@ -20,8 +20,8 @@ _GONE, _DAMAGED = "does not exist", "has another size than recorded"
 
 @dataclass(frozen=True, slots=True)
 class BrokenRoots:
-    """What cannot be read of a branch, path to reason. `whole`: ids of snapshots that can; `latest`: the
-    highest id, broken or not.
+    """It has what cannot be read of a branch, path to reason. `whole` are the ids of snapshots that can be
+    read; `latest` is the highest id, broken or not.
     """
 
     snapshots: dict[int, str] = field(default_factory=dict)

@@ -35,20 +35,20 @@ _FEW_MANIFESTS = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthRules:
-    """The options of a table that say when maintenance is due."""
+    """These are the options of a table that say when maintenance is due."""
 
     run_trigger: int
-    """`num-sorted-run.compaction-trigger`"""
+    """It is `num-sorted-run.compaction-trigger`."""
     min_files: int
-    """`compaction.min.file-num`"""
+    """It is `compaction.min.file-num`."""
     manifest_target: int
-    """`manifest.target-file-size` in bytes."""
+    """It is `manifest.target-file-size` in bytes."""
     snapshots_max: int
-    """`snapshot.num-retained.max`"""
+    """It is `snapshot.num-retained.max`."""
     snapshots_min: int
-    """`snapshot.num-retained.min`"""
+    """It is `snapshot.num-retained.min`."""
     retained_ms: int
-    """`snapshot.time-retained` in milliseconds."""
+    """It is `snapshot.time-retained` in milliseconds."""
 
 
 def health(figures: Figures, rules: HealthRules, now_ms: int) -> tuple[int, tuple[Deduction, ...]]:

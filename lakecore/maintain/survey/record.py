@@ -1,4 +1,4 @@
-"""The values of a survey and their JSON. No IO, no clock.
+"""This module has the values of a survey and their JSON. No IO, no clock.
 
 All times are in milliseconds since the epoch, all sizes in bytes.
 """
@@ -16,12 +16,12 @@ from lakecore.errors import printable, reason
 __all__ = ["DAYS", "DayPoint", "Deduction", "Figures", "State", "TableRecord"]
 
 DAYS = 14
-"""The number of days of which a record has a point."""
+"""This is the number of days of which a record has a point."""
 _LONGEST_TEXT = 500
 
 
 class State(Enum):
-    """What the owner of a table should know first."""
+    """The owner of a table should know this first."""
 
     OK = "ok"
     DUE = "due"
@@ -42,62 +42,62 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What a table consists of, at its latest snapshot. A table without a snapshot has zeros."""
+    """These are the figures of a table, at its latest snapshot. A table without a snapshot has zeros."""
 
     snapshot: int | None = None
-    """The latest snapshot."""
+    """This is the latest snapshot."""
     snapshot_ms: int | None = None
-    """When it was committed."""
+    """It says when it was committed."""
     snapshot_key: str = ""
-    """What distinguishes the latest snapshot from another with the same id: its manifest list."""
+    """This distinguishes the latest snapshot from another with the same id: it is its manifest list."""
     schema: int = 0
-    """The latest schema."""
+    """This is the latest schema."""
     has_key: bool = False
-    """Whether the table has a primary key."""
+    """It tells whether the table has a primary key."""
     files: int = 0
-    """Live data files."""
+    """It counts live data files."""
     bytes: int = 0
-    """The size of the live data files."""
+    """This is the size of the live data files."""
     rows: int = 0
-    """The rows of the live data files, before merging."""
+    """It counts the rows of the live data files, before merging."""
     deleted_rows: int = 0
-    """Rows of these that are deletions, or that deletion vectors mark."""
+    """It counts rows of these that are deletions, or that deletion vectors mark."""
     buckets: int = 0
-    """Buckets of all partitions that have live files."""
+    """It counts buckets of all partitions that have live files."""
     partitions: int = 0
     level0_files: int = 0
-    """Files of level 0; 0 for an append table."""
+    """It counts files of level 0; it is 0 for an append table."""
     sorted_runs: int = 0
     """The most sorted runs that one bucket has; 0 for an append table."""
     due_buckets: int = 0
-    """Buckets with as many sorted runs, or as many small files, as start a compaction."""
+    """It counts buckets with as many sorted runs, or as many small files, as start a compaction."""
     small_files: int = 0
-    """Small files of an append table that a compaction can join with others of their bucket; 0 for a table
-    with a primary key.
+    """It counts small files of an append table that a compaction can join with others of their bucket; it
+    is 0 for a table with a primary key.
     """
     postponed_files: int = 0
     """Files of postponed buckets, which no batch read shows until a compaction."""
     manifests: int = 0
-    """Manifests of the latest snapshot."""
+    """It counts manifests of the latest snapshot."""
     manifest_bytes: int = 0
-    """The size of these manifests."""
+    """This is the size of these manifests."""
     snapshots: int = 0
     oldest_ms: int | None = None
-    """When the oldest snapshot was committed."""
+    """It says when the oldest snapshot was committed."""
     history_bytes: int | None = None
-    """Bytes of data files that only older snapshots of the branch need; None when there were too many
-    snapshots to look at.
+    """It counts bytes of data files that only older snapshots of the branch need; it is None when there
+    were too many snapshots to look at.
     """
     tags: int = 0
     branches: int = 0
     consumers: int = 0
     consumer_lag: int = 0
-    """Snapshots that the slowest consumer has still to read."""
+    """It counts the snapshots that the slowest consumer has still to read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deduction:
-    """Points that a table lost, the rule that took them, and a sentence with the figures."""
+    """These are points that a table lost, the rule that took them, and a sentence with the figures."""
 
     rule: str
     points: int
@@ -106,7 +106,9 @@ class Deduction:
 
 @dataclass(frozen=True, slots=True)
 class DayPoint:
-    """A table at the last survey of a day: the score, files, bytes and most sorted runs of one bucket."""
+    """It has the state of a table at the last survey of a day: the score, files, bytes and most sorted
+    runs of one bucket.
+    """
 
     time_ms: int
     score: int
@@ -117,17 +119,19 @@ class DayPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRecord:
-    """One line of a survey."""
+    """This is one line of a survey."""
 
     table: str
     state: State
     surveyed_ms: int
-    """When the table was looked at."""
+    """It says when the table was looked at."""
     score: int = 0
     """From 0 to 100; 100 is a table that needs no maintenance."""
     figures: Figures = field(default_factory=Figures)
     figures_ms: int = 0
-    """When the figures of the files were read; earlier than `surveyed_ms` for a table that did not change."""
+    """It says when the figures of the files were read; that is earlier than `surveyed_ms` for a table that
+    did not change.
+    """
     deductions: tuple[Deduction, ...] = ()
     due_in_days: float | None = None
     """In how many days the score will be that of a table that is due, if it goes on as in the last days; 0
@@ -136,9 +140,9 @@ class TableRecord:
     error: str = ""
     error_class: str = ""
     holds: tuple[str, ...] = ()
-    """Why nothing may be removed, a sentence a hold."""
+    """It says why nothing may be removed, with a sentence for each hold."""
     days: tuple[DayPoint, ...] = ()
-    """A point for each of the last days, the oldest first."""
+    """This is a point for each of the last days, the oldest first."""
 
     def to_json(self) -> dict[str, Any]:
         """Convert the record to plain values."""

@@ -37,8 +37,8 @@ _KEPT_DAYS = 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """The records of one survey, by table. `seconds` is how long it took. `damaged` counts the lines that
-    could not be read.
+    """These are the records of one survey, by table. `seconds` is how long it took. `damaged` counts the
+    lines that could not be read.
     """
 
     started_ms: int = 0
@@ -49,7 +49,7 @@ class Survey:
 
 @dataclass(frozen=True)
 class SurveyStore:
-    """The surveys of a warehouse."""
+    """These are the surveys of a warehouse."""
 
     file_io: FileIO
     warehouse: str

@@ -35,7 +35,7 @@ class AcceptedLoss:
     """The caller accepts this loss."""
 
     rows: int | None = None
-    """How many rows may be lost; None means none at all."""
+    """It says how many rows may be lost; None means none at all."""
     max_share: float = 0.5
     """The largest share of the named files that may be missing; more is taken for a wrong answer of
     storage.

@@ -1,4 +1,4 @@
-"""Deletion vectors of data files that a table does not have (any more)."""
+"""This module removes deletion vectors of data files that a table does not have (any more)."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ I64: TypeAlias = npt.NDArray[np.int64]
 Ints: TypeAlias = npt.NDArray[Any]
 
 WORD_PADDING = 8
-"""The number of spare bytes that a buffer must have behind its last string."""
+"""A buffer must have so many spare bytes behind its last string."""
 
 _SEED = np.uint64(0x9E3779B97F4A7C15)
 _PRIME = np.uint64(0xD6E8FEB86659FD93)

@@ -25,7 +25,7 @@ EMPTY_ROW = bytes(12)
 
 
 class EntryKind(IntEnum):
-    """Whether an entry adds or deletes its file."""
+    """It tells whether an entry adds or deletes its file."""
 
     ADD = 0
     DELETE = 1
@@ -40,7 +40,7 @@ class FileSource(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class SimpleStats:
-    """Column bounds: two serialised rows (int32 BE arity + BinaryRow) and null counts (None = unknown)."""
+    """It has column bounds, as two serialised rows (int32 BE arity + BinaryRow), and null counts."""
 
     min_values: bytes
     max_values: bytes

@@ -168,7 +168,7 @@ class ManifestEntries:
     refused their blocks.
     """
     left_out: int = 0
-    """How many entries the decoder left out, because they are of partitions that nobody asked for."""
+    """It says how many entries the decoder left out, because they are of partitions that nobody asked for."""
 
     def __len__(self) -> int:
         return len(self.kind)

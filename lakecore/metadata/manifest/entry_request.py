@@ -17,12 +17,16 @@ PartitionMask: TypeAlias = Callable[[Sequence[bytes]], npt.NDArray[np.bool_]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryRequest:
-    """The entries and columns that a caller needs. A reader may give more: the caller still has to select."""
+    """These are the entries and columns that a caller needs. A reader may give more: the caller still has
+    to select.
+    """
 
     keys: bool = False
-    """Whether the lowest and highest keys of files are asked for; `ManifestEntries.keys` is slow without."""
+    """It tells whether the lowest and highest keys of files are asked for; `ManifestEntries.keys` is slow
+    without.
+    """
     partitions: PartitionMask | None = None
-    """The partitions whose entries are needed; None for all."""
+    """These are the partitions whose entries are needed; None for all."""
     pieces: tuple[tuple[bytes, ...], ...] = ()
     """Of each tuple, every wanted partition has one of the byte strings in its serialised row."""
 

@@ -1,4 +1,6 @@
-"""One line of a manifest list: a manifest, what it holds and the bounds by which it can be skipped."""
+"""This module has one line of a manifest list: a manifest, what it holds and the bounds by which it can be
+skipped.
+"""
 
 from __future__ import annotations
 

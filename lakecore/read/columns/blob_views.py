@@ -47,7 +47,7 @@ def _decoded(value: bytes, where: str) -> View:
 
 @dataclass(frozen=True)
 class BlobViews:
-    """Resolves the views in columns of the table of `context`. Plans each table that they name once.
+    """It resolves the views in columns of the table of `context`. Plans each table that they name once.
 
     `joined` reads the other table. Holds the references of the rows of one batch.
     """

@@ -45,7 +45,9 @@ class FileColumns:
     stored: tuple[str, ...]
     """These are the columns to read."""
     sources: tuple[int | None, ...]
-    """The index in `stored` of each requested column, or None for a column that the file does not have."""
+    """This is the index in `stored` of each requested column, or None for a column that the file does not
+    have.
+    """
     fields: tuple[DataField | None, ...]
     wanted: RowType
     schema: pa.Schema

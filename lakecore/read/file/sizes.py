@@ -1,4 +1,6 @@
-"""The batch and buffer sizes of open files, so that a merge of any number of runs stays within a budget."""
+"""This module sets the batch and buffer sizes of open files, so that a merge of any number of runs stays
+within a budget.
+"""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _MOST_WORKERS = 4
 
 
 class RowSource(Protocol):
-    """A source of rows of one type, in parts that can be read alone."""
+    """This source has rows of one type, in parts that can be read alone."""
 
     @property
     def description(self) -> str:
@@ -56,7 +56,7 @@ class Scan:
     """This is a batch read. Every call of a `to_…` method reads again."""
 
     source: RowSource
-    """What is read."""
+    """This source is read."""
     where: Predicate | None
     """This is the condition on rows; None means all rows."""
     columns: tuple[str, ...]

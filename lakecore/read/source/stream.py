@@ -43,9 +43,9 @@ class Changes:
     """
 
     snapshot: Snapshot
-    """The snapshot whose changes these are."""
+    """This is the snapshot whose changes these are."""
     next_snapshot: int
-    """Where a stream continues once these rows are processed."""
+    """It says where a stream continues once these rows are processed."""
     full: bool
     """It tells whether these rows are the whole state, and not the changes of one snapshot."""
     rows: Scan
@@ -64,7 +64,7 @@ class Changes:
 
 
 class Stream:
-    """Iterates over the changes that exist by now; iterate again later for more.
+    """It iterates over the changes that exist by now; iterate again later for more.
 
     `ended` is set when the bound was reached. Nothing is prefetched. Raises NotFoundError when the next
     snapshot expired, or the table was recreated.

@@ -52,7 +52,7 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """The numbers that share their upper 16 bits: their lower 16 bits, as stored (little-endian)."""
+    """These numbers share their upper 16 bits: it has their lower 16 bits, as stored (little-endian)."""
 
     kind: Kind
     cardinality: int

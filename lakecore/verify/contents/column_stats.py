@@ -29,7 +29,7 @@ __all__ = ["ColumnStats", "keeps_blanks"]
 
 
 class ColumnStats:
-    """A check of the statistics of one file, to which batches of its covered columns are added. `shape` is,
+    """It checks the statistics of one file, to which batches of its covered columns are added. `shape` is,
     in full mode, that of the file's schema.
 
     `partly`: the batches are only some of the rows. `chars`: False where CHARs were read without the blanks

@@ -21,7 +21,8 @@ _RETRACTS = [int(kind) for kind in RowKind if kind.retracts]
 
 
 class KeyedRows:
-    """A check to which batches of covered columns are added in file order. It keeps only the ends of a batch.
+    """It checks rows of which batches of covered columns are added in file order. It keeps only the ends
+    of a batch.
 
     `key` has the columns that order the rows, nulls first. `in_order` tells whether keys strictly increase so
     far; with `repeats` they do not fall (changelog files). `first_key` and `last_key` are values to compare;

@@ -22,7 +22,7 @@ __all__ = ["PackCheck", "RowPacks"]
 
 
 class RowPacks:
-    """The packs that rows refer to, by the columns that a check covers."""
+    """These are the packs that rows refer to, by the columns that a check covers."""
 
     def __init__(self, shape: RowShape, schema: TableSchema) -> None:
         names = managed_columns(schema.row_type, schema.options) if shape.keyed else ()
@@ -39,7 +39,7 @@ class RowPacks:
 
 @dataclass(slots=True)
 class PackCheck:
-    """Remembers which packs are there: 200 bytes a pack."""
+    """It remembers which packs are there: 200 bytes a pack."""
 
     file_io: FileIO
     _there: set[str] = field(default_factory=set)

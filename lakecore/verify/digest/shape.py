@@ -35,7 +35,7 @@ class RowShape:
     snapshot_ordering: bool = False
     """Rows of written files are numbered by their snapshot (option `sequence.snapshot-ordering`)."""
     blanks_count: bool = True
-    """False where a file may be ORC, which drops blanks at the end of a CHAR."""
+    """It is False where a file may be ORC, which drops blanks at the end of a CHAR."""
     values: tuple[DataField, ...] = ()
     """Table columns in the digest besides the key; begins with `sequence` in the modes `keys` and
     `sampled`.
@@ -47,7 +47,7 @@ class RowShape:
     values.
     """
     sorted_by: str = ""
-    """The order that the outputs were checked to have, for the report; "" where none is promised."""
+    """This is the order that the outputs were checked to have, for the report; "" where none is promised."""
     order: tuple[DataField, ...] = ()
     """These columns order the rows of a written file, and bound them in its description; if it is empty,
     the key does.

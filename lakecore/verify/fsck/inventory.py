@@ -34,8 +34,8 @@ _MARKERS = ("_SUCCESS",)
 
 @dataclass(slots=True)
 class Inventory:
-    """Compares one table with its directories. `older_than_ms`: younger files are no orphans, for they may
-    belong to a commit that is still to come; None: files of any age are.
+    """It compares one table with its directories. `older_than_ms`: younger files are no orphans, for they
+    may belong to a commit that is still to come; None: files of any age are.
     """
 
     file_io: FileIO

@@ -64,7 +64,9 @@ class Lineage:
     _live: ManifestEntries | None = None
     """What is live at the snapshot that is checked, where that is known."""
     latest: tuple[tuple[tuple[IndexFile, str], ...], ManifestEntries, str] | None = None
-    """Of the latest snapshot, where it can be read: index files with their paths, live files, its name."""
+    """This is of the latest snapshot, where it can be read: index files with their paths, live files, its
+    name.
+    """
     _placed: tuple[tuple[IndexFile, str], ...] | None = ()
     _indexes: IndexFileCheck = field(init=False)
 

@@ -45,7 +45,7 @@ _PANIC = "PanicException"
 
 @dataclass(slots=True)
 class SecondDecoders:
-    """What one job has read again, by format and side (input or output). `seed` is that of the run."""
+    """One job has read this again, by format and side (input or output). `seed` is that of the run."""
 
     file_io: FileIO
     seed: str = ""

@@ -1,4 +1,5 @@
-"""Deletion vectors about to be committed, compared with the old ones and with what was looked up. Pure.
+"""This module compares deletion vectors that are about to be committed with the old ones and with what was
+looked up. It is pure.
 
 After the commit the vectors of a bucket must be: the old ones, without those of files that go, joined with
 the rows that the units of its picks replaced. Marks of several units on one file add up. No other is marked.

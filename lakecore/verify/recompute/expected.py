@@ -24,7 +24,7 @@ _FOLDED, _IGNORED, _EXPIRED = 0, 1, 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """The expected results, which have one value per key of the window.
+    """These are the expected results, which have one value per key of the window.
 
     `numbers` and `kinds` are those of the result. `either` tells that its kind depends on values: it is an
     insert or a delete. `no_rows` tells that no row of the key counts, so it need not have a result; `nothing`

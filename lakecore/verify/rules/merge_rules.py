@@ -39,7 +39,7 @@ class ColumnRule:
     """This is the aggregate function, or "" (partial update)."""
     ignore_retract: bool = False
     distinct: bool = False
-    """Whether lists and texts keep each element once."""
+    """It tells whether lists and texts keep each element once."""
     delimiter: str = ","
     """This text separates the parts of texts."""
     key: tuple[str, ...] = ()

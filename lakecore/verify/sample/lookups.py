@@ -1,4 +1,5 @@
-"""Rows that a merge looked up in other files: read again at the positions it names, and searched for anew.
+"""This module reads the rows that a merge looked up in other files again, at the positions it names, and
+searches for them anew.
 
 A row that takes part in a merge without being an input, gives the old values of a change, or is marked as
 deleted, must lie where the merge says, live, in a file of the bucket. The full mode also searches the levels

@@ -49,7 +49,7 @@ class Results:
 
 @dataclass(frozen=True, slots=True)
 class WindowCheck:
-    """Compares windows of one unit. `shape`: the wide one. `left_out`: columns that are not compared."""
+    """It compares windows of one unit. `shape`: the wide one. `left_out`: columns that are not compared."""
 
     unit: str
     shape: RowShape

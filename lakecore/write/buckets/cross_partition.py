@@ -1,4 +1,5 @@
-"""Writes to tables whose keys may move between partitions: locates every key, in bounded memory.
+"""This module writes to tables whose keys may move between partitions: locates every key, in bounded
+memory.
 
 Before the first row every live key of the table is read: a scan of the key columns. Up to 4 million keys stay
 in memory (16 bytes each, three times that while they are sorted). Where there are more, keys and rows are

@@ -1,4 +1,4 @@
-"""Moves of rows whose keys may change partitions: the key lacks partition columns. Pure.
+"""This module moves of rows whose keys may change partitions: the key lacks partition columns. It is pure.
 
 Spec: a key that is in another partition already is deleted there and inserted here (deduplicate), or its row
 goes to where the key is, with that partition's values (partial-update, aggregation), or is left out

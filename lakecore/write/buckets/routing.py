@@ -36,7 +36,7 @@ class Share:
 
 
 class Placer(Protocol):
-    """Assigns buckets that are not a function of the row alone."""
+    """It assigns buckets that are not a function of the row alone."""
 
     def place(self, batch: pa.RecordBatch, codes: Codes, partitions: Sequence[bytes]) -> Codes:
         """Return the bucket of each row; `codes` are the indices of their partitions in `partitions`

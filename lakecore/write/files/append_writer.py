@@ -19,7 +19,9 @@ _BUFFER_BYTES = 8 << 20
 
 
 class AppendWriter:
-    """Collects rows until they are worth a call of the file writer: a file may be one of a thousand open."""
+    """It collects rows until they are worth a call of the file writer: a file may be one of a thousand
+    open.
+    """
 
     def __init__(self, file_io: FileIO, spec: FileSpec, now_ms: Callable[[], int], root: str = "") -> None:
         """Create the writer. `root` is the path of the table."""

@@ -40,7 +40,7 @@ def open_files(
 
 
 class DedicatedFiles:
-    """Writes like RollingWriter, whose promises and order of calls hold here too.
+    """It writes like RollingWriter, whose promises and order of calls hold here too.
 
     Raises InvalidInputError for bytes where a column holds references, or views, only.
     """
@@ -146,8 +146,8 @@ class DedicatedFiles:
 
 
 class BlobFiles:
-    """Writes the blob files of one column, for the rows of an ordinary file. `size` is the target size in
-    bytes.
+    """It writes the blob files of one column, for the rows of an ordinary file. `size` is the target size
+    in bytes.
     """
 
     def __init__(

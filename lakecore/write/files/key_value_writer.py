@@ -53,7 +53,7 @@ class KeyValueSpec:
 
 
 class KeyValueWriter:
-    """Writes one bucket. A flush writes disjoint files; a buffer that may spill is flushed once, at
+    """It writes one bucket. A flush writes disjoint files; a buffer that may spill is flushed once, at
     `close`.
     """
 

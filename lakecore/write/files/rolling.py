@@ -67,7 +67,7 @@ class FileSpec:
     level: int = 0
     changelog: bool = False
     tracked: bool = False
-    """Rows come with their row ids and sequence numbers, which are stored."""
+    """If it is True, rows have their row ids and sequence numbers, which are stored."""
     first_sequence: int = 0
     """The number of the first row of an append file (key-value rows have their own); rows count up from it
     over all files of the writer.
@@ -153,7 +153,7 @@ def check_file_options(schema: TableSchema) -> None:
 
 
 class RollingWriter:
-    """Writes batches to as many files as needed. It must not be shared by threads.
+    """It writes batches to as many files as needed. It must not be shared by threads.
 
     After a failure of `write` or `close` call `abort`: it removes every file that this writer created.
     """

@@ -15,8 +15,8 @@ __all__ = ["Deletes"]
 
 @dataclass
 class Deletes:
-    """Iterates over batches with `_kind` -D in every row, to be written; `count` counts the rows that were
-    yielded.
+    """It iterates over batches with `_kind` -D in every row, to be written; `count` counts the rows that
+    were yielded.
     """
 
     batches: Iterable[pa.RecordBatch]

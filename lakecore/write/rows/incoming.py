@@ -83,7 +83,9 @@ def _checked_batches(items: Iterable[Any]) -> Iterator[pa.RecordBatch]:
 
 
 class Incoming:
-    """Converts batches to rows of one table; counts rows, so that errors name their position in the input."""
+    """It converts batches to rows of one table; counts rows, so that errors name their position in the
+    input.
+    """
 
     def __init__(self, schema: TableSchema, options: TableOptions) -> None:
         self._row_type = schema.row_type

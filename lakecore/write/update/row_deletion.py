@@ -40,7 +40,9 @@ Bucket = tuple[bytes, int]
 
 @dataclass(frozen=True, slots=True)
 class DeletedRows:
-    """How many rows a deletion removed, and its commit: without a snapshot when no row matched."""
+    """It says how many rows a deletion removed, and has its commit: without a snapshot when no row
+    matched.
+    """
 
     rows: int
     commit: CommitResult
@@ -58,7 +60,7 @@ class _Draft:
 
 @dataclass(frozen=True)
 class RowDeletion:
-    """Deletes from one table. Holds the condition's columns of a batch, and a bit per deleted row."""
+    """It deletes from one table. Holds the condition's columns of a batch, and a bit per deleted row."""
 
     scanner: Scanner
     reading: ReadContext

@@ -24,8 +24,8 @@ _AGE_FIELD = DataField(-1, AGE_NAME, AtomicType(TypeRoot.INT, nullable=False))
 
 @dataclass(frozen=True, kw_only=True)
 class ClusteredBuilder:
-    """A builder of the picks that the driver runs. `rule` is the order of rows above level 0; `engine` is
-    where units will run.
+    """This is a builder of the picks that the driver runs. `rule` is the order of rows above level 0;
+    `engine` is where units will run.
     """
 
     table: UnitTable

@@ -46,7 +46,7 @@ class IndexUnit:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """A data file as it was described, and as it is to be."""
+    """It has a data file as it was described, and as it is to be."""
 
     need: IndexNeed
     after: DataFile

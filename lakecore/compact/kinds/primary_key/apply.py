@@ -37,8 +37,8 @@ class _CutRules:
 
 @dataclass(frozen=True, kw_only=True)
 class UnitBuilder:
-    """A builder of the picks that the driver runs. `engine` is where units will run; it is only used when
-    there is much to do.
+    """This is a builder of the picks that the driver runs. `engine` is where units will run; it is only
+    used when there is much to do.
     """
 
     table: UnitTable

@@ -24,7 +24,7 @@ __all__ = ["CertifiedMerge"]
 
 
 class CertifiedMerge:
-    """The certified merge of a unit, in as many passes as its number of runs asks for."""
+    """This is the certified merge of a unit, in as many passes as its number of runs asks for."""
 
     def __init__(self, unit: MergeUnit, inputs: UnitInputs) -> None:
         self._unit = unit

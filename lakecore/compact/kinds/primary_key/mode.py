@@ -22,8 +22,8 @@ __all__ = ["Derivation", "MergeMode"]
 
 
 class Derivation(Enum):
-    """The source of the old rows of changes, which is nothing, the levels below the output, or the last
-    level.
+    """This is the source of the old rows of changes, which is nothing, the levels below the output, or the
+    last level.
     """
 
     NONE = "none"

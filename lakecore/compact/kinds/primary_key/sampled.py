@@ -1,4 +1,6 @@
-"""A unit as the sampled proof of its merge sees it: its files, and the rules of its last pass."""
+"""This module has a unit as the sampled proof of its merge sees it: its files, and the rules of its last
+pass.
+"""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ __all__ = ["commit_faults"]
 
 BucketFiles = tuple[int, tuple[DataFile, ...]]
 ProvenRescale = tuple[str, RescalePick, Sequence[BucketFiles], PickProof]
-"""Name of the partition, what was planned, new files by bucket, the proof."""
+"""It has the name of the partition, what was planned, new files by bucket, and the proof."""
 
 
 def commit_faults(

@@ -50,7 +50,7 @@ class RescalePick:
 
 @dataclass(frozen=True, slots=True)
 class BucketGroup:
-    """The rows of these old buckets all move to these new buckets, which get no others."""
+    """It has old buckets whose rows all move to the new buckets, which get no others."""
 
     old: tuple[int, ...]
     new: tuple[int, ...]

@@ -61,8 +61,8 @@ Bounds = tuple[tuple[Any, ...], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SortPick:
-    """The files of a partition (all of them, unless runs are clustered), which become files in order on
-    `level`.
+    """These are the files of a partition (all of them, unless runs are clustered), which become files in
+    order on `level`.
 
     `cuts` is the number of ranges or, with `local`, of groups of files, each in order by itself. `deletions`
     are in the order of `files`, None for a file without deleted rows. `reason` is the rule that picked them.
@@ -84,7 +84,7 @@ class SortPick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutPolicy:
-    """How many units there may be at once, and the size below which a range is not worth a unit."""
+    """It says how many units there may be at once, and below which size a range is not worth a unit."""
 
     parallelism: int
     target_file_size: int

@@ -30,7 +30,7 @@ Deleted = tuple[DeletionFile | None, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class UnitMaker:
-    """Makes the units of one round. `prefix`: begins the names of all files that they make."""
+    """It makes the units of one round. `prefix`: begins the names of all files that they make."""
 
     table: UnitTable
     rule: SortRule

@@ -1,5 +1,5 @@
-"""The numbers of the fields of parquet.thrift that a splice looks at, and access to fields that may be
-missing.
+"""This module has the numbers of the fields of parquet.thrift that a splice looks at, and access to fields
+that may be missing.
 """
 
 from __future__ import annotations

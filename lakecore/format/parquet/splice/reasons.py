@@ -1,4 +1,6 @@
-"""The reasons for which row groups of a file are not copied. Whoever gets one decodes the file instead."""
+"""This module has the reasons for which row groups of a file are not copied. Whoever gets one decodes the
+file instead.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ class SpliceReason(Enum):
 
 
 class Refused(Exception):
-    """A file whose row groups are not copied. `detail` names what was found; it is for logs."""
+    """The row groups of this file are not copied. `detail` names what was found; it is for logs."""
 
     def __init__(self, reason: SpliceReason, detail: str = "") -> None:
         super().__init__(f"{reason.value}{f' ({detail})' if detail else ''}")

@@ -1,4 +1,5 @@
-"""The rules by which row groups of a file may be copied beside those of other files. Pure.
+"""This module has the rules by which row groups of a file may be copied beside those of other files. It is
+pure.
 
 Whatever a reader takes from the footer, and not from a row group, must be the same for all of them. One named
 reason for each refusal: whoever is refused is decoded.

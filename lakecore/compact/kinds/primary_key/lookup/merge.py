@@ -58,7 +58,7 @@ class LevelRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
-    """`rows`: results to be written. `changes`: lines of the change stream.
+    """`rows` are the results to be written. `changes` are lines of the change stream.
 
     For the proof: `keys`, which group each result is of; `superseded`: rows, in merge order, that a lower
     level stands for.

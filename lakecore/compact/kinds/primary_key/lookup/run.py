@@ -57,7 +57,9 @@ class LevelWindow:
 
 
 class LevelMerge:
-    """Merges the runs of a unit. `found`: positions by file name, of the rows that were looked up so far."""
+    """It merges the runs of a unit. `found`: positions by file name, of the rows that were looked up so
+    far.
+    """
 
     def __init__(self, unit: MergeUnit, by_level: LookupMerge, inputs: UnitInputs) -> None:
         self._unit = unit
