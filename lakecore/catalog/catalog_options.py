@@ -11,7 +11,7 @@ from lakecore.errors import InvalidOptionError, UnsupportedError
 from lakecore.fs.allowed_paths import PATH_OPTIONS
 from lakecore.fs.resolve import STORAGE_OPTIONS
 
-__all__ = ["check_catalog_options"]
+__all__ = ["catalog_option_keys", "check_catalog_options"]
 
 METASTORE = "metastore"
 
@@ -44,3 +44,8 @@ def check_catalog_options(options: Mapping[str, str]) -> None:
             else f"the known options are {', '.join(sorted(_KNOWN))}"
         )
         raise InvalidOptionError(f"catalog option {key}: it is not known and would have no effect; {known}")
+
+
+def catalog_option_keys() -> frozenset[str]:
+    """Return the keys of all options that a catalog accepts, and of those that it refuses by name."""
+    return _KNOWN | frozenset(_PRIVILEGES)

@@ -10,6 +10,7 @@ import pyarrow as pa
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.predicate.tree import Predicate
 from lakecore.read.context import ReadContext
+from lakecore.read.split.split_cuts import SplitShare, cut_split, read_share
 from lakecore.read.split.split_reader import indexed_split, read_split, split_shares
 from lakecore.scan.filters import EVERYTHING, ScanFilter
 from lakecore.scan.scanner import Scanner
@@ -77,6 +78,16 @@ class SnapshotRows:
         """Return several reads that together yield the same rows, see `split_shares`."""
         split = self._merging(part)
         return split_shares(self.context, split, count, columns, where, kinds=kinds, retracts=self.retracts)
+
+    def cut(self, part: Split, target_size: int, where: Predicate | None) -> tuple[SplitShare, ...]:
+        """Cut a split into shares of about `target_size` bytes for other processes, see `cut_split`."""
+        return cut_split(self.context, self._merging(part), target_size, where)
+
+    def read_share(
+        self, share: SplitShare, columns: Sequence[str], where: Predicate | None, *, kinds: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """Read a share of a split, see `read_share`."""
+        return read_share(self.context, share, columns, where, kinds=kinds, retracts=self.retracts)
 
     def _merging(self, part: Split) -> Split:
         return replace(part, raw_convertible=False) if self.retracts and self.context.keyed else part

@@ -35,7 +35,7 @@ from lakecore.read.split.key_cuts import ranges, sample_cuts
 from lakecore.scan.split import Split
 from lakecore.store.indexes import load_deletions
 
-__all__ = ["indexed_split", "read_split", "split_shares"]
+__all__ = ["indexed_split", "read_section", "read_split", "split_shares"]
 
 _FEW_RUNS = 4
 _SMALL_FILE = 1 << 20
@@ -109,6 +109,22 @@ def split_shares(
         keys = sample_cuts(ctx, reader.bucket_dir, section.files, wanted) if cut else ()
         found += [partial(reader.section, section, bounds) for bounds in (ranges(keys) if keys else (None,))]
     return tuple(found)
+
+
+def read_section(
+    ctx: ReadContext,
+    split: Split,
+    bounds: KeyRange,
+    columns: Sequence[str] | None = None,
+    predicate: Predicate | None = None,
+    *,
+    kinds: bool = False,
+    retracts: bool = False,
+) -> Iterator[pa.RecordBatch]:
+    """Read the rows of a split that is one section, within a range of keys; for all else see `read_split`."""
+    reader = _Reader(ctx, split, columns, predicate, kinds=kinds, retracts=retracts)
+    for section in reader.sections(split):
+        yield from reader.section(section, bounds)
 
 
 def _inserts(batch: pa.RecordBatch, *, kinds: bool) -> pa.RecordBatch:

@@ -1,0 +1,90 @@
+"""This module makes Arrow batches of a table those that Spark accepts: names, order and types are compared by
+Spark, which does not convert.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakecore.errors import InvalidInputError, UnsupportedError
+from lakecore.spark.data_source.request import Nanoseconds
+from lakecore.spark.data_source.spark_types import spark_schema
+from lakecore.types.datatypes import RowType
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+__all__ = ["ColumnsForSpark", "projected_columns"]
+
+
+def projected_columns(asked: StructType, row_type: RowType, nanoseconds: Nanoseconds) -> tuple[str, ...]:
+    """Return the columns of a schema that the user gave, or that an earlier look at the table found.
+
+    Raises InvalidInputError for a column that the table does not have with this type.
+    """
+    have = {field.name: field for field in spark_schema(row_type, nanoseconds).fields}
+    for field in asked.fields:
+        found = have.get(field.name)
+        if found is None:
+            raise InvalidInputError(
+                f"column {field.name!r} of the given schema is not in the table; the table has the columns "
+                f"{', '.join(have)}"
+            )
+        if _nullable(field.dataType) != _nullable(found.dataType):
+            raise InvalidInputError(
+                f"column {field.name!r} is {field.dataType.simpleString()} in the given schema, but "
+                f"{found.dataType.simpleString()} in the table; leave the schema out and cast the column, or "
+                "load the table again if it was altered"
+            )
+    return tuple(field.name for field in asked.fields)
+
+
+def _nullable(kind: Any) -> Any:
+    """Return the JSON of a Spark type without its nullability."""
+    return _without_nulls(kind.jsonValue())
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        left = ("nullable", "containsNull", "valueContainsNull", "metadata")
+        return {key: _without_nulls(one) for key, one in value.items() if key not in left}
+    return [_without_nulls(one) for one in value] if isinstance(value, list) else value
+
+
+@dataclass(frozen=True)
+class ColumnsForSpark:
+    """It converts batches to the Arrow types that Spark has for `schema`."""
+
+    schema: StructType
+    nanoseconds: Nanoseconds
+
+    @cached_property
+    def arrow(self) -> pa.Schema:
+        """Return the Arrow schema that Spark requires."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        return to_arrow_schema(self.schema, timezone="UTC")
+
+    def convert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the batch in Spark's types. Raises UnsupportedError for times that Spark cannot hold."""
+        columns = [self._column(batch.column(field.name), field) for field in self.arrow]
+        return pa.RecordBatch.from_arrays(columns, schema=self.arrow)
+
+    def _column(self, column: pa.Array, field: pa.Field) -> pa.Array:
+        if column.type == field.type:
+            return column
+        truncates = self.nanoseconds is Nanoseconds.TRUNCATE
+        try:
+            return pc.cast(column, options=pc.CastOptions(field.type, allow_time_truncate=truncates))
+        except pa.ArrowInvalid as err:
+            if "timestamp" not in str(err):
+                raise
+            raise UnsupportedError(
+                f"column {field.name}: a time has more digits than the six that Spark holds; set the option "
+                "nanoseconds to truncate or text, or leave the column out with the option columns"
+            ) from err

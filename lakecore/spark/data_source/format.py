@@ -1,0 +1,76 @@
+"""This module has the class that Spark finds under the name `lakecore`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader
+
+from lakecore.catalog.filesystem import load_catalog
+from lakecore.errors import InvalidInputError, UnsupportedError
+from lakecore.read.source.scan import Scan
+from lakecore.spark.data_source.columns import ColumnsForSpark, projected_columns
+from lakecore.spark.data_source.reader import PushingScanReader, ScanReader
+from lakecore.spark.data_source.request import FORMAT, PushFilters, SourceRequest
+from lakecore.spark.data_source.spark_types import spark_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+__all__ = ["LakecoreSource", "open_scan"]
+
+
+class LakecoreSource(DataSource):  # type: ignore[misc] # pyspark is not seen by mypy
+    """This class is the format `lakecore`. Spark makes an object for each DataFrame, and asks it for a reader
+    when the first query of the DataFrame is planned.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return FORMAT
+
+    def schema(self) -> StructType:
+        """Return the columns of the read. Raises the errors of `open_scan`."""
+        request = self._request()
+        return spark_schema(open_scan(request).row_type, request.nanoseconds)
+
+    def reader(self, schema: StructType) -> ScanReader:
+        """Return a reader of the snapshot that is the latest now, or of the one that the options name.
+
+        `schema` is that of the user, or else what `schema` returned. Raises the errors of `open_scan`, and
+        InvalidInputError for a column that the table does not have with its type.
+        """
+        request = self._request()
+        scan = open_scan(request)
+        columns = projected_columns(schema, scan.row_type, request.nanoseconds)
+        if not columns:
+            raise InvalidInputError("the given schema has no columns; name at least one column")
+        chosen = Scan(scan.source, scan.where, columns, scan.limit)
+        kind = _reader_class(request.push_filters)
+        return kind(chosen, ColumnsForSpark(schema, request.nanoseconds), request.parallelism)
+
+    def _request(self) -> SourceRequest:
+        return SourceRequest.parse({key.lower(): value for key, value in self.options.items()})
+
+
+def _reader_class(push_filters: PushFilters) -> type[ScanReader]:
+    if push_filters is PushFilters.NEVER:
+        return ScanReader
+    if not hasattr(DataSourceReader, "pushFilters"):
+        raise UnsupportedError(
+            "option push-filters=once: this Spark hands no conditions to Python sources (4.1 does); leave it "
+            "out, and give the condition in the option where"
+        )
+    return PushingScanReader
+
+
+def open_scan(request: SourceRequest) -> Scan:
+    """Open the table and choose the snapshot. Raises NotFoundError naming what exists, InvalidOptionError,
+    UnsupportedError for what this release cannot read.
+    """
+    catalog = load_catalog(request.catalog, create_warehouse=False, **request.catalog_options)
+    table = catalog.load_table(request.table, request.table_options)
+    return table.scan(
+        branch=request.branch, where=request.where, columns=request.columns, limit=request.limit
+    )

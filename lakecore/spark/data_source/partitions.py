@@ -1,0 +1,94 @@
+"""This module packs the splits of a scan into the partitions of a read, which become tasks of Spark.
+
+A split is a partition, and `source.split.target-size` and `source.split.open-file-cost` decide what a split
+is. A split that must stay whole for the format, and is larger than that, is cut here: its files, sections or
+ranges of keys are read by several tasks (see `cut_split`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from lakecore.read.source.scan import Scan
+from lakecore.read.source.snapshot_rows import SnapshotRows
+from lakecore.read.split.split_cuts import SplitShare
+from lakecore.scan.plan import SplitPolicy
+from lakecore.scan.split import Split
+from lakecore.spark.data_source.request import Parallelism
+
+__all__ = ["Parts", "pack_parts", "plan_partitions", "read_parts"]
+
+Parts: TypeAlias = tuple[Any, ...]
+"""One task reads these in order: they are parts of the source, or shares of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Weighed:
+    part: Any
+    weight: int
+
+
+def plan_partitions(scan: Scan, parallelism: Parallelism) -> tuple[Parts, ...]:
+    """Plan the scan and return what each task reads; there are no partitions without splits.
+
+    With a limit all is read by one task, which stops there. For the errors see `Scan.plan`.
+    """
+    parts = tuple(scan.plan())
+    if scan.limit is not None:
+        return (parts,) if parts and scan.limit else ()
+    if isinstance(scan.source, SnapshotRows):
+        parts = _cut(scan, scan.source, parts, parallelism)
+    return pack_parts(parts, parallelism.wanted or parallelism.most)
+
+
+def _cut(scan: Scan, rows: SnapshotRows, splits: Sequence[Split], parallelism: Parallelism) -> Parts:
+    target = SplitPolicy.from_options(rows.context.schema.options).target_size
+    wanted = parallelism.wanted
+    if wanted is not None:
+        total = sum(split.size for split in splits)
+        target = max(1, -(-total // wanted)) if wanted > len(splits) else target
+    return tuple(share for split in splits for share in rows.cut(split, target, scan.where))
+
+
+def pack_parts(parts: Sequence[Any], most: int) -> tuple[Parts, ...]:
+    """Put neighbouring parts together until there are at most `most` groups of about equal size.
+
+    The order of the parts is kept. Parts that are no splits count the same.
+    """
+    if len(parts) <= most:
+        return tuple((part,) for part in parts)
+    weighed = [_Weighed(part, max(1, getattr(part, "size", 1))) for part in parts]
+    total = sum(one.weight for one in weighed)
+    groups: list[list[Any]] = [[]]
+    passed = 0
+    for at, one in enumerate(weighed):
+        is_full = passed * most >= total * len(groups)
+        if groups[-1] and len(groups) < most and (is_full or len(parts) - at <= most - len(groups)):
+            groups.append([])
+        groups[-1].append(one.part)
+        passed += one.weight
+    return tuple(tuple(group) for group in groups)
+
+
+def read_parts(scan: Scan, parts: Parts) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the parts, at most as many as the limit of the scan."""
+    left = scan.limit
+    for part in parts:
+        for batch in _read(scan, part):
+            if left is None:
+                yield batch
+                continue
+            yield batch.slice(0, left)
+            left -= min(left, batch.num_rows)
+            if left == 0:
+                return
+
+
+def _read(scan: Scan, part: Any) -> Iterator[pa.RecordBatch]:
+    if isinstance(part, SplitShare) and isinstance(scan.source, SnapshotRows):
+        return scan.source.read_share(part, scan.columns, scan.where, kinds=False)
+    return scan.read(part)

@@ -1,0 +1,99 @@
+"""This module maps the columns of a table to the types of Spark.
+
+Everything is nullable, as it is for Spark's own file formats: Spark would trust a NOT NULL of rows that
+others wrote. CHAR and VARCHAR become strings, VECTOR an array, MULTISET a map of counts, BLOB binary,
+TIMESTAMP `timestamp_ntz`, TIMESTAMP WITH LOCAL TIME ZONE `timestamp`, TIME Spark's `time`. Spark's times have
+six digits: for more see `Nanoseconds`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from lakecore.errors import UnsupportedError
+from lakecore.spark.data_source.filters import MICRO_DIGITS
+from lakecore.spark.data_source.request import Nanoseconds
+from lakecore.types.datatypes import (
+    ArrayType,
+    AtomicType,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    TypeRoot,
+    VectorType,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType as SparkType
+    from pyspark.sql.types import StructType
+
+__all__ = ["spark_schema"]
+
+_PLAIN = {
+    TypeRoot.CHAR: "StringType",
+    TypeRoot.VARCHAR: "StringType",
+    TypeRoot.BOOLEAN: "BooleanType",
+    TypeRoot.BINARY: "BinaryType",
+    TypeRoot.VARBINARY: "BinaryType",
+    TypeRoot.BLOB: "BinaryType",
+    TypeRoot.TINYINT: "ByteType",
+    TypeRoot.SMALLINT: "ShortType",
+    TypeRoot.INT: "IntegerType",
+    TypeRoot.BIGINT: "LongType",
+    TypeRoot.FLOAT: "FloatType",
+    TypeRoot.DOUBLE: "DoubleType",
+    TypeRoot.DATE: "DateType",
+    TypeRoot.TIMESTAMP: "TimestampNTZType",
+    TypeRoot.TIMESTAMP_LTZ: "TimestampType",
+    TypeRoot.VARIANT: "VariantType",
+}
+_TIMESTAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+
+
+def spark_schema(row_type: RowType, nanoseconds: Nanoseconds) -> StructType:
+    """Return the schema of a DataFrame with these columns. Raises UnsupportedError naming the column."""
+    from pyspark.sql.types import StructField, StructType
+
+    fields = []
+    for field in row_type.fields:
+        comment = {"comment": field.description} if field.description else None
+        kind = _type(field.type, nanoseconds, field.name)
+        fields.append(StructField(field.name, kind, nullable=True, metadata=comment))
+    return StructType(fields)
+
+
+def _type(kind: DataType, nanoseconds: Nanoseconds, column: str) -> SparkType:
+    from pyspark.sql import types
+
+    inner = partial(_type, nanoseconds=nanoseconds, column=column)
+    match kind:
+        case ArrayType(element=element) | VectorType(element=element):
+            return types.ArrayType(inner(element), containsNull=True)
+        case MapType(key=key, value=value):
+            return types.MapType(inner(key), inner(value), valueContainsNull=True)
+        case MultisetType(element=element):
+            return types.MapType(inner(element), types.IntegerType(), valueContainsNull=True)
+        case RowType(fields=fields):
+            return types.StructType([types.StructField(one.name, inner(one.type)) for one in fields])
+        case AtomicType():
+            return _atomic(kind, nanoseconds, column)
+
+
+def _atomic(kind: AtomicType, nanoseconds: Nanoseconds, column: str) -> Any:
+    from pyspark.sql import types
+
+    if kind.root is TypeRoot.DECIMAL:
+        return types.DecimalType(kind.precision, kind.scale)
+    wide = kind.root in _TIMESTAMPS and kind.precision > MICRO_DIGITS
+    if wide and nanoseconds is Nanoseconds.TEXT:
+        return types.StringType()
+    if kind.root is TypeRoot.TIME:
+        if not hasattr(types, "TimeType"):
+            raise UnsupportedError(
+                f"column {column}: this Spark has no type for {kind} (it came with Spark 4.1); leave the "
+                "column out with the option columns"
+            )
+        return types.TimeType(min(kind.precision, MICRO_DIGITS))
+    return getattr(types, _PLAIN[kind.root])()

@@ -1,0 +1,255 @@
+"""`spark.read.format("lakecore")`: what Spark makes of it. One session reads everything."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import AnalysisException, PythonException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+
+import lakecore
+from lakecore import spark as lakecore_spark
+from tests.support.golden import View, golden_tables
+from tests.support.spark_source import canonical_rows
+
+pytestmark = pytest.mark.slow
+
+PUSH = "spark.sql.python.filterPushdown.enabled"
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session as users have it: nothing of lakecore is set or registered."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        root = str(Path(__file__).parents[2])
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH")))))
+        builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+        builder = builder.config("spark.sql.session.timeZone", "UTC").config(PUSH, "true")
+        builder = builder.config("spark.ui.showConsoleProgress", "false")
+        builder = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("spark-tables")))
+        found = builder.getOrCreate()
+        found.sparkContext.setLogLevel("OFF")
+        yield found
+        found.stop()
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> lakecore.Table:
+    """`d.t` with the rows k = 0 … 9 and v = 100 * k in two snapshots, the first tagged `first`."""
+    catalog = lakecore.load_catalog(tmp_path, create_warehouse=True, **{"local.fsync": "false"})
+    found = catalog.create_table(
+        "d.t",
+        {"columns": ["k INT", "v BIGINT", "s STRING"], "primaryKeys": ["k"], "options": {"bucket": "2"}},
+    )
+    for keys in (range(5), range(5, 10)):
+        values = {"k": list(keys), "v": [100 * k for k in keys], "s": [f"row {k}%" for k in keys]}
+        found.upsert(pa.table(values, pa.schema({"k": pa.int32(), "v": pa.int64(), "s": pa.string()})))
+    return found
+
+
+def warehouse_of(table: lakecore.Table) -> str:
+    return str(Path(table.path).parents[1])
+
+
+def load(session: SparkSession, table: lakecore.Table, name: str = "d.t", **options: str) -> DataFrame:
+    reader = session.read.format("lakecore").option("warehouse", warehouse_of(table))
+    for key, value in options.items():
+        reader = reader.option(key.replace("__", ".").replace("_", "-"), value)
+    return reader.load(name)
+
+
+def keys(frame: DataFrame) -> list[int]:
+    return sorted(row.k for row in frame.collect())
+
+
+@pytest.mark.timeout(900)
+def test_golden_tables(session: SparkSession) -> None:
+    wrong = []
+    for table in golden_tables():
+        reader = session.read.format("lakecore").option("warehouse", str(table.warehouse))
+        frame = reader.option("nanoseconds", "text").load(table.name)
+        batches = frame._collect_as_arrow()  # toArrow() of Spark 4.2 fails at nulls of VARIANT
+        rows = pa.Table.from_batches(
+            batches, None if batches else to_arrow_schema(frame.schema, timezone="UTC")
+        )
+        kind = lakecore.load_catalog(str(table.warehouse)).load_table(table.name).scan().row_type
+        if canonical_rows(rows, kind) != table.rows(View("rows.jsonl")):
+            wrong.append(table.name)
+    assert wrong == []
+
+
+def test_a_frame_reads_one_snapshot(session: SparkSession, table: lakecore.Table) -> None:
+    frame = load(session, table)
+    assert frame.count() == 10
+    table.upsert(pa.table({"k": pa.array([10], pa.int32()), "v": [0], "s": ["new"]}))
+    assert frame.union(frame).count() == 20
+    assert load(session, table).count() == 11
+    assert load(session, table, scan__snapshot_id="1").count() == 5
+
+
+def test_conditions_of_one_query_do_not_reach_another(session: SparkSession, table: lakecore.Table) -> None:
+    frame = load(session, table)
+    assert frame.where("k = 1").count() == 1
+    assert frame.count() == 10
+    assert frame.where("k = 1").union(frame.where("k = 2")).union(frame).count() == 12
+    frame.createOrReplaceTempView("shared")
+    query = "SELECT (SELECT count(*) FROM shared WHERE k = 1) AS one, (SELECT count(*) FROM shared) AS every"
+    assert session.sql(query).collect()[0].asDict() == {"one": 1, "every": 10}
+
+
+def test_spark_would_let_them(session: SparkSession, table: lakecore.Table) -> None:
+    """When this fails, Spark has mended what makes `push-filters` unsafe as the default."""
+    frame = load(session, table, push_filters="once")
+    assert frame.where("k = 1").count() == 1
+    assert frame.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected", "pushed"),
+    [
+        ("k >= 3 and k < 5", [3, 4], True),
+        ("k in (1, 3, 99)", [1, 3], True),
+        ("not (k <=> 4) and k > 2.5 and k < 6", [3, 5], True),
+        ("s like 'row 7%'", [7], True),
+        ("s like '%8_'", [8], False),
+        ("v = 300 or v = 400", [3, 4], False),
+        ("v % 500 = 0", [0, 5], False),
+    ],
+)
+def test_conditions(
+    session: SparkSession, table: lakecore.Table, condition: str, expected: list[int], pushed: bool
+) -> None:
+    assert keys(load(session, table).where(condition)) == expected
+    frame = load(session, table, push_filters="once").where(condition)
+    assert keys(frame) == expected
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        frame.explain()
+    assert ("Filter " not in said.getvalue()) is pushed
+
+
+def test_conditions_with_the_default_of_spark(session: SparkSession, table: lakecore.Table) -> None:
+    session.conf.set(PUSH, "false")
+    try:
+        assert keys(load(session, table).where("k > 7")) == [8, 9]
+        with pytest.raises(AnalysisException, match=PUSH):
+            load(session, table, push_filters="once").collect()
+    finally:
+        session.conf.set(PUSH, "true")
+
+
+def test_columns_and_limits(session: SparkSession, table: lakecore.Table) -> None:
+    chosen = load(session, table, columns="s,k")
+    assert chosen.columns == ["s", "k"]
+    assert keys(chosen) == list(range(10))
+    assert load(session, table, limit="3").count() == 3
+    assert load(session, table, limit="3", push_filters="once").where("k >= 0").count() == 3
+    assert load(session, table, where="k = 1 or v = 900").count() == 2
+    reader = session.read.format("lakecore").option("warehouse", warehouse_of(table))
+    assert keys(reader.schema("v BIGINT, k INT").load("d.t").where("v > 700")) == [8, 9]
+    with pytest.raises(AnalysisException, match="'k' is bigint in the given schema, but int in the table"):
+        reader.schema("k BIGINT").load("d.t").collect()
+    with pytest.raises(AnalysisException, match="'z' of the given schema is not in the table"):
+        reader.schema("z INT").load("d.t").collect()
+
+
+def test_partitions_follow_splits_and_options(session: SparkSession, table: lakecore.Table) -> None:
+    frame = load(session, table)
+    assert frame.rdd.getNumPartitions() == 2  # a split for each bucket
+    assert load(session, table, scan__parallelism="1").rdd.getNumPartitions() == 1
+    assert load(session, table, scan__infer_parallelism__max="1").count() == 10
+
+
+def test_time_travel_changes_and_system_tables(session: SparkSession, table: lakecore.Table) -> None:
+    assert keys(load(session, table, scan__version="1")) == [0, 1, 2, 3, 4]
+    assert keys(load(session, table, incremental_between="1,2")) == [5, 6, 7, 8, 9]
+    files = load(session, table, "d.t$files").select("file_path", "record_count").collect()
+    assert sum(row.record_count for row in files) == 10
+    log = load(session, table, "d.t$audit_log", incremental_between="1,2")
+    assert {row.rowkind for row in log.collect()} == {"+I"}
+    assert load(session, table, "d.t$snapshots").count() == 2
+
+
+def test_sql(session: SparkSession, table: lakecore.Table) -> None:
+    options = f"OPTIONS (table 'd.t', warehouse '{warehouse_of(table)}', `scan.snapshot-id` '1')"
+    session.sql(f"CREATE OR REPLACE TEMPORARY VIEW v USING lakecore {options}")
+    assert session.sql("SELECT sum(v) AS total FROM v WHERE k > 2").collect()[0].total == 700
+    with pytest.raises(AnalysisException, match="use CREATE TEMPORARY VIEW"):
+        session.sql(f"CREATE TABLE saved USING lakecore {options}")
+
+
+def test_secrets_are_in_no_plan(session: SparkSession, table: lakecore.Table) -> None:
+    frame = load(session, table, s3__secret_key="hush-hush", s3__access_key="hush-id").where("k = 1")
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        frame.explain("extended")
+    session.sql(
+        "CREATE OR REPLACE TEMPORARY VIEW w USING lakecore OPTIONS (table 'd.t', "
+        f"warehouse '{warehouse_of(table)}', `s3.secret-key` 'hush-hush', `s3.access-key` 'hush-id')"
+    )
+    text = said.getvalue() + str(session.sql("EXPLAIN EXTENDED SELECT * FROM w").collect())
+    assert "lakecore" in text
+    assert "hush" not in text + frame._jdf.queryExecution().toString()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("d.gone", {}, "table 'd.gone' does not exist"),
+        ("d.t", {"scan__snapshot_id": "7"}, "7.* does not exist"),
+        ("d.t", {"scan__snapshotid": "1"}, "option scan.snapshotid: .* did you mean scan.snapshot-id"),
+        ("d.t", {"columns": "k,z"}, "column 'z' is not in the table"),
+        ("d.t", {"scan__parallelism": "0"}, "scan.parallelism='0': it must be at least 1"),
+        ("d.t", {"scan__infer_parallelism": "false"}, "Spark has no parallelism of sources"),
+    ],
+)
+def test_refusals_reach_the_user(
+    session: SparkSession, table: lakecore.Table, name: str, options: dict[str, str], message: str
+) -> None:
+    with pytest.raises(AnalysisException, match=message):
+        load(session, table, name, **options)
+
+
+def test_damage_reaches_the_user(session: SparkSession, table: lakecore.Table) -> None:
+    for file in Path(table.path).glob("bucket-*/*.parquet"):
+        file.write_bytes(b"PAR1" + bytes(20) + b"PAR1")
+    with pytest.raises(PythonException, match=r"CorruptDataError: .*\.parquet"):
+        load(session, table).collect()
+
+
+def test_a_file_that_is_gone_reaches_the_user(session: SparkSession, table: lakecore.Table) -> None:
+    for file in Path(table.path).glob("bucket-*/*.parquet"):
+        file.unlink()
+    with pytest.raises(PythonException, match="NotFoundError"):
+        load(session, table).collect()
+
+
+def test_the_pipeline_of_the_guide(session: SparkSession, tmp_path: Path) -> None:
+    catalog = lakecore.load_catalog(tmp_path, create_warehouse=True, **{"local.fsync": "false"})
+    orders = catalog.create_table("shop.orders", {"columns": ["id BIGINT", "city STRING", "amount BIGINT"]})
+    orders.append(pa.table({"id": [1, 2, 3], "city": ["Rome", "Oslo", "Rome"], "amount": [90, 150, 200]}))
+    guide = (Path(__file__).parents[2] / "docs/spark.md").read_text()
+    code = guide.partition("```python\n")[2].partition("```")[0]
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        exec(compile(code, "docs/spark.md", "exec"), {"WAREHOUSE": str(tmp_path)})
+    shown = said.getvalue()
+    assert all(
+        line in shown
+        for line in ("|Rome|        290|", "|Oslo|        150|", "|Rome|     1|", "|Oslo|     1|")
+    )
+
+
+def test_registering_by_hand(session: SparkSession, table: lakecore.Table) -> None:
+    lakecore_spark.register(session)
+    assert load(session, table).count() == 10
