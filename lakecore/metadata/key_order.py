@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from lakecore.row.binary_row import decode_row
+from lakecore.row.binary_row import row_decoder
 from lakecore.types.datatypes import RowType
 
 __all__ = ["comparable", "key_order"]
@@ -33,7 +33,9 @@ def key_order(key_type: RowType) -> Callable[[bytes], tuple[Any, ...]]:
     column.
     """
 
+    decode = row_decoder(key_type, "the key of a data file")
+
     def key(data: bytes) -> tuple[Any, ...]:
-        return tuple(map(comparable, decode_row(data, key_type, "the key of a data file")))
+        return tuple(map(comparable, decode(data)))
 
     return key

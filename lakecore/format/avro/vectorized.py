@@ -55,6 +55,7 @@ class LaneOutput:
 
     `longs`: values. `starts`, `lengths`: where bytes lie in the buffer. `sparse`: fields that are usually
     empty, as lists of (record, start, length) for those that are not; an array's bytes are its avro encoding.
+    `arrays`: the same for arrays, of which empty ones count as well.
     """
 
     required: frozenset[str] = frozenset()
@@ -62,6 +63,7 @@ class LaneOutput:
     starts: Mapping[str, I64] = field(default_factory=dict)
     lengths: Mapping[str, I64] = field(default_factory=dict)
     sparse: Mapping[str, list[tuple[I64, I64, I64]]] = field(default_factory=dict)
+    arrays: Mapping[str, list[tuple[I64, I64, I64]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +198,7 @@ def _check_wanted(node: AvroNode, name: str, out: LaneOutput) -> None:
         (name in out.longs and not (is_long or is_optional))
         or (name in out.starts and not is_bytes)
         or (name in out.sparse and not (is_bytes or is_optional or isinstance(node, AvroArray)))
+        or (name in out.arrays and not (is_optional or isinstance(node, AvroArray)))
     ):
         raise ValueError(f"{name} has another type than the format requires")
 
@@ -358,9 +361,16 @@ def _array_step(items: AvroNode, name: str, out: LaneOutput) -> Step:
         AvroUnion((AvroAtom("null"), AvroAtom("int"))),
     ):
         element = _skip_present_long(element)
-    sparse = out.sparse.get(name)
+    sparse, every = out.sparse.get(name), out.arrays.get(name)
 
     def run(lanes: Lanes, at: I64, record: I64) -> I64:
+        start = at
+        at = skip(lanes, at, record)
+        if every is not None:
+            every.append((record, start, at - start))
+        return at
+
+    def skip(lanes: Lanes, at: I64, record: I64) -> I64:
         start = at
         raw, at = _varint(lanes, at)
         seen = int(np.bitwise_or.reduce(raw))

@@ -22,6 +22,7 @@ from lakecore.format.avro.vectorized import (
     lanes_of,
     optional_longs,
 )
+from lakecore.format.manifest.file_columns import data_files, file_output
 from lakecore.format.manifest.records import file_from_record
 from lakecore.metadata.manifest.byte_words import ByteWords
 from lakecore.metadata.manifest.data_file import DataFile
@@ -33,6 +34,8 @@ __all__ = ["KEY_FIELDS", "BlockSource"]
 I64: TypeAlias = npt.NDArray[np.int64]
 Ints: TypeAlias = npt.NDArray[Any]
 
+_MANY_FILES = 64
+"""The number of files from which they are decoded faster all together."""
 _CACHED_BLOCKS = 64
 _STATS_BLOCKS = 512
 _TIME = "_FILE._CREATION_TIME"
@@ -58,9 +61,28 @@ class BlockSource:
     cache: dict[int, bytes] = field(default_factory=dict, repr=False)
 
     def files(self, at: Ints) -> list[DataFile]:
-        """Return the files of the entries at these positions. The cost is 30 us per file, and 60 us for each
-        of their blocks unless it was used lately.
+        """Return the files of the entries at these positions. The cost is 30 us per file, some 7 us for many,
+        and 60 us for each of their blocks unless it was used lately.
         """
+        if len(at) < _MANY_FILES:
+            return self._files(at)
+        out: list[Any] = [None] * len(at)
+        for places, numbers in self._runs(at):
+            for place, file in zip(places.tolist(), self._files_of(at[places], numbers), strict=True):
+                out[place] = file
+        return out
+
+    def _files_of(self, at: Ints, numbers: Sequence[int]) -> list[DataFile]:
+        """Return the files of entries in the blocks `numbers`, decoded together; where that fails, one after
+        the other, which explains what is wrong.
+        """
+        try:
+            lanes = self._decode(at, numbers, file_output(len(at)))
+            return data_files(lanes, self.blocks[0][0].schema)
+        except (ValueError, IndexError):
+            return self._files(at)
+
+    def _files(self, at: Ints) -> list[DataFile]:
         out: list[Any] = [None] * len(at)
         read = _record_decoder(self.blocks[0][0].schema) if len(at) else None
         for places, number in self._by_block(at):

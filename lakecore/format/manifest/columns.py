@@ -228,7 +228,7 @@ def _lock_step(group: _Group, request: EntryRequest) -> ManifestEntries:
         blocks=group.blocks,
         block=block[rows],
         offset=(at - starts[block])[rows].astype(np.int32),
-        end=(_record_ends(at, group.ends, counts) - starts[block])[rows].astype(np.int32),
+        end=(np.append(at[1:], group.ends[-1]) - starts[block])[rows].astype(np.int32),
         words=checked_words(_words(lanes, "_FILE._FILE_NAME", rows), "_FILE_NAME"),
         kept_keys=_kept_keys(lanes, rows) if request.keys else None,
     )
@@ -244,14 +244,6 @@ def _wanted(partitions: tuple[bytes, ...], codes: Ints, request: EntryRequest) -
         return slice(None)
     wanted = request.partitions(partitions)
     return slice(None) if wanted.all() else np.flatnonzero(wanted[codes])
-
-
-def _record_ends(at: I64, ends: I64, counts: I64) -> I64:
-    """Return where each record ends, from where each starts: at the next one, or at the end of its block."""
-    after = np.empty(len(at), np.int64)
-    after[:-1] = at[1:]
-    after[np.cumsum(counts) - 1] = ends
-    return after
 
 
 def _column(count: int, default: int | None) -> I64:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from lakecore.compact.engine.work import Place, Strategy
 from lakecore.compact.kinds.primary_key.mode import Derivation, MergeMode
 from lakecore.lsm import full, universal
 from lakecore.lsm.options import TreePolicy
 from lakecore.lsm.rewrites import OutputRules, PickWork, divide, worth_doing
+from lakecore.lsm.run_columns import run_columns
 from lakecore.lsm.runs import LevelRun, Pick, drops_deletes, level_runs, number_of_levels
 from lakecore.lsm.sections import KeyOf, Section
 from lakecore.metadata.manifest.data_file import DataFile
@@ -20,6 +22,9 @@ from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.scan.change_scanner import Deletions
 
 __all__ = ["BucketPick", "PickRequest", "plan_bucket", "plan_picks", "stretch_runs"]
+
+Ints: TypeAlias = npt.NDArray[Any]
+Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,17 +195,19 @@ def _buckets(entries: ManifestEntries, request: PickRequest) -> Iterator[tuple[P
         return
     place = (entries.partition.astype(np.int64) << 32) | (entries.bucket.astype(np.int64) & 0xFFFFFFFF)
     order = np.argsort(place, kind="stable")
-    bounds = np.flatnonzero(np.diff(place[order], prepend=place[order[0]] - 1, append=place[order[-1]] + 1))
+    first = np.diff(place[order], prepend=place[order[0]] - 1) != 0
+    bounds = np.append(np.flatnonzero(first), len(order))
+    needed = _may_need_work(entries.select(order), np.cumsum(first) - 1, request)
     marked = {(partition, bucket) for partition, bucket, _ in request.deletions}
     buckets = [
         lanes
-        for lanes in np.split(order, bounds[1:-1])
-        if _is_marked(entries, int(lanes[0]), marked) or _may_need_work(entries.level[lanes], request)
+        for lanes, needs in zip(np.split(order, bounds[1:-1]), needed.tolist(), strict=True)
+        if needs or _is_marked(entries, int(lanes[0]), marked)
     ]
     for lanes, files in zip(buckets, entries.files_of(buckets), strict=True):
-        first = int(lanes[0])
-        total = int(entries.total_buckets[first])
-        yield Place(entries.partition_of(first), int(entries.bucket[first]), total), files
+        first_lane = int(lanes[0])
+        total = int(entries.total_buckets[first_lane])
+        yield Place(entries.partition_of(first_lane), int(entries.bucket[first_lane]), total), files
 
 
 def _is_marked(entries: ManifestEntries, first: int, marked: set[tuple[bytes, int]]) -> bool:
@@ -208,10 +215,16 @@ def _is_marked(entries: ManifestEntries, first: int, marked: set[tuple[bytes, in
     return bool(marked) and (entries.partition_of(first), int(entries.bucket[first])) in marked
 
 
-def _may_need_work(levels: np.ndarray[Any, Any], request: PickRequest) -> bool:
-    runs = int((levels == 0).sum()) + len(np.unique(levels[levels > 0]))
-    policy = request.policy
-    if request.strategy is Strategy.FULL or policy.force_level_0:
-        always = policy.force_rewrite or request.expired is not None
-        return always or runs > 1 or bool((levels < policy.num_levels - 1).any())
-    return runs > 1 or policy.universal.run_trigger <= 1
+def _may_need_work(entries: ManifestEntries, bucket: Ints, request: PickRequest) -> Mask:
+    """Return which buckets may have a pick; in doubt one may. Buckets with deletions may have one besides.
+
+    `bucket` has ascending numbers from 0 on, one for each of `entries`.
+    """
+    found = run_columns(bucket, entries.level, entries.file_size, entries.min_sequence, entries.max_sequence)
+    always = request.strategy is Strategy.FULL and request.expired is not None
+    needed = found.undecided | always
+    others = np.flatnonzero(~needed)
+    for number, runs in zip(others.tolist(), found.runs_of(others), strict=True):
+        max_level = number_of_levels(runs, request.policy.num_levels) - 1
+        needed[number] = _pick(runs, max_level, request) is not None
+    return needed
