@@ -70,13 +70,9 @@ def _app(arguments: Sequence[str]) -> typer.Typer:
     return app
 
 
+@pandas_hidden()
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Errors are one line on standard error."""
-    with pandas_hidden():
-        return _run(arguments)
-
-
-def _run(arguments: Sequence[str] | None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         globals_, rest = _globals_apart(given)

@@ -5,7 +5,8 @@ its retries.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -97,8 +98,48 @@ class ChangeCommit:
         naming the files, CommitUncertainError, and UnavailableError when other commits won every retry.
         Afterwards `notes` says what became of snapshots that other writers replaced.
         """
+        with self._uncertain_when_replaced():
+            started = self._clock.monotonic()
+            retry = 0
+            while True:
+                latest = self._stores.snapshots.latest()
+                if (earlier := self._committed_before(latest)) is not None:
+                    return earlier
+                view = TableView.of(latest, self._schema(), self._options)
+                policy = RetryPolicy.from_options(view.raw)
+                settle = settle_ms(view.raw, self._stores.root)
+                try:
+                    planned = self._plan(view)
+                    self._examine(planned, latest)
+                    if planned is None or self._publish(planned, latest, settle, retry):
+                        return self._landed(planned), False
+                    logger.info(
+                        "%s: another writer committed snapshot %d first, so the commit is planned again",
+                        self._stores.root,
+                        planned.id,
+                    )
+                except NotFoundError as err:
+                    self._draft.discard()
+                    if latest is None or self._is_newest(latest):
+                        raise self._lost(latest, err) from err
+                    logger.info(
+                        "%s: the latest snapshot expired during the planning, so the commit is planned again",
+                        self._stores.root,
+                    )
+                except BaseException:
+                    self._draft.discard()
+                    raise
+                self._draft.discard()
+                self._wait(retry, started, policy)
+                retry += 1
+
+    @contextmanager
+    def _uncertain_when_replaced(self) -> Iterator[None]:
+        """Raise CommitUncertainError for any failure after another writer replaced a snapshot of this
+        commit.
+        """
         try:
-            return self._run()
+            yield
         except LakeError as err:
             if not self._replaced:
                 raise
@@ -108,48 +149,15 @@ class ChangeCommit:
                 "and identifier, and delete nothing"
             ) from err
 
-    def _run(self) -> tuple[Snapshot | None, bool]:
-        started = self._clock.monotonic()
-        retry = 0
-        while True:
-            latest = self._stores.snapshots.latest()
-            found = self._duplicate(latest)
-            if found is not None and self._replaced:
-                raise CommitUncertainError(
-                    f"another run committed it under the same name as snapshot {found.id}"
-                )
-            if found is not None:
-                return found, True
-            descendant = self._descendant(latest)
-            if descendant is not None:
-                return descendant, False
-            view = TableView.of(latest, self._schema(), self._options)
-            policy = RetryPolicy.from_options(view.raw)
-            settle = settle_ms(view.raw, self._stores.root)
-            try:
-                planned = self._plan(view)
-                self._examine(planned, latest)
-                if planned is None or self._publish(planned, latest, settle, retry):
-                    return self._landed(planned), False
-                logger.info(
-                    "%s: another writer committed snapshot %d first, so the commit is planned again",
-                    self._stores.root,
-                    planned.id,
-                )
-            except NotFoundError as err:
-                self._draft.discard()
-                if latest is None or self._is_newest(latest):
-                    raise self._lost(latest, err) from err
-                logger.info(
-                    "%s: the latest snapshot expired while the commit was planned, so it is planned again",
-                    self._stores.root,
-                )
-            except BaseException:
-                self._draft.discard()
-                raise
-            self._draft.discard()
-            self._wait(retry, started, policy)
-            retry += 1
+    def _committed_before(self, latest: Snapshot | None) -> tuple[Snapshot, bool] | None:
+        """Return the snapshot that has the change already, and whether an earlier run had published it."""
+        found = self._duplicate(latest)
+        if found is not None and self._replaced:
+            raise CommitUncertainError(f"another run committed it under the same name as snapshot {found.id}")
+        if found is not None:
+            return found, True
+        descendant = self._descendant(latest)
+        return None if descendant is None else (descendant, False)
 
     def _examine(self, planned: Snapshot | None, latest: Snapshot | None) -> None:
         """Call `examine` unless the commit only records its name again: the snapshot that holds the change

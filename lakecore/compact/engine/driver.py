@@ -12,15 +12,17 @@ import logging
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pyroaring import BitMap
 
 from lakecore.compact.engine.commit import PickCommits
+from lakecore.compact.engine.commit_loop import Landed
 from lakecore.compact.engine.deletion_vectors import VectorUpkeep
 from lakecore.compact.engine.licence import levels_of, licensed
 from lakecore.compact.engine.outcome import Progress, ProvenPick, RunRecord
 from lakecore.compact.engine.refusal import PickFailure, failure_of
-from lakecore.compact.engine.run_commits import RunCommits, unit_results
+from lakecore.compact.engine.run_commits import CommitPlan, RunCommits, unit_results
 from lakecore.compact.engine.schedule import COMMIT_PICKS
 from lakecore.compact.engine.work import RoundPlan, UnitFunction, UnitResult, WorkPick
 from lakecore.errors import ProofError
@@ -83,11 +85,20 @@ class Driver:
         """
         reading, shape = self._reading, plan.table.shape
         allowed, refused = licensed(plan.picks, plan.live, reading.schema, self._rules, upkeep.files)
-        run = _PickRun(reading, shape, allowed, upkeep, self._rules)
+        run = _PickRun(reading, shape, allowed, self._rules)
         for pick, error in refused:
             run.fail(pick, error)
         try:
-            self._run(run, executor, plan.function)
+            self._commits.commit_all(
+                self._proven(run, executor, plan.function),
+                CommitPlan(
+                    commits=PickCommits(upkeep, self._rules),
+                    new_names=_new_names,
+                    on_commit=partial(self._record_commit, run),
+                    most=self._settings.commit_picks,
+                    seconds=self._settings.commit_seconds,
+                ),
+            )
         finally:
             record = self._record
             left = len(plan.picks) - run.finished
@@ -96,18 +107,16 @@ class Driver:
         if run.failures:
             raise failure_of(self._commits.target.name, run.failures)
 
-    def _run(self, run: _PickRun, executor: Executor, function: UnitFunction) -> None:
-        clock, settings = self._commits.target.clock, self._settings
-        since = clock.monotonic()
+    def _proven(
+        self, run: _PickRun, executor: Executor, function: UnitFunction
+    ) -> Generator[tuple[ProvenPick]]:
+        """Yield picks as their units finish, each with its proof. Raises ProofError where a second decoder
+        reads other rows.
+        """
         with closing(run.proven(executor, function, self._commits.may_go_on)) as found:
             for proven in found:
                 self._decode_again(run.shape.mode, proven)
-                run.ready.append(proven)
-                waited = clock.monotonic() - since
-                if len(run.ready) >= settings.commit_picks or waited >= settings.commit_seconds:
-                    self._commit(run)
-                    since = clock.monotonic()
-        self._commit(run)
+                yield (proven,)
 
     def _decode_again(self, mode: ProofMode, proven: ProvenPick) -> None:
         """Read one input and one output of each format through a second decoder, once per run. Raises
@@ -122,17 +131,14 @@ class Driver:
                 self._decoders.look(pick.name, side, stored, reading.file_schema(file.schema_id))
         self._record.outcome = replace(self._record.outcome, decoded=self._decoders.report())
 
-    def _commit(self, run: _PickRun) -> None:
-        if not run.ready:
-            return
-        landed = self._commits.commit(run.ready, PickCommits(run.upkeep, self._rules), _new_names)
+    def _record_commit(self, run: _PickRun, landed: Landed[ProvenPick]) -> None:
         record = self._record
         record.outcome = record.outcome.lost(tuple(proven.pick for proven in landed.lost))
-        self._commits.check_own(landed)
+        if landed.duplicate:
+            return
         for proven, error in landed.refused:
             run.fail(proven.pick, error)
-        run.finished += len(run.ready) - len(landed.refused)
-        run.ready.clear()
+        run.finished += len(landed.items) + len(landed.lost)
         record.outcome = record.outcome.committed(landed.items, landed.snapshots, landed.notes)
         if self._on_progress is not None:
             self._on_progress(run.progress())
@@ -157,15 +163,12 @@ class _PickRun:
         reading: ReadContext,
         shape: RowShape,
         picks: Sequence[WorkPick],
-        upkeep: VectorUpkeep,
         rules: TableRules,
     ) -> None:
         self._rules = rules
-        self.upkeep = upkeep
         self._reading = reading
         self.shape = shape
         self._picks = picks
-        self.ready: list[ProvenPick] = []
         self.finished = 0
         self.started: list[WorkPick] = []
         self.new_files: list[tuple[WorkPick, str]] = []

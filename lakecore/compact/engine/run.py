@@ -8,7 +8,7 @@ the first stopped: its commits are numbered, and files that the first did not co
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Protocol
 
@@ -154,7 +154,12 @@ class RewriteRun:
         snapshot = self._start()
         options = target.reading.options
         names = self.commits.names((options.data_file_prefix, options.changelog_file_prefix))
-        self._rounds(self.kind.prepare(self, snapshot, names.own, executor), names, executor)
+        driver = Driver(
+            self.commits, self.record, self.decoders, RunSettings(file_prefixes=names.own), self._on_progress
+        )
+        prepared = self.kind.prepare(self, snapshot, names.own, executor)
+        for plan, upkeep in self._rounds(prepared, names.own[0], executor):
+            driver.run(plan, executor, upkeep)
         if snapshot is not None and not self.outcome.snapshots:
             target.stores.snapshots.catch_up_latest(snapshot.id)
         if self.outcome.snapshots and request.run.named:
@@ -188,16 +193,18 @@ class RewriteRun:
         self.kind.start(snapshot, self.landed)
         return snapshot
 
-    def _rounds(self, snapshot: Snapshot | None, names: AttemptFiles, executor: Executor) -> None:
-        driver = Driver(
-            self.commits, self.record, self.decoders, RunSettings(file_prefixes=names.own), self._on_progress
-        )
+    def _rounds(
+        self, snapshot: Snapshot | None, prefix: str, executor: Executor
+    ) -> Iterator[tuple[RoundPlan, VectorUpkeep]]:
+        """Yield what each round does, with the index files of the snapshot that it was planned from. A round
+        is planned after the one before was run.
+        """
         again: frozenset[Place] | None = None
         for number in range(self.kind.max_rounds):
             view = Round(
                 snapshot=snapshot,
                 executor=executor,
-                file_prefix=f"{names.own[0]}-{number}",
+                file_prefix=f"{prefix}-{number}",
                 again=again,
                 lost=frozenset(self.outcome.lost_places),
             )
@@ -208,7 +215,7 @@ class RewriteRun:
                 break
             logger.info("%s: round %d has %d picks", self.target.name, number, len(plan.picks))
             lost_before = len(self.outcome.lost_places)
-            driver.run(plan, executor, self._upkeep(snapshot))
+            yield plan, self._upkeep(snapshot)
             again = self._again(plan, lost_before)
             if not again or number == self.kind.max_rounds - 1:
                 break

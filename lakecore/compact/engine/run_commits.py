@@ -4,8 +4,11 @@ be removed after them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any, TypeVar
+import math
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from lakecore.compact.engine.attempt_files import AttemptFiles, EarlierCommits, earlier_commits
 from lakecore.compact.engine.cleanup import belongs, remove, sweep
@@ -16,7 +19,7 @@ from lakecore.compact.engine.target import RewriteTarget
 from lakecore.executor import Executor
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 
-__all__ = ["MAX_COMMITS", "RunCommits", "unit_results"]
+__all__ = ["MAX_COMMITS", "CommitPlan", "RunCommits", "unit_results"]
 
 MAX_COMMITS = 1000
 """Commits of one run; each takes the next identifier, and identities of task runs lie 1024 apart."""
@@ -24,6 +27,21 @@ MAX_COMMITS = 1000
 Item = TypeVar("Item")
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitPlan(Generic[Item]):
+    """This says how a run commits its items."""
+
+    commits: Commits[Item]
+    new_names: Callable[[Item], Iterable[str]]
+    """Returns the names of the new files of an item."""
+    on_commit: Callable[[Landed[Item]], None]
+    """Records what became of the items of a commit, also where another run has made it."""
+    most: int
+    """The number of items that are enough for a commit."""
+    seconds: float = math.inf
+    """So long after the last commit, fewer items are enough."""
 
 
 class RunCommits:
@@ -81,19 +99,38 @@ class RunCommits:
             self.stopped = True
         return not self.stopped
 
-    def commit(
-        self, items: Sequence[Item], commits: Commits[Item], names: Callable[[Item], Iterable[str]]
-    ) -> Landed[Item]:
-        """Commit the items that fit, as `commit_fitting` does. `names`: those of the new files of an item.
+    def commit_all(self, groups: Generator[Sequence[Item]], plan: CommitPlan[Item]) -> None:
+        """Commit the items of `groups` as they come: those that fit, in batches, each in one snapshot.
 
-        Call `check_own` with what it returns.
+        Raises what `groups` and `commit_fitting` raise, and CommitConflictError where another run of this
+        name has made the commit. `groups` is closed at the end, also after an exception.
         """
-        identity = (self.name.commit_user, self.identifier)
-        with self.guard.committing():
-            landed = commit_fitting(self.target.committer, items, identity, commits)
-            if landed.items and not landed.duplicate:
-                self.add(new for item in landed.items for new in names(item))
-        return landed
+        with closing(groups):
+            for items in self._batches(groups, plan):
+                identity = (self.name.commit_user, self.identifier)
+                with self.guard.committing():
+                    landed = commit_fitting(self.target.committer, items, identity, plan.commits)
+                    if landed.items and not landed.duplicate:
+                        self.add(new for item in landed.items for new in plan.new_names(item))
+                plan.on_commit(landed)
+                if landed.duplicate:
+                    raise duplicate_commit(*identity, landed.snapshots[-1])
+
+    def _batches(self, groups: Iterable[Sequence[Item]], plan: CommitPlan[Item]) -> Iterator[Sequence[Item]]:
+        """Yield the items when there are enough for a commit, or the last commit was long ago; then the
+        rest.
+        """
+        clock = self.target.clock
+        ready: list[Item] = []
+        since = clock.monotonic()
+        for group in groups:
+            ready += group
+            if len(ready) >= plan.most or clock.monotonic() - since >= plan.seconds:
+                yield ready
+                ready = []
+                since = clock.monotonic()
+        if ready:
+            yield ready
 
     def add(self, names: Iterable[str]) -> None:
         """Record that a commit with these new files is published."""
@@ -101,11 +138,6 @@ class RunCommits:
         self.commit_count += 1
         if self.identifier != BATCH_IDENTIFIER:
             self.identifier += 1
-
-    def check_own(self, landed: Landed[Item]) -> None:
-        """Raise CommitConflictError where another run of this name has made the commit."""
-        if landed.duplicate:
-            raise duplicate_commit(self.name.commit_user, self.identifier, landed.snapshots[-1])
 
     def clean(
         self,

@@ -74,48 +74,51 @@ class CompactTask:
     def run(self, lake: Lake) -> JobResult[Report]:
         """Run the job."""
         try:
-            table = lake.load_table(self._job.table).with_options(self._job.options)
             with ExitStack() as ends:
-                if self._budget is not None:
-                    ends.enter_context(self._budget.holding(plan_bytes(table._scanner)))
-                where = part_of(table, self._job, self._clock.now_ms())
-                run = self._compact_run(table, where, lake, ends)
-                self._report = replace(self._report, warnings=(*table.warnings, *self._put_off(table)))
-                return self._run(run, table, lake)
+                table, run = self._opened(lake, ends)
+                started_ms = self._clock.now_ms()
+                executor = MeteredExecutor(self._executor)
+                started = self._clock.monotonic() - self._executor.startup_seconds
+                planned: tuple[WorkPick, ...] = ()
+                error: LakeError | None = None
+                try:
+                    if self._job.dry_run:
+                        planned = run.plan().picks
+                    else:
+                        run.run(executor)
+                except LakeError as err:
+                    error = err
+                    self._hold(err, lake)
+                if run.outcome.snapshots:
+                    table._tag_after_commit(wrote=False)
+                seconds = self._clock.monotonic() - started - self._executor.startup_seconds
+                report = replace(self._report.failed(error), seconds=round(max(0, seconds), 6))
+                report = self._shaped(with_run(report, run, planned), run, table)
+                if planned:
+                    report = self._forecast(report, run, planned, table, lake)
+                elif report.snapshots or report.dropped:
+                    memory = executor.peak or peak_memory()
+                    self._remember(report, run, table, lake, started_ms, memory)
+                return JobResult(report, error)
         except LakeError as err:
             self._hold(err, lake)
             return JobResult(self._report.failed(err), err)
+
+    def _opened(self, lake: Lake, ends: ExitStack) -> tuple[Table, RewriteRun]:
+        """Open the table and build its run; `ends` releases what the run will hold."""
+        table = lake.load_table(self._job.table).with_options(self._job.options)
+        if self._budget is not None:
+            ends.enter_context(self._budget.holding(plan_bytes(table._scanner)))
+        where = part_of(table, self._job, self._clock.now_ms())
+        run = self._compact_run(table, where, lake, ends)
+        self._report = replace(self._report, warnings=(*table.warnings, *self._put_off(table)))
+        return table, run
 
     def _hold(self, error: LakeError, lake: Lake) -> None:
         """Put the table on hold after damage, while the lease is held if one was taken."""
         if not self._job.dry_run:
             holds = HoldStore(lake.file_io, lake.warehouse, self._clock)
             place_hold_for(error, holds, self._job.table, "compact", self._job.owner)
-
-    def _run(self, run: RewriteRun, table: Table, lake: Lake) -> JobResult[Report]:
-        started_ms = self._clock.now_ms()
-        executor = MeteredExecutor(self._executor)
-        started = self._clock.monotonic() - self._executor.startup_seconds
-        planned: tuple[WorkPick, ...] = ()
-        error: LakeError | None = None
-        try:
-            if self._job.dry_run:
-                planned = run.plan().picks
-            else:
-                run.run(executor)
-        except LakeError as err:
-            error = err
-            self._hold(err, lake)
-        if run.outcome.snapshots:
-            table._tag_after_commit(wrote=False)
-        seconds = round(max(0, self._clock.monotonic() - started - self._executor.startup_seconds), 6)
-        report = replace(self._report.failed(error), seconds=seconds)
-        report = self._shaped(with_run(report, run, planned), run, table)
-        if planned:
-            return JobResult(self._forecast(report, run, planned, table, lake), error)
-        if report.snapshots or report.dropped:
-            self._remember(report, run, table, lake, started_ms, executor.peak or peak_memory())
-        return JobResult(report, error)
 
     def _forecast(
         self, report: Report, run: RewriteRun, planned: Sequence[WorkPick], table: Table, lake: Lake

@@ -9,14 +9,16 @@ where it is: older snapshots need it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 
 from lakecore.commit.support import check_committable
 from lakecore.compact.engine.attempt_files import AttemptFiles, EarlierCommits
+from lakecore.compact.engine.commit_loop import Landed
 from lakecore.compact.engine.request import RunName
-from lakecore.compact.engine.run_commits import RunCommits, unit_results
+from lakecore.compact.engine.run_commits import CommitPlan, RunCommits, unit_results
 from lakecore.compact.engine.target import RewriteTarget
 from lakecore.compact.engine.work import Place, place_name
 from lakecore.compact.kinds.file_index.commit import FileKey, IndexCommits, file_key
@@ -29,7 +31,7 @@ from lakecore.compact.kinds.file_index.plan import (
     need_of,
     pack,
 )
-from lakecore.compact.kinds.file_index.run import IndexResult, IndexUnit, Rewritten, run_unit
+from lakecore.compact.kinds.file_index.run import IndexUnit, Rewritten, run_unit
 from lakecore.errors import (
     CorruptDataError,
     LakeError,
@@ -75,17 +77,6 @@ class IndexOutcome:
     dropped: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class _Batch:
-    """Results that wait for a commit."""
-
-    results: list[IndexResult]
-
-    @property
-    def files(self) -> list[Rewritten]:
-        return [file for result in self.results for file in result.files]
-
-
 class IndexRun:
     """One run over one table, which records what it read and did, also after an exception.
 
@@ -99,6 +90,8 @@ class IndexRun:
         self._named: dict[int, tuple[tuple[IndexSpec, IndexSpec], ...]] = {}
         self._commits = RunCommits(target, request.run)
         self._new_paths: set[str] = set()
+        self._waiting_bytes = 0
+        """The bytes of new indexes that wait for a commit."""
         self._directories: set[str] = set()
         self.coverage: tuple[Coverage, ...] = ()
         self.planned: tuple[IndexNeed, ...] = ()
@@ -235,9 +228,21 @@ class IndexRun:
     def _round(
         self, needs: Sequence[IndexNeed], names: AttemptFiles, executor: Executor, failures: list[LakeError]
     ) -> list[FileKey]:
-        """Run and commit; the files that other commits had touched."""
+        """Run and commit; return the files that other commits had touched."""
         lost: list[FileKey] = []
-        batch = _Batch([])
+        plan = CommitPlan(
+            commits=IndexCommits(),
+            new_names=_index_names,
+            on_commit=partial(self._record_commit, lost),
+            most=COMMIT_FILES,
+        )
+        self._commits.commit_all(self._rewritten(needs, names, executor, failures), plan)
+        return lost
+
+    def _rewritten(
+        self, needs: Sequence[IndexNeed], names: AttemptFiles, executor: Executor, failures: list[LakeError]
+    ) -> Generator[Sequence[Rewritten]]:
+        """Yield the files of each unit; `failures` gets the errors of units."""
         may_go_on = self._commits.may_go_on
         with closing(unit_results(executor, run_unit, self._units(needs, names), may_go_on)) as results:
             for result in results:
@@ -248,12 +253,10 @@ class IndexRun:
                     raise result
                 else:
                     self._new_paths.update(result.new_paths)
-                    batch.results.append(result)
-                    if len(batch.files) >= COMMIT_FILES:
-                        lost += self._commit(batch)
+                    self._waiting_bytes += result.bytes
+                    yield result.files
                 if not may_go_on():
                     break
-        return lost + self._commit(batch)
 
     def _units(self, needs: Sequence[IndexNeed], names: AttemptFiles) -> Iterator[IndexUnit]:
         reading = self._target.reading
@@ -270,25 +273,19 @@ class IndexRun:
                 clock=self._target.clock,
             )
 
-    def _commit(self, batch: _Batch) -> list[FileKey]:
-        """Commit what fits; the files that do not."""
-        files, results, batch.results = batch.files, batch.results, []
-        landed = self._commits.commit(files, IndexCommits(), _index_names)
-        self._commits.check_own(landed)
-        if landed.items:
-            self._count(landed.items, results, landed.snapshots)
-        return sorted(file_key(file.need.place, file.after) for file in landed.lost)
-
-    def _count(
-        self, files: Sequence[Rewritten], results: Sequence[IndexResult], snapshots: tuple[int, ...]
-    ) -> None:
-        self.outcome = replace(
-            self.outcome,
-            files=self.outcome.files + len(files),
-            rows=self.outcome.rows + sum(file.after.row_count for file in files if file.need.missing),
-            bytes=self.outcome.bytes + sum(result.bytes for result in results),
-            snapshots=self.outcome.snapshots + snapshots,
-        )
+    def _record_commit(self, lost: list[FileKey], landed: Landed[Rewritten]) -> None:
+        """Record what is committed; `lost` gets the files that other commits had touched."""
+        size, self._waiting_bytes = self._waiting_bytes, 0
+        files, before = landed.items, self.outcome
+        if files and not landed.duplicate:
+            self.outcome = replace(
+                before,
+                files=before.files + len(files),
+                rows=before.rows + sum(file.after.row_count for file in files if file.need.missing),
+                bytes=before.bytes + size,
+                snapshots=before.snapshots + landed.snapshots,
+            )
+        lost += sorted(file_key(file.need.place, file.after) for file in landed.lost)
 
 
 def _index_names(file: Rewritten) -> Iterator[str]:

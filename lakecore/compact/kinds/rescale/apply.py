@@ -9,14 +9,16 @@ that is started again goes on where it stopped.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 
 from lakecore.compact.engine.attempt_files import AttemptFiles
+from lakecore.compact.engine.commit_loop import Landed
 from lakecore.compact.engine.refusal import PickFailure, failure_of
 from lakecore.compact.engine.request import RunName
-from lakecore.compact.engine.run_commits import RunCommits, unit_results
+from lakecore.compact.engine.run_commits import CommitPlan, RunCommits, unit_results
 from lakecore.compact.engine.target import RewriteTarget
 from lakecore.compact.engine.work import Place, UnitTable, place_name
 from lakecore.compact.kinds.rescale.commit import RescaleCommits, RescaledPartition
@@ -202,20 +204,28 @@ class RescaleRun:
             self._units(pick, work.table, f"{work.file_prefix}-{number}", executor)
             for number, pick in enumerate(work.picks)
         ]
+        lost: list[RescalePick] = []
+        plan = CommitPlan(
+            commits=RescaleCommits(self._target.scanner.index_files(work.snapshot), self.count),
+            new_names=_new_names,
+            on_commit=partial(self._record_commit, lost),
+            most=COMMIT_PICKS,
+        )
+        self._commits.commit_all(self._proven(work, units, executor), plan)
+        return lost
+
+    def _proven(
+        self, work: _Round, units: Sequence[Sequence[RescaleUnit]], executor: Executor
+    ) -> Generator[tuple[RescaledPartition]]:
+        """Yield partitions as their units finish, each with its proof."""
         tasks = (unit for found in units for unit in found)
-        commits = RescaleCommits(self._target.scanner.index_files(work.snapshot), self.count)
-        ready, lost = list[RescaledPartition](), list[RescalePick]()
         with closing(unit_results(executor, run_unit, tasks, self._commits.may_go_on)) as results:
             for pick, own in zip(work.picks, units, strict=True):
                 if not self._commits.may_go_on():
                     break
                 moved = self._collect(pick, own, results)
                 if moved is not None:
-                    ready.append(moved)
-                if len(ready) >= COMMIT_PICKS:
-                    lost += self._commit(ready, commits)
-                    ready = []
-        return lost + self._commit(ready, commits)
+                    yield (moved,)
 
     def _collect(
         self,
@@ -277,15 +287,13 @@ class RescaleRun:
         logger.error("%s", error)
         self._failures.append(PickFailure(self._name(pick), pick.all_files, error))
 
-    def _commit(self, ready: Sequence[RescaledPartition], commits: RescaleCommits) -> list[RescalePick]:
-        """Commit what fits and is what was proven; return the partitions that do not fit."""
-        landed = self._commits.commit(ready, commits, _new_names)
+    def _record_commit(self, lost: list[RescalePick], landed: Landed[RescaledPartition]) -> None:
+        """Record what is committed and what failed; `lost` gets the partitions that others wrote to."""
         if landed.items and not landed.duplicate:
             self._count(landed.items, landed.snapshots)
         for moved, error in landed.refused:
             self._fail(moved.pick, error)
-        self._commits.check_own(landed)
-        return [moved.pick for moved in landed.lost]
+        lost += (moved.pick for moved in landed.lost)
 
     def _count(self, landed: Sequence[RescaledPartition], snapshots: tuple[int, ...]) -> None:
         new_files = [file for moved in landed for _, files in moved.files for file in files]

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from lakecore.compact.engine.commit_loop import CommitDraft
+from lakecore.compact.engine.commit_loop import CommitDraft, Landed
 from lakecore.compact.engine.request import RunName
-from lakecore.compact.engine.run_commits import MAX_COMMITS, RunCommits
+from lakecore.compact.engine.run_commits import MAX_COMMITS, CommitPlan, RunCommits
 from lakecore.errors import CommitConflictError, ProofError
 from lakecore.jobs.runner.lake import rewrite_target
 from tests.support.lake import append_table, memory_catalog, put
@@ -39,14 +39,30 @@ def commits(until_ms: int | None = None) -> RunCommits:
     return RunCommits(rewrite_target(table, catalog.clock), name)
 
 
+def committed(run: RunCommits, *groups: list[str], most: int = 10) -> list[Landed[str]]:
+    """Commit all but "a", which is refused."""
+    found: list[Landed[str]] = []
+    commits, one = Nothing(refused=("a",)), lambda name: [name]
+    plan = CommitPlan(commits=commits, new_names=one, on_commit=found.append, most=most)
+    run.commit_all((group for group in groups), plan)
+    return found
+
+
+def test_items_are_committed_when_there_are_enough_and_at_the_end() -> None:
+    run = commits()
+    found = committed(run, ["b"], ["c", "d"], ["a"], ["e"], most=3)
+    assert [landed.items for landed in found] == [("b", "c", "d"), ("e",)]
+    assert (run.commit_count, run.committed) == (2, {"b", "c", "d", "e"})
+
+
 def test_a_commit_of_which_nothing_is_left_takes_no_number() -> None:
     """A gap would let an attempt that was overtaken commit: it would not find its number taken."""
     run = commits()
     first = run.identifier
-    landed = run.commit(["a"], Nothing(refused=("a",)), lambda name: [name])
+    (landed,) = committed(run, ["a"])
     assert [item for item, _ in landed.refused] == ["a"]
     assert (run.identifier, run.commit_count, run.committed) == (first, 0, set())
-    run.commit(["a", "b"], Nothing(refused=("a",)), lambda name: [name])
+    committed(run, ["a", "b"])
     assert (run.identifier, run.commit_count, run.committed) == (first + 1, 1, {"b"})
 
 
