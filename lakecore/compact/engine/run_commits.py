@@ -31,15 +31,15 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitPlan(Generic[Item]):
-    """This says how a run commits its items."""
+    """It says how a run commits its items."""
 
     commits: Commits[Item]
     new_names: Callable[[Item], Iterable[str]]
-    """Returns the names of the new files of an item."""
+    """It returns the names of the new files of an item."""
     on_commit: Callable[[Landed[Item]], None]
-    """Records what became of the items of a commit, also where another run has made it."""
+    """It records what became of the items of a commit, also where another run has made it."""
     most: int
-    """The number of items that are enough for a commit."""
+    """So many items are enough for a commit."""
     seconds: float = math.inf
     """So long after the last commit, fewer items are enough."""
 
