@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -26,9 +26,27 @@ from lakecore.scan.split import SplitPlan
 from lakecore.scan.support import check_readable
 from lakecore.store.table_stores import TableStores
 
-__all__ = ["Scanner", "created_since"]
+__all__ = ["Scanner", "Skipped", "created_since"]
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """It counts the files that one step of a plan leaves out."""
+
+    reason: str
+    """The step looks at this."""
+    files: int
+    """So many files are left out."""
+    size: int
+    """They have so many bytes."""
+
+    @classmethod
+    def between(cls, reason: str, before: ManifestEntries, after: ManifestEntries) -> Skipped:
+        """Return the difference of two selections."""
+        size = int(before.file_size.sum()) - int(after.file_size.sum())
+        return cls(reason, len(before) - len(after), size)
 
 
 @dataclass(frozen=True)
@@ -108,21 +126,12 @@ class Scanner:
         """
         options = TableOptions.from_schema(schema)
         keyed = bool(schema.primary_keys)
-        unique = keyed and options.skips_level_0 and not with_level_0
         entries = ManifestEntries.empty()
         if snapshot is not None:
             entries = self.live_entries(snapshot, where, predicate, keys=keyed)
-        if unique:
-            entries = entries.select(entries.level > 0)
-        if predicate is not None:
-            entries = prune_partitions(entries, predicate, schema.partition_type)
-            entries = prune_buckets(entries, predicate, schema, self.stores.schemas.load)
-            if not options.data_evolution:
-                entries = self._pruned(entries, predicate, schema, unique=unique)
-        if options.bucket_mode is BucketMode.POSTPONE:
-            entries = entries.select(entries.bucket >= 0)
-        if created_ms is not None:
-            entries = created_since(entries, created_ms)
+        steps = self._steps(entries, schema, predicate, created_ms=created_ms, with_level_0=with_level_0)
+        for _, left in steps:
+            entries = left
         if not options.data_evolution:
             self._check_whole_rows(entries)
         policy = SplitPolicy.from_options(schema.options)
@@ -137,6 +146,62 @@ class Scanner:
             plan = plan_splits(entries, policy, key_type, keys_unique=alone, unordered=unordered)
         return plan if snapshot is None else replace(plan, deletions=self.deletions(snapshot))
 
+    def skipped(
+        self,
+        snapshot: Snapshot,
+        schema: TableSchema,
+        where: ScanFilter = EVERYTHING,
+        predicate: Predicate | None = None,
+        *,
+        created_ms: int | None = None,
+        with_level_0: bool = False,
+    ) -> tuple[Skipped, ...]:
+        """Return what a plan with these arguments leaves out, step by step. It reads all manifests, and costs
+        as much as a plan without a predicate and the plan itself.
+        """
+        entries = self.live_entries(snapshot)
+        kept = select_entries(entries, where, schema.partition_type)
+        found = [Skipped.between("partitions, buckets or levels that were named", entries, kept)]
+        steps = self._steps(kept, schema, predicate, created_ms=created_ms, with_level_0=with_level_0)
+        for reason, left in steps:
+            found.append(Skipped.between(reason, kept, left))
+            kept = left
+        return tuple(one for one in found if one.files)
+
+    def _steps(
+        self,
+        entries: ManifestEntries,
+        schema: TableSchema,
+        predicate: Predicate | None,
+        *,
+        created_ms: int | None,
+        with_level_0: bool,
+    ) -> Iterator[tuple[str, ManifestEntries]]:
+        """Yield what is left after each step of the selection, and what the step looks at."""
+        options = TableOptions.from_schema(schema)
+        load = self.stores.schemas.load
+        unique = bool(schema.primary_keys) and options.skips_level_0 and not with_level_0
+        if unique:
+            entries = entries.select(entries.level > 0)
+            yield "level 0, which is read after a compaction", entries
+        if predicate is not None:
+            entries = prune_partitions(entries, predicate, schema.partition_type)
+            yield "conditions on partitions", entries
+            entries = prune_buckets(entries, predicate, schema, load)
+            yield "conditions on bucket keys", entries
+            if not options.data_evolution:
+                entries = prune_files(entries, predicate, schema, load, unique=unique)
+                yield "statistics of columns", entries
+                if unique or not schema.primary_keys:
+                    entries = prune_indexed(entries, predicate, schema, load)
+                    yield "file indexes in manifests", entries
+        if options.bucket_mode is BucketMode.POSTPONE:
+            entries = entries.select(entries.bucket >= 0)
+            yield "rows without a bucket", entries
+        if created_ms is not None:
+            entries = created_since(entries, created_ms)
+            yield "creation times of files", entries
+
     def _is_unordered(self, entries: ManifestEntries, options: TableOptions) -> bool:
         """Return whether files are in no order of keys. Then no two of their rows share one, except for those
         of level 0.
@@ -148,17 +213,6 @@ class Scanner:
                 "read without deletion-vectors.merge-on-read"
             )
         return options.pk_clustering_override
-
-    def _pruned(
-        self, entries: ManifestEntries, predicate: Predicate, schema: TableSchema, *, unique: bool
-    ) -> ManifestEntries:
-        """Return files that may have a matching row. It is not for files that have only some columns of a
-        row.
-        """
-        entries = prune_files(entries, predicate, schema, self.stores.schemas.load, unique=unique)
-        if unique or not schema.primary_keys:
-            entries = prune_indexed(entries, predicate, schema, self.stores.schemas.load)
-        return entries
 
     def _check_whole_rows(self, entries: ManifestEntries) -> None:
         """Check that files of some columns only (data evolution) are not read as whole rows.

@@ -7,9 +7,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["register"]
+    from lakecore.read.source.scan import Scan
+
+__all__ = ["partitions_in", "register"]
 
 
 def register(spark: SparkSession) -> None:
@@ -21,3 +23,13 @@ def register(spark: SparkSession) -> None:
     from lakecore.spark.data_source.format import LakecoreSource
 
     spark.dataSource.register(LakecoreSource)
+
+
+def partitions_in(scan: Scan, frame: DataFrame) -> Scan:
+    """Return the scan of the partitions that a DataFrame has rows for, before the two are joined.
+
+    The columns of the DataFrame are named as the partition columns. It runs a query for their values.
+    """
+    from lakecore.spark.data_source import frames
+
+    return frames.partitions_in(scan, frame)

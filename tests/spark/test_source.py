@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import io
 import os
 import sys
@@ -232,6 +233,29 @@ def test_a_file_that_is_gone_reaches_the_user(session: SparkSession, table: lake
         file.unlink()
     with pytest.raises(PythonException, match="NotFoundError"):
         load(session, table).collect()
+
+
+def test_scans_are_frames(session: SparkSession, table: lakecore.Table) -> None:
+    frame = table.scan(where="k > 6", columns=["k", "s"]).to_spark(session)
+    assert frame.columns == ["k", "s"]
+    assert keys(frame) == keys(frame.where("s like 'row%'")) == [7, 8, 9]
+    assert table.scan(limit=4).to_spark(session, parallelism=3).count() == 4
+    assert table.scan(where="k > 99").to_spark(session).count() == 0
+
+
+def test_only_partitions_of_the_other_side_are_read(session: SparkSession, tmp_path: Path) -> None:
+    catalog = lakecore.load_catalog(tmp_path, create_warehouse=True, **{"local.fsync": "false"})
+    facts = catalog.create_table("d.f", {"columns": ["v INT", "day DATE"], "partitionKeys": ["day"]})
+    days = [datetime.date(2024, 1, 1 + n % 7) for n in range(28)]
+    facts.append(pa.table({"v": pa.array(range(28), pa.int32()), "day": days}))
+    wanted = session.sql("SELECT DATE'2024-01-03' AS day, 'x' AS name UNION ALL SELECT DATE'2030-01-01', 'y'")
+    scan = lakecore_spark.partitions_in(facts.scan(), wanted)
+    assert len(scan.plan()) == 1
+    assert scan.to_spark(session).join(wanted, "day").count() == 4
+    with pytest.raises(
+        lakecore.InvalidInputError, match="no partition column; the partition columns are: day"
+    ):
+        lakecore_spark.partitions_in(facts.scan(), wanted.select("name"))
 
 
 def test_the_pipeline_of_the_guide(session: SparkSession, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +17,10 @@ from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Predicate, columns_of, conjunction, conjuncts, restricted
 from lakecore.read.columns.blob_values import cut_by_size, reference_sizes, resolve_references
 from lakecore.read.context import ReadContext
-from lakecore.read.source.scan import RowSource
 from lakecore.types.datatypes import RowType
+
+if TYPE_CHECKING:
+    from lakecore.read.source.scan import RowSource
 
 __all__ = ["ResolvedBlobRows", "with_resolved_blobs", "without_resolved_blobs"]
 

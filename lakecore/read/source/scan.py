@@ -7,21 +7,26 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
 from lakecore.display import html_table, one_line
-from lakecore.errors import InvalidInputError
+from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.predicate.parse import parse_where
-from lakecore.predicate.tree import Predicate, columns_of
+from lakecore.predicate.tree import Predicate, columns_of, conjunction
 from lakecore.prefetch import round_robin
+from lakecore.read.source.resolve_blobs import without_resolved_blobs
+from lakecore.read.source.scan_facts import Span, certain_count, exact_splits, partition_predicate
 from lakecore.read.source.snapshot_rows import SnapshotRows
 from lakecore.scan.split import SplitPlan
 from lakecore.types.arrow import arrow_schema
 from lakecore.types.datatypes import RowType
+
+if TYPE_CHECKING:
+    from lakecore.read.source.scan_report import ScanReport
 
 __all__ = ["RowSource", "Scan", "checked_columns"]
 
@@ -164,6 +169,75 @@ class Scan:
                 yield from self.source.shares(part, shares, self.columns, self.where, kinds=kinds)
             elif (read := self.source.indexed(part, self.columns, self.where, kinds=kinds)) is not None:
                 yield read
+
+    def count(self) -> int:
+        """Return the number of rows, at most `limit`.
+
+        It is found in metadata for files that need no merge, if `where` has conditions on partition columns
+        only; other rows are read. Raises the errors of `plan` and `read`.
+        """
+        rows, total = exact_splits(self.source, self.where), 0
+        narrow = replace(self, columns=self.columns[:1])
+        for part in self.plan():
+            number = None if rows is None else certain_count(rows, part)
+            total += sum(batch.num_rows for batch in narrow.read(part)) if number is None else number
+            if self.limit is not None and total >= self.limit:
+                return self.limit
+        return total
+
+    def min_max(self) -> dict[str, tuple[pa.Scalar, pa.Scalar]]:
+        """Return the least and the greatest value of each column, null without one; NaN is left out.
+
+        They are found in metadata for whole numbers, dates and decimals of files that need no merge, if
+        `where` has conditions on partition columns only; other columns and files are read. Raises
+        InvalidInputError with a limit, and for columns that have no order.
+        """
+        if self.limit is not None:
+            raise InvalidInputError(
+                "the least and the greatest value of some rows are not defined; leave the limit out"
+            )
+        rows = exact_splits(self.source, self.where)
+        spans = {name: Span(self.row_type.field(name)) for name in self.columns}
+        for part in self.plan():
+            left = [name for name, span in spans.items() if rows is None or not span.add_certain(rows, part)]
+            for batch in replace(self, columns=tuple(left)).read(part) if left else ():
+                for name in left:
+                    spans[name].add(batch.column(name))
+        return {name: span.bounds for name, span in spans.items()}
+
+    def in_partitions(self, rows: Any) -> Scan:
+        """Return the same read of the partitions that `rows` name: an Arrow table, or mappings of partition
+        columns to values, such as those that the other side of a join has.
+
+        Raises InvalidInputError for a column that is no partition column.
+        """
+        source = without_resolved_blobs(self.source)
+        if not isinstance(source, SnapshotRows):
+            raise UnsupportedError(
+                f"{self.source.description} is not read by partitions; use a condition on rows"
+            )
+        found = partition_predicate(source.context.schema, rows, source.scanner.table)
+        both = (found,) if self.where is None else (self.where, found)
+        return replace(self, where=conjunction(both), _condition="")
+
+    def explain(self) -> ScanReport:
+        """Return what a read of this scan would do: its splits, and the files that are left out by what.
+
+        Of a table it costs two plans, one of them of all files. Raises the errors of `plan`.
+        """
+        from lakecore.read.source.scan_report import scan_report  # it knows scans
+
+        return scan_report(self.source, self.where)
+
+    def to_spark(self, spark: Any, *, nanoseconds: str = "refuse", parallelism: int | None = None) -> Any:
+        """Return a DataFrame of PySpark with these rows, planned now and read by the executors of a session.
+
+        `nanoseconds` and `parallelism` are the options `nanoseconds` and `scan.parallelism` of the format
+        `lakecore` (docs/spark.md). Raises the errors of `plan`, InvalidOptionError.
+        """
+        from lakecore.spark.data_source.frames import scan_frame  # of a higher layer, which knows pyspark
+
+        return scan_frame(spark, self, nanoseconds, parallelism)
 
     def to_arrow(self) -> pa.Table:
         """Read all rows into memory."""

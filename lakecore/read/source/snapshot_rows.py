@@ -13,7 +13,7 @@ from lakecore.read.context import ReadContext
 from lakecore.read.split.split_cuts import SplitShare, cut_split, read_share
 from lakecore.read.split.split_reader import indexed_split, read_split, split_shares
 from lakecore.scan.filters import EVERYTHING, ScanFilter
-from lakecore.scan.scanner import Scanner
+from lakecore.scan.scanner import Scanner, Skipped
 from lakecore.scan.split import Split, SplitPlan
 from lakecore.types.datatypes import RowType
 
@@ -50,6 +50,19 @@ class SnapshotRows:
     def plan(self, where: Predicate | None) -> SplitPlan:
         """Return the splits to read. For the errors see `Scanner.plan`."""
         return self.scanner.plan(
+            self.snapshot,
+            self.context.schema,
+            self.where,
+            where,
+            created_ms=self.created_ms,
+            with_level_0=self.with_level_0,
+        )
+
+    def skipped(self, where: Predicate | None) -> tuple[Skipped, ...]:
+        """Return what a plan leaves out, see `Scanner.skipped`."""
+        if self.snapshot is None:
+            return ()
+        return self.scanner.skipped(
             self.snapshot,
             self.context.schema,
             self.where,
