@@ -197,11 +197,11 @@ class SnapshotWatch(BaseEventTrigger):
 
     def _look(self) -> tuple[dict[str, Any] | None, Mark]:
         from lakecore.jobs.watching.arrivals import ArrivalCondition, Arrivals
-        from lakecore.jobs.watching.watch import BEGINNING, news_since
+        from lakecore.jobs.watching.watch import BEGINNING, new_snapshots_since
 
         table = _catalog(self.lake_conn_id).load_table(self.table)
         arrivals = Arrivals(table, ArrivalCondition.from_json(self.wanted), self._memo)
-        return news_since(arrivals, self._mark or BEGINNING)
+        return new_snapshots_since(arrivals, self._mark or BEGINNING)
 
     async def keep(self, number: int) -> None:
         """Store the mark: the events of that round, and of those before, are safe. The events of the round

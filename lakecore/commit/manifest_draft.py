@@ -14,7 +14,7 @@ from lakecore.commit.manifest_merge import (
     full_merge_inputs,
     minor_groups,
 )
-from lakecore.commit.partitions import PartitionBox
+from lakecore.commit.partitions import PartitionBounds
 from lakecore.commit.plan import ListFile
 from lakecore.errors import LakeError, UnsupportedError
 from lakecore.metadata.manifest.data_file import EntryKind
@@ -98,7 +98,7 @@ class ManifestDraft:
         with_deletes = [manifest for manifest in before if manifest.num_deleted_files > 0]
         found = self._manifests.read(with_deletes)
         deletes = found.select(found.kind == EntryKind.DELETE)
-        box = PartitionBox.of(_partitions(deletes), partition_type) if len(deletes) else None
+        box = PartitionBounds.of(_partitions(deletes), partition_type) if len(deletes) else None
         inputs = full_merge_inputs(before, box, policy)
         if not inputs:
             return None

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lakecore.commit.partitions import PartitionBox
+from lakecore.commit.partitions import PartitionBounds
 from lakecore.metadata.manifest.data_file import EntryKind
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.live_entries import live_entries
@@ -53,7 +53,7 @@ def full_merge_due(manifests: Sequence[ManifestFile], policy: MergePolicy) -> bo
 
 
 def full_merge_inputs(
-    manifests: Sequence[ManifestFile], deleted: PartitionBox | None, policy: MergePolicy
+    manifests: Sequence[ManifestFile], deleted: PartitionBounds | None, policy: MergePolicy
 ) -> frozenset[str]:
     """Return the names of the manifests that a full merge has to read; empty when it would gain nothing.
 

@@ -14,11 +14,11 @@ from lakecore.metadata.manifest.manifest_file import ManifestFile
 from lakecore.row.binary_row import decode_row
 from lakecore.types.datatypes import RowType
 
-__all__ = ["PartitionBox", "SpecFilter"]
+__all__ = ["PartitionBounds", "SpecFilter"]
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionBox:
+class PartitionBounds:
     """These are the bounds of a set of partitions. For each partition column they have the lowest and
     highest (comparable) value, and whether null occurs.
 
@@ -31,7 +31,7 @@ class PartitionBox:
     nulls: tuple[bool, ...]
 
     @classmethod
-    def of(cls, partitions: Iterable[bytes], partition_type: RowType) -> PartitionBox:
+    def of(cls, partitions: Iterable[bytes], partition_type: RowType) -> PartitionBounds:
         """Compute the box of serialised partitions, at least one."""
         rows = [decode_row(partition, partition_type) for partition in partitions]
         columns = [[row[i] for row in rows] for i in range(len(partition_type.fields))]

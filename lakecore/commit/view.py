@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lakecore.commit.index_changes import DataFiles, Place
-from lakecore.commit.partitions import PartitionBox, SpecFilter
+from lakecore.commit.partitions import PartitionBounds, SpecFilter
 from lakecore.errors import NotFoundError
 from lakecore.metadata.manifest.data_file import EntryKind
 from lakecore.metadata.manifest.entries import ManifestEntries
@@ -68,7 +68,7 @@ class LiveView:
         self._manifests = stores.manifests
         self._wanted = wanted
         self._box = (
-            PartitionBox.of(wanted, partition_type) if isinstance(wanted, frozenset) and wanted else None
+            PartitionBounds.of(wanted, partition_type) if isinstance(wanted, frozenset) and wanted else None
         )
         self._entries = ManifestEntries.empty()
         self._at: Snapshot | None = None

@@ -11,7 +11,7 @@ from lakecore.jobs import expire_snapshots
 from lakecore.jobs.definitions.repair import Why as Job
 from lakecore.jobs.runner.chore import Chore, ChoreKind, Lake, Report, run_on_table
 from lakecore.maintain.holds.gate import how_it_ends
-from lakecore.maintain.why import holders_of_file, holders_of_snapshot, pins
+from lakecore.maintain.why import expiry_blockers, holders_of_file, holders_of_snapshot
 from lakecore.metadata.json_record import whole_number
 from lakecore.types.counted import counted
 
@@ -39,7 +39,7 @@ def _answer(job: Job, lake: Lake, chore: Chore) -> Report:
             f"expire-snapshots would now remove {counted(len(expiry.snapshots), 'snapshot')} "
             f"and {counted(expiry.files, 'file')}"
         )
-        names = (*(f"the table is on hold: {hold}" for hold in chore.holds), *pins(target))
+        names = (*(f"the table is on hold: {hold}" for hold in chore.holds), *expiry_blockers(target))
         blocker = report.blocker or expiry.blocker
         return replace(report, blocker=blocker, names=names, notes=(note,))
     if whole_number(job.subject) is not None:

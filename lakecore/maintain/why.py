@@ -12,12 +12,12 @@ from lakecore.maintain.deletion.sweep import owner_of
 from lakecore.maintain.target import Target
 from lakecore.metadata.manifest.byte_words import hash_bytes
 
-__all__ = ["holders_of_file", "holders_of_snapshot", "pins"]
+__all__ = ["expiry_blockers", "holders_of_file", "holders_of_snapshot"]
 
 _DAY_MS = 86_400_000
 
 
-def pins(target: Target) -> list[str]:
+def expiry_blockers(target: Target) -> list[str]:
     """Return what blocks the expiry of the branch, the oldest first: consumers, tags, other branches."""
     roots = read_roots(target.file_io, target.paths)
     found = [(consumer.next_snapshot, _consumer(target, consumer.id)) for consumer in target.consumers.list()]

@@ -19,7 +19,17 @@ from lakecore.merge.plain_values import plain_array, plain_values
 from lakecore.merge.row_order import Bools, Indices
 from lakecore.metadata.row_kind import KIND_NAME, is_retract
 
-__all__ = ["NO_ROW", "Column", "Engine", "Folded", "FoldedGroups", "Groups", "Picked", "Several", "fold"]
+__all__ = [
+    "NO_ROW",
+    "Column",
+    "Engine",
+    "Folded",
+    "FoldedGroups",
+    "Groups",
+    "MultiRowGroups",
+    "Picked",
+    "fold",
+]
 
 NO_ROW = -1
 """This value stands in place of a row kind for a group that leaves no row at all."""
@@ -97,7 +107,7 @@ class Groups:
 
 
 @dataclass(frozen=True, slots=True)
-class Several:
+class MultiRowGroups:
     """The rows of groups that have several rows: `rows` (places in `batch`) and `kinds` are in merge order.
 
     Group i is from `starts[i]` up to `starts[i + 1]`; `starts` has one more element than there are groups.
@@ -138,7 +148,7 @@ Column: TypeAlias = Picked | pa.Array
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """An engine makes this of `Several`: `columns` by name, and a kind (or `NO_ROW`) for each group."""
+    """An engine makes it of `MultiRowGroups`: `columns` by name, and a kind (or `NO_ROW`) for each group."""
 
     columns: Mapping[str, Column]
     kinds: Any
@@ -160,7 +170,7 @@ class Engine(Protocol):
         """Return the columns that folding `columns` needs besides them."""
         ...
 
-    def fold(self, several: Several, columns: Sequence[str]) -> Folded:
+    def fold(self, several: MultiRowGroups, columns: Sequence[str]) -> Folded:
         """Fold each group. `columns` includes `_VALUE_KIND` only if its values are in `Folded.kinds`.
 
         Raises UnsupportedError for a retraction that the engine cannot take.
@@ -205,13 +215,13 @@ def fold(
         made = wanted if groups.order is None else wanted.take(pa.array(picked))
         return FoldedGroups(made, result_kinds, many, present)
     if engine.keeps_single and not is_retract(kinds).any():
-        folded = engine.fold(Several(batch, groups.rows, kinds, np.append(starts, len(kinds))), names)
+        folded = engine.fold(MultiRowGroups(batch, groups.rows, kinds, np.append(starts, len(kinds))), names)
         result_kinds[many] = folded.kinds[many]
         places = None
     else:
         member = np.repeat(many, sizes)
         offsets = np.concatenate(([0], np.cumsum(sizes[many])))
-        folded = engine.fold(Several(batch, groups.rows[member], kinds[member], offsets), names)
+        folded = engine.fold(MultiRowGroups(batch, groups.rows[member], kinds[member], offsets), names)
         result_kinds[many] = folded.kinds
         places = np.flatnonzero(many)
     present = result_kinds != NO_ROW

@@ -19,7 +19,7 @@ from lakecore.metadata.manifest.manifest_file import ManifestFile
 from lakecore.row.binary_row import decode_row
 from lakecore.types.datatypes import RowType
 
-__all__ = ["EVERYTHING", "ScanFilter", "keeps_manifest", "select_entries", "wanted_partitions"]
+__all__ = ["EVERYTHING", "ScanFilter", "filter_partitions", "keeps_manifest", "select_entries"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,12 +131,12 @@ def _both(left: Mask | None, right: Mask) -> Mask:
 def _partition_mask(entries: ManifestEntries, where: ScanFilter, partition_type: RowType) -> Mask | None:
     if where.partitions is None and where.serialized is None:
         return None
-    wanted = wanted_partitions(entries.partitions, where, partition_type)
+    wanted = filter_partitions(entries.partitions, where, partition_type)
     mask: Mask = wanted[entries.partition] if len(wanted) else np.zeros(len(entries), np.bool_)
     return mask
 
 
-def wanted_partitions(partitions: Sequence[bytes], where: ScanFilter, partition_type: RowType) -> Mask:
+def filter_partitions(partitions: Sequence[bytes], where: ScanFilter, partition_type: RowType) -> Mask:
     """Return which of the serialised partitions the filter selects."""
     return np.array([_wants(value, where, partition_type) for value in partitions], np.bool_)
 

@@ -20,7 +20,7 @@ from lakecore.predicate.tree import Compare, Comparison, In, Predicate, conjunct
 from lakecore.row.binary_layout import FIXED_FORMATS
 from lakecore.row.binary_row import decode_row
 from lakecore.row.values import rows_batch
-from lakecore.scan.filters import ScanFilter, wanted_partitions
+from lakecore.scan.filters import ScanFilter, filter_partitions
 from lakecore.types.arrow import arrow_schema
 from lakecore.types.datatypes import AtomicType, DataType, RowType, TypeRoot
 
@@ -110,7 +110,7 @@ def entry_request(
 
 def _mask_of(where: ScanFilter, condition: Predicate | None, partition_type: RowType) -> PartitionMask:
     def wanted(partitions: Sequence[bytes]) -> Mask:
-        found = wanted_partitions(partitions, where, partition_type)
+        found = filter_partitions(partitions, where, partition_type)
         if condition is not None:
             found &= matching_partitions(partitions, condition, partition_type)
         return found

@@ -87,9 +87,9 @@ class _Writer(Protocol):
 
     def write(self, rows: Rows) -> None: ...
 
-    def relieve(self) -> None: ...
+    def empty_buffer(self) -> None: ...
 
-    def park(self) -> None: ...
+    def close_open_files(self) -> None: ...
 
     def close(self) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]: ...
 
@@ -306,7 +306,7 @@ class TableWrite:
             self._holders.pop(place, None)
             self._holders[place] = writer
         while len(self._holders) > _MAX_OPEN_FILES:
-            self._holders.pop(next(iter(self._holders))).park()
+            self._holders.pop(next(iter(self._holders))).close_open_files()
 
     def _relieve(self) -> None:
         """Empty the fullest buffers until half of the limit is free: seldom, and few small files or runs."""
@@ -315,7 +315,7 @@ class TableWrite:
             if self._buffered * 2 <= self._limit:
                 return
             self._buffered -= writer.buffered
-            writer.relieve()
+            writer.empty_buffer()
             self._park_others(place, writer)
 
     def _new_writer(self, share: Share) -> _Writer:

@@ -66,7 +66,7 @@ def test_a_commit_without_its_index_files_is_refused(monkeypatch: pytest.MonkeyP
     put(table, [{"k": k, "v": "b"} for k in range(0, 40, 2)])
     put(table, [{"k": k, "v": "c"} for k in range(0, 40, 4)])
     before = table._stores.snapshots.latest(), rows_of(table)
-    monkeypatch.setattr(commit.VectorUpkeep, "draft", _without_messages(commit.VectorUpkeep.draft))
+    monkeypatch.setattr(commit.VectorUpdates, "draft", _without_messages(commit.VectorUpdates.draft))
     with pytest.raises(ProofError, match="the commit adds 0 index files of the bucket"):
         compact.run(compact.Job(table="d.k"), catalog)
     assert (table._stores.snapshots.latest(), rows_of(table)) == before

@@ -16,7 +16,7 @@ from lakecore.jobs.compact import ProofMode, Strategy
 from lakecore.lookup.levels import LevelsAbove, LookupResult, _Cursor
 from lakecore.merge.key_columns import Keys
 from lakecore.table import Table
-from lakecore.verify.sample.lookups import check_asked_only
+from lakecore.verify.sample.lookups import check_lookup_files
 from tests.support.lake import memory_catalog, paths_of, put, rows_of
 from tests.support.tall_tree import definition, run_limit, stages
 
@@ -100,6 +100,6 @@ def test_rows_looked_up_wrong_are_refused(kind: str, monkeypatch: pytest.MonkeyP
 
 
 def test_a_file_that_is_not_asked_is_named() -> None:
-    check_asked_only("unit", ["a"], {"a", "b"})
+    check_lookup_files("unit", ["a"], {"a", "b"})
     with pytest.raises(ProofError, match="looked up in c, which is not asked"):
-        check_asked_only("unit", ["a", "c"], {"a", "b"})
+        check_lookup_files("unit", ["a", "c"], {"a", "b"})

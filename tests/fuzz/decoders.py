@@ -37,8 +37,8 @@ from lakecore.fs.memory import MemoryFileIO
 from lakecore.index.container import decode_head
 from lakecore.index.deletion_vectors import VectorLayout, decode_vectors, encode_vectors
 from lakecore.index.search import FileIndex, matching_rows
-from lakecore.merge.engines.set_unions import united32
-from lakecore.merge.engines.sketches import united_hll, united_theta
+from lakecore.merge.engines.set_unions import union32
+from lakecore.merge.engines.sketches import union_hll, union_theta
 from lakecore.metadata.consumer import Consumer
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
@@ -46,7 +46,7 @@ from lakecore.metadata.tag import Tag
 from lakecore.predicate.parse import parse_where
 from lakecore.row.binary_row import decode_row, encode_row
 from lakecore.row.json_rows import json_to_batch
-from lakecore.row.roaring.bitmap64 import united64
+from lakecore.row.roaring.bitmap64 import union64
 from lakecore.row.variant import parse_variant, variant_text
 from lakecore.types.arrow import arrow_schema, arrow_type
 from lakecore.types.datatypes import AtomicType, DataField, RowType, TypeRoot, parse_type
@@ -311,7 +311,7 @@ def _variants() -> Iterator[Sample]:
 
 def _sets() -> Iterator[Sample]:
     """Values of aggregate functions, united with a valid one: from either side, for sketches look at their order."""
-    unions = {"rbm32": united32, "rbm64": united64, "hll_sketch": united_hll, "theta_sketch": united_theta}
+    unions = {"rbm32": union32, "rbm64": union64, "hll_sketch": union_hll, "theta_sketch": union_theta}
     for number in range(6):
         for name, unite in unions.items():
             values = [bytes.fromhex(digits[2:]) for digits in pool(name, 300)]

@@ -17,7 +17,7 @@ from lakecore.row.json_rows import batch_to_json, json_to_batch
 from lakecore.table import Table
 from lakecore.types.datatypes import RowType
 from lakecore.write.buckets import cross_partition
-from lakecore.write.buckets.key_places import KeyPrints, key_prints
+from lakecore.write.buckets.key_places import KeyHashes, hash_keys
 from tests.support.oracle import Oracle, findings
 
 pytestmark = pytest.mark.slow
@@ -37,9 +37,9 @@ WEAK = ("first-row", "vectors, sums")
 """Here many keys have the same first hash."""
 
 
-def weak_prints(batch: pa.RecordBatch, key_type: RowType) -> KeyPrints:
-    prints = key_prints(batch, key_type)
-    return KeyPrints(prints.high % np.uint64(3), prints.low)
+def weak_prints(batch: pa.RecordBatch, key_type: RowType) -> KeyHashes:
+    prints = hash_keys(batch, key_type)
+    return KeyHashes(prints.high % np.uint64(3), prints.low)
 
 
 def rows_of(table: Table) -> list[Any]:
@@ -58,7 +58,7 @@ def test_a_key_is_in_one_partition_whether_compacted_or_not(
     name: str, oracles: dict[str, Oracle], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if name in WEAK:
-        monkeypatch.setattr(cross_partition, "key_prints", weak_prints)
+        monkeypatch.setattr(cross_partition, "hash_keys", weak_prints)
     dice, catalog = random.Random(name), load_catalog(tmp_path)
     java = oracles["2.0.0" if "changes" in name else "1.4.2"]
     ours, theirs = CASES[name]

@@ -155,13 +155,88 @@ def test_public_docstrings_are_sentences(folder: str) -> None:
         for name, line, text in (*docstrings(tree), *attribute_docstrings(tree))
         if not name.startswith("_") and not has_main_verb(text)
     ]
-    assert found == []
+    assert found == [], (
+        "write a sentence with a subject and a verb, or begin with an imperative; verbs: tests/support/verbs.txt"
+    )
 
 
 def test_no_name_is_a_coined_word() -> None:
     found = {f"{path}: {name}" for path, tree in modules() for name in names(tree) if name in COINED}
     files = {path for path, _ in modules() if Path(path).stem in COINED}
     assert found | files == set()
+
+
+def public_names() -> Iterator[tuple[str, str]]:
+    """Path and name of every public module, class, function and method of the packages (not of example DAGs)."""
+    for path, tree in modules():
+        if not path.startswith("dags/"):
+            yield from ((path, part) for part in Path(path).with_suffix("").parts if not part.startswith("_"))
+            yield from ((path, name) for name in _public_definitions(tree))
+
+
+def _public_definitions(node: ast.Module | ast.ClassDef) -> Iterator[str]:
+    for child in node.body:
+        if isinstance(
+            child, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+        ) and not child.name.startswith("_"):
+            yield child.name
+            if isinstance(child, ast.ClassDef):
+                yield from _public_definitions(child)
+
+
+def words_of(name: str) -> list[str]:
+    """The words of a name in camel case or with underscores."""
+    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
+
+
+def singulars(word: str) -> set[str]:
+    """The word, and what it may be the plural of."""
+    endings = (("ies", "y"), ("es", ""), ("s", ""))
+    return {word} | {word.removesuffix(end) + start for end, start in endings if word.endswith(end)}
+
+
+def glossary_terms() -> set[str]:
+    """The words that the glossary defines: in its first column, or emphasised in a meaning."""
+    text = (ROOT / "docs/glossary.md").read_text()
+    terms = re.findall(r"^\| ([^|]+) \|", text, re.MULTILINE) + re.findall(r"\*([^*|]+)\*", text)
+    return set(re.findall(r"[a-z]+", " ".join(terms).lower()))
+
+
+ORDINARY = ROOT / "tests/lakecore/testdata/ordinary_words.txt"
+"""Words of English, programming and its libraries. A word of the domain is defined in docs/glossary.md instead."""
+
+
+def test_words_of_public_names_are_ordinary_or_defined() -> None:
+    known = glossary_terms() | set(ORDINARY.read_text().split())
+    found = {
+        f"{path}: {name}: {word}"
+        for path, name in public_names()
+        for word in words_of(name)
+        if not singulars(word) & known
+    }
+    assert sorted(found) == [], (
+        f"define the word in docs/glossary.md, use a plainer one, or add it to {ORDINARY.name}"
+    )
+
+
+def test_ordinary_words_are_in_order_and_in_use() -> None:
+    listed = ORDINARY.read_text().split()
+    used = {word for _, name in public_names() for word in words_of(name)}
+    assert listed == sorted(set(listed))
+    assert [word for word in listed if not any(word in singulars(one) for one in used)] == []
+    assert [word for word in listed if word in glossary_terms()] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("CompactTableOperator", ["compact", "table", "operator"]),
+        ("read_S3_file", ["read", "s", "file"]),
+        ("JSONLines", ["json", "lines"]),
+    ],
+)
+def test_words_of_a_name(name: str, expected: list[str]) -> None:
+    assert words_of(name) == expected
 
 
 DOCUMENTS = sorted(

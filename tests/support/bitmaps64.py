@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pyroaring import BitMap
 
 from lakecore.row.roaring.bitmap32 import containers
-from lakecore.row.roaring.bitmap64 import united64
+from lakecore.row.roaring.bitmap64 import union64
 
 __all__ = ["bitmap64"]
 
@@ -20,7 +20,7 @@ def bitmap64(numbers: Iterable[tuple[int, int]]) -> bytes:
     for key, low in numbers:
         by_key.setdefault(key, []).append(low)
     return functools.reduce(
-        lambda a, b: united64(a, b, "test"), (_one_key(*item) for item in by_key.items()), b"\0"
+        lambda a, b: union64(a, b, "test"), (_one_key(*item) for item in by_key.items()), b"\0"
     )
 
 

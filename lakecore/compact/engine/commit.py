@@ -8,7 +8,7 @@ from functools import partial
 
 from lakecore.compact.engine.claims import commit_faults
 from lakecore.compact.engine.commit_loop import CommitDraft
-from lakecore.compact.engine.deletion_vectors import VectorUpkeep
+from lakecore.compact.engine.deletion_vectors import VectorUpdates
 from lakecore.compact.engine.outcome import ProvenPick
 from lakecore.errors import CommitConflictError
 from lakecore.metadata.commit_message import CommitMessage
@@ -29,7 +29,7 @@ class PickCommits:
     overwrites = False
     preconditions = None
 
-    def __init__(self, upkeep: VectorUpkeep, rules: TableRules) -> None:
+    def __init__(self, upkeep: VectorUpdates, rules: TableRules) -> None:
         self._upkeep = upkeep
         self._rules = rules
 
@@ -45,9 +45,9 @@ class PickCommits:
             landed=partial(self._upkeep.landed, vectors),
         )
 
-    def concerned(self, items: Sequence[ProvenPick], err: CommitConflictError) -> list[ProvenPick]:
+    def affected(self, items: Sequence[ProvenPick], err: CommitConflictError) -> list[ProvenPick]:
         """Return the picks that name a file of the conflict; when no file tells, those of its buckets."""
-        lost_items = _concerned(items, err)
+        lost_items = _affected(items, err)
         if lost_items:
             names = ", ".join(proven.pick.name for proven in lost_items)
             logger.warning("%s; these picks are not committed: %s", err, names)
@@ -67,7 +67,7 @@ def _message(proven: ProvenPick) -> CommitMessage:
     )
 
 
-def _concerned(picks: Iterable[ProvenPick], err: CommitConflictError) -> list[ProvenPick]:
+def _affected(picks: Iterable[ProvenPick], err: CommitConflictError) -> list[ProvenPick]:
     """Return the picks that name a file of the conflict; when no file is known, those of its buckets."""
     named = set(err.files)
     found = [proven for proven in picks if named & _names(proven)]

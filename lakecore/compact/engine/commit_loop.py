@@ -85,7 +85,7 @@ class Commits(Protocol[Item]):
         """Return one try; files that must come with the items are written here."""
         ...
 
-    def concerned(self, items: Sequence[Item], err: CommitConflictError) -> list[Item]:
+    def affected(self, items: Sequence[Item], err: CommitConflictError) -> list[Item]:
         """Return the items that the conflict makes impossible."""
         ...
 
@@ -140,7 +140,7 @@ def commit_fitting(
             raise
         except CommitConflictError as err:
             draft.discard()
-            lost_items = commits.concerned(left, err)
+            lost_items = commits.affected(left, err)
             if not lost_items:
                 raise
             lost += lost_items

@@ -17,7 +17,7 @@ from lakecore.store.indexes import IndexStore, load_deletions
 from lakecore.store.vector_files import replace_vectors
 from lakecore.verify.proof.vector_check import VectorChange
 
-__all__ = ["VectorDraft", "VectorUpkeep", "counted"]
+__all__ = ["VectorDraft", "VectorUpdates", "counted"]
 
 Bucket = tuple[bytes, int]
 
@@ -64,7 +64,7 @@ class _Changes:
 
 
 @dataclass(slots=True)
-class VectorUpkeep:
+class VectorUpdates:
     """These are the deletion vectors of a table as a run read them, with its changes since.
 
     `one_per_bucket`: rule of the format for all tables but those with unaware buckets.
@@ -75,7 +75,7 @@ class VectorUpkeep:
     files: dict[Bucket, tuple[IndexFile, ...]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, store: IndexStore, files: Iterable[IndexFile], *, one_per_bucket: bool) -> VectorUpkeep:
+    def of(cls, store: IndexStore, files: Iterable[IndexFile], *, one_per_bucket: bool) -> VectorUpdates:
         """Return the vectors of a snapshot. `files` are all its index files; picks were planned from it."""
         upkeep = cls(store, one_per_bucket)
         for file in files:

@@ -18,7 +18,7 @@ from pyroaring import BitMap
 
 from lakecore.compact.engine.commit import PickCommits
 from lakecore.compact.engine.commit_loop import Landed
-from lakecore.compact.engine.deletion_vectors import VectorUpkeep
+from lakecore.compact.engine.deletion_vectors import VectorUpdates
 from lakecore.compact.engine.licence import levels_of, licensed
 from lakecore.compact.engine.outcome import Progress, ProvenPick, RunRecord
 from lakecore.compact.engine.refusal import PickFailure, failure_of
@@ -31,7 +31,7 @@ from lakecore.read.context import ReadContext
 from lakecore.verify.digest.columns import StoredFile
 from lakecore.verify.digest.file_tally import files_of
 from lakecore.verify.digest.shape import ProofMode, RowShape
-from lakecore.verify.proof.descriptions import check_joined_rows, check_made
+from lakecore.verify.proof.descriptions import check_joined_rows, check_new_files
 from lakecore.verify.proof.pick_proof import PickProof, check_upgrade, prove_pick
 from lakecore.verify.proof.second_decoder import SecondDecoders
 from lakecore.verify.rules.table_rules import TableRules
@@ -75,7 +75,7 @@ class Driver:
         self._reading = reading = commits.target.reading
         self._rules = TableRules.of(reading.schema.options, keyed=reading.keyed)
 
-    def run(self, plan: RoundPlan, executor: Executor, upkeep: VectorUpkeep) -> None:
+    def run(self, plan: RoundPlan, executor: Executor, upkeep: VectorUpdates) -> None:
         """Run, prove and commit the picks of `plan`. `upkeep` is that of the snapshot they were planned from.
 
         A failed unit and a refused proof fail their pick only: the rest is done and committed, then the first
@@ -113,7 +113,7 @@ class Driver:
         """Yield picks as their units finish, each with its proof. Raises ProofError where a second decoder
         reads other rows.
         """
-        with closing(run.proven(executor, function, self._commits.may_go_on)) as found:
+        with closing(run.proven(executor, function, self._commits.may_continue)) as found:
             for proven in found:
                 self._decode_again(run.shape.mode, proven)
                 yield (proven,)
@@ -181,23 +181,23 @@ class _PickRun:
         return Progress(self.finished, len(self._picks), sum(pick.rows for pick in done), rows)
 
     def proven(
-        self, executor: Executor, function: UnitFunction, may_go_on: Callable[[], bool]
+        self, executor: Executor, function: UnitFunction, may_continue: Callable[[], bool]
     ) -> Generator[ProvenPick]:
-        """Yield picks as their units finish, each with its proof. It ends early when `may_go_on` returns
+        """Yield picks as their units finish, each with its proof. It ends early when `may_continue` returns
         False.
 
         Closing it makes the executor give up the units it has not returned.
         """
         units = (unit for pick in self._picks for unit in pick.units)
         self.interrupted = True
-        with closing(unit_results(executor, function, units, may_go_on)) as results:
-            yield from self._proven(results, may_go_on)
+        with closing(unit_results(executor, function, units, may_continue)) as results:
+            yield from self._proven(results, may_continue)
 
     def _proven(
-        self, results: Iterator[UnitResult | BaseException], may_go_on: Callable[[], bool]
+        self, results: Iterator[UnitResult | BaseException], may_continue: Callable[[], bool]
     ) -> Iterator[ProvenPick]:
         for pick in self._picks:
-            if not may_go_on():
+            if not may_continue():
                 return
             self.started.append(pick)
             found = self._collect(pick, results)
@@ -249,7 +249,7 @@ class _PickRun:
         changelog_files = tuple(file for result in results for file in result.changelog)
         proof = self._proof(pick, results) if pick.units else None
         schema_id = self._reading.schema.id
-        check_made(
+        check_new_files(
             pick.name, pick.replaced, new_files, changelog_files, levels_of(pick), schema_id, self._rules
         )
         for result in results if self._rules.data_evolution else ():

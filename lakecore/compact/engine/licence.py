@@ -4,8 +4,8 @@ planned from. Pure.
 The planner's own flag is only a claim: a pick that claims more than `verify.drop_licence` grants is refused
 before any of its units runs, and units without a licence have certifiers that let no delete go. A pick whose
 units ask too few files for older rows, or that moves rows nobody tells of, is refused likewise
-(`verify.asked_files`), and so is one whose files would not fit in with those that stay (`verify.layout`), and
-one that does not know which rows of its files are deleted (`verify.known_vectors`).
+(`verify.lookup_files`), and so is one whose files would not fit in with those that stay (`verify.layout`),
+and one that does not know which rows of its files are deleted (`verify.known_vectors`).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.index_file import DeletionFile, IndexFile
 from lakecore.metadata.schema import TableSchema
-from lakecore.verify.rules.asked_files import AskClaim, check_asked, check_moved
 from lakecore.verify.rules.drop_licence import DropClaim, KeyOf, check_licence
 from lakecore.verify.rules.known_vectors import check_known_vectors
-from lakecore.verify.rules.layout import Stretch, check_levels, check_row_order
+from lakecore.verify.rules.layout import OutputRange, check_levels, check_row_order
+from lakecore.verify.rules.lookup_files import LookupClaim, check_lookup_claim, check_moved
 from lakecore.verify.rules.table_rules import TableRules
 
-__all__ = ["AskingUnit", "DroppingUnit", "JoiningUnit", "MarkedUnit", "levels_of", "licensed"]
+__all__ = ["DroppingUnit", "JoiningUnit", "LookupUnit", "MarkedUnit", "levels_of", "licensed"]
 
 Refused = tuple[WorkPick, ProofError]
 
@@ -52,11 +52,11 @@ class DroppingUnit(Protocol):
 
 
 @runtime_checkable
-class AskingUnit(Protocol):
+class LookupUnit(Protocol):
     """This unit may have to ask other files for older rows."""
 
     @property
-    def asks(self) -> AskClaim:
+    def lookup_claim(self) -> LookupClaim:
         """Return which files the unit merges, and which it searches."""
         ...
 
@@ -72,7 +72,7 @@ class JoiningUnit(Protocol):
 
 
 @runtime_checkable
-class MarkedUnit(AskingUnit, Protocol):
+class MarkedUnit(LookupUnit, Protocol):
     """This unit reads files without their deleted rows."""
 
     @property
@@ -130,7 +130,7 @@ def licensed(
 
 def levels_of(pick: WorkPick) -> frozenset[int]:
     """Return the levels to which the units of a pick may write; none where levels order no rows."""
-    return frozenset(unit.asks.level for unit in pick.units if isinstance(unit, AskingUnit))
+    return frozenset(unit.lookup_claim.level for unit in pick.units if isinstance(unit, LookupUnit))
 
 
 def _licensed(pick: WorkPick, files: _LiveFiles, rules: TableRules, key_of: KeyOf | None) -> WorkPick:
@@ -144,8 +144,8 @@ def _licensed(pick: WorkPick, files: _LiveFiles, rules: TableRules, key_of: KeyO
         if claim is not None:
             check_licence(claim, live, pick.replaced, rules, key_of)
             unit = cast(DroppingUnit, unit).with_licence()
-        if isinstance(unit, AskingUnit):
-            check_asked(unit.asks, live, pick.replaced, rules, key_of)
+        if isinstance(unit, LookupUnit):
+            check_lookup_claim(unit.lookup_claim, live, pick.replaced, rules, key_of)
         if isinstance(unit, JoiningUnit) and rules.keeps_order:
             check_row_order(pick.name, live, unit.joins)
         units.append(unit)
@@ -160,18 +160,21 @@ def _check_vectors(pick: WorkPick, known: Sequence[IndexFile]) -> None:
     """
     for unit in pick.units:
         if isinstance(unit, MarkedUnit):
-            files = [*unit.asks.merged, *(file for level in unit.asks.levels for file in level)]
+            files = [
+                *unit.lookup_claim.merged,
+                *(file for level in unit.lookup_claim.levels for file in level),
+            ]
             check_known_vectors(pick.name, [file.file_name for file in files], unit.deletions, known)
 
 
-def _stretches(pick: WorkPick) -> list[Stretch]:
+def _stretches(pick: WorkPick) -> list[OutputRange]:
     """Return the stretches whose units write files; units that only announce rows of files that move write
     none.
     """
     announced_names = {file.file_name for file in pick.announced}
-    asks = (unit.asks for unit in pick.units if isinstance(unit, AskingUnit))
+    asks = (unit.lookup_claim for unit in pick.units if isinstance(unit, LookupUnit))
     return [
-        Stretch(ask.merged, ask.level)
+        OutputRange(ask.merged, ask.level)
         for ask in asks
         if announced_names.isdisjoint(f.file_name for f in ask.merged)
     ]

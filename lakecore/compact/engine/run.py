@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from lakecore.compact.engine.attempt_files import AttemptFiles, EarlierCommits
-from lakecore.compact.engine.deletion_vectors import VectorUpkeep
+from lakecore.compact.engine.deletion_vectors import VectorUpdates
 from lakecore.compact.engine.driver import Driver, RunSettings
 from lakecore.compact.engine.outcome import Outcome, Progress, RunRecord
 from lakecore.compact.engine.refusal import PickFailure, failure_of
@@ -195,7 +195,7 @@ class RewriteRun:
 
     def _rounds(
         self, snapshot: Snapshot | None, prefix: str, executor: Executor
-    ) -> Iterator[tuple[RoundPlan, VectorUpkeep]]:
+    ) -> Iterator[tuple[RoundPlan, VectorUpdates]]:
         """Yield what each round does, with the index files of the snapshot that it was planned from. A round
         is planned after the one before was run.
         """
@@ -241,6 +241,6 @@ class RewriteRun:
             return frozenset(self.outcome.lost_places[lost_before:])
         return frozenset(pick.place for pick in plan.picks)
 
-    def _upkeep(self, snapshot: Snapshot | None) -> VectorUpkeep:
+    def _upkeep(self, snapshot: Snapshot | None) -> VectorUpdates:
         files = () if snapshot is None else self.target.scanner.index_files(snapshot)
-        return VectorUpkeep.of(self.target.stores.indexes, files, one_per_bucket=self.kind.one_vector_file)
+        return VectorUpdates.of(self.target.stores.indexes, files, one_per_bucket=self.kind.one_vector_file)

@@ -90,7 +90,7 @@ class RunCommits:
         """Return the names of the files that the run's user has published."""
         return self.target.committer.published_names(self.name.commit_user)
 
-    def may_go_on(self) -> bool:
+    def may_continue(self) -> bool:
         """Return whether the run may begin, or wait for, more work."""
         until = self.name.until_ms
         if until is not None and self.target.clock.now_ms() >= until:
@@ -165,13 +165,13 @@ def unit_results(
     executor: Executor,
     function: Callable[[Any], Result],
     units: Iterable[Task],
-    may_go_on: Callable[[], bool],
+    may_continue: Callable[[], bool],
 ) -> Generator[Result | BaseException]:
-    """Yield the results of units in order. No unit begins after `may_go_on` returned False.
+    """Yield the results of units in order. No unit begins after `may_continue` returned False.
 
     Closing it makes the executor give up the units whose results it has not returned.
     """
-    results = iter(executor.run(function, (unit for unit in units if may_go_on())))
+    results = iter(executor.run(function, (unit for unit in units if may_continue())))
     try:
         yield from results
     finally:

@@ -20,7 +20,7 @@ import cramjam
 from backports import zstd
 
 from lakecore.errors import CorruptDataError, UnsupportedError, reason
-from lakecore.format.avro.schema import KNOWN_SCHEMAS, AvroAtom, AvroMap, AvroNode, parse_avro_schema
+from lakecore.format.avro.schema import KNOWN_SCHEMAS, AvroMap, AvroNode, AvroPrimitive, parse_avro_schema
 from lakecore.format.avro.values import Decode, decoder, read_long, write_long
 
 __all__ = [
@@ -46,7 +46,7 @@ _ZSTD: Mapping[int, int] = {
     zstd.CompressionParameter.compression_level: 1,
     zstd.CompressionParameter.checksum_flag: 1,
 }
-_METADATA = decoder(AvroMap(AvroAtom("bytes")))
+_METADATA = decoder(AvroMap(AvroPrimitive("bytes")))
 
 DAMAGE = (
     ValueError, IndexError, KeyError, OverflowError, EOFError, OSError,

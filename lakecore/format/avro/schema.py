@@ -15,10 +15,10 @@ from lakecore.errors import CorruptDataError, reason
 __all__ = [
     "KNOWN_SCHEMAS",
     "AvroArray",
-    "AvroAtom",
     "AvroField",
     "AvroMap",
     "AvroNode",
+    "AvroPrimitive",
     "AvroRecord",
     "AvroUnion",
     "parse_avro_schema",
@@ -32,7 +32,7 @@ _MAX_FIXED = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class AvroAtom:
+class AvroPrimitive:
     """`kind` is an avro primitive, `enum` (stored as a long) or `fixed` of `size` bytes."""
 
     kind: str
@@ -65,7 +65,7 @@ class AvroRecord:
     fields: tuple[AvroField, ...]
 
 
-AvroNode = AvroAtom | AvroArray | AvroMap | AvroUnion | AvroRecord
+AvroNode = AvroPrimitive | AvroArray | AvroMap | AvroUnion | AvroRecord
 
 
 def parse_avro_schema(text: bytes | str, path: str) -> AvroNode:
@@ -85,7 +85,7 @@ def _parse(raw: Any, named: dict[str, AvroNode | None], space: str, depth: int) 
     if depth > _MAX_DEPTH:
         raise ValueError("the types are nested too deeply")
     if isinstance(raw, str):
-        return AvroAtom(raw) if raw in _ATOMS - {"enum", "fixed"} else _lookup(raw, named, space)
+        return AvroPrimitive(raw) if raw in _ATOMS - {"enum", "fixed"} else _lookup(raw, named, space)
     if isinstance(raw, list):
         return AvroUnion(tuple(_parse(branch, named, space, depth + 1) for branch in raw))
     match raw["type"]:
@@ -116,7 +116,7 @@ def _parse_named(
         size = int(raw["size"]) if raw["type"] == "fixed" else 0
         if not 0 <= size <= _MAX_FIXED:
             raise ValueError(f"a fixed type has an impossible size of {size} bytes")
-        node = AvroAtom(raw["type"], size)
+        node = AvroPrimitive(raw["type"], size)
     named[name] = node
     return node
 
@@ -139,9 +139,9 @@ def _counted(items: AvroNode) -> AvroNode:
 
 def _smallest(node: AvroNode) -> int:
     match node:
-        case AvroAtom("null"):
+        case AvroPrimitive("null"):
             return 0
-        case AvroAtom("fixed", size):
+        case AvroPrimitive("fixed", size):
             return size
         case AvroRecord(fields):
             return sum(_smallest(field.type) for field in fields)

@@ -10,9 +10,9 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from lakecore.format.avro.schema import AvroArray, AvroAtom, AvroMap, AvroNode, AvroRecord, AvroUnion
+from lakecore.format.avro.schema import AvroArray, AvroMap, AvroNode, AvroPrimitive, AvroRecord, AvroUnion
 
-__all__ = ["Decode", "Encode", "Skip", "decoder", "encoder", "read_long", "skipper", "write_long"]
+__all__ = ["Decode", "Encode", "Skip", "decoder", "encoder", "read_long", "skip_function", "write_long"]
 
 Buffer = bytes | memoryview
 Decode = Callable[[Buffer, int], tuple[Any, int]]
@@ -60,7 +60,7 @@ def decoder(node: AvroNode) -> Decode:
     The function raises IndexError, ValueError or struct.error on damage.
     """
     match node:
-        case AvroAtom():
+        case AvroPrimitive():
             return _ATOM_DECODERS[node.kind] if node.kind != "fixed" else _fixed(node.size)
         case AvroRecord():
             return _decode_record(node)
@@ -72,7 +72,7 @@ def decoder(node: AvroNode) -> Decode:
             return _decode_union([decoder(branch) for branch in branches])
 
 
-def skipper(node: AvroNode) -> Skip:
+def skip_function(node: AvroNode) -> Skip:
     """Return a function from (data, position) to the position behind the value."""
     read = decoder(node)
     return lambda data, at: read(data, at)[1]
@@ -180,13 +180,13 @@ def encoder(node: AvroNode) -> Encode:
             return _encode_record([(field.name, encoder(field.type)) for field in fields])
         case AvroArray(items):
             return _encode_array(encoder(items))
-        case AvroUnion((AvroAtom("null"), inner)):
+        case AvroUnion((AvroPrimitive("null"), inner)):
             return _encode_optional(encoder(inner))
-        case AvroAtom("int" | "long"):
+        case AvroPrimitive("int" | "long"):
             return write_long
-        case AvroAtom("bytes"):
+        case AvroPrimitive("bytes"):
             return _write_bytes
-        case AvroAtom("string"):
+        case AvroPrimitive("string"):
             return lambda out, value: _write_bytes(out, value.encode())
         case _:
             raise ValueError(f"there is no encoder for {node}")

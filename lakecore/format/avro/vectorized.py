@@ -17,7 +17,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from lakecore.format.avro.schema import AvroArray, AvroAtom, AvroNode, AvroRecord, AvroUnion
+from lakecore.format.avro.schema import AvroArray, AvroNode, AvroPrimitive, AvroRecord, AvroUnion
 from lakecore.format.avro.values import Skip
 
 __all__ = ["LANE_PADDING", "LaneOutput", "Lanes", "Step", "compile_root", "decode_blocks", "lanes_of"]
@@ -124,19 +124,19 @@ def _compile(node: AvroNode, name: str, out: LaneOutput) -> Step:
     match node:
         case AvroRecord():
             return _record(node, name and name + ".", out)
-        case AvroAtom("int" | "long" | "enum"):
+        case AvroPrimitive("int" | "long" | "enum"):
             return _store_long(name) if name in out.longs else _skip_long
-        case AvroAtom("bytes" | "string"):
+        case AvroPrimitive("bytes" | "string"):
             return _bytes_step(name, out)
-        case AvroAtom("fixed"):
+        case AvroPrimitive("fixed"):
             return _skip_fixed(node.size)
-        case AvroAtom(kind) if kind in _FIXED_SIZES:
+        case AvroPrimitive(kind) if kind in _FIXED_SIZES:
             return _skip_fixed(_FIXED_SIZES[kind])
         case AvroArray(items):
             return _array_step(items, name, out)
-        case AvroUnion((AvroAtom("null"), inner)):
+        case AvroUnion((AvroPrimitive("null"), inner)):
             return _optional(_compile(inner, name, out), 2, required=_must_be(inner, name, out))
-        case AvroUnion((inner, AvroAtom("null"))):
+        case AvroUnion((inner, AvroPrimitive("null"))):
             return _optional(_compile(inner, name, out), 0, required=_must_be(inner, name, out))
         case _:
             raise ValueError(f"type {name} cannot be decoded in vectors")
@@ -191,8 +191,8 @@ def _decode_rest(run: Step, skip: Skip, lanes: Lanes, rest: tuple[I64, I64, I64,
 
 def _check_wanted(node: AvroNode, name: str, out: LaneOutput) -> None:
     """Raise an error for a wanted field of another type, which would leave its output unwritten."""
-    is_long = isinstance(node, AvroAtom) and node.kind in ("int", "long", "enum")
-    is_bytes = isinstance(node, AvroAtom) and node.kind in ("bytes", "string")
+    is_long = isinstance(node, AvroPrimitive) and node.kind in ("int", "long", "enum")
+    is_bytes = isinstance(node, AvroPrimitive) and node.kind in ("bytes", "string")
     is_optional = isinstance(node, AvroUnion)
     if (
         (name in out.longs and not (is_long or is_optional))
@@ -357,8 +357,8 @@ def _optional(inner: Step, present: int, *, required: bool) -> Step:
 def _array_step(items: AvroNode, name: str, out: LaneOutput) -> Step:
     element = _compile(items, name + "[]", out)
     if items in (
-        AvroUnion((AvroAtom("null"), AvroAtom("long"))),
-        AvroUnion((AvroAtom("null"), AvroAtom("int"))),
+        AvroUnion((AvroPrimitive("null"), AvroPrimitive("long"))),
+        AvroUnion((AvroPrimitive("null"), AvroPrimitive("int"))),
     ):
         element = _skip_present_long(element)
     sparse, every = out.sparse.get(name), out.arrays.get(name)

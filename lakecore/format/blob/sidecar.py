@@ -25,7 +25,7 @@ __all__ = [
     "decode_packs",
     "encode_packs",
     "packs_of",
-    "referred_packs",
+    "referenced_packs",
 ]
 
 Pack = tuple[str, str]
@@ -40,7 +40,7 @@ _HEAD, _TAIL = 13, 16
 _COUNT = struct.Struct(">Bi")
 
 
-def referred_packs(batch: pa.RecordBatch, columns: Sequence[str]) -> set[Pack]:
+def referenced_packs(batch: pa.RecordBatch, columns: Sequence[str]) -> set[Pack]:
     """Return the packs that rows of a key-value file refer to in `columns`. Retract rows have no blobs,
     whatever their columns contain.
     """

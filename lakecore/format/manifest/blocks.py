@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from lakecore.errors import CorruptDataError, reason
 from lakecore.format.avro.container import DAMAGE, AvroBlock, AvroContainer
-from lakecore.format.avro.schema import AvroArray, AvroAtom, AvroNode
+from lakecore.format.avro.schema import AvroArray, AvroNode, AvroPrimitive
 from lakecore.format.avro.values import Decode, decoder
 from lakecore.format.avro.vectorized import (
     LANE_PADDING,
@@ -42,7 +42,7 @@ _TIME = "_FILE._CREATION_TIME"
 _COLS = "_FILE._VALUE_STATS_COLS"
 KEY_FIELDS = ("_FILE._MIN_KEY", "_FILE._MAX_KEY")
 """These are the fields of an entry that have the lowest and highest keys of its file."""
-_NAMES = decoder(AvroArray(AvroAtom("string")))
+_NAMES = decoder(AvroArray(AvroPrimitive("string")))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from lakecore.errors import CorruptDataError
 from lakecore.format.avro.container import AvroBlock, AvroContainer
-from lakecore.format.avro.values import skipper
+from lakecore.format.avro.values import skip_function
 from lakecore.format.avro.vectorized import (
     LANE_PADDING,
     LaneOutput,
@@ -217,7 +217,7 @@ def _lock_step(group: _Group, request: EntryRequest) -> ManifestEntries:
     schema = group.blocks[0][0].schema
     run = compile_root(schema, out)
     lanes = lanes_of(group.data, out)
-    at = decode_blocks(run, skipper(schema), lanes, group.ends, counts)
+    at = decode_blocks(run, skip_function(schema), lanes, group.ends, counts)
     if (out.longs["_VERSION"] != MANIFEST_VERSION).any():
         raise ValueError("a record has another version")
     partitions, codes = _coded(_words(lanes, "_PARTITION", slice(None)))

@@ -66,7 +66,7 @@ def _create(job: CreateBranch, chore: Chore, report: Report) -> Report:
     target = chore.main()
     apply.check_name(job.branch)
     sweeper = replace(chore.sweeper, target=target)
-    half_made = apply.is_half_made(sweeper, job.branch, job.tag)
+    half_made = apply.is_incomplete(sweeper, job.branch, job.tag)
     if job.ignore_if_exists and not half_made and job.branch in target.branches.list():
         return replace(report, nothing_to_do=True)
     if half_made:

@@ -21,7 +21,16 @@ from lakecore.row.partition_path import partition_text
 from lakecore.store.snapshots import SnapshotStore
 from lakecore.table import Table
 
-__all__ = ["BEGINNING", "EARLIEST", "LATEST", "Mark", "first_mark", "mark_of", "newest", "news_since"]
+__all__ = [
+    "BEGINNING",
+    "EARLIEST",
+    "LATEST",
+    "Mark",
+    "first_mark",
+    "mark_of",
+    "new_snapshots_since",
+    "newest",
+]
 
 LATEST = "latest"
 EARLIEST = "earliest"
@@ -83,7 +92,7 @@ def newest(snapshots: SnapshotStore) -> Mark | None:
     return None if found is None else mark_of(found)
 
 
-def news_since(arrivals: Arrivals, mark: Mark) -> tuple[dict[str, Any] | None, Mark]:
+def new_snapshots_since(arrivals: Arrivals, mark: Mark) -> tuple[dict[str, Any] | None, Mark]:
     """Return the event for the snapshots after `mark`, if any, and the mark to store when it has been
     emitted.
 

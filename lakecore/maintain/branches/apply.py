@@ -29,7 +29,7 @@ __all__ = [
     "create",
     "delete",
     "fast_forward",
-    "is_half_made",
+    "is_incomplete",
     "remove_empty",
     "rename",
 ]
@@ -81,7 +81,7 @@ def create(sweeper: Sweeper, name: str, tag: str | None) -> bool:
     return True
 
 
-def is_half_made(sweeper: Sweeper, name: str, tag: str | None) -> bool:
+def is_incomplete(sweeper: Sweeper, name: str, tag: str | None) -> bool:
     """Return whether the branch lacks something that its creation writes, and no run completed it.
 
     No branch is whole without a schema, whoever makes it. With all its schemas it could be one that was made

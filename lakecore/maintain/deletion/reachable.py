@@ -103,7 +103,7 @@ class Reach:
         entries = self._entries(group)
         return Candidates.of(self.target, entries.select(entries.kind == kind))
 
-    def mentioned(self, roots: Sequence[Root]) -> NamedFiles:
+    def named_files(self, roots: Sequence[Root]) -> NamedFiles:
         """Return the files that any entry of the roots' manifests names."""
         self._load_lists(roots)
         files = list(

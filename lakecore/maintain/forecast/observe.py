@@ -10,7 +10,7 @@ from lakecore.errors import LakeError
 from lakecore.maintain.forecast.plan import Environment, RecentCommit
 from lakecore.maintain.lease.lease import holder
 from lakecore.maintain.target import Target
-from lakecore.maintain.why import pins
+from lakecore.maintain.why import expiry_blockers
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.options import parse_bool
 
@@ -57,7 +57,7 @@ def _ours(snapshot: Snapshot) -> bool:
 
 def _holders(target: Target) -> tuple[str, ...]:
     try:
-        return tuple(pins(target))
+        return tuple(expiry_blockers(target))
     except LakeError:
         return ()
 

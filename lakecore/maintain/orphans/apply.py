@@ -24,7 +24,7 @@ from lakecore.maintain.deletion.reachable import Reach
 from lakecore.maintain.deletion.roots import RootSet, read_roots
 from lakecore.maintain.deletion.runs import Removal
 from lakecore.maintain.deletion.sweep import Sweeper, SweepResult
-from lakecore.maintain.orphans.external import is_made_by_writers
+from lakecore.maintain.orphans.external import is_created_by_writers
 from lakecore.maintain.orphans.listing import Lister
 from lakecore.maintain.orphans.plan import OrphanCounts, OrphanLimits
 from lakecore.maintain.orphans.walk import KnownFiles, Walk
@@ -70,8 +70,8 @@ def collect(
     reach = Reach(target)
     needs = RequiredFiles(target, roots.roots, quarantined)
     needed = frozenset(path.rpartition("/")[2] for path in needs.metadata())
-    mentioned = reach.mentioned(roots.roots)
-    aside = quarantined.reach(target).mentioned(quarantined.roots)
+    mentioned = reach.named_files(roots.roots)
+    aside = quarantined.reach(target).named_files(quarantined.roots)
     others = needed | mentioned.extras | aside.extras
     known = KnownFiles(others, aside.names, mentioned.names, mentioned.deleted)
     walk = Walk(target, Lister(target.file_io, limits.older_than_ms, executor or SerialExecutor()))
@@ -98,7 +98,7 @@ def _data(
     for root in external:
         beyond = Walk(walk.target.at_root(root), walk.lister)
         for seen in beyond.data_files(known):
-            unnamed += [status for status in seen.unnamed if is_made_by_writers(status.name)]
+            unnamed += [status for status in seen.unnamed if is_created_by_writers(status.name)]
             dead += seen.removed
         walk.add(beyond)
     return unnamed, dead

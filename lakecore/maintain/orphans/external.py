@@ -21,7 +21,7 @@ from lakecore.metadata.schema import TableSchema
 from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
 
-__all__ = ["ExternalRoots", "external_roots", "is_made_by_writers"]
+__all__ = ["ExternalRoots", "external_roots", "is_created_by_writers"]
 
 _OPTION = "data-file.external-paths"
 _FRESH = re.compile(r".*-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-[0-9]+(\..+)?")
@@ -37,7 +37,7 @@ class ExternalRoots:
     skipped: tuple[str, ...] = ()
 
 
-def is_made_by_writers(name: str) -> bool:
+def is_created_by_writers(name: str) -> bool:
     """Return whether a file has a fresh name, as writers of the format give: files of other names were made
     by others.
     """

@@ -12,7 +12,7 @@ import numpy as np
 from lakecore.errors import InvalidOptionError, UnsupportedError
 from lakecore.merge.engines.events import Events, Step
 from lakecore.merge.engines.functions import FieldRule, field_rule, function_name
-from lakecore.merge.groups import Column, Folded, Picked, Several
+from lakecore.merge.groups import Column, Folded, MultiRowGroups, Picked
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.row_kind import KIND_NAME, RowKind
 from lakecore.metadata.schema import TableSchema
@@ -68,7 +68,7 @@ class Aggregation:
         """Return no columns, because each column is folded on its own."""
         return ()
 
-    def fold(self, several: Several, columns: Sequence[str]) -> Folded:
+    def fold(self, several: MultiRowGroups, columns: Sequence[str]) -> Folded:
         """Fold the rows of each key. Raises UnsupportedError for a retraction that a function cannot take."""
         steps = np.where(several.retracts, int(Step.RETRACT), int(Step.ADD)).astype(np.int8)
         deletes = several.kinds == RowKind.DELETE
@@ -88,7 +88,7 @@ class Aggregation:
             kinds[deletes[ends]] = RowKind.DELETE
         return Folded(found, kinds)
 
-    def _folded(self, rule: FieldRule, several: Several, events: Events) -> Column:
+    def _folded(self, rule: FieldRule, several: MultiRowGroups, events: Events) -> Column:
         try:
             return rule.fold(several.batch.column(rule.field), events)
         except UnsupportedError as err:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lakecore.merge.groups import NO_ROW, Folded, Picked, Several
+from lakecore.merge.groups import NO_ROW, Folded, MultiRowGroups, Picked
 
 __all__ = ["Deduplicate"]
 
@@ -27,7 +27,7 @@ class Deduplicate:
         """Return no columns, because the order of rows is enough."""
         return ()
 
-    def fold(self, several: Several, columns: Sequence[str]) -> Folded:
+    def fold(self, several: MultiRowGroups, columns: Sequence[str]) -> Folded:
         """Return the last row of each group that counts."""
         last = several.starts[1:] - 1
         if self.ignore_retracts and several.retracts.any():

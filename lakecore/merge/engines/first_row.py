@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lakecore.errors import UnsupportedError
-from lakecore.merge.groups import NO_ROW, Folded, Picked, Several
+from lakecore.merge.groups import NO_ROW, Folded, MultiRowGroups, Picked
 
 __all__ = ["FirstRow"]
 
@@ -31,7 +31,7 @@ class FirstRow:
         """Return no columns, because the order of rows is enough."""
         return ()
 
-    def fold(self, several: Several, columns: Sequence[str]) -> Folded:
+    def fold(self, several: MultiRowGroups, columns: Sequence[str]) -> Folded:
         """Return the first row of each group. Raises UnsupportedError for -U and -D, unless they are
         ignored.
         """

@@ -23,12 +23,12 @@ from lakecore.merge.engines.positions import (
     LastValue,
     PrimaryKey,
 )
-from lakecore.merge.engines.set_unions import SetUnion, united32
-from lakecore.merge.engines.sketches import check_library, united_hll, united_theta
+from lakecore.merge.engines.set_unions import SetUnion, union32
+from lakecore.merge.engines.sketches import check_library, union_hll, union_theta
 from lakecore.merge.engines.texts import ListAgg
 from lakecore.merge.groups import Column
 from lakecore.options import Option, parse_bool, parse_enum, parse_list
-from lakecore.row.roaring.bitmap64 import united64
+from lakecore.row.roaring.bitmap64 import union64
 from lakecore.types.datatypes import ArrayType, AtomicType, DataField, MapType, RowType, TypeRoot
 
 __all__ = ["FieldRule", "field_option", "field_rule", "function_name"]
@@ -228,7 +228,7 @@ _FUNCTIONS: Mapping[str, Callable[[_Request], Aggregate]] = {
     "first_non_null_value": _always(FirstNonNull()),
     "first_not_null_value": _always(FirstNonNull()),
     "first_value": _always(FirstValue()),
-    "hll_sketch": _union(united_hll, sketch=True),
+    "hll_sketch": _union(union_hll, sketch=True),
     "last_non_null_value": _always(LastNonNull()),
     "last_value": _always(LastValue()),
     "listagg": _listagg,
@@ -240,8 +240,8 @@ _FUNCTIONS: Mapping[str, Callable[[_Request], Aggregate]] = {
     "nested_update": _nested_update,
     "primary-key": _always(PrimaryKey()),
     "product": _product,
-    "rbm32": _union(united32),
-    "rbm64": _union(united64),
+    "rbm32": _union(union32),
+    "rbm64": _union(union64),
     "sum": _sum,
-    "theta_sketch": _union(united_theta, sketch=True),
+    "theta_sketch": _union(union_theta, sketch=True),
 }

@@ -18,8 +18,8 @@ from lakecore.errors import InvalidOptionError, UnsupportedError
 from lakecore.merge.engines.events import Events, Step
 from lakecore.merge.engines.functions import FieldRule, field_rule, function_name
 from lakecore.merge.engines.positions import LastNonNull, LastValue
-from lakecore.merge.engines.sequence_groups import Standing, standings
-from lakecore.merge.groups import Column, Folded, Picked, Several
+from lakecore.merge.engines.sequence_groups import SequenceResult, compare_sequences
+from lakecore.merge.groups import Column, Folded, MultiRowGroups, Picked
 from lakecore.merge.row_order import Bools, Indices, in_total_order
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, RowKind
@@ -86,7 +86,7 @@ class PartialUpdate:
         used = [group for group in self.groups if group.removes or wanted & {*group.fields, *group.sequence}]
         return tuple(name for group in used for name in group.sequence)
 
-    def fold(self, several: Several, columns: Sequence[str]) -> Folded:
+    def fold(self, several: MultiRowGroups, columns: Sequence[str]) -> Folded:
         """Fold the rows of each key. Raises UnsupportedError for a retraction if no option says what becomes
         of it.
         """
@@ -118,7 +118,7 @@ class PartialUpdate:
         deleted = deletes[ends] if self.remove_on_delete else np.zeros(len(ends), bool)
         return Folded(found, _kinds(several, deleted))
 
-    def _fold_adds(self, several: Several, columns: Sequence[str]) -> Folded:
+    def _fold_adds(self, several: MultiRowGroups, columns: Sequence[str]) -> Folded:
         events = Events(several.rows, np.full(len(several.rows), int(Step.ADD), np.int8), several.starts)
         rule = LastNonNull()
         found = {
@@ -132,7 +132,7 @@ class PartialUpdate:
         """Return whether a column is folded. Keys and system columns are taken from the last row."""
         return name not in self.keys and not name.startswith("_KEY_") and name != SEQUENCE_NAME
 
-    def _system(self, name: str, several: Several) -> Column | None:
+    def _system(self, name: str, several: MultiRowGroups) -> Column | None:
         """Return a key or system column, which is that of the last row, or None for others; rows that are
         ignored have number 0.
         """
@@ -148,13 +148,13 @@ class PartialUpdate:
         numbers = several.batch.column(name).to_numpy()
         return pa.array(np.where(last < 0, 0, numbers[last]))
 
-    def _fold_groups(self, several: Several, columns: Sequence[str]) -> Folded:
+    def _fold_groups(self, several: MultiRowGroups, columns: Sequence[str]) -> Folded:
         retracts = several.retracts
         used = [group for group in self.groups if self._is_used(group, columns)]
         ranks = [_ranks(several, group.sequence) for group in used]
         removing = [i for i, group in enumerate(used) if group.removes]
         taking = ~retracts if self.ignore_retracts else np.ones(len(retracts), bool)
-        found = standings(several, ranks, removing, taking)
+        found = compare_sequences(several, ranks, removing, taking)
         folded: dict[str, Column] = {}
         for group, standing in zip(used, found.groups, strict=True):
             folded |= self._group_columns(several, group, standing, found.resets, columns)
@@ -171,9 +171,9 @@ class PartialUpdate:
 
     def _group_columns(
         self,
-        several: Several,
+        several: MultiRowGroups,
         group: SequenceGroup,
-        standing: Standing,
+        standing: SequenceResult,
         resets: Bools,
         columns: Sequence[str],
     ) -> dict[str, Column]:
@@ -204,13 +204,13 @@ class PartialUpdate:
             raise UnsupportedError(f"table {self.table}: {err}") from err
 
 
-def _kinds(several: Several, deleted: Bools) -> Any:
+def _kinds(several: MultiRowGroups, deleted: Bools) -> Any:
     """Return the row kinds: a key whose last row deleted it, or that has no insert, becomes a delete."""
     added = np.logical_or.reduceat(~several.retracts, several.starts[:-1])
     return np.where(deleted | ~added, int(RowKind.DELETE), int(RowKind.INSERT)).astype(np.int8)
 
 
-def _events(several: Several, resets: Bools, wanted: Bools, steps: Any) -> Events:
+def _events(several: MultiRowGroups, resets: Bools, wanted: Bools, steps: Any) -> Events:
     """Return events: SET where rows put all their values in place, then the steps of the rows that are
     `wanted`.
 
@@ -224,7 +224,7 @@ def _events(several: Several, resets: Bools, wanted: Bools, steps: Any) -> Event
     return Events(several.rows[rows], codes, bounds).keep(is_set | wanted[rows])
 
 
-def _ranks(several: Several, sequence: tuple[str, ...]) -> Indices:
+def _ranks(several: MultiRowGroups, sequence: tuple[str, ...]) -> Indices:
     """Return integers in the order of the sequence columns' values; 0 where all of them are null."""
     ranks: Any = np.zeros(len(several.rows), np.int64)
     for name in sequence:

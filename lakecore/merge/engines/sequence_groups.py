@@ -12,15 +12,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lakecore.merge.groups import Several
+from lakecore.merge.groups import MultiRowGroups
 from lakecore.merge.row_order import Bools, Indices
 from lakecore.metadata.row_kind import RowKind
 
-__all__ = ["Standing", "Standings", "standings"]
+__all__ = ["SequenceResult", "SequenceResults", "compare_sequences"]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class SequenceResult:
     """These are rows of one sequence group. `wins` are not below the sequence that is there, and `late`
     are below it.
 
@@ -32,19 +32,19 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Standings:
+class SequenceResults:
     """`resets` are rows that put all their values in place; `removed` are those of them that delete the
     key.
     """
 
-    groups: tuple[Standing, ...]
+    groups: tuple[SequenceResult, ...]
     resets: Bools
     removed: Bools
 
 
-def standings(
-    several: Several, ranks: Sequence[Indices], removing: Sequence[int], taking: Bools
-) -> Standings:
+def compare_sequences(
+    several: MultiRowGroups, ranks: Sequence[Indices], removing: Sequence[int], taking: Bools
+) -> SequenceResults:
     """Return which rows count for each group. `ranks` is the order of each group's sequences, 0 for rows
     without; `removing` are groups whose -D rows delete a key.
 
@@ -68,8 +68,8 @@ def standings(
     found = []
     for rank in ranks:
         wins = _wins(rank, segments, taking) & ~removed
-        found.append(Standing(wins, (rank > 0) & taking & ~wins & ~removed))
-    return Standings(tuple(found), initial | removed, removed)
+        found.append(SequenceResult(wins, (rank > 0) & taking & ~wins & ~removed))
+    return SequenceResults(tuple(found), initial | removed, removed)
 
 
 def _wins(rank: Indices, segments: Indices, taking: Bools) -> Bools:

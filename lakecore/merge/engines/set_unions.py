@@ -15,7 +15,7 @@ from lakecore.merge.groups import Column
 from lakecore.row.roaring.bitmap32 import decode_roaring, encode_roaring
 from lakecore.types.datatypes import AtomicType
 
-__all__ = ["SetUnion", "united32"]
+__all__ = ["SetUnion", "union32"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class SetUnion:
         return self.unite(older, newer, f"field {self.field}")
 
 
-def united32(older: bytes, newer: bytes, path: str) -> bytes:
+def union32(older: bytes, newer: bytes, path: str) -> bytes:
     """Return the union of 32-bit bitmaps, with runs where these are smaller. Raises CorruptDataError naming
     `path`.
     """

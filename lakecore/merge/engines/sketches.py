@@ -12,7 +12,7 @@ import numpy as np
 from lakecore.errors import CorruptDataError, UnsupportedError
 from lakecore.merge.engines.hll_layout import check_hll
 
-__all__ = ["check_library", "united_hll", "united_theta"]
+__all__ = ["check_library", "union_hll", "union_theta"]
 
 _DAMAGE = (ValueError, IndexError, RuntimeError, struct.error)
 """What the library and the checks raise for bytes that are no sketch."""
@@ -31,7 +31,7 @@ def check_library(field: str, function: str) -> None:
         )
 
 
-def united_hll(older: bytes, newer: bytes, path: str) -> bytes:
+def union_hll(older: bytes, newer: bytes, path: str) -> bytes:
     """Return the union of both sketches, as small as the newer one allows. Raises CorruptDataError naming
     `path`.
 
@@ -54,7 +54,7 @@ def united_hll(older: bytes, newer: bytes, path: str) -> bytes:
         raise CorruptDataError(path, f"not an HLL sketch: {err}") from err
 
 
-def united_theta(older: bytes, newer: bytes, path: str) -> bytes:
+def union_theta(older: bytes, newer: bytes, path: str) -> bytes:
     """Return the union of both sketches with at most 4096 hashes, in order. Raises CorruptDataError naming
     `path`.
     """

@@ -31,7 +31,7 @@ from lakecore.row.roaring.bitmap32 import (
 )
 from lakecore.row.roaring.radix_tree import Leaf, RadixNode, insert, leaves, read_tree, tree_bytes
 
-__all__ = ["numbers_of", "united64"]
+__all__ = ["numbers_of", "union64"]
 
 _FULL_ARRAY = 0xFE
 _SEGMENT = 1 << 16
@@ -57,7 +57,7 @@ class _Bitmap:
         return self.last
 
 
-def united64(older: bytes, newer: bytes, path: str) -> bytes:
+def union64(older: bytes, newer: bytes, path: str) -> bytes:
     """Return the bitmap of the numbers of both. Raises CorruptDataError naming `path`.
 
     Cost: as many steps of Python as there are containers (keys of 48 bits); the numbers are united by the

@@ -22,7 +22,7 @@ from lakecore.types.datatypes import AtomicType, DataField, DataType, TypeRoot
 from lakecore.verify.digest.evolution import widen
 from lakecore.verify.digest.shape import RowShape
 
-__all__ = ["StoredFile", "held_schema", "read_covered"]
+__all__ = ["StoredFile", "read_covered", "written_schema"]
 
 _SEQUENCE_TYPE = AtomicType(TypeRoot.BIGINT, nullable=False)
 _KIND_TYPE = AtomicType(TypeRoot.TINYINT, nullable=False)
@@ -87,7 +87,7 @@ def read_covered(
         reader.close()
 
 
-def held_schema(schema: TableSchema, file: DataFile) -> TableSchema:
+def written_schema(schema: TableSchema, file: DataFile) -> TableSchema:
     """Return the columns that the file has, in its order: columns of the same rows may be stored in several
     files.
     """

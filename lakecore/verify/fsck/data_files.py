@@ -24,7 +24,7 @@ from lakecore.verify.contents.file_indexes import index_problems
 from lakecore.verify.contents.inline_blobs import InlineBlobs
 from lakecore.verify.contents.keyed_rows import KeyedRows
 from lakecore.verify.contents.packs import PackCheck, RowPacks
-from lakecore.verify.digest.columns import held_schema, read_covered
+from lakecore.verify.digest.columns import read_covered, written_schema
 from lakecore.verify.digest.shape import ProofMode, shape_of
 from lakecore.verify.fsck.findings import FindingKind, Findings
 from lakecore.verify.fsck.references import DataReference
@@ -73,7 +73,7 @@ class DataFileCheck:
             reader.close()
             self._equal(reference, "row count", rows, reference.file.row_count)
             return
-        schema = held_schema(reference.schemas.load(reference.file.schema_id), reference.file)
+        schema = written_schema(reference.schemas.load(reference.file.schema_id), reference.file)
         mode = ProofMode.FULL if self.deep else ProofMode.KEYS
         shape = shape_of(schema, TableOptions.from_schema(schema), mode)
         seen, stats, packs = KeyedRows(shape.key), ColumnStats(shape), RowPacks(shape, schema)
@@ -165,7 +165,7 @@ def bounds_of(
     file_io: FileIO, path: str, file: DataFile, schemas: SchemaStore
 ) -> tuple[TableSchema, Mapping[str, ColumnBounds]]:
     """Return the columns that the file has, and the bounds of its rows. It keeps one batch in memory."""
-    schema = held_schema(schemas.load(file.schema_id), file)
+    schema = written_schema(schemas.load(file.schema_id), file)
     shape = shape_of(schema, TableOptions.from_schema(schema), ProofMode.FULL)
     stats = ColumnStats(shape)
     for columns in read_covered(file_io, path, shape, schema):

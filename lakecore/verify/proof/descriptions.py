@@ -14,10 +14,10 @@ from lakecore.errors import ProofError
 from lakecore.metadata.manifest.data_file import DataFile, FileSource
 from lakecore.verify.rules.table_rules import TableRules
 
-__all__ = ["check_joined_rows", "check_made"]
+__all__ = ["check_joined_rows", "check_new_files"]
 
 
-def check_made(
+def check_new_files(
     pick: str,
     read: Sequence[DataFile],
     made: Sequence[DataFile],

@@ -18,7 +18,7 @@ from lakecore.types.datatypes import AtomicType, DataField, RowType
 from lakecore.verify.contents.column_stats import ColumnStats, keeps_blanks
 from lakecore.verify.contents.file_indexes import index_problems
 from lakecore.verify.contents.keyed_rows import KeyedRows
-from lakecore.verify.digest.columns import StoredFile, held_schema, read_covered
+from lakecore.verify.digest.columns import StoredFile, read_covered, written_schema
 from lakecore.verify.digest.digest import ZERO, Tally
 from lakecore.verify.digest.rows import tally_rows
 from lakecore.verify.digest.shape import ProofMode, RowShape
@@ -149,7 +149,7 @@ def _check_description(
     """Compare column statistics with the columns read and, in the full mode, file indexes with some of the
     rows.
     """
-    held = held_schema(schema, stored.file)
+    held = written_schema(schema, stored.file)
     try:
         for problem in stats.problems(stored.file, held) if stats is not None else ():
             refuse(problem)

@@ -111,7 +111,7 @@ class PostponedRules:
         return self.table.engine == "deduplicate" and not self.table.sequence
 
     @property
-    def tells(self) -> bool:
+    def writes_changelog(self) -> bool:
         """Return whether all rows are in the changelog too."""
         return self.table.producer == "input"
 
@@ -214,7 +214,7 @@ class _FoldPass:
                 name,
                 f"the last rows of the keys of its postponed rows are {due}, but its outputs hold {found}",
             )
-        self._check_changes(before.tally if rules.tells else ZERO)
+        self._check_changes(before.tally if rules.writes_changelog else ZERO)
         if rules.replaces:
             return PostponedTally(everything.tally, before.tally, after.tally)
         tallies = PostponedTally(everything.key_tally, before.key_tally, after.key_tally)

@@ -32,8 +32,8 @@ from lakecore.verify.recompute.expected import Expected, expect_results
 from lakecore.verify.recompute.expected_changes import (
     ChangeLines,
     KeyRows,
+    certainly_same,
     expect_changes,
-    same_for_certain,
     same_where_known,
 )
 from lakecore.verify.recompute.values import recompute
@@ -312,7 +312,7 @@ class MergeCertifier:
         new = [results.column(name).take(pa.array(after)) for name in names]
         for wrong, problem in (
             (left_out & ~same_where_known(old, new), "changed, but its change is not in the changelog"),
-            (~left_out & same_for_certain(old, new), "did not change, but the changelog has a change of it"),
+            (~left_out & certainly_same(old, new), "did not change, but the changelog has a change of it"),
         ):
             if wrong.any():
                 self._refuse(f"key {shown.key_of(int(keys[wrong.argmax()]))} {problem}")

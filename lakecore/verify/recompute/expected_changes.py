@@ -23,7 +23,7 @@ from lakecore.verify.rules.kinds import retracting
 from lakecore.verify.rules.merge_rules import ChangeSource, MergeRules
 from lakecore.verify.rules.order import Bools
 
-__all__ = ["ChangeLines", "KeyRows", "expect_changes", "same_for_certain", "same_where_known"]
+__all__ = ["ChangeLines", "KeyRows", "certainly_same", "expect_changes", "same_where_known"]
 
 Places = npt.NDArray[np.int64]
 _NOTHING = -1
@@ -127,7 +127,7 @@ def same_where_known(before: list[pa.Array], after: list[pa.Array]) -> Bools:
     return np.asarray(same)
 
 
-def same_for_certain(before: list[pa.Array], after: list[pa.Array]) -> Bools:
+def certainly_same(before: list[pa.Array], after: list[pa.Array]) -> Bools:
     """Return which rows are equal whatever nested columns hold: these are null on both sides."""
     same = same_where_known(before, after)
     for old, new in zip(before, after, strict=True):

@@ -17,11 +17,11 @@ from lakecore.errors import ProofError
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.verify.rules.drop_licence import KeyOf, overlapping
 
-__all__ = ["Stretch", "check_levels", "check_row_order"]
+__all__ = ["OutputRange", "check_levels", "check_row_order"]
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class OutputRange:
     """These files become one stream of new files of `level`, anywhere between their first and last key."""
 
     files: Sequence[DataFile]
@@ -33,7 +33,7 @@ def check_levels(
     live: Sequence[DataFile],
     replaced: Collection[DataFile],
     moved: Sequence[tuple[DataFile, DataFile]],
-    stretches: Sequence[Stretch],
+    stretches: Sequence[OutputRange],
     key_of: KeyOf,
 ) -> None:
     """Raise ProofError where the files that a pick creates or moves would share keys with a file of their

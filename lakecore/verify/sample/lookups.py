@@ -21,7 +21,7 @@ from lakecore.verify.digest.columns import StoredFile, read_covered
 from lakecore.verify.digest.context import ProofContext
 from lakecore.verify.digest.digest import ZERO, Tally, hash_rows, tally
 
-__all__ = ["LookupFile", "check_asked_only", "check_marks", "search_keys", "tally_positions"]
+__all__ = ["LookupFile", "check_lookup_files", "check_marks", "search_keys", "tally_positions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def check_marks(unit: str, before: Mapping[str, BitMap], after: Mapping[str, Bit
     return {name: positions for name, positions in new.items() if positions}
 
 
-def check_asked_only(unit: str, found: Iterable[str], asked: Collection[str]) -> None:
+def check_lookup_files(unit: str, found: Iterable[str], asked: Collection[str]) -> None:
     """Raise ProofError if rows were looked up in a file that is not `asked`; both are given by name."""
     if strange := set(found) - set(asked):
         raise ProofError(unit, f"rows were looked up in {min(strange)}, which is not asked for older rows")

@@ -21,8 +21,8 @@ from lakecore.verify.recompute.evidence import Fate
 from lakecore.verify.recompute.expected_changes import (
     ChangeLines,
     KeyRows,
+    certainly_same,
     expect_changes,
-    same_for_certain,
     same_where_known,
 )
 from lakecore.verify.recompute.values import recompute
@@ -152,7 +152,7 @@ class WindowCheck:
         new = [results.batch.column(name).take(pa.array(after)) for name in compared]
         if len(compared) == len(self.rules.compared):
             loud = np.flatnonzero(announced & ~window.tied[pairs])
-            differ = ~same_for_certain(old, new)[loud]
+            differ = ~certainly_same(old, new)[loud]
             self._all_right(window, pairs[loud], differ, "the change of a row that stayed the same")
         silent = np.flatnonzero(~announced & ~window.tied[pairs])
         if not len(silent):

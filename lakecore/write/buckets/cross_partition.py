@@ -28,7 +28,7 @@ from lakecore.options import Option, parse_duration_ms
 from lakecore.row.partition_path import partition_text
 from lakecore.row.values import batch_rows
 from lakecore.write.buckets.key_moves import KeyMoves
-from lakecore.write.buckets.key_places import KeyPlaces, KeyPrints, key_prints
+from lakecore.write.buckets.key_places import KeyHashes, KeyPlaces, hash_keys
 from lakecore.write.buckets.routing import Share, partition_codes
 from lakecore.write.rows.incoming import Rows
 from lakecore.write.rows.part_spool import PartSpool
@@ -126,7 +126,7 @@ class CrossPartition:
         self._look_at(rows)
         if not self._loaded and not self._waits:
             self._load()
-        prints = key_prints(rows.batch, self._key_type)
+        prints = hash_keys(rows.batch, self._key_type)
         if self._index is None:
             self._rows.add(_with_kinds(rows), _parts_of(prints))
             return []
@@ -147,7 +147,7 @@ class CrossPartition:
             for batch in self._rows.read(part):
                 index = self._index_of(part) if index is None else index
                 rows = _without_kinds(batch)
-                yield self._moves.split(rows, key_prints(rows.batch, self._key_type), index)
+                yield self._moves.split(rows, hash_keys(rows.batch, self._key_type), index)
         self.close()
 
     def close(self) -> None:
@@ -176,11 +176,11 @@ class CrossPartition:
     def _load(self) -> None:
         """Read the places of all keys into memory or, when they are many, onto local disk."""
         self._loaded = True
-        known: list[tuple[KeyPrints, int | Places]] = []
+        known: list[tuple[KeyHashes, int | Places]] = []
         count = 0
         for partition, bucket, batch in self._live_keys(self._emptied or self._among_seen):
             keys = (
-                key_prints(batch, self._key_type),
+                hash_keys(batch, self._key_type),
                 self._moves.occupied(partition, bucket, batch.num_rows),
             )
             known.append(keys)
@@ -194,7 +194,7 @@ class CrossPartition:
     def _among_seen(self, partitions: Sequence[bytes]) -> frozenset[bytes]:
         return self.overwritten.intersection(partitions)
 
-    def _put_away(self, keys: Sequence[tuple[KeyPrints, int | Places]]) -> None:
+    def _put_away(self, keys: Sequence[tuple[KeyHashes, int | Places]]) -> None:
         for prints, places in keys:
             self._keys.add(_key_batch(prints, places), _parts_of(prints))
 
@@ -203,19 +203,19 @@ class CrossPartition:
         return KeyPlaces.of(self._table, stored)
 
 
-def _parts_of(prints: KeyPrints) -> Parts:
+def _parts_of(prints: KeyHashes) -> Parts:
     return (prints.high >> _PART_SHIFT).astype(np.uint8)
 
 
-def _key_batch(prints: KeyPrints, places: int | Places) -> pa.RecordBatch:
+def _key_batch(prints: KeyHashes, places: int | Places) -> pa.RecordBatch:
     there = np.broadcast_to(np.asarray(places, np.int32), prints.low.shape)
     columns = [pa.array(prints.high), pa.array(prints.low), pa.array(np.ascontiguousarray(there))]
     return pa.RecordBatch.from_arrays(columns, names=["high", "low", "place"])
 
 
-def _keys_of(batch: pa.RecordBatch) -> tuple[KeyPrints, Places]:
+def _keys_of(batch: pa.RecordBatch) -> tuple[KeyHashes, Places]:
     high, low, places = (column.to_numpy(zero_copy_only=False) for column in batch.columns)
-    return KeyPrints(high, low), places
+    return KeyHashes(high, low), places
 
 
 def _with_kinds(rows: Rows) -> pa.RecordBatch:

@@ -24,7 +24,7 @@ from lakecore.row.binary_row import decode_row
 from lakecore.row.partition_path import partition_text
 from lakecore.row.values import values_array
 from lakecore.write.buckets.bucket_places import PlaceRules
-from lakecore.write.buckets.key_places import KeyPlaces, KeyPrints
+from lakecore.write.buckets.key_places import KeyHashes, KeyPlaces
 from lakecore.write.buckets.routing import Share, partition_codes
 from lakecore.write.rows.incoming import Rows
 
@@ -71,7 +71,7 @@ class KeyMoves:
         self._counts[place] += keys
         return place
 
-    def split(self, rows: Rows, prints: KeyPrints, index: KeyPlaces) -> list[Share]:
+    def split(self, rows: Rows, prints: KeyHashes, index: KeyPlaces) -> list[Share]:
         """Return shares of one place each, rows of a key in their order; `index` is updated to the new
         places.
 
@@ -86,7 +86,7 @@ class KeyMoves:
         moves = self._moved(prints.take(order), partitions[order], order, index)
         return list(self._shares(rows, moves))
 
-    def _moved(self, prints: KeyPrints, partitions: Ints, sources: Ints, index: KeyPlaces) -> _Moves:
+    def _moved(self, prints: KeyHashes, partitions: Ints, sources: Ints, index: KeyPlaces) -> _Moves:
         """Return the rows in order of their keys, and in order of arrival for one key."""
         first = prints.firsts
         heads = np.flatnonzero(first)

@@ -24,7 +24,7 @@ from lakecore.row.hashing import hash_rows
 from lakecore.row.values import normal_array
 from lakecore.types.datatypes import RowType
 
-__all__ = ["KeyPlaces", "KeyPrints", "key_prints"]
+__all__ = ["KeyHashes", "KeyPlaces", "hash_keys"]
 
 Places = npt.NDArray[np.int32]
 
@@ -35,7 +35,7 @@ _WORD = 8
 
 
 @dataclass(frozen=True, slots=True)
-class KeyPrints:
+class KeyHashes:
     """These are the hashes of the keys of some rows."""
 
     high: npt.NDArray[np.uint64]
@@ -60,11 +60,11 @@ class KeyPrints:
         first[1:] = (self.high[1:] != self.high[:-1]) | (self.low[1:] != self.low[:-1])
         return first
 
-    def take(self, rows: npt.NDArray[Any]) -> KeyPrints:
-        return KeyPrints(self.high[rows], self.low[rows])
+    def take(self, rows: npt.NDArray[Any]) -> KeyHashes:
+        return KeyHashes(self.high[rows], self.low[rows])
 
 
-def key_prints(batch: pa.RecordBatch, key_type: RowType) -> KeyPrints:
+def hash_keys(batch: pa.RecordBatch, key_type: RowType) -> KeyHashes:
     """Hash the columns of `key_type`, found by name."""
     columns = [normal_array(batch.column(field.name), field.type) for field in key_type.fields]
     high = np.empty(batch.num_rows, np.uint64)
@@ -74,7 +74,7 @@ def key_prints(batch: pa.RecordBatch, key_type: RowType) -> KeyPrints:
         words = pa.py_buffer(np.ascontiguousarray(rows.words))
         binary = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(rows), [None, offsets, words])
         high[start : start + _CHUNK] = xxhash64(binary)
-    return KeyPrints(high, hash_rows(columns, key_type))
+    return KeyHashes(high, hash_rows(columns, key_type))
 
 
 class KeyPlaces:
@@ -82,12 +82,12 @@ class KeyPlaces:
 
     def __init__(self, table: str) -> None:
         self._table = table
-        nothing = KeyPrints(np.zeros(0, np.uint64), np.zeros(0, np.int32))
+        nothing = KeyHashes(np.zeros(0, np.uint64), np.zeros(0, np.int32))
         self._known = _Sorted(nothing, np.zeros(0, np.int32))
         self._recent = self._known
 
     @classmethod
-    def of(cls, table: str, keys: Sequence[tuple[KeyPrints, int | Places]]) -> KeyPlaces:
+    def of(cls, table: str, keys: Sequence[tuple[KeyHashes, int | Places]]) -> KeyPlaces:
         """Build the index of keys and their places: one place for all prints of a pair, or one each.
 
         Raises CorruptDataError when a key is in two of them.
@@ -98,7 +98,7 @@ class KeyPlaces:
             low = np.concatenate([prints.low for prints, _ in keys])
             there = [np.broadcast_to(np.asarray(place, np.int32), prints.low.shape) for prints, place in keys]
             places = np.concatenate(there)
-            made._known = _Sorted.of(KeyPrints(high, low), places)
+            made._known = _Sorted.of(KeyHashes(high, low), places)
             if twice := int((~made._known.prints.firsts).sum()):
                 raise CorruptDataError(table, f"{twice} keys are in two partitions or buckets at once")
         return made
@@ -106,11 +106,11 @@ class KeyPlaces:
     def __len__(self) -> int:
         return len(self._known.prints) + len(self._recent.prints)
 
-    def all_keys(self) -> Sequence[tuple[KeyPrints, Places]]:
+    def all_keys(self) -> Sequence[tuple[KeyHashes, Places]]:
         """Return every key with its place, once."""
         return [(part.prints, part.places) for part in (self._known, self._recent)]
 
-    def find(self, prints: KeyPrints) -> Places:
+    def find(self, prints: KeyHashes) -> Places:
         """Return the place of each key, -1 for none."""
         found = np.full(len(prints), _NOWHERE, np.int32)
         for part in (self._known, self._recent):
@@ -118,7 +118,7 @@ class KeyPlaces:
             found[there] = part.places[at[there]]
         return found
 
-    def put(self, prints: KeyPrints, places: Places) -> None:
+    def put(self, prints: KeyHashes, places: Places) -> None:
         """Set the place of keys, each given once."""
         new = np.ones(len(prints), bool)
         for part in (self._known, self._recent):
@@ -137,18 +137,18 @@ class KeyPlaces:
 class _Sorted:
     """Keys in order of their hashes."""
 
-    prints: KeyPrints
+    prints: KeyHashes
     places: Places
 
     @classmethod
-    def of(cls, prints: KeyPrints, places: npt.NDArray[Any]) -> _Sorted:
+    def of(cls, prints: KeyHashes, places: npt.NDArray[Any]) -> _Sorted:
         order = prints.order
         return cls(prints.take(order), places[order].astype(np.int32))
 
     def empty(self) -> _Sorted:
         return _Sorted(self.prints.take(np.zeros(0, np.int64)), self.places[:0])
 
-    def locate(self, wanted: KeyPrints) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    def locate(self, wanted: KeyHashes) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
         """Return where each key is or may be, and whether it exists. It needs as many passes as keys share a
         first hash.
         """
@@ -168,8 +168,8 @@ class _Sorted:
             left = left[~found]
         return np.minimum(at, len(high) - 1), there
 
-    def with_more(self, prints: KeyPrints, places: npt.NDArray[Any]) -> _Sorted:
-        both = KeyPrints(
+    def with_more(self, prints: KeyHashes, places: npt.NDArray[Any]) -> _Sorted:
+        both = KeyHashes(
             np.concatenate([self.prints.high, prints.high]), np.concatenate([self.prints.low, prints.low])
         )
         return _Sorted.of(both, np.concatenate([self.places, places]))

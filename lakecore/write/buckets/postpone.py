@@ -144,15 +144,15 @@ class PostponeWriter:
             Rows(pa.RecordBatch.from_arrays([numbers, kinds, *rows.batch.columns], names=names))
         )
 
-    def relieve(self) -> None:
+    def empty_buffer(self) -> None:
         """Empty the buffer into the open file."""
-        self._writer.relieve()
+        self._writer.empty_buffer()
 
-    def park(self) -> None:
+    def close_open_files(self) -> None:
         """Close the open file; later rows start another."""
         if self._packs is not None:
             self._packs.close()
-        self._writer.park()
+        self._writer.close_open_files()
 
     def close(self) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
         """Return (data files, no changelog files): changes are emitted once rows have buckets."""

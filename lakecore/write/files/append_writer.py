@@ -44,9 +44,9 @@ class AppendWriter:
         self._batches.append(rows.batch)
         self.buffered += rows.batch.nbytes
         if self.buffered >= _BUFFER_BYTES:
-            self.relieve()
+            self.empty_buffer()
 
-    def relieve(self) -> None:
+    def empty_buffer(self) -> None:
         """Empty the buffer into the open file, or into a new one."""
         if not self._batches:
             return
@@ -56,7 +56,7 @@ class AppendWriter:
         batches, self._batches, self.buffered = self._batches, [], 0
         self._current.write(batches[0] if len(batches) == 1 else pa.concat_batches(batches))
 
-    def park(self) -> None:
+    def close_open_files(self) -> None:
         """Close the open file; later rows start another."""
         if self._current is None:
             return
@@ -71,8 +71,8 @@ class AppendWriter:
 
     def close(self) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
         """Finish the files. Returns (data files, changelog files) of all rows."""
-        self.relieve()
-        self.park()
+        self.empty_buffer()
+        self.close_open_files()
         return tuple(self._files), ()
 
     def abort(self) -> None:

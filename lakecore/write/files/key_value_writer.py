@@ -95,7 +95,7 @@ class KeyValueWriter:
         """
         return self._packs is not None and self._packs.holds_file
 
-    def park(self) -> None:
+    def close_open_files(self) -> None:
         """Close the packs of blobs; data files are open during a flush only."""
         if self._packs is not None:
             self._packs.close()
@@ -106,7 +106,7 @@ class KeyValueWriter:
         self._buffer.add(rows, self._sequence)
         self._sequence += rows.batch.num_rows
 
-    def relieve(self) -> None:
+    def empty_buffer(self) -> None:
         """Empty the buffer: to a sorted run on local disk, or to files where spilling is switched off."""
         spec = self._spec
         if spec.at_once or spec.one_flush or (spec.spillable and spec.engine is None):
@@ -121,9 +121,9 @@ class KeyValueWriter:
 
     def close(self) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
         """Finish the files. Returns (data files, changelog files) of all rows."""
-        self.park()
+        self.close_open_files()
         if self._spill:
-            self.relieve()
+            self.empty_buffer()
             self._flush(self._spill.merged())
             self._spill.clear()
         else:

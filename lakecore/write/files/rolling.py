@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from lakecore.clock import local_ms
 from lakecore.errors import LakeError
-from lakecore.format.blob.sidecar import REFERENCES_SUFFIX, Pack, encode_packs, referred_packs
+from lakecore.format.blob.sidecar import REFERENCES_SUFFIX, Pack, encode_packs, referenced_packs
 from lakecore.format.data_writer import DataFileWriter, WriterOptions, open_shredding_writer, open_writer
 from lakecore.format.row.layout import check_row_files
 from lakecore.format.shredders import shredder_for
@@ -237,7 +237,7 @@ class RollingWriter:
         self._current.writer.write(conformed)
         self._current.summary.add(batch)
         self._current.index.add(conformed)
-        self._current.packs |= referred_packs(conformed, self._spec.managed)
+        self._current.packs |= referenced_packs(conformed, self._spec.managed)
         if self._current.writer.size_estimate >= self._spec.target_size:
             self._roll()
 

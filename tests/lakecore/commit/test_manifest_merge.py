@@ -9,7 +9,7 @@ import pytest
 
 from lakecore.commit.manifest_draft import ManifestDraft
 from lakecore.commit.manifest_merge import MergePolicy, full_merge_due, full_merge_inputs, minor_groups
-from lakecore.commit.partitions import PartitionBox
+from lakecore.commit.partitions import PartitionBounds
 from lakecore.errors import UnsupportedError
 from lakecore.fs.local import LocalFileIO
 from lakecore.metadata.manifest.data_file import EntryKind, SimpleStats
@@ -57,7 +57,7 @@ def run(case: datadriven.Case) -> str:
         for value in case.args["deleted"].split(",")
         if value
     ]
-    box = PartitionBox.of(parts, SCHEMA.partition_type) if parts else None
+    box = PartitionBounds.of(parts, SCHEMA.partition_type) if parts else None
     names = full_merge_inputs(manifests, box, policy)
     return "full: " + (" ".join(item.file_name for item in manifests if item.file_name in names) or "nothing")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakecore.catalog.filesystem import load_catalog
-from lakecore.maintain.orphans.external import ExternalRoots, external_roots, is_made_by_writers
+from lakecore.maintain.orphans.external import ExternalRoots, external_roots, is_created_by_writers
 
 NAME = "data-0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f-0.parquet"
 
@@ -40,5 +40,5 @@ def test_a_root_that_another_table_names_is_left_alone(
 
 
 def test_only_fresh_names_are_those_of_writers() -> None:
-    assert is_made_by_writers(NAME)
-    assert not any(is_made_by_writers(name) for name in ("notes.txt", "data-1.parquet", NAME[:-12]))
+    assert is_created_by_writers(NAME)
+    assert not any(is_created_by_writers(name) for name in ("notes.txt", "data-1.parquet", NAME[:-12]))

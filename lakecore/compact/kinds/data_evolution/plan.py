@@ -47,7 +47,7 @@ class Columns:
             return self.apart
         return self.apart & frozenset().union(*(self.columns_of(file) for file in rows.ordinary))
 
-    def beside(self, rows: RowRange) -> frozenset[object]:
+    def dedicated_kinds(self, rows: RowRange) -> frozenset[object]:
         """Return which kinds of files of their own these rows have. Rule of the format: each kind has all
         rows of an ordinary file, so rows with other kinds cannot share one.
         """
@@ -122,7 +122,7 @@ def _packs(ranges: Sequence[RowRange], request: JoinRequest, columns: Columns) -
     for rows in ranges:
         own = sum(max(file.file_size, policy.open_file_cost) for file in rows.ordinary)
         alone = own > policy.target_file_size
-        other = columns.staying(rows), columns.beside(rows)
+        other = columns.staying(rows), columns.dedicated_kinds(rows)
         if waiting and (alone or rows.first != stop or weight > policy.target_file_size or other != kinds):
             yield waiting
             waiting, weight = [], 0

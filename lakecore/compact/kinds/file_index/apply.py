@@ -243,8 +243,8 @@ class IndexRun:
         self, needs: Sequence[IndexNeed], names: AttemptFiles, executor: Executor, failures: list[LakeError]
     ) -> Generator[Sequence[Rewritten]]:
         """Yield the files of each unit; `failures` gets the errors of units."""
-        may_go_on = self._commits.may_go_on
-        with closing(unit_results(executor, run_unit, self._units(needs, names), may_go_on)) as results:
+        may_continue = self._commits.may_continue
+        with closing(unit_results(executor, run_unit, self._units(needs, names), may_continue)) as results:
             for result in results:
                 if isinstance(result, LakeError):
                     logger.error("%s", result)
@@ -255,7 +255,7 @@ class IndexRun:
                     self._new_paths.update(result.new_paths)
                     self._waiting_bytes += result.bytes
                     yield result.files
-                if not may_go_on():
+                if not may_continue():
                     break
 
     def _units(self, needs: Sequence[IndexNeed], names: AttemptFiles) -> Iterator[IndexUnit]:

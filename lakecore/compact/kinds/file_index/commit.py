@@ -40,7 +40,7 @@ class IndexCommits:
         messages = _messages(items)
         return CommitDraft(messages=messages, faults=partial(_faults, items, messages))
 
-    def concerned(self, items: Sequence[Rewritten], err: CommitConflictError) -> list[Rewritten]:
+    def affected(self, items: Sequence[Rewritten], err: CommitConflictError) -> list[Rewritten]:
         """Return the files that the conflict names."""
         named = set(err.files)
         lost_files = [file for file in items if file_key(file.need.place, file.after) in named]

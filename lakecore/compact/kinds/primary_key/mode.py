@@ -64,7 +64,7 @@ class MergeMode:
         )
 
     @property
-    def asks(self) -> bool:
+    def looks_up(self) -> bool:
         """Return whether rows of other levels matter at all."""
         return self.derivation is Derivation.LOOKUP and (self.announces or self.marks or not self.latest_wins)
 

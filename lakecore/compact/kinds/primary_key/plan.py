@@ -123,7 +123,7 @@ def plan_bucket(place: Place, files: list[DataFile], request: PickRequest) -> Bu
         work=work,
         max_level=max_level,
         derivation=_derivation(request.mode, chosen.output_level, max_level),
-        above=_above(runs, chosen) if request.mode.asks else (),
+        above=_above(runs, chosen) if request.mode.looks_up else (),
     )
 
 

@@ -36,7 +36,7 @@ from lakecore.verify.proof.outputs import OutputEvidence
 from lakecore.verify.proof.pick_proof import UnitProof, check_changelog, check_outputs, tally_input
 from lakecore.verify.sample.choice import RowSample
 from lakecore.verify.sample.key_marks import Marks
-from lakecore.verify.sample.lookups import LookupFile, check_asked_only, search_keys, tally_positions
+from lakecore.verify.sample.lookups import LookupFile, check_lookup_files, search_keys, tally_positions
 from lakecore.verify.sample.merge_sample import MergeSample, sample_merge
 from lakecore.write.files.rolling import FileSpec, RollingWriter
 
@@ -140,7 +140,7 @@ def _tallies(unit: MergeUnit, marks: Marks) -> Generator[Tally]:
 def _looked_up(unit: MergeUnit, by_level: LookupMerge, found: Mapping[str, BitMap]) -> Tally:
     """Return the tally of the rows at the positions that the merge looked up, which are read once more."""
     files = {file.file_name: file for level in by_level.above for file in level}
-    check_asked_only(unit.name, found, files)
+    check_lookup_files(unit.name, found, files)
     rows = total(
         tally_positions(unit.table.proof, unit.name, _asked_file(unit, files[name]), positions)
         for name, positions in found.items()

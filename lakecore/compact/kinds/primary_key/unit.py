@@ -22,8 +22,8 @@ from lakecore.row.sort_rule import SortRule
 from lakecore.store.indexes import load_deletions
 from lakecore.verify.digest.columns import StoredFile
 from lakecore.verify.digest.shape import ProofMode
-from lakecore.verify.rules.asked_files import AskClaim
 from lakecore.verify.rules.drop_licence import DropClaim
+from lakecore.verify.rules.lookup_files import LookupClaim
 from lakecore.write.files.rolling import FileSpec
 
 __all__ = [
@@ -102,9 +102,9 @@ class MergeUnit:
         )
 
     @property
-    def asks(self) -> AskClaim:
+    def lookup_claim(self) -> LookupClaim:
         """Return which files the unit merges, and which it searches for older rows."""
-        return AskClaim(
+        return LookupClaim(
             unit=self.name,
             merged=tuple(file for run in self.runs for file in run),
             level=self.output_level,

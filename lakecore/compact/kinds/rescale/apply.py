@@ -219,9 +219,9 @@ class RescaleRun:
     ) -> Generator[tuple[RescaledPartition]]:
         """Yield partitions as their units finish, each with its proof."""
         tasks = (unit for found in units for unit in found)
-        with closing(unit_results(executor, run_unit, tasks, self._commits.may_go_on)) as results:
+        with closing(unit_results(executor, run_unit, tasks, self._commits.may_continue)) as results:
             for pick, own in zip(work.picks, units, strict=True):
-                if not self._commits.may_go_on():
+                if not self._commits.may_continue():
                     break
                 moved = self._collect(pick, own, results)
                 if moved is not None:

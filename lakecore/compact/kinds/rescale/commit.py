@@ -57,7 +57,7 @@ class RescaleCommits:
             faults=partial(commit_faults, proven, messages, self._index_files),
         )
 
-    def concerned(
+    def affected(
         self, items: Sequence[RescaledPartition], err: CommitConflictError
     ) -> list[RescaledPartition]:
         """Return the partitions that the conflict names."""

@@ -56,7 +56,7 @@ class Buckets:
     def draft(self, items: Sequence[int]) -> Draft:
         return Draft(tuple(items), self.wrong, self.log)
 
-    def concerned(self, items: Sequence[int], err: CommitConflictError) -> list[int]:
+    def affected(self, items: Sequence[int], err: CommitConflictError) -> list[int]:
         named = {bucket for _, bucket, _ in err.files}
         return [bucket for bucket in items if bucket in named]
 

@@ -27,7 +27,7 @@ class Nothing:
         found = {n: ProofError(item, "no") for n, item in enumerate(items) if item in self._refused}
         return CommitDraft(messages=(), faults=lambda: found)
 
-    def concerned(self, items: Sequence[str], err: CommitConflictError) -> list[str]:
+    def affected(self, items: Sequence[str], err: CommitConflictError) -> list[str]:
         return list(items)
 
 
@@ -69,9 +69,9 @@ def test_a_commit_of_which_nothing_is_left_takes_no_number() -> None:
 def test_a_run_ends_after_so_many_commits() -> None:
     run = commits()
     for _ in range(MAX_COMMITS):
-        assert run.may_go_on()
+        assert run.may_continue()
         run.add(())
-    assert not run.may_go_on()
+    assert not run.may_continue()
     assert run.stopped
 
 

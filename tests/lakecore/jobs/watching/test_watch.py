@@ -11,7 +11,7 @@ from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
 from lakecore.errors import InvalidInputError
 from lakecore.jobs.versions import rollback, tags
 from lakecore.jobs.watching.arrivals import ArrivalCondition, Arrivals
-from lakecore.jobs.watching.watch import BEGINNING, Mark, first_mark, mark_of, news_since
+from lakecore.jobs.watching.watch import BEGINNING, Mark, first_mark, mark_of, new_snapshots_since
 from lakecore.table import Table
 from tests.support.golden import GoldenTable
 
@@ -25,7 +25,7 @@ def lake(tmp_path: Path, golden: Callable[[str], GoldenTable]) -> FilesystemCata
 
 
 def _told(table: Table, mark: Mark) -> tuple[tuple[int, int] | None, Mark]:
-    news, after = news_since(Arrivals(table, ArrivalCondition()), mark)
+    news, after = new_snapshots_since(Arrivals(table, ArrivalCondition()), mark)
     return None if news is None else (news["first"], news["last"]), after
 
 
@@ -63,7 +63,9 @@ def test_news_name_the_tags_of_their_snapshots(lake: FilesystemCatalog) -> None:
     table = lake.load_table(TABLE)
     for name, snapshot in (("early", 2), ("late", 7)):
         tags.run(tags.CreateTag(table=TABLE, tag=name, snapshot=snapshot), lake)
-    news, _ = news_since(Arrivals(table, ArrivalCondition()), mark_of(table._stores.snapshots.load(5)))
+    news, _ = new_snapshots_since(
+        Arrivals(table, ArrivalCondition()), mark_of(table._stores.snapshots.load(5))
+    )
     assert news is not None
     assert (news["tags"], news["first"], news["snapshot"], news["count"]) == (["late"], 6, 8, 3)
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakecore.errors import CorruptDataError
-from lakecore.row.roaring.bitmap64 import numbers_of, united64
+from lakecore.row.roaring.bitmap64 import numbers_of, union64
 from tests.support.bitmaps64 import bitmap64
 
 KEYS = st.one_of(
@@ -22,17 +22,17 @@ NUMBERS = st.sets(st.tuples(KEYS, st.one_of(st.integers(0, 9), st.integers(0, 65
 def test_a_union_holds_the_numbers_of_all(
     a: set[tuple[int, int]], b: set[tuple[int, int]], c: set[tuple[int, int]]
 ) -> None:
-    united = united64(united64(bitmap64(a), bitmap64(b), "t"), bitmap64(c), "t")
+    united = union64(union64(bitmap64(a), bitmap64(b), "t"), bitmap64(c), "t")
     wanted = sorted(((key << 16) + low) % (1 << 64) for key, low in a | b | c)
     assert numbers_of(united, "t").tolist() == wanted
-    assert united64(united, bitmap64(b), "t") == united
+    assert union64(united, bitmap64(b), "t") == united
 
 
 @pytest.mark.parametrize("dense", [4097, 65536])
 def test_containers_change_their_kind_as_they_fill(dense: int) -> None:
     numbers = {(7, low * 65535 // dense) for low in range(dense)}
     half = {(7, low) for low in range(0, 65536, 2)}
-    found = numbers_of(united64(bitmap64(numbers), bitmap64(half), "t"), "t")
+    found = numbers_of(union64(bitmap64(numbers), bitmap64(half), "t"), "t")
     assert len(found) == len(numbers | half)
     assert (np.diff(found.astype(np.int64)) > 0).all()
 

@@ -8,7 +8,7 @@ import pytest
 
 from lakecore.errors import ProofError
 from lakecore.metadata.manifest.data_file import DataFile
-from lakecore.verify.rules.layout import Stretch, check_levels, check_row_order
+from lakecore.verify.rules.layout import OutputRange, check_levels, check_row_order
 from tests.lakecore.verify.rules.test_drop_licence import file
 
 
@@ -18,7 +18,7 @@ def check(live: list[DataFile], merged: list[list[DataFile]], moved: list[DataFi
         live,
         [file for files in merged for file in files],
         [(file, replace(file, level=level)) for file in moved],
-        [Stretch(files, level) for files in merged],
+        [OutputRange(files, level) for files in merged],
         lambda key: key,
     )
 

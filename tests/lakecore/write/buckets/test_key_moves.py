@@ -7,7 +7,7 @@ import pyarrow as pa
 from lakecore.metadata.row_kind import RowKind
 from lakecore.types.datatypes import RowType
 from lakecore.write.buckets.key_moves import KeyMoves
-from lakecore.write.buckets.key_places import KeyPlaces, key_prints
+from lakecore.write.buckets.key_places import KeyPlaces, hash_keys
 from lakecore.write.rows.incoming import Rows
 from tests.support.builders import table_schema
 
@@ -29,7 +29,7 @@ class Table:
         keys, partitions = zip(*rows, strict=True)
         batch = pa.RecordBatch.from_pydict({"k": pa.array(keys, pa.int32()), "p": pa.array(partitions)})
         placed: Placed = {}
-        for share in self._moves.split(Rows(batch), key_prints(batch, self._key), self._index):
+        for share in self._moves.split(Rows(batch), hash_keys(batch, self._key), self._index):
             found = share.rows
             kinds = [0] * found.batch.num_rows if found.kinds is None else found.kinds.tolist()
             names = [RowKind(kind).symbol for kind in kinds]

@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 
 from lakecore.errors import CorruptDataError
 from lakecore.types.datatypes import RowType
-from lakecore.write.buckets.key_places import KeyPlaces, KeyPrints, key_prints
+from lakecore.write.buckets.key_places import KeyHashes, KeyPlaces, hash_keys
 from tests.support.builders import table_schema
 
 KEY: RowType = table_schema("k BIGINT NOT NULL, s STRING NOT NULL", primary_keys=("k", "s")).row_type
 
 
-def prints_of(keys: list[int]) -> KeyPrints:
+def prints_of(keys: list[int]) -> KeyHashes:
     batch = pa.RecordBatch.from_pydict(
         {"k": pa.array(keys, pa.int64()), "s": pa.array([f"key {k}" for k in keys])}
     )
-    return key_prints(batch, KEY)
+    return hash_keys(batch, KEY)
 
 
 @given(
@@ -31,9 +31,9 @@ def prints_of(keys: list[int]) -> KeyPrints:
 def test_it_is_a_dict(weak: int | None, start: set[int], changes: list[dict[int, int]]) -> None:
     """Also where many keys agree in their first hash: `weak`, it has so many values."""
 
-    def prints(keys: list[int]) -> KeyPrints:
+    def prints(keys: list[int]) -> KeyHashes:
         found = prints_of(keys)
-        return found if weak is None else KeyPrints(found.high % np.uint64(weak), found.low)
+        return found if weak is None else KeyHashes(found.high % np.uint64(weak), found.low)
 
     index = KeyPlaces.of("t", [(prints(sorted(start)), 7)])
     model = dict.fromkeys(start, 7)

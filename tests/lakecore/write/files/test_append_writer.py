@@ -52,11 +52,11 @@ def test_parked_files_follow_one_another() -> None:
     append = writer(memory)
     append.write(rows(3, 1))
     assert (append.buffered, append.holds_file) == (16, False)
-    append.relieve()
+    append.empty_buffer()
     assert (append.buffered, append.holds_file) == (0, True)
     append.write(rows(2))
-    append.relieve()
-    append.park()
+    append.empty_buffer()
+    append.close_open_files()
     append.write(rows(9))
     files, changelog = append.close()
 
@@ -77,10 +77,10 @@ def test_abort_forgets_everything() -> None:
     memory = storage()
     append = writer(memory)
     append.write(rows(1))
-    append.relieve()
-    append.park()
+    append.empty_buffer()
+    append.close_open_files()
     append.write(rows(2))
-    append.relieve()
+    append.empty_buffer()
     append.abort()
 
     assert memory.list("/t/bucket-0") == []

@@ -117,7 +117,7 @@ def test_the_latest_row_of_a_key_survives(
     for i, batch in enumerate(batches):
         kv.write(rows(batch))
         if i in spills:
-            kv.relieve()
+            kv.empty_buffer()
             assert kv.buffered == 0
     files, changes = kv.close()
 
@@ -137,7 +137,7 @@ def test_a_buffer_that_may_not_spill_becomes_files() -> None:
     storage, local = memory("kv"), memory("kv-spill")
     kv = writer(storage, local, spillable=False)
     kv.write(rows([(1, "a", 1, 1, 0)]))
-    kv.relieve()
+    kv.empty_buffer()
     kv.write(rows([(1, "a", 0, 2, 0)]))
     files, _ = kv.close()
 
@@ -208,7 +208,7 @@ def test_many_runs_are_merged_in_passes(monkeypatch: pytest.MonkeyPatch) -> None
     kv = writer(storage, local)
     for i in range(20):
         kv.write(rows([(i % 7, "a", None, i, 0)]))
-        kv.relieve()
+        kv.empty_buffer()
     files, _ = kv.close()
 
     assert [row["v"] for row in content(storage, files)[0]] == [14, 15, 16, 17, 18, 19, 13]
@@ -232,7 +232,7 @@ def test_abort_removes_files_and_spills(close_first: bool) -> None:
     kv = writer(storage, local, changelog=True)
     for i in range(3):
         kv.write(rows([(i, "a", 1, 1, 0)]))
-        kv.relieve()
+        kv.empty_buffer()
     if close_first:
         kv.close()
 
@@ -247,6 +247,6 @@ def test_a_full_spill_disk_is_named() -> None:
     kv = writer(storage, FaultyFileIO(local, fail_at=2))
     kv.write(rows([(1, "a", 1, 1, 0)]))
     with pytest.raises(UnavailableError, match="lakecore-merge"):
-        kv.relieve()
+        kv.empty_buffer()
     kv.abort()
     assert local.list(tempfile.gettempdir()) == []

@@ -6,7 +6,7 @@ import pytest
 
 from lakecore.errors import ProofError
 from lakecore.metadata.manifest.data_file import DataFile
-from lakecore.verify.rules.asked_files import AskClaim, check_asked, check_moved
+from lakecore.verify.rules.lookup_files import LookupClaim, check_lookup_claim, check_moved
 from lakecore.verify.rules.table_rules import TableRules
 from tests.lakecore.verify.rules.test_drop_licence import LATER, LEFT, MIDDLE, NEW, RIGHT, TOP, file
 
@@ -36,9 +36,9 @@ def check(
     *,
     keys: bool = True,
 ) -> None:
-    claim = AskClaim(unit="unit 7", merged=merged, level=5, levels=levels)
+    claim = LookupClaim(unit="unit 7", merged=merged, level=5, levels=levels)
     rules = TableRules.of(options, keyed=True)
-    check_asked(claim, live, merged, rules, (lambda key: key) if keys else None)
+    check_lookup_claim(claim, live, merged, rules, (lambda key: key) if keys else None)
 
 
 @pytest.mark.parametrize("options", ANY_LOOKUP)

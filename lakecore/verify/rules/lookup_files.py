@@ -16,11 +16,11 @@ from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.verify.rules.drop_licence import KeyOf, overlapping
 from lakecore.verify.rules.table_rules import TableRules
 
-__all__ = ["AskClaim", "check_asked", "check_moved"]
+__all__ = ["LookupClaim", "check_lookup_claim", "check_moved"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskClaim:
+class LookupClaim:
     """This unit merges `merged` into `level`. `levels` are the files that it searches, nearest level
     first.
     """
@@ -31,8 +31,8 @@ class AskClaim:
     levels: Sequence[Sequence[DataFile]]
 
 
-def check_asked(
-    claim: AskClaim,
+def check_lookup_claim(
+    claim: LookupClaim,
     live: Sequence[DataFile],
     replaced: Collection[DataFile],
     rules: TableRules,
