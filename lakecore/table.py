@@ -15,8 +15,6 @@ from lakecore.commit.committer import Committer
 from lakecore.commit.request import CommitRequest, CommitResult, Overwrite, Preconditions
 from lakecore.display import html_table, one_line
 from lakecore.errors import (
-    CommitConflictError,
-    CommitUncertainError,
     InvalidInputError,
     LakeError,
     NotFoundError,
@@ -47,13 +45,9 @@ from lakecore.scan.time_travel import TimeTravel
 from lakecore.store.schemas import SchemaStore
 from lakecore.store.table_stores import TableStores
 from lakecore.types.arrow import arrow_type
-from lakecore.write.buckets.bucket_state import BucketState
-from lakecore.write.buckets.cross_partition import Emptied, LiveKeys, remembers
-from lakecore.write.files.upgrade import upgrade_levels
 from lakecore.write.options import WriteRules
 from lakecore.write.rows.deletes import Deletes
-from lakecore.write.rows.incoming import batches_of, is_repeatable
-from lakecore.write.table_write import TableWrite, WriteTarget
+from lakecore.write.session import WriteSession
 from lakecore.write.update.column_update import ColumnUpdate, UpdatedRows
 from lakecore.write.update.row_deletion import DeletedRows, RowDeletion
 
@@ -63,7 +57,6 @@ logger = logging.getLogger(__name__)
 
 _RETENTION = tuple(one.key for one in (SNAPSHOT_MAX, SNAPSHOT_MIN, SNAPSHOT_TIME))
 
-_PLACING_TRIES = 4
 _FORCE = "commit.force-create-snapshot"
 _USER_PREFIX = "commit.user-prefix"
 
@@ -310,21 +303,7 @@ class Table:
         in the same partition meanwhile: they are placed again when `data` can be read again, else
         CommitConflictError is raised, and nothing was written.
         """
-        given = self._named(commit)
-        return self._placed(data, given, None)
-
-    def _placed(self, data: Any, commit: Commit, replaced: Overwrite | None) -> CommitResult:
-        """Write rows whose buckets are looked up; repeat it when others placed keys meanwhile."""
-        for _ in range(_PLACING_TRIES if is_repeatable(data) else 0):
-            try:
-                return self._finish(self._new_write(commit, replaced), data, commit, None)
-            except CommitConflictError as err:
-                logger.info(
-                    "%s: another commit came first, so the rows are assigned to buckets again: %s",
-                    self.name,
-                    err,
-                )
-        return self._finish(self._new_write(commit, replaced), data, commit, None)
+        return self._session(self._named(commit)).add(data)
 
     def delete(self, where: str | Predicate, commit: Commit | None = None) -> DeletedRows:
         """Delete the rows for which `where` is true, in one snapshot; without such rows there is none.
@@ -380,8 +359,8 @@ class Table:
         given = self._named(commit)
         replaced = self._overwrite(partitions, dynamic)
         if self.options.bucket_mode is BucketMode.KEY_DYNAMIC and replaced != Overwrite.table():
-            return self._placed(data, given, replace(replaced, append_elsewhere=True))
-        return self._finish(self._new_write(given, Overwrite.table()), data, given, replaced)
+            return self._session(given).add(data, replace(replaced, append_elsewhere=True))
+        return self._session(given).overwrite(data, replaced)
 
     def _overwrite(self, partitions: Partitions | None, dynamic: bool | None) -> Overwrite:
         if partitions is not None:
@@ -401,9 +380,9 @@ class Table:
             {name: _internal(name, value, self.schema) for name, value in spec.items()} for spec in specs
         )
 
-    def _new_write(self, commit: Commit, replaced: Overwrite | None) -> TableWrite:
-        """Create a write. `replaced` is None for rows that are added; with `append_elsewhere` it names
-        partitions among others; else everything is replaced.
+    def _session(self, commit: Commit) -> WriteSession:
+        """Return what writes rows and commits them under the name of `commit`. Raises UnsupportedError for a
+        table that cannot be written to.
         """
         check_writable(self.name, self.schema, self.options)
         for warning in self.warnings:
@@ -416,71 +395,25 @@ class Table:
                 self.name,
                 limits[0],
             )
-        target = WriteTarget(self._stores, live_keys=self._live_keys)
-        adds = replaced is None or replaced.append_elsewhere
-        state = self._bucket_state if adds else None
-        return TableWrite(target, state, commit.user or "lakecore", replaced if adds else None)
 
-    def _live_keys(self, snapshot: Snapshot | None) -> LiveKeys:
-        """Return the keys of the rows at `snapshot`, without those that cross-partition-upsert.index-ttl
-        drops.
-        """
-        rows = SnapshotRows(self._scanner, self._read_context(), snapshot, with_level_0=True)
-        remembered = remembers(self.schema.options, self._stores.clock.now_ms())
+        def publish(
+            messages: Sequence[CommitMessage],
+            overwrite: Overwrite | None,
+            preconditions: Preconditions | None,
+            *,
+            allow_empty: bool,
+        ) -> CommitResult:
+            return self._commit(messages, commit, overwrite, preconditions, allow_empty=allow_empty)
 
-        def read(emptied: Emptied) -> Iterator[tuple[bytes, int, pa.RecordBatch]]:
-            for split in rows.plan(None):
-                if remembered(split.files) and not emptied((split.partition,)):
-                    for batch in rows.read(split, self.schema.primary_keys, None, kinds=False):
-                        yield split.partition, split.bucket, batch
-
-        return read
-
-    def _bucket_state(self) -> BucketState:
-        """Return the state of the latest snapshot; of the next one when it expires while it is read."""
-        while (latest := self._stores.snapshots.latest()) is not None:
-            try:
-                dynamic = self.options.bucket_mode is BucketMode.HASH_DYNAMIC
-                index_files = self._scanner.index_files(latest) if dynamic else ()
-                state = BucketState.of(self._scanner.live_entries(latest), index_files)
-                return replace(state, snapshot=latest)
-            except NotFoundError:
-                if self._stores.snapshots.latest_id() == latest.id:
-                    raise
-        return BucketState()
-
-    def _finish(
-        self, write: TableWrite, data: Any, commit: Commit, overwrite: Overwrite | None
-    ) -> CommitResult:
-        """Stream `data`, commit; remove the new files again unless they are, or may be, in the table."""
-        try:
-            for batch in batches_of(data):
-                write.write(batch)
-            messages = write.finish()
-            overwrite = write.overwrite or overwrite
-            if (
-                overwrite is not None
-                and not overwrite.append_elsewhere
-                and WriteRules.from_options(self.schema.options).overwrite_upgrade
-            ):
-                messages = upgrade_levels(messages, self.schema)
-        except BaseException:
-            write.abort()
-            raise
-        try:
-            forced = not messages and overwrite is None and self._forces_snapshot()
-            result = self._commit(messages, commit, overwrite, write.preconditions, allow_empty=forced)
-        except CommitUncertainError:
-            raise
-        except LakeError:
-            write.abort()
-            raise
-        if result.duplicate:
-            logger.info(
-                "%s: an earlier attempt has published this commit; its rows are not written again", self.name
-            )
-            write.abort()
-        return result
+        return WriteSession(
+            name=self.name,
+            stores=self._stores,
+            scanner=self._scanner,
+            reading=self._read_context(),
+            user=commit.user or "lakecore",
+            commit=publish,
+            forces_snapshot=self._forces_snapshot,
+        )
 
     def _named(self, commit: Commit | None) -> Commit:
         given = commit or Commit()

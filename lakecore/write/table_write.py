@@ -6,36 +6,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Protocol
 
 import pyarrow as pa
 
-from lakecore.commit.partitions import SpecFilter
 from lakecore.commit.request import Overwrite, Preconditions
-from lakecore.errors import InvalidInputError, UnsupportedError
-from lakecore.fs.file_io import FileIO
-from lakecore.fs.local import LocalFileIO
+from lakecore.errors import InvalidInputError
 from lakecore.merge.engines.choice import engine_of
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.manifest.data_file import DataFile, FileSource
-from lakecore.metadata.options import BucketMode, ChangelogProducer, SequenceOrder, TableOptions
-from lakecore.metadata.snapshot import Snapshot
-from lakecore.row.binary_row import decode_row
+from lakecore.metadata.options import ChangelogProducer, SequenceOrder, TableOptions
 from lakecore.row.partition_path import partition_path, partition_text
-from lakecore.store.table_stores import TableStores
 from lakecore.write.buckets.bucket_state import BucketState
-from lakecore.write.buckets.cross_partition import CrossPartition, Emptied, KeyLimits, LiveKeys
-from lakecore.write.buckets.dynamic_buckets import DynamicBuckets
-from lakecore.write.buckets.postpone import (
-    POSTPONE_BUCKET,
-    PartitionBuckets,
-    PostponeWriter,
-    postponed_files,
-    writer_prefix,
-    writes_real_buckets,
-)
-from lakecore.write.buckets.routing import Placer, Router, Share
+from lakecore.write.buckets.placement import WriteTarget, placement_of
+from lakecore.write.buckets.postpone import PostponeWriter, postponed_files, writer_prefix
+from lakecore.write.buckets.routing import Share
 from lakecore.write.files.append_writer import AppendWriter
 from lakecore.write.files.blob_packs import BlobPacks
 from lakecore.write.files.key_value_writer import KeyValueSpec, KeyValueWriter
@@ -44,7 +30,7 @@ from lakecore.write.options import WriteRules
 from lakecore.write.rows.incoming import Incoming, Rows
 from lakecore.write.rows.local_merge import LocalMerge
 
-__all__ = ["TableWrite", "WriteTarget"]
+__all__ = ["TableWrite"]
 
 _Place = tuple[bytes, int]
 """A serialised partition and a bucket."""
@@ -53,29 +39,7 @@ logger = logging.getLogger(__name__)
 
 _MAX_BUFFER = 1 << 30
 _MAX_OPEN_FILES = 128
-_NOT_BUCKETED = -1
 _MAX_WRITER = 0x7FFFFFFF
-
-
-@dataclass(frozen=True)
-class WriteTarget:
-    """It says which table is written to, and how."""
-
-    stores: TableStores
-    """The schema is the one that rows are written with."""
-    spill_io: FileIO = field(default_factory=lambda: LocalFileIO(sync=False))
-    """This is the local storage for full sort buffers."""
-    file_prefix: str | None = None
-    """The names of data files begin with it, before the table's own prefix; None means the table's prefix
-    alone.
-    """
-    live_keys: Callable[[Snapshot | None], LiveKeys] | None = None
-    """It reads the live keys of a snapshot, for tables whose keys may move between partitions."""
-    key_limits: KeyLimits = field(default_factory=KeyLimits)
-    moves: bool = False
-    """The rows are the table's own, and their blobs are in its packs already: references are kept."""
-    one_flush: bool = False
-    """A key is written once, however full buffers are: they are spilled."""
 
 
 class _Writer(Protocol):
@@ -114,7 +78,6 @@ class TableWrite:
         replaced: Overwrite | None = None,
     ) -> None:
         self._user = user
-        self._replaced = replaced
         stores = self._stores = target.stores
         self._number = int(stores.clock.fresh_id()[:8], 16) & _MAX_WRITER
         self._target = target
@@ -125,13 +88,8 @@ class TableWrite:
         self._engine = engine_of(stores.paths.table_path, stores.schema, self._options)
         self._incoming = Incoming(stores.schema, self._options)
         self._local = LocalMerge.of(stores.schema, self._options)
-        self._dynamic: DynamicBuckets | None = None
-        self._postpones = self._options.bucket_mode is BucketMode.POSTPONE and not writes_real_buckets(
-            stores.schema.options
-        )
-        self._router: Router | CrossPartition | None = None
-        self._load_state = state
-        self._state: BucketState | None = None
+        self._placement = placement_of(target, state, replaced)
+        self._overwrites = state is None or replaced is not None
         self._limit = min(self._rules.buffer_size, _MAX_BUFFER)
         self._buffered = 0
         self._writers: dict[_Place, _Writer] = {}
@@ -145,12 +103,7 @@ class TableWrite:
 
     def write_rows(self, rows: Rows) -> None:
         """Add rows that have the table's own types and all its columns."""
-        if self._router is None:
-            self._router = self._new_router()
-        shares = self._router.split(rows)
-        if self._postpones:
-            shares = [replace(share, bucket=POSTPONE_BUCKET) for share in shares]
-        self._write_shares(shares)
+        self._write_shares(self._placement.split(rows))
 
     def _write_shares(self, shares: Sequence[Share]) -> None:
         for share in shares:
@@ -172,117 +125,40 @@ class TableWrite:
         """
         for rows in () if self._local is None else self._local.drain():
             self.write_rows(rows)
-        for shares in self._router.drain() if isinstance(self._router, CrossPartition) else ():
+        for shares in self._placement.drain():
             self._write_shares(shares)
         messages = []
         for (partition, bucket), writer in self._writers.items():
             files, changelog = writer.close()
             if files or changelog:
                 messages.append(self._message(partition, bucket, files, changelog))
-        return tuple(messages) if self._dynamic is None else self._dynamic.indexed(messages)
+        return self._placement.indexed(messages)
 
     @property
     def overwrite(self) -> Overwrite | None:
-        """Return the partitions that `replaced` means, once all rows have come."""
-        if self._replaced is None or self._replaced.partitions is not None:
-            return self._replaced
-        kind, seen = self._schema.partition_type, self._overwritten
-        specs = tuple(dict(zip(kind.names, decode_row(row, kind), strict=True)) for row in sorted(seen))
-        if SpecFilter(specs, kind).select(tuple(seen)) != seen:
-            raise UnsupportedError(
-                f"table {self._stores.paths.table_path}: a partition value of the rows is NaN, not equal to "
-                "itself, so its partition cannot be overwritten; delete its rows, and write new ones"
-            )
-        return Overwrite(specs, append_elsewhere=True)
-
-    @property
-    def _overwritten(self) -> frozenset[bytes]:
-        return self._router.overwritten if isinstance(self._router, CrossPartition) else frozenset()
+        """Return what `replaced` means, once all rows have come. Raises UnsupportedError."""
+        return self._placement.overwrite
 
     @property
     def preconditions(self) -> Preconditions | None:
         """Return the state that determined where rows were placed, if it must not change before they are
         committed.
         """
-        if self._dynamic is not None:
-            return Preconditions(hash_indexes=self._dynamic.read_hash_files)
-        if self._options.bucket_mode is BucketMode.KEY_DYNAMIC and self._router is not None:
-            return Preconditions(read_snapshot=self._known.snapshot, whole_table=True)
-        if self._options.bucket_mode is BucketMode.HASH_FIXED and self._state is not None:
-            return Preconditions(read_snapshot=self._known.snapshot, same_counts=self._load_state is not None)
-        return None
+        return self._placement.preconditions
 
     def abort(self) -> None:
         """Remove every file that this write created."""
         for writer in self._writers.values():
             writer.abort()
         self._writers.clear()
-        if isinstance(self._router, CrossPartition):
-            self._router.close()
-        if self._dynamic is not None:
-            self._dynamic.abort()
-
-    def _new_router(self) -> Router | CrossPartition:
-        live_keys = self._target.live_keys
-        if self._options.bucket_mode is BucketMode.KEY_DYNAMIC and live_keys is not None:
-            return CrossPartition(
-                self._stores.paths.table_path,
-                self._schema,
-                live_keys(self._known.snapshot),
-                self._target.spill_io,
-                emptied=self._named_partitions(),
-                by_rows=self._replaced is not None and self._replaced.partitions is None,
-                limits=self._target.key_limits,
-            )
-        return Router(self._schema, self._options, self._placer())
-
-    def _named_partitions(self) -> Emptied | None:
-        """Return the partitions that are overwritten, where they were named."""
-        if self._replaced is None or self._replaced.partitions is None:
-            return None
-        return SpecFilter(self._replaced.partitions, self._schema.partition_type).select
-
-    def _first_sequence(self, share: Share) -> int:
-        named = self._named_partitions()
-        gone = share.partition in self._overwritten or (named is not None and named((share.partition,)))
-        return 0 if gone else self._known.next_sequence(share.partition, share.bucket)
-
-    def _placer(self) -> Callable[[], Placer] | None:
-        mode = self._options.bucket_mode
-        if mode is BucketMode.POSTPONE and not self._postpones:
-            return self._partition_buckets
-        return self._dynamic_buckets if mode is BucketMode.HASH_DYNAMIC else None
-
-    def _partition_buckets(self) -> PartitionBuckets:
-        return PartitionBuckets(self._schema, self._options.bucket_function.value, self._known.totals)
-
-    def _dynamic_buckets(self) -> DynamicBuckets:
-        if self._dynamic is None:
-            self._dynamic = DynamicBuckets(self._schema, self._stores.indexes, self._known)
-        return self._dynamic
-
-    def _total_buckets(self, partition: bytes) -> int:
-        mode = self._options.bucket_mode
-        if mode is BucketMode.POSTPONE:
-            return POSTPONE_BUCKET if self._postpones else self._partition_buckets().total(partition)
-        return self._options.bucket if mode is BucketMode.HASH_FIXED else _NOT_BUCKETED
-
-    @property
-    def _known(self) -> BucketState:
-        if self._state is None:
-            unaware = self._options.bucket_mode is BucketMode.BUCKET_UNAWARE
-            load = None if unaware or self._postpones else self._load_state
-            self._state = BucketState() if load is None else load()
-        return self._state
+        self._placement.abort()
 
     def _check_total(self, share: Share) -> None:
         """Check a rule of the format: all buckets of a partition have one bucket count until it is
         overwritten.
         """
-        if self._postpones:
-            return
-        wanted = self._total_buckets(share.partition)
-        total = self._known.totals.get(share.partition, wanted)
+        wanted = self._placement.total(share.partition)
+        total = self._placement.known.state.totals.get(share.partition, wanted)
         if total != wanted:
             name = partition_text(share.values, self._schema.partition_type) or "the table"
             raise InvalidInputError(
@@ -295,7 +171,7 @@ class TableWrite:
         return CommitMessage(
             partition=partition,
             bucket=bucket,
-            total_buckets=self._total_buckets(partition),
+            total_buckets=self._placement.total(partition),
             new_files=files,
             changelog_files=changelog,
         )
@@ -324,14 +200,14 @@ class TableWrite:
         if not self._schema.primary_keys:
             return AppendWriter(stores.file_io, files, stores.clock.now_ms, stores.paths.table_path)
         packs = None if target.moves else BlobPacks.of(stores.file_io, files, stores.paths.table_path)
-        if self._postpones:
+        if self._placement.postpones:
             return PostponeWriter(stores.file_io, self._postponed(files), stores.clock.now_ms, packs)
         spec = KeyValueSpec(
             files=files,
             changelog=self._changelog_spec(files),
             sequence_fields=self._options.sequence_fields,
             descending=self._options.sequence_order is SequenceOrder.DESCENDING,
-            first_sequence=self._first_sequence(share),
+            first_sequence=self._placement.first_sequence(share),
             spillable=self._rules.spillable,
             at_once=self._options.snapshot_ordering,
             engine=self._engine,
@@ -361,15 +237,14 @@ class TableWrite:
             source=FileSource.APPEND,
             target_size=options.target_file_size,
             options=self._schema.options,
-            first_sequence=self._first_sequence(share),
+            first_sequence=self._placement.first_sequence(share),
         )
 
     def _changelog_spec(self, files: FileSpec) -> FileSpec | None:
         """Return the specification of changelog files, or None. Rule of the format: an overwriting snapshot
         has no changelog.
         """
-        overwrites = self._load_state is None or self._replaced is not None
-        if overwrites or self._options.changelog_producer is not ChangelogProducer.INPUT:
+        if self._overwrites or self._options.changelog_producer is not ChangelogProducer.INPUT:
             return None
         unique = files.name_prefix.removeprefix(self._options.data_file_prefix)
         prefix = f"{self._options.changelog_file_prefix}{unique}"

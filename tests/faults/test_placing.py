@@ -28,7 +28,7 @@ from lakecore.fs.local import LocalFileIO
 from lakecore.jobs.compact import Job, Strategy, run
 from lakecore.table import Table
 from lakecore.write.buckets.cross_partition import KeyLimits
-from lakecore.write.table_write import WriteTarget
+from lakecore.write.buckets.placement import WriteTarget
 from tests.support.fault_fs import FaultyFileIO
 from tests.support.lake import memory_catalog, paths_of, put, rows_of
 
@@ -146,7 +146,7 @@ def test_a_key_is_in_one_partition_wherever_its_rows_come(
     """
     if spooled:
         few = partial(WriteTarget, key_limits=KeyLimits(keys=5, spool=100))
-        monkeypatch.setattr("lakecore.table.WriteTarget", few)
+        monkeypatch.setattr("lakecore.write.session.WriteTarget", few)
     dice = random.Random(engine)
     table = catalog.create_table(
         "d.t", {**ACROSS, "options": {**ACROSS["options"], **MOVING_ENGINES[engine]}}
@@ -191,7 +191,7 @@ def test_the_local_disk_fails_once_where_keys_wait_on_it(
     for number in itertools.count(1, 4):
         local = FaultyFileIO(LocalFileIO(sync=False), number)
         few = partial(WriteTarget, key_limits=KeyLimits(keys=3, spool=90), spill_io=local)
-        monkeypatch.setattr("lakecore.table.WriteTarget", few)
+        monkeypatch.setattr("lakecore.write.session.WriteTarget", few)
         if local_fails := _fails(table, rows):
             assert local.fired, number
             assert paths_of(table) == before, number

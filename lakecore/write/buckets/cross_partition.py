@@ -33,7 +33,7 @@ from lakecore.write.buckets.routing import Share, partition_codes
 from lakecore.write.rows.incoming import Rows
 from lakecore.write.rows.part_spool import PartSpool
 
-__all__ = ["CrossPartition", "Emptied", "KeyLimits", "LiveKeys", "remembers"]
+__all__ = ["CrossPartition", "Emptied", "EmptiedPartitions", "KeyLimits", "LiveKeys", "remembers"]
 
 Parts = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.int32]
@@ -78,12 +78,20 @@ class KeyLimits:
     """So many bytes of keys, or rows, are kept before they go to disk."""
 
 
+@dataclass(frozen=True, slots=True)
+class EmptiedPartitions:
+    """It says what a write overwrites of a table whose keys may move between partitions."""
+
+    named: Emptied | None = None
+    """It selects the partitions that are overwritten; rows of others are refused."""
+    by_rows: bool = False
+    """The partitions of the new rows are overwritten; they are known when the last row has come."""
+
+
 class CrossPartition:
     """It splits the batches of one write.
 
-    `emptied` selects partitions that the write overwrites: their keys do not count, and rows of others are
-    refused. With `by_rows` the partitions of the new rows are overwritten instead; they are known when the
-    last row has come.
+    `emptied` says what the write overwrites; the keys there do not count.
     """
 
     def __init__(
@@ -92,24 +100,22 @@ class CrossPartition:
         schema: TableSchema,
         live_keys: LiveKeys,
         spill_io: FileIO,
-        *,
-        emptied: Emptied | None = None,
-        by_rows: bool = False,
-        limits: KeyLimits | None = None,
+        emptied: EmptiedPartitions,
+        limits: KeyLimits,
     ) -> None:
         self._table = table
         self._schema = schema
         self._key_type = schema.row_type.select(schema.primary_keys)
         self._moves = KeyMoves(table, schema)
         self._live_keys = live_keys
-        self._emptied = emptied
-        self._limits = limits or KeyLimits()
-        self._seen: set[bytes] | None = set() if by_rows else None
+        self._emptied = emptied.named
+        self._limits = limits
+        self._seen: set[bytes] | None = set() if emptied.by_rows else None
         self._keys = PartSpool(spill_io, _PARTS, self._limits.spool)
         self._rows = PartSpool(spill_io, _PARTS, self._limits.spool)
         self._index: KeyPlaces | None = None
         """None: not read yet, or on disk."""
-        self._waits = by_rows
+        self._waits = emptied.by_rows
         self._loaded = False
 
     @property

@@ -26,9 +26,10 @@ from lakecore.verify.proof.rescaled import BucketRule
 from lakecore.verify.rules.merge_rules import read_merge_rules
 from lakecore.verify.rules.table_rules import TableRules
 from lakecore.write.buckets.bucket_state import BucketState
+from lakecore.write.buckets.placement import WriteTarget
 from lakecore.write.buckets.postpone import POSTPONE_BUCKET
 from lakecore.write.rows.incoming import Rows
-from lakecore.write.table_write import TableWrite, WriteTarget
+from lakecore.write.table_write import TableWrite
 
 __all__ = ["AssignmentResult", "AssignmentUnit", "postponed_rules", "run_unit"]
 

@@ -1,0 +1,338 @@
+"""This module has a placement of rows for each way in which a table divides its rows into buckets.
+
+A placement is chosen by `placement_of`, and a write asks it for everything that depends on the bucket mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from lakecore.commit.partitions import SpecFilter
+from lakecore.commit.request import Overwrite, Preconditions
+from lakecore.errors import UnsupportedError
+from lakecore.fs.file_io import FileIO
+from lakecore.fs.local import LocalFileIO
+from lakecore.metadata.commit_message import CommitMessage
+from lakecore.metadata.options import BucketMode, TableOptions
+from lakecore.metadata.snapshot import Snapshot
+from lakecore.row.binary_row import decode_row
+from lakecore.store.table_stores import TableStores
+from lakecore.write.buckets.bucket_state import BucketState
+from lakecore.write.buckets.cross_partition import (
+    CrossPartition,
+    Emptied,
+    EmptiedPartitions,
+    KeyLimits,
+    LiveKeys,
+)
+from lakecore.write.buckets.dynamic_buckets import DynamicBuckets
+from lakecore.write.buckets.postpone import POSTPONE_BUCKET, PartitionBuckets, writes_real_buckets
+from lakecore.write.buckets.routing import Router, Share
+from lakecore.write.rows.incoming import Rows
+
+__all__ = ["KnownBuckets", "Placement", "WriteTarget", "placement_of"]
+
+_NOT_BUCKETED = -1
+
+
+@dataclass(frozen=True)
+class WriteTarget:
+    """It says which table is written to, and how."""
+
+    stores: TableStores
+    """The schema is the one that rows are written with."""
+    spill_io: FileIO = field(default_factory=lambda: LocalFileIO(sync=False))
+    """This is the local storage for full sort buffers."""
+    file_prefix: str | None = None
+    """The names of data files begin with it, before the table's own prefix; None means the table's prefix
+    alone.
+    """
+    live_keys: Callable[[Snapshot | None], LiveKeys] | None = None
+    """It reads the live keys of a snapshot, for tables whose keys may move between partitions."""
+    key_limits: KeyLimits = field(default_factory=KeyLimits)
+    moves: bool = False
+    """The rows are the table's own, and their blobs are in its packs already: references are kept."""
+    one_flush: bool = False
+    """A key is written once, however full buffers are: they are spilled."""
+
+
+class KnownBuckets:
+    """It loads the state of the table's buckets when it is first asked for. `load` is None where nothing of
+    the table counts: it is overwritten, or has no buckets.
+    """
+
+    def __init__(self, load: Callable[[], BucketState] | None) -> None:
+        self._load = load
+        self._state: BucketState | None = None
+
+    @property
+    def state(self) -> BucketState:
+        """Return the state; loading it raises what `load` raises."""
+        if self._state is None:
+            self._state = BucketState() if self._load is None else self._load()
+        return self._state
+
+    @property
+    def is_loaded(self) -> bool:
+        """Return whether rows may have been placed by the state."""
+        return self._state is not None
+
+
+class Placement(Protocol):
+    """It assigns the rows of one write to buckets. Methods with a body here are needed by some ways only."""
+
+    known: KnownBuckets
+    postpones: bool = False
+    """It tells whether rows are stored as they came, because their buckets are assigned later."""
+
+    def split(self, rows: Rows) -> Sequence[Share]:
+        """Return shares in order of partition and bucket; every row is in one of them, or waits for
+        `drain`.
+        """
+        ...
+
+    def total(self, partition: bytes) -> int:
+        """Return how many buckets a partition (a serialised row) has, as its files record it."""
+        ...
+
+    def drain(self) -> Iterable[Sequence[Share]]:
+        """Yield the shares of rows that waited; called once, after the last row."""
+        return ()
+
+    def first_sequence(self, share: Share) -> int:
+        """Return where the sequence numbers of a share begin."""
+        return self.known.state.next_sequence(share.partition, share.bucket)
+
+    def indexed(self, messages: Sequence[CommitMessage]) -> tuple[CommitMessage, ...]:
+        """Return the messages with the index files that belong to the placed rows."""
+        return tuple(messages)
+
+    @property
+    def preconditions(self) -> Preconditions | None:
+        """Return the state that determined where rows were placed, if it must not change before they are
+        committed.
+        """
+        return None
+
+    @property
+    def overwrite(self) -> Overwrite | None:
+        """Return what the write overwrites, where only its rows tell."""
+        return None
+
+    def abort(self) -> None:
+        """Remove every file that the placement created."""
+        return
+
+
+def placement_of(
+    target: WriteTarget, load: Callable[[], BucketState] | None, replaced: Overwrite | None
+) -> Placement:
+    """Return the placement of a table. `load` reads the state of its buckets, None: everything is
+    overwritten. `replaced`: what is overwritten of a table whose keys may move between partitions, where that
+    is not all of it.
+    """
+    schema = target.stores.schema
+    options = TableOptions.from_schema(schema)
+    match options.bucket_mode:
+        case BucketMode.HASH_FIXED:
+            return FixedBuckets(target.stores, options, KnownBuckets(load), checks_counts=load is not None)
+        case BucketMode.HASH_DYNAMIC:
+            return HashIndexed(target.stores, options, KnownBuckets(load))
+        case BucketMode.KEY_DYNAMIC if target.live_keys is not None:
+            return KeyIndexed(target, target.live_keys, KnownBuckets(load), replaced)
+        case BucketMode.POSTPONE if writes_real_buckets(schema.options):
+            return PartitionCounts(target.stores, options, KnownBuckets(load))
+        case BucketMode.POSTPONE:
+            return Postponed(target.stores, options)
+        case _:
+            return Unbucketed(target.stores, options)
+
+
+class Unbucketed(Placement):
+    """All rows of a partition are in bucket 0, which has no meaning."""
+
+    def __init__(self, stores: TableStores, options: TableOptions) -> None:
+        self.known = KnownBuckets(None)
+        self._router = Router(stores.schema, options)
+
+    def split(self, rows: Rows) -> Sequence[Share]:
+        return self._router.split(rows)
+
+    def total(self, partition: bytes) -> int:
+        return _NOT_BUCKETED
+
+
+class FixedBuckets(Placement):
+    """The bucket is a hash of the bucket key, and all partitions have the same number of buckets."""
+
+    def __init__(
+        self, stores: TableStores, options: TableOptions, known: KnownBuckets, *, checks_counts: bool
+    ) -> None:
+        self.known = known
+        self._router = Router(stores.schema, options)
+        self._total = options.bucket
+        self._checks_counts = checks_counts
+
+    def split(self, rows: Rows) -> Sequence[Share]:
+        return self._router.split(rows)
+
+    def total(self, partition: bytes) -> int:
+        return self._total
+
+    @property
+    def preconditions(self) -> Preconditions | None:
+        if not self.known.is_loaded:
+            return None
+        return Preconditions(read_snapshot=self.known.state.snapshot, same_counts=self._checks_counts)
+
+
+class HashIndexed(Placement):
+    """A hash index remembers the bucket of each key; new keys fill buckets one after the other."""
+
+    def __init__(self, stores: TableStores, options: TableOptions, known: KnownBuckets) -> None:
+        self.known = known
+        self._stores = stores
+        self._router = Router(stores.schema, options, self._dynamic)
+        self._buckets: DynamicBuckets | None = None
+
+    def _dynamic(self) -> DynamicBuckets:
+        if self._buckets is None:
+            self._buckets = DynamicBuckets(self._stores.schema, self._stores.indexes, self.known.state)
+        return self._buckets
+
+    def split(self, rows: Rows) -> Sequence[Share]:
+        return self._router.split(rows)
+
+    def total(self, partition: bytes) -> int:
+        return _NOT_BUCKETED
+
+    def indexed(self, messages: Sequence[CommitMessage]) -> tuple[CommitMessage, ...]:
+        return tuple(messages) if self._buckets is None else self._buckets.indexed(messages)
+
+    @property
+    def preconditions(self) -> Preconditions | None:
+        buckets = self._buckets
+        return None if buckets is None else Preconditions(hash_indexes=buckets.read_hash_files)
+
+    def abort(self) -> None:
+        if self._buckets is not None:
+            self._buckets.abort()
+
+
+class KeyIndexed(Placement):
+    """Keys may move between partitions: the place of each live key is looked up among all keys."""
+
+    def __init__(
+        self,
+        target: WriteTarget,
+        live_keys: Callable[[Snapshot | None], LiveKeys],
+        known: KnownBuckets,
+        replaced: Overwrite | None,
+    ) -> None:
+        self.known = known
+        self._target = target
+        self._live_keys = live_keys
+        self._replaced = replaced
+        self._schema = target.stores.schema
+        self._keys: CrossPartition | None = None
+
+    def split(self, rows: Rows) -> Sequence[Share]:
+        if self._keys is None:
+            target, replaced = self._target, self._replaced
+            self._keys = CrossPartition(
+                target.stores.paths.table_path,
+                self._schema,
+                self._live_keys(self.known.state.snapshot),
+                target.spill_io,
+                EmptiedPartitions(
+                    self._named(), by_rows=replaced is not None and replaced.partitions is None
+                ),
+                target.key_limits,
+            )
+        return self._keys.split(rows)
+
+    def drain(self) -> Iterator[Sequence[Share]]:
+        if self._keys is not None:
+            yield from self._keys.drain()
+
+    def total(self, partition: bytes) -> int:
+        return _NOT_BUCKETED
+
+    def first_sequence(self, share: Share) -> int:
+        named = self._named()
+        gone = share.partition in self._seen or (named is not None and bool(named((share.partition,))))
+        return 0 if gone else self.known.state.next_sequence(share.partition, share.bucket)
+
+    @property
+    def preconditions(self) -> Preconditions | None:
+        if self._keys is None:
+            return None
+        return Preconditions(read_snapshot=self.known.state.snapshot, whole_table=True)
+
+    @property
+    def overwrite(self) -> Overwrite | None:
+        """Return what is overwritten, once all rows have come. Raises UnsupportedError for rows whose
+        partition cannot be named.
+        """
+        if self._replaced is None or self._replaced.partitions is not None:
+            return self._replaced
+        kind, seen = self._schema.partition_type, self._seen
+        specs = tuple(dict(zip(kind.names, decode_row(row, kind), strict=True)) for row in sorted(seen))
+        if SpecFilter(specs, kind).select(tuple(seen)) != seen:
+            raise UnsupportedError(
+                f"table {self._target.stores.paths.table_path}: a partition value of the rows is NaN, not "
+                "equal to itself, so its partition cannot be overwritten; delete its rows, and write new ones"
+            )
+        return Overwrite(specs, append_elsewhere=True)
+
+    def abort(self) -> None:
+        if self._keys is not None:
+            self._keys.close()
+
+    @property
+    def _seen(self) -> frozenset[bytes]:
+        """Return the partitions of the rows so far, where these are overwritten."""
+        return frozenset() if self._keys is None else self._keys.overwritten
+
+    def _named(self) -> Emptied | None:
+        """Return the partitions that are overwritten, where they were named."""
+        if self._replaced is None or self._replaced.partitions is None:
+            return None
+        return SpecFilter(self._replaced.partitions, self._schema.partition_type).select
+
+
+class PartitionCounts(Placement):
+    """A batch write assigns postponed buckets at once: each partition has its own number of buckets."""
+
+    def __init__(self, stores: TableStores, options: TableOptions, known: KnownBuckets) -> None:
+        self.known = known
+        self._schema = stores.schema
+        self._function = options.bucket_function.value
+        self._router = Router(stores.schema, options, self._buckets)
+
+    def _buckets(self) -> PartitionBuckets:
+        return PartitionBuckets(self._schema, self._function, self.known.state.totals)
+
+    def split(self, rows: Rows) -> Sequence[Share]:
+        return self._router.split(rows)
+
+    def total(self, partition: bytes) -> int:
+        return self._buckets().total(partition)
+
+
+class Postponed(Placement):
+    """Rows go to one place in each partition; a compaction assigns their buckets."""
+
+    postpones = True
+
+    def __init__(self, stores: TableStores, options: TableOptions) -> None:
+        self.known = KnownBuckets(None)
+        self._router = Router(stores.schema, options)
+
+    def split(self, rows: Rows) -> Sequence[Share]:
+        return [replace(share, bucket=POSTPONE_BUCKET) for share in self._router.split(rows)]
+
+    def total(self, partition: bytes) -> int:
+        return POSTPONE_BUCKET

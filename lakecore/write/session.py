@@ -1,0 +1,154 @@
+"""This module has one write of rows to a table, from the data to the commit: buckets are looked up, files
+are written, and they are removed again where nothing was committed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from lakecore.commit.request import CommitResult, Overwrite, Preconditions
+from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError, NotFoundError
+from lakecore.metadata.commit_message import CommitMessage
+from lakecore.metadata.options import BucketMode
+from lakecore.metadata.snapshot import Snapshot
+from lakecore.read.context import ReadContext
+from lakecore.read.source.snapshot_rows import SnapshotRows
+from lakecore.scan.scanner import Scanner
+from lakecore.store.table_stores import TableStores
+from lakecore.write.buckets.bucket_state import BucketState
+from lakecore.write.buckets.cross_partition import Emptied, LiveKeys, remembers
+from lakecore.write.buckets.placement import WriteTarget
+from lakecore.write.files.upgrade import upgrade_levels
+from lakecore.write.options import WriteRules
+from lakecore.write.rows.incoming import batches_of, is_repeatable
+from lakecore.write.table_write import TableWrite
+
+__all__ = ["CommitRows", "WriteSession"]
+
+logger = logging.getLogger(__name__)
+
+_PLACING_TRIES = 4
+
+
+class CommitRows(Protocol):
+    """It commits the files of a write under the name that the caller gave."""
+
+    def __call__(
+        self,
+        messages: Sequence[CommitMessage],
+        overwrite: Overwrite | None,
+        preconditions: Preconditions | None,
+        *,
+        allow_empty: bool,
+    ) -> CommitResult:
+        """Commit. It raises the errors of `Committer.commit`."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriteSession:
+    """It writes rows to one table and commits them."""
+
+    name: str
+    """This is the name of the table, for messages."""
+    stores: TableStores
+    scanner: Scanner
+    reading: ReadContext
+    user: str
+    """The commit user becomes part of the names of postponed files."""
+    commit: CommitRows
+    forces_snapshot: Callable[[], bool]
+    """It tells whether a write without rows makes a snapshot."""
+
+    def add(self, data: Any, replaced: Overwrite | None = None) -> CommitResult:
+        """Write rows beside those of the table. Where another commit placed keys meanwhile, they are placed
+        again, if `data` can be read again.
+
+        `replaced` names the partitions that are overwritten of a table whose keys may move between them.
+        """
+        for _ in range(_PLACING_TRIES if is_repeatable(data) else 0):
+            try:
+                return self._run(self.new_write(self.bucket_state, replaced), data, None)
+            except CommitConflictError as err:
+                logger.info(
+                    "%s: another commit came first, so the rows are assigned to buckets again: %s",
+                    self.name,
+                    err,
+                )
+        return self._run(self.new_write(self.bucket_state, replaced), data, None)
+
+    def overwrite(self, data: Any, overwrite: Overwrite) -> CommitResult:
+        """Write rows in place of those that `overwrite` means."""
+        return self._run(self.new_write(None, None), data, overwrite)
+
+    def new_write(self, state: Callable[[], BucketState] | None, replaced: Overwrite | None) -> TableWrite:
+        """Create a write whose rows are placed by `state`; None: everything is replaced."""
+        target = WriteTarget(self.stores, live_keys=self._live_keys)
+        return TableWrite(target, state, self.user, replaced)
+
+    def bucket_state(self) -> BucketState:
+        """Return the state of the latest snapshot; of the next one when it expires while it is read."""
+        snapshots = self.stores.snapshots
+        while (latest := snapshots.latest()) is not None:
+            try:
+                dynamic = self.reading.options.bucket_mode is BucketMode.HASH_DYNAMIC
+                index_files = self.scanner.index_files(latest) if dynamic else ()
+                state = BucketState.of(self.scanner.live_entries(latest), index_files)
+                return replace(state, snapshot=latest)
+            except NotFoundError:
+                if snapshots.latest_id() == latest.id:
+                    raise
+        return BucketState()
+
+    def _live_keys(self, snapshot: Snapshot | None) -> LiveKeys:
+        """Return the keys of the rows at `snapshot`, without those that cross-partition-upsert.index-ttl
+        drops.
+        """
+        schema = self.stores.schema
+        rows = SnapshotRows(self.scanner, self.reading, snapshot, with_level_0=True)
+        remembered = remembers(schema.options, self.stores.clock.now_ms())
+
+        def read(emptied: Emptied) -> Iterator[tuple[bytes, int, pa.RecordBatch]]:
+            for split in rows.plan(None):
+                if remembered(split.files) and not emptied((split.partition,)):
+                    for batch in rows.read(split, schema.primary_keys, None, kinds=False):
+                        yield split.partition, split.bucket, batch
+
+        return read
+
+    def _run(self, write: TableWrite, data: Any, overwrite: Overwrite | None) -> CommitResult:
+        """Stream `data`, commit; remove the new files again unless they are, or may be, in the table."""
+        schema = self.stores.schema
+        try:
+            for batch in batches_of(data):
+                write.write(batch)
+            messages = write.finish()
+            overwrite = write.overwrite or overwrite
+            if (
+                overwrite is not None
+                and not overwrite.append_elsewhere
+                and WriteRules.from_options(schema.options).overwrite_upgrade
+            ):
+                messages = upgrade_levels(messages, schema)
+        except BaseException:
+            write.abort()
+            raise
+        try:
+            forced = not messages and overwrite is None and self.forces_snapshot()
+            result = self.commit(messages, overwrite, write.preconditions, allow_empty=forced)
+        except CommitUncertainError:
+            raise
+        except LakeError:
+            write.abort()
+            raise
+        if result.duplicate:
+            logger.info(
+                "%s: an earlier attempt has published this commit; its rows are not written again", self.name
+            )
+            write.abort()
+        return result
