@@ -33,7 +33,7 @@ from lakecore.write.buckets.routing import Share, partition_codes
 from lakecore.write.rows.incoming import Rows
 from lakecore.write.rows.part_spool import PartSpool
 
-__all__ = ["CrossPartition", "Emptied", "EmptiedPartitions", "KeyLimits", "LiveKeys", "remembers"]
+__all__ = ["CrossPartition", "Emptied", "KeyLimits", "LiveKeys", "OverwrittenPartitions", "remembers"]
 
 Parts = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.int32]
@@ -79,7 +79,7 @@ class KeyLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class EmptiedPartitions:
+class OverwrittenPartitions:
     """It says what a write overwrites of a table whose keys may move between partitions."""
 
     named: Emptied | None = None
@@ -100,7 +100,7 @@ class CrossPartition:
         schema: TableSchema,
         live_keys: LiveKeys,
         spill_io: FileIO,
-        emptied: EmptiedPartitions,
+        emptied: OverwrittenPartitions,
         limits: KeyLimits,
     ) -> None:
         self._table = table

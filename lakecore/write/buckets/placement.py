@@ -23,9 +23,9 @@ from lakecore.write.buckets.bucket_state import BucketState
 from lakecore.write.buckets.cross_partition import (
     CrossPartition,
     Emptied,
-    EmptiedPartitions,
     KeyLimits,
     LiveKeys,
+    OverwrittenPartitions,
 )
 from lakecore.write.buckets.dynamic_buckets import DynamicBuckets
 from lakecore.write.buckets.postpone import POSTPONE_BUCKET, PartitionBuckets, writes_real_buckets
@@ -75,7 +75,7 @@ class KnownBuckets:
         return self._state
 
     @property
-    def is_loaded(self) -> bool:
+    def is_read(self) -> bool:
         """Return whether rows may have been placed by the state."""
         return self._state is not None
 
@@ -147,10 +147,10 @@ def placement_of(
         case BucketMode.POSTPONE:
             return Postponed(target.stores, options)
         case _:
-            return Unbucketed(target.stores, options)
+            return OneBucket(target.stores, options)
 
 
-class Unbucketed(Placement):
+class OneBucket(Placement):
     """All rows of a partition are in bucket 0, which has no meaning."""
 
     def __init__(self, stores: TableStores, options: TableOptions) -> None:
@@ -183,7 +183,7 @@ class FixedBuckets(Placement):
 
     @property
     def preconditions(self) -> Preconditions | None:
-        if not self.known.is_loaded:
+        if not self.known.is_read:
             return None
         return Preconditions(read_snapshot=self.known.state.snapshot, same_counts=self._checks_counts)
 
@@ -246,7 +246,7 @@ class KeyIndexed(Placement):
                 self._schema,
                 self._live_keys(self.known.state.snapshot),
                 target.spill_io,
-                EmptiedPartitions(
+                OverwrittenPartitions(
                     self._named(), by_rows=replaced is not None and replaced.partitions is None
                 ),
                 target.key_limits,
