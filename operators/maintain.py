@@ -305,7 +305,7 @@ def _ordered(chores: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, 
 
     strange = sorted(set(chores) - set(CHORES))
     if strange:
-        raise InvalidInputError(f"no chore {strange[0]!r}; there are {', '.join(CHORES)}")
+        raise InvalidInputError(f"chore {strange[0]!r} does not exist; the chores are {', '.join(CHORES)}")
     return {name: chores[name] or {} for name in CHORES if name in chores}
 
 

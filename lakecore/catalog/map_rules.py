@@ -68,8 +68,8 @@ def _check_files(schema: TableSchema) -> None:
     for rule in (*rules, FileRules.of(raw, 0, changelog=True)):
         if rule.format not in SHAPABLE or rule.compression not in PACKED:
             raise InvalidOptionError(
-                f"option fields.*{_SUFFIX}: not for {rule.format} files of codec {rule.compression}; takes "
-                f"{' or '.join(SHAPABLE)} with {', '.join(sorted(PACKED))}"
+                f"option fields.*{_SUFFIX}: it cannot be used for {rule.format} files of codec "
+                f"{rule.compression}; use {' or '.join(SHAPABLE)} with {', '.join(sorted(PACKED))}"
             )
 
 

@@ -48,7 +48,7 @@ class RunName:
         name is given.
         """
         if (self.commit_user is None) != (self.commit_identifier is None):
-            raise InvalidInputError("a run is named by both: --commit-user and --commit-identifier")
+            raise InvalidInputError("give both --commit-user and --commit-identifier, or neither")
         return self.commit_user or ""
 
     @property

@@ -101,7 +101,7 @@ class ConfinedFileIO:
         """
         path = f"{directory}/{name}"
         if "/" in name or name in ("", ".", ".."):
-            raise CorruptDataError(directory, f"{name!r} is no name of an entry")
+            raise CorruptDataError(directory, f"{name!r} is not the name of an entry")
         check_no_links(self.allowed.root_of_change(directory), directory, "delete", last=True)
         self.inner.delete(path)
 

@@ -63,10 +63,10 @@ def row_decoder(row_type: RowType, path: str = "binary row") -> Callable[[bytes]
 
     def decode(data: bytes) -> tuple[Any, ...]:
         if len(data) < 4:
-            raise CorruptDataError(path, f"a serialised row of {len(data)} bytes; at least 4 are needed")
+            raise CorruptDataError(path, f"a serialised row has {len(data)} bytes; at least 4 are needed")
         (arity,) = struct.unpack_from(">i", data)
         if arity < len(readers):
-            raise CorruptDataError(path, f"a row of {arity} fields where {len(readers)} are expected")
+            raise CorruptDataError(path, f"a row has {arity} fields where {len(readers)} are expected")
         return _guarded(bytes(data[4:]), readers, arity, path)
 
     return decode
@@ -88,7 +88,7 @@ def encode_binary_row(values: Sequence[Any], row_type: RowType) -> bytes:
     """Return the BinaryRow of `values`, without arity prefix; its size is a multiple of 8."""
     fields = row_type.fields
     if len(values) != len(fields):
-        raise InvalidInputError(f"{len(values)} values for a row of {len(fields)} fields")
+        raise InvalidInputError(f"{len(values)} values are given for a row of {len(fields)} fields")
     head = null_bits_size(len(fields))
     out = bytearray(head + 8 * len(fields))
     for i, (value, field) in enumerate(zip(values, fields, strict=True)):
@@ -209,7 +209,7 @@ def _read_bytes(data: bytes, slot: int) -> bytes:
         return _part(data, slot)
     size = mark & ~_INLINE
     if size > _MAX_INLINE:
-        raise ValueError(f"an inline value of {size} bytes")
+        raise ValueError(f"an inline value has {size} bytes")
     return data[slot : slot + size]
 
 
@@ -217,7 +217,7 @@ def _read_array(data: bytes, element: DataType) -> list[Any]:
     (size,) = struct.unpack_from("<i", data)
     head, width = array_header_size(max(size, 0)), element_size(element)
     if size < 0 or head + size * width > len(data):
-        raise ValueError(f"an array of {size} elements in {len(data)} bytes")
+        raise ValueError(f"an array claims {size} elements in {len(data)} bytes")
     live = [i for i in range(size) if not data[4 + i // 8] >> (i % 8) & 1]
     if not isinstance(element, AtomicType):
         _check_parts(data, [head + 8 * i for i in live])
@@ -234,13 +234,13 @@ def _check_parts(data: bytes, slots: Sequence[int]) -> None:
     """
     total = sum(struct.unpack_from("<I", data, slot)[0] for slot in slots)
     if total > len(data):
-        raise ValueError(f"elements of {total} bytes in an array of {len(data)}")
+        raise ValueError(f"the elements of an array claim {total} of {len(data)} bytes")
 
 
 def _read_map(data: bytes, key: DataType, value: DataType) -> list[tuple[Any, Any]]:
     (size,) = struct.unpack_from("<i", data)
     if not 0 <= size <= len(data) - 4:
-        raise ValueError(f"map keys of {size} bytes in {len(data)} bytes")
+        raise ValueError(f"the keys of a map claim {size} bytes in {len(data)} bytes")
     keys = _read_array(data[4 : 4 + size], key)
     values = _read_array(data[4 + size :], value)
     return list(zip(keys, values, strict=True))
@@ -250,14 +250,14 @@ def _read_vector(data: bytes, element: DataType) -> list[Any]:
     (size,) = struct.unpack_from("<i", data)
     width, read = element_size(element), _reader(element)
     if size < 0 or 4 + size * width > len(data):
-        raise ValueError(f"a vector of {size} elements in {len(data)} bytes")
+        raise ValueError(f"a vector claims {size} elements in {len(data)} bytes")
     return [read(data, 4 + i * width) for i in range(size)]
 
 
 def _read_variant(data: bytes) -> tuple[bytes, bytes]:
     (size,) = struct.unpack_from("<i", data)
     if not 0 <= size <= len(data) - 4:
-        raise ValueError(f"a variant value of {size} bytes in {len(data)} bytes")
+        raise ValueError(f"a variant value claims {size} bytes in {len(data)} bytes")
     return data[4 : 4 + size], data[4 + size :]
 
 

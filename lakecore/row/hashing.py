@@ -109,7 +109,7 @@ def hive_hash_rows(columns: Sequence[pa.Array | pa.ChunkedArray], row_type: RowT
         part = _hive_field(normal_array(column, field.type), field.type)
         out = part if out is None else out * _31 + part
     if out is None:
-        raise UnsupportedError("a hive bucket of a row without bucket keys")
+        raise UnsupportedError("a hive bucket needs a bucket key")
     return out.view(np.int32)
 
 

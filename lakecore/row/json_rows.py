@@ -79,8 +79,8 @@ def json_to_batch(
         _check_known(row, number, known, row_type)
         if complete and (missing := [name for name in row_type.names if name not in row]):
             raise InvalidInputError(
-                f"line {number}: column {missing[0]} is missing, although the first row has it; say null to "
-                "empty it, or put rows with other columns into a file of their own"
+                f"line {number}: column {missing[0]} is missing, although the first row has it; write null "
+                "to empty it, or put rows with other columns into a file of their own"
             )
     arrays = [_column(rows, numbers, field) for field in row_type.fields]
     fields = [arrow_field(field).with_nullable(True) for field in row_type.fields]

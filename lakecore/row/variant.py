@@ -82,7 +82,7 @@ def _dictionary(metadata: bytes) -> list[str]:
     count = _uint(metadata, 1, width)
     first = 1 + width * (count + 2)
     if first > len(metadata):
-        raise ValueError(f"a dictionary of {count} keys in {len(metadata)} bytes")
+        raise ValueError(f"a dictionary claims {count} keys in {len(metadata)} bytes")
     ends = [first + _uint(metadata, 1 + width * (i + 1), width) for i in range(count + 1)]
     return [metadata[ends[i] : ends[i + 1]].decode() for i in range(count)]
 

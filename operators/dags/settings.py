@@ -54,7 +54,7 @@ class DagSettings:
         strange = sorted(set(given) - set(defaults))
         if strange:
             raise SettingsError(
-                f"airflow.{name} has no setting {strange[0]!r}; there are {', '.join(sorted(defaults))}"
+                f"airflow.{name} has no setting {strange[0]!r}; it has {', '.join(sorted(defaults))}"
             )
         return {**defaults, **given}
 
@@ -88,7 +88,7 @@ def parse_settings(raw: Mapping[str, Any], names: Sequence[str], where: str) -> 
     strange = sorted(set(found) - {"connections", *names})
     if strange:
         raise SettingsError(
-            f"{where}: [airflow] has no setting {strange[0]!r}; there are connections and the tables "
+            f"{where}: [airflow] has no setting {strange[0]!r}; it has connections and the tables "
             f"{', '.join(names)}"
         )
     connections = found.get("connections", [DEFAULT_CONNECTION])

@@ -64,7 +64,7 @@ def test_a_wrong_file_is_refused_by_name(tmp_path: Path, text: str, problem: str
 
 def test_a_key_that_no_dag_has_is_refused() -> None:
     settings = parse_settings({"airflow": {"nightly": {"shedule": ""}}}, NAMES, "test")
-    with pytest.raises(SettingsError, match="'shedule'; there are engine, schedule"):
+    with pytest.raises(SettingsError, match="'shedule'; it has engine, schedule"):
         settings.of("nightly", {"schedule": "", "engine": "local"})
 
 

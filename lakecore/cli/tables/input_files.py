@@ -67,7 +67,7 @@ def _batches(
     except FileNotFoundError as err:
         raise NotFoundError(f"input file {path} does not exist; check the path") from err
     except (OSError, pa.ArrowException, UnicodeDecodeError) as err:
-        raise InvalidInputError(f"{_called(path)}: not readable as {kind.value}: {err}") from err
+        raise InvalidInputError(f"{_called(path)}: it cannot be read as {kind.value}: {err}") from err
 
 
 def _called(path: str) -> str:
@@ -80,7 +80,7 @@ def _format_of(path: str) -> InputFormat:
     kind = _EXTENSIONS.get(Path(path).suffix.lower())
     if kind is None:
         choices = ", ".join(member.value for member in InputFormat)
-        raise InvalidInputError(f"{path}: no known extension; say --format with one of {choices}")
+        raise InvalidInputError(f"{path}: its extension is not known; give --format with one of {choices}")
     return kind
 
 

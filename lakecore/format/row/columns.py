@@ -216,7 +216,7 @@ def _timestamp(data: Bytes, at: Ints, precision: int, target: pa.DataType) -> tu
         least, most = divmod(-(2**63), factor), divmod(2**63 - 1, factor)
         below = (values < least[0]) | ((values == least[0]) & (rest < least[1]))
         if (below | (values > most[0]) | ((values == most[0]) & (rest > most[1]))).any():
-            raise OverflowError("a timestamp outside 1677 to 2262")
+            raise OverflowError("a timestamp is outside 1677 to 2262")
         values = values * factor + rest  # may wrap around and back
     return pa.array(values).view(target), at
 

@@ -35,7 +35,7 @@ def check_hll(data: bytes) -> None:
     if (version, family) != (1, 7) or not 4 <= log_slots <= 21 or kind > 2:
         raise ValueError(f"version {version}, family {family}, 2^{log_slots} slots, type {kind}")
     if _HEAD_WORDS.get(state) != words:
-        raise ValueError(f"a head of {words} words in state {state}")
+        raise ValueError(f"its head has {words} words in state {state}")
     compact = bool(flags & _COMPACT)
     if state == _SLOTS:
         _check_slots(data, kind, log_slots, low, None if compact else log_table)
@@ -44,15 +44,15 @@ def check_hll(data: bytes) -> None:
     else:
         _check_coupons(data, 8, low, low if compact else _LIST_SIZE)
         if low > _LIST_SIZE or log_table != 3 or (low == 0) != bool(flags & _EMPTY):
-            raise ValueError(f"a list of {low} coupons in 2^{log_table}")
+            raise ValueError(f"its list has {low} coupons in 2^{log_table}")
 
 
 def _check_set(data: bytes, log_slots: int, log_table: int | None) -> None:
     (count,) = struct.unpack_from("<I", data, 8)
     if log_slots < 8 or count * 4 > 3 << (log_slots - 3):
-        raise ValueError(f"a set of {count} coupons for 2^{log_slots} slots")
+        raise ValueError(f"its set has {count} coupons for 2^{log_slots} slots")
     if log_table is not None and (not 5 <= log_table <= log_slots - 3 or count * 4 > 3 << log_table):
-        raise ValueError(f"a set of {count} coupons in 2^{log_table}")
+        raise ValueError(f"its set has {count} coupons in 2^{log_table}")
     _check_coupons(data, 12, count, count if log_table is None else 1 << log_table)
 
 
@@ -79,7 +79,7 @@ def _slot_values(data: bytes, kind: int, count: int) -> tuple[Any, int]:
     if kind == 2:
         values = np.frombuffer(data, np.uint8, count, 40)
         if (values > 63).any():
-            raise ValueError("a slot of a value above 63")
+            raise ValueError("a slot has a value above 63")
         return values, 40 + count
     if kind == 1:
         size = count * 3 // 4
@@ -102,4 +102,4 @@ def _check_exceptions(
     found = stored[stored != 0]
     values = found >> _SLOT_BITS
     if not np.array_equal(np.sort(found & (slots - 1)), places) or (values < low + _EXCEPTION).any():
-        raise ValueError("exceptions of other slots")
+        raise ValueError("its exceptions are of other slots")

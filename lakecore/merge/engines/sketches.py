@@ -78,7 +78,7 @@ def _compact(data: bytes) -> bytes:
     if len(data) < 8 or data[2] != _UPDATABLE:
         return data
     if data[0] & 63 != 3 or data[1] != 3:
-        raise ValueError(f"a head of {data[0] & 63} words, version {data[1]}")
+        raise ValueError(f"its head has {data[0] & 63} words and version {data[1]}")
     if data[5] & _EMPTY:
         return _NOTHING
     (theta,) = struct.unpack_from("<q", data, 16)

@@ -150,7 +150,7 @@ def _read(data: bytes) -> _Bitmap:
     if array != 0 or not 0 <= last < len(places) or stored < keys:
         raise ValueError(f"{stored} containers, the last at {array}/{last}")
     if any(not 0 <= place <= last or places[place] is None for place in used):
-        raise ValueError("a key without a container")
+        raise ValueError("a key has no container")
     return _Bitmap(root, places, last)
 
 
@@ -168,7 +168,7 @@ def _read_places(data: bytes, at: int) -> tuple[list[Container | None], int]:
             continue
         kind, cardinality = struct.unpack_from("<Bi", data, at)
         if mark != 1 or not 0 < cardinality <= 1 << 16:
-            raise ValueError(f"a container with mark {mark} and {cardinality} numbers")
+            raise ValueError(f"a container has mark {mark} and {cardinality} numbers")
         container, at = read_container(data, at + 5, Kind(kind), cardinality)
         places.append(_usual(container))
     return places, at

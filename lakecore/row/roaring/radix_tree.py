@@ -152,7 +152,7 @@ def read_tree(data: bytes, at: int, path: bytes = b"") -> tuple[RadixNode, int]:
             raise ValueError(f"key {key.hex()} below {path.hex()}")
         return Leaf(key, place), at + 14
     if kind > _LEAF or len(path) + length >= KEY_BYTES:
-        raise ValueError(f"a node of kind {kind} below {len(path)} bytes with a prefix of {length}")
+        raise ValueError(f"a node has kind {kind} below {len(path)} bytes with a prefix of {length}")
     body = data[at : at + _BODY[kind]]
     found, places = _children(kind, count, body)
     node = Branch(kind, data[at - length : at], places=places)

@@ -48,7 +48,9 @@ def check_marks(unit: str, before: Mapping[str, BitMap], after: Mapping[str, Bit
 def check_lookup_files(unit: str, found: Iterable[str], asked: Collection[str]) -> None:
     """Raise ProofError if rows were looked up in a file that is not `asked`; both are given by name."""
     if strange := set(found) - set(asked):
-        raise ProofError(unit, f"rows were looked up in {min(strange)}, which is not asked for older rows")
+        raise ProofError(
+            unit, f"rows were looked up in {min(strange)}, in which no older rows are to be looked up"
+        )
 
 
 def tally_positions(context: ProofContext, unit: str, file: LookupFile, positions: BitMap) -> Tally:

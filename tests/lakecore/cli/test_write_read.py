@@ -112,8 +112,8 @@ def test_bad_files_are_named(cli: Cli, keyed: str, tmp_path: Path) -> None:
     (tmp_path / "short.csv").write_text("k,v\n1\n")
     (tmp_path / "number.csv").write_text("k\n1\nx\n")
     for name, message in {
-        "none.jsonl": "does not exist", "bad.parquet": "not readable as parquet", "bad.csv": "no column 'zz'", "short.csv": "not readable as csv",
-        "number.csv": "row 2, column k: 'x'", "rows.txt": "say --format",
+        "none.jsonl": "does not exist", "bad.parquet": "cannot be read as parquet", "bad.csv": "no column 'zz'", "short.csv": "cannot be read as csv",
+        "number.csv": "row 2, column k: 'x'", "rows.txt": "give --format",
     }.items():  # fmt: skip
         answer = cli("write", keyed, str(tmp_path / name))
         assert answer.code == 1

@@ -90,7 +90,7 @@ def read_splice_footer(source: RangeSource, path: str) -> Footer:
     length = struct.unpack("<I", tail[-TAIL:-4])[0]
     begin = size - TAIL - length
     if begin < len(MAGIC):
-        raise Refused(SpliceReason.DAMAGED, f"{path}: a footer of {length} bytes in a file of {size}")
+        raise Refused(SpliceReason.DAMAGED, f"{path}: the footer claims {length} bytes in a file of {size}")
     whole = length + TAIL <= len(tail)
     thrift = tail[-TAIL - length : -TAIL] if whole else source.read_at(length, begin)
     return parse_footer(path, bytes(thrift), begin)

@@ -83,7 +83,7 @@ def _data_header(kind: int, header: Struct) -> tuple[int, int]:
     if kind == _DATA_V2:
         data = header[f.PAGE_DATA_V2].value
         return int(data[f.DATA_VALUES].value), int(data[f.DATA_V2_ENCODING].value)
-    raise ValueError(f"a page of type {kind} among data pages")
+    raise ValueError(f"a page has type {kind} among data pages")
 
 
 def _pages(source: RangeSource, footer: Footer, chunk: Chunk) -> Iterator[_Page]:
