@@ -85,7 +85,9 @@ class Compaction:
         snapshot, scanner, where = view.snapshot, self._target.scanner, self._request.where
         if view.again is not None:
             where = replace(where, serialized=frozenset(place.partition for place in view.again))
-        entries = ManifestEntries.empty() if snapshot is None else scanner.live_entries(snapshot, where)
+        entries = ManifestEntries.empty()
+        if snapshot is not None:
+            entries = scanner.live_entries(snapshot, where, keys=self._target.reading.keyed)
         if view.again is None and not self._assigned:
             self.before = entries
         deletions = {} if snapshot is None else scanner.deletions(snapshot)

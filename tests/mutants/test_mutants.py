@@ -31,9 +31,19 @@ def test_every_mutant_applies_to_exactly_one_place(area: str) -> None:
 def test_the_list_is_long_and_covers_every_area() -> None:
     areas = [mutant.area for mutant in ALL]
     assert len(areas) >= 200
-    assert {"compact", "merge", "lsm", "read", "write", "commit", "index", "maintain", "store", "fs"} == set(
-        areas
-    )
+    assert {
+        "compact",
+        "merge",
+        "lsm",
+        "read",
+        "write",
+        "commit",
+        "index",
+        "maintain",
+        "store",
+        "fs",
+        "scan",
+    } == set(areas)
 
 
 @pytest.mark.parametrize(

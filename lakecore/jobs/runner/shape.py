@@ -6,14 +6,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from lakecore.compact.engine.work import WorkPick
 from lakecore.metadata.manifest.byte_words import hash_bytes
 from lakecore.metadata.manifest.entries import ManifestEntries
 
 __all__ = ["Shape", "planned_shape"]
+
+Ints = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,7 @@ def planned_shape(
     shape = Shape.of(kept, keyed=keyed)
     levels = dict(shape.levels)
     codes = {partition: code for code, partition in enumerate(kept.partitions)}
-    runs = set(zip(kept.partition.tolist(), kept.bucket.tolist(), kept.level.tolist(), strict=True))
+    runs = set(zip(*(column.tolist() for column in _levels(kept)), strict=True))
     fresh = 0
     for pick in picks:
         size = sum(file.file_size for file in pick.replaced)
@@ -82,6 +86,17 @@ def planned_shape(
 
 
 def _sorted_runs(entries: ManifestEntries) -> int:
-    upper = entries.level > 0
-    places = np.stack([entries.partition, entries.bucket, entries.level])[:, upper]
-    return int((~upper).sum()) + int(np.unique(places, axis=1).shape[1])
+    upper = entries.select(entries.level > 0)
+    return len(entries) - len(upper) + len(_levels(upper)[0])
+
+
+def _levels(entries: ManifestEntries) -> tuple[Ints, Ints, Ints]:
+    """Return the levels of buckets that have a file: partition (as its code), bucket and level of each."""
+    columns = entries.partition, entries.bucket, entries.level
+    order = np.lexsort(columns)
+    partition, bucket, level = (column[order] for column in columns)
+    first = np.ones(len(order), np.bool_)
+    first[1:] = False
+    for column in (partition, bucket, level):
+        first[1:] |= column[1:] != column[:-1]
+    return partition[first], bucket[first], level[first]

@@ -100,6 +100,8 @@ class UnitBuilder:
 
     def _deletions(self, pick: BucketPick) -> dict[str, DeletionFile]:
         """Return the vectors of the files that the pick reads, with their cardinality."""
+        if not self.deletions:
+            return {}
         place = pick.place
         rewritten = (f for stretch in pick.work.rewrites for section in stretch for f in section.files)
         above = (file for level in pick.above for file in level)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,9 +18,11 @@ from lakecore.lsm.rewrites import OutputRules, PickWork, divide, worth_doing
 from lakecore.lsm.run_columns import run_columns
 from lakecore.lsm.runs import LevelRun, Pick, drops_deletes, level_runs, number_of_levels
 from lakecore.lsm.sections import KeyOf, Section
+from lakecore.metadata.key_numbers import key_numbers
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.scan.change_scanner import Deletions
+from lakecore.types.datatypes import RowType
 
 __all__ = ["BucketPick", "PickRequest", "plan_bucket", "plan_picks", "stretch_runs"]
 
@@ -44,6 +47,8 @@ class PickRequest:
     mode: MergeMode = field(default_factory=MergeMode)
     deletions: Deletions = field(default_factory=dict)
     expired: Callable[[DataFile], bool] | None = None
+    key_type: RowType | None = None
+    """The type of the keys that `key_of` orders; with it, keys of many files are compared as numbers."""
 
     def has_deletions(self, place: Place, file: DataFile) -> bool:
         """Return whether some rows of the file are deleted."""
@@ -86,15 +91,20 @@ class BucketPick:
 def plan_picks(entries: ManifestEntries, request: PickRequest) -> tuple[BucketPick, ...]:
     """Return the picks of all buckets among live `entries`, in their order; buckets in shape have none."""
     picks = []
-    for place, files in _buckets(entries, request):
-        picked = plan_bucket(place, files, request)
+    for place, files, key_of in _buckets(entries, request):
+        picked = plan_bucket(place, files, request, key_of)
         if picked is not None:
             picks.append(picked)
     return tuple(picks)
 
 
-def plan_bucket(place: Place, files: list[DataFile], request: PickRequest) -> BucketPick | None:
-    """Return the pick of one bucket, given all its live files, or None when there is nothing to do."""
+def plan_bucket(
+    place: Place, files: list[DataFile], request: PickRequest, key_of: KeyOf | None = None
+) -> BucketPick | None:
+    """Return the pick of one bucket, given all its live files, or None when there is nothing to do.
+
+    `key_of` orders the keys of these files; None: that of the request does.
+    """
     runs = level_runs(files)
     max_level = number_of_levels(runs, request.policy.num_levels) - 1
     chosen = _pick(runs, max_level, request)
@@ -112,7 +122,7 @@ def plan_bucket(place: Place, files: list[DataFile], request: PickRequest) -> Bu
         upgrade=lambda file: request.mode.upgrade(file, chosen.output_level, max_level),
         expired=request.expired or (lambda _: False),
     )
-    work = divide(members, request.key_of, rules)
+    work = divide(members, key_of or request.key_of, rules)
     if not work.rewrites and not work.upgrades:
         return None
     return BucketPick(
@@ -189,8 +199,12 @@ def _pick(runs: tuple[LevelRun, ...], max_level: int, request: PickRequest) -> P
     return rule(runs, policy.universal.at_hour(request.hour), max_level)
 
 
-def _buckets(entries: ManifestEntries, request: PickRequest) -> Iterator[tuple[Place, list[DataFile]]]:
-    """Yield buckets that may have something to do. Files become objects only for these."""
+def _buckets(
+    entries: ManifestEntries, request: PickRequest
+) -> Iterator[tuple[Place, list[DataFile], KeyOf | None]]:
+    """Yield buckets that may have something to do, with the order of their keys. Files become objects only
+    for these.
+    """
     if not len(entries):
         return
     place = (entries.partition.astype(np.int64) << 32) | (entries.bucket.astype(np.int64) & 0xFFFFFFFF)
@@ -204,10 +218,35 @@ def _buckets(entries: ManifestEntries, request: PickRequest) -> Iterator[tuple[P
         for lanes, needs in zip(np.split(order, bounds[1:-1]), needed.tolist(), strict=True)
         if needs or _is_marked(entries, int(lanes[0]), marked)
     ]
-    for lanes, files in zip(buckets, entries.files_of(buckets), strict=True):
+    numbers = _key_numbers(entries, buckets, request.key_type)
+    for lanes, files, keys in zip(buckets, entries.files_of(buckets), numbers, strict=True):
         first_lane = int(lanes[0])
         total = int(entries.total_buckets[first_lane])
-        yield Place(entries.partition_of(first_lane), int(entries.bucket[first_lane]), total), files
+        where = Place(entries.partition_of(first_lane), int(entries.bucket[first_lane]), total)
+        yield where, files, None if keys is None else _number_order(files, *keys)
+
+
+def _key_numbers(
+    entries: ManifestEntries, buckets: Sequence[Ints], key_type: RowType | None
+) -> Iterable[tuple[Ints, Ints] | None]:
+    """Return the lowest and highest keys of the files of each bucket as numbers; None where they are not
+    known.
+    """
+    if key_type is None or not buckets:
+        return repeat(None, len(buckets))
+    keys = entries.select(np.concatenate(buckets)).keys()
+    numbers = None if keys is None else key_numbers(*keys, key_type)
+    if numbers is None:
+        return repeat(None, len(buckets))
+    ends = np.cumsum([len(lanes) for lanes in buckets])[:-1]
+    return zip(np.split(numbers[0], ends), np.split(numbers[1], ends), strict=True)
+
+
+def _number_order(files: Sequence[DataFile], low: Ints, high: Ints) -> KeyOf:
+    """Return what orders the keys of these files, whose numbers are known."""
+    known = {file.min_key: number for file, number in zip(files, low.tolist(), strict=True)}
+    known |= {file.max_key: number for file, number in zip(files, high.tolist(), strict=True)}
+    return known.__getitem__
 
 
 def _is_marked(entries: ManifestEntries, first: int, marked: set[tuple[bytes, int]]) -> bool:

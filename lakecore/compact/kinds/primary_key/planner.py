@@ -56,6 +56,7 @@ class PrimaryKeyPlanner:
             ),
             deletions=deletions,
             key_of=key_order(reading.schema.key_type),
+            key_type=reading.schema.key_type,
             now_ms=now,
             expired=_expired(reading, now),
             hour=local_ms(now) // _HOUR_MS % 24,
