@@ -25,7 +25,17 @@ from lakecore.maintain.survey.store import Survey, SurveyStore
 from lakecore.maintain.table_key import table_key
 from lakecore.maintain.target import in_threads
 
-__all__ = ["Job", "Survey", "counts", "latest_survey", "run", "survey_of_day"]
+__all__ = [
+    "DayPoint",
+    "Job",
+    "State",
+    "Survey",
+    "TableRecord",
+    "counts",
+    "latest_survey",
+    "run",
+    "survey_of_day",
+]
 
 logger = logging.getLogger(__name__)
 

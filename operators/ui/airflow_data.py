@@ -1,0 +1,72 @@
+"""This module reads Airflow's database for the pages: connections of lakes, and reports of tasks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+__all__ = ["MOST_TASKS", "lake_connections", "reports_of_run"]
+
+MOST_TASKS = 5_000
+"""A run with more tasks shows the first ones."""
+_KEYS = ("report", "refused", "return_value")
+"""The XComs that have a report: of a task that failed, of one that was skipped, of one that ended well."""
+
+
+def lake_connections(session: Any) -> list[str]:
+    """Return the ids of the connections of type `lakecore` in the database, in order. Connections of the
+    environment and of secrets backends cannot be listed.
+    """
+    from airflow.models.connection import Connection
+    from sqlalchemy import select
+
+    found = session.scalars(select(Connection.conn_id).where(Connection.conn_type == "lakecore"))
+    return sorted(str(conn_id) for conn_id in found)
+
+
+def reports_of_run(
+    session: Any, dag_id: str, run_id: str, task_id: str | None = None, map_index: int | None = None
+) -> list[dict[str, Any]]:
+    """Return the tasks of a run, or one of them, each with its report where it has one."""
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.models.xcom import XComModel
+    from sqlalchemy import select
+
+    def of_run(model: Any) -> list[Any]:
+        chosen = [model.dag_id == dag_id, model.run_id == run_id]
+        chosen += [model.task_id == task_id] if task_id is not None else []
+        chosen += [model.map_index == map_index] if map_index is not None else []
+        return chosen
+
+    reports: dict[tuple[str, int], Any] = {}
+    xcoms = select(XComModel).where(*of_run(XComModel), XComModel.key.in_(_KEYS))
+    for xcom in session.scalars(xcoms.limit(2 * MOST_TASKS)):
+        report = _report(xcom.key, xcom.value)
+        if report is not None:
+            reports.setdefault((xcom.task_id, xcom.map_index), report)
+    tasks = select(TaskInstance).where(*of_run(TaskInstance)).limit(MOST_TASKS)
+    return [
+        {
+            "task_id": one.task_id,
+            "map_index": one.map_index,
+            "name": getattr(one, "rendered_map_index", None) or one.task_id,
+            "state": str(one.state or "none"),
+            "start": one.start_date,
+            "end": one.end_date,
+            "try_number": one.try_number,
+            "report": reports.get((one.task_id, one.map_index)),
+        }
+        for one in session.scalars(tasks)
+    ]
+
+
+def _report(key: str, value: Any) -> Mapping[str, Any] | None:
+    """Return the report that an XCom has, or None; XComs of other operators have none."""
+    if isinstance(value, str):
+        with suppress(ValueError):
+            value = json.loads(value)
+    if key == "refused" and isinstance(value, str):
+        return {"job": "", "skipped": value}
+    return value if isinstance(value, Mapping) and isinstance(value.get("job"), str) else None
