@@ -51,6 +51,16 @@ class AirflowApi:
             kind = BusyError if err.code == 503 else RuntimeError
             raise kind(f"{method} {path}: {err.code} {text}") from err
 
+    def page(self, path: str) -> tuple[int, str]:
+        """The status and the text of a page, for the user who is logged in, or for nobody."""
+        headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        request = urllib.request.Request(self.url + path, headers=headers)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return int(answer.status), answer.read().decode()
+        except urllib.error.HTTPError as err:
+            return err.code, err.read().decode(errors="replace")
+
     def health(self) -> dict[str, str]:
         """State by component; nothing while the API does not answer."""
         try:

@@ -15,11 +15,13 @@ from pathlib import Path
 
 from tools.airflow_api import AirflowApi
 
-__all__ = ["AirflowServer"]
+__all__ = ["VIEWER", "AirflowServer"]
 
 _ROOT = Path(__file__).resolve().parents[1]
 _BIN = Path(sys.executable).parent
 _USER, _PASSWORD = "admin", "admin"
+VIEWER = "viewer"
+"""A user who may look at everything and change nothing; the password is the name."""
 _HEALTHY_AFTER_S = 300
 _STOPPED_AFTER_S = 12
 _WAITS_FOR_LOCK_S = 60  # by default five seconds: then a busy machine ends the scheduler
@@ -68,7 +70,7 @@ class AirflowServer:
             "core__load_examples": "False",
             "core__parallelism": "2",
             "core__test_connection": "Enabled",
-            "core__simple_auth_manager_users": f"{_USER}:admin",
+            "core__simple_auth_manager_users": f"{_USER}:admin,{VIEWER}:viewer",
             "core__simple_auth_manager_passwords_file": str(self.home / "passwords.json"),
             "core__execution_api_server_url": f"{self.url}/execution/",
             "api__port": str(self.port),
@@ -96,7 +98,7 @@ class AirflowServer:
         """
         self.home.mkdir(parents=True, exist_ok=True)
         self._stop_left_over()
-        (self.home / "passwords.json").write_text(json.dumps({_USER: _PASSWORD}))
+        (self.home / "passwords.json").write_text(json.dumps({_USER: _PASSWORD, VIEWER: VIEWER}))
         with self.log_file.open("wb") as log:
             self._process = subprocess.Popen(
                 [str(_BIN / "airflow"), "standalone"],

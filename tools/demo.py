@@ -20,6 +20,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from lakecore.catalog.filesystem import load_catalog
+from lakecore.jobs import survey
 from tools.airflow_api import ENDED
 from tools.airflow_server import AirflowServer
 
@@ -100,9 +102,17 @@ def _compact(server: AirflowServer) -> int:
         if task["state"] == "failed":
             console.print(f"[red]{_name(task)} failed:[/red] {server.api.error(task)}", soft_wrap=True)
     _conclude(state, [report for report in reports if isinstance(report, dict)])
+    _survey(server)
     if os.environ.get("KEEP"):
         console.input(f"Airflow stays up at {server.url} (admin / admin); press Enter to stop it. ")
     return 0 if state == "success" else 1
+
+
+def _survey(server: AirflowServer) -> None:
+    """Look at every table, and say where the page of the lake is."""
+    survey.run(survey.Job(history=True), load_catalog(str(_LAKE)))
+    stays = "" if os.environ.get("KEEP") else "; KEEP=1 make demo leaves Airflow running"
+    console.print(f"The health of every table: {server.url}/plugin/lake (Browse, Lake){stays}")
 
 
 def _watch(server: AirflowServer, run_id: str) -> tuple[str, list[Task]]:

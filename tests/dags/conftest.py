@@ -38,6 +38,7 @@ _DAGS = (
     "lakecore_batch_tags__unknown",
     "lakecore_partition__unknown",
     "lakecore_on_snapshot__unknown",
+    "lakecore_survey",
     "lakecore_survey__unknown",
 )
 WATCHED = ("watched.a_pk_dedup_l0", "watched.later")

@@ -1,0 +1,58 @@
+"""The pages of a lake in a real Airflow: who sees them, where Airflow shows them, and the report of a run."""
+
+from __future__ import annotations
+
+import urllib.parse
+
+import pytest
+
+from tests.dags.conftest import AirflowLake
+from tools.airflow_api import AirflowApi
+from tools.airflow_server import VIEWER
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def viewer(airflow: AirflowLake) -> AirflowApi:
+    found = AirflowApi(airflow.api.url)
+    found.login(VIEWER, VIEWER)
+    return found
+
+
+def test_strangers_see_no_page_and_viewers_see_the_lake(airflow: AirflowLake, viewer: AirflowApi) -> None:
+    airflow.place("g1.a_pk_runs", "pages")
+    state, _ = airflow.run("lakecore_survey", {"including_databases": "pages"})
+    assert state == "success"
+    stranger = AirflowApi(airflow.api.url)
+    for path in ("/lakecore/", "/lakecore/table?name=pages.a_pk_runs", "/lakecore/runs/lakecore_survey/x"):
+        status, text = stranger.page(path)
+        assert status in (401, 403)
+        assert "a_pk_runs" not in text
+    for user in (viewer, airflow.api):
+        status, text = user.page("/lakecore/")
+        assert (status, "pages.a_pk_runs" in text) == (200, True), text[:500]
+        status, text = user.page("/lakecore/table?name=pages.a_pk_runs")
+        assert (status, "What blocks expiry" in text) == (200, True), text[:500]
+        assert user.page("/lakecore/table?name=pages.missing")[0] == 404
+        assert user.page("/lakecore/?conn=not_a_lake")[0] == 404
+
+
+def test_the_report_of_a_run_and_of_a_task(airflow: AirflowLake, viewer: AirflowApi) -> None:
+    airflow.place("g1.a_pk_runs", "tab")
+    state, tasks = airflow.run("lakecore_nightly", {"database": "tab", "until": "", "engine": "local"})
+    assert state == "success"
+    run_id = urllib.parse.quote(tasks[0]["dag_run_id"], safe="")
+    status, text = viewer.page(f"/lakecore/runs/lakecore_nightly/{run_id}")
+    assert (status, "tab.a_pk_runs" in text, "8 → 1 files" in text) == (200, True, True), text[-3000:]
+    status, text = viewer.page(f"/lakecore/runs/lakecore_nightly/{run_id}/compact?map_index=0")
+    assert (status, "rows_in" in text) == (200, True)
+
+
+def test_airflow_shows_the_pages_in_its_menu_and_as_tabs(airflow: AirflowLake) -> None:
+    plugins = airflow.api.call("GET", "/api/v2/plugins")["plugins"]
+    (found,) = [plugin for plugin in plugins if plugin["name"] == "lakecore_ui"]
+    views = {view["destination"]: view["href"] for view in found["external_views"]}
+    assert views["nav"] == "lakecore/"
+    assert set(views) == {"nav", "dag_run", "task_instance"}
+    assert not airflow.api.call("GET", "/api/v2/plugins/importErrors")["import_errors"]
