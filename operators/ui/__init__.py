@@ -1,4 +1,4 @@
-"""The pages of a lake in Airflow's own UI, below `/lakecore`.
+"""This package shows a lake in Airflow's own UI, on pages below `/lakecore`.
 
 - `plugin.py` is what Airflow loads: the app under its prefix, and where Airflow shows it. It imports nothing
   heavy, because every component of Airflow loads it.

@@ -50,15 +50,15 @@ class TableDetails:
 
     read_ms: int
     levels: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
-    """Files and bytes by level."""
+    """It has the number of files and their bytes by level."""
     snapshots: tuple[Mapping[str, Any], ...] = ()
-    """The newest snapshots, the newest first."""
+    """The newest snapshots come first."""
     tags: tuple[Mapping[str, Any], ...] = ()
     consumers: tuple[Mapping[str, Any], ...] = ()
     reasons: tuple[str, ...] = ()
-    """What blocks the expiry of the table, in sentences."""
+    """These sentences say what blocks the expiry of the table."""
     runs: tuple[Mapping[str, Any], ...] = ()
-    """The runs of maintenance, the newest first."""
+    """The newest runs of maintenance come first."""
     problems: tuple[str, ...] = ()
 
 
@@ -69,7 +69,7 @@ class _Kept:
 
 
 class LakeData:
-    """Reads for the pages. One object serves all requests of an API server."""
+    """It reads what the pages show. One object serves all requests of an API server."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(8, thread_name_prefix="lakecore-ui")

@@ -1,4 +1,4 @@
-"""The plugin that adds the pages of lakecore to Airflow."""
+"""This plugin adds the pages of lakecore to Airflow."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _LazyApp:
 
 
 class LakecoreUiPlugin(AirflowPlugin):
-    """The pages of a lake, and the reports of runs and tasks as tabs."""
+    """It adds the pages of a lake to the menu, and the reports of runs and tasks as tabs."""
 
     name = "lakecore_ui"
     fastapi_apps: ClassVar[list[Any]] = [{"app": _LazyApp(), "url_prefix": PREFIX, "name": "lakecore"}]

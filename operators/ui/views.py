@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 __all__ = ["LakeQuery", "age_text", "lake_view", "outcome_of", "run_view", "size_text", "time_text"]
 
 PAGE = 100
-"""Tables on one page."""
+"""So many tables are on one page."""
 STATES = ("broken", "sick", "held", "unreachable", "vanished", "due", "unsupported", "ok")
-"""The states, the most urgent first."""
+"""The most urgent states come first."""
 COLUMNS: Mapping[str, str] = {
     "score": "Health",
     "table": "Table",
@@ -36,7 +36,7 @@ _HOUR_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class LakeQuery:
-    """What a reader asked of the list of tables: a part of the name, a state, an order and a page."""
+    """A query has what a reader wants of the list of tables: a part of the name, a state, an order, a page."""
 
     text: str = ""
     state: str = ""
@@ -72,18 +72,18 @@ class LakeQuery:
 
 @dataclass(frozen=True, slots=True)
 class LakeView:
-    """What the page of a lake shows."""
+    """It has what the page of a lake shows."""
 
     rows: Sequence[TableRecord]
     found: int
-    """How many tables the filters leave; `rows` are those of one page."""
+    """It counts the tables that the filters leave; `rows` are those of one page."""
     pages: int
     page: int
     states: Sequence[tuple[str, int]]
-    """The states that occur, and how many tables have each."""
+    """They are the states that occur, and how many tables have each."""
     tiles: Mapping[str, str]
     headers: Sequence[tuple[str, str, str]]
-    """The columns: a title, the link that orders by it, and a mark if it is the order now."""
+    """Each column has a title, the link that orders by it, and a mark if it is the order now."""
     query: LakeQuery = field(default_factory=LakeQuery)
 
 
