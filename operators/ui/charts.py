@@ -20,7 +20,7 @@ _SCRIPT = re.compile(r"<script.*?</script>", re.DOTALL)
 
 
 def score_line(days: Sequence[DayPoint]) -> Markup:
-    """Draw the scores of the last days as a small line. Fewer than two days give no picture."""
+    """Return a picture of the scores of the last days as a small line. Fewer than two days give no picture."""
     if len(days) < 2:
         return Markup("")
     first, last = days[0].time_ms, max(days[-1].time_ms, days[0].time_ms + 1)
@@ -38,7 +38,7 @@ def score_line(days: Sequence[DayPoint]) -> Markup:
 
 
 def history_chart(days: Sequence[DayPoint]) -> Markup:
-    """Draw files and sorted runs of the last days. Fewer than two days give no picture."""
+    """Return a picture of files and sorted runs of the last days. Fewer than two days give no picture."""
     if len(days) < 2:
         return Markup("")
     chart = _chart("Line", height=220, show_dots=True, fill=False)
@@ -49,7 +49,7 @@ def history_chart(days: Sequence[DayPoint]) -> Markup:
 
 
 def level_picture(levels: Mapping[int, Mapping[str, int]]) -> Markup:
-    """Draw the bytes of each level as bars. A table without files gives no picture."""
+    """Return a picture of the bytes of each level as bars. A table without files gives no picture."""
     if not levels:
         return Markup("")
     chart = _chart("HorizontalBar", height=60 + 34 * len(levels), show_legend=False, print_values=True)

@@ -52,13 +52,13 @@ class TableDetails:
     levels: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
     """It has the number of files and their bytes by level."""
     snapshots: tuple[Mapping[str, Any], ...] = ()
-    """The newest snapshots come first."""
+    """The newest snapshots are first."""
     tags: tuple[Mapping[str, Any], ...] = ()
     consumers: tuple[Mapping[str, Any], ...] = ()
     reasons: tuple[str, ...] = ()
     """These sentences say what blocks the expiry of the table."""
     runs: tuple[Mapping[str, Any], ...] = ()
-    """The newest runs of maintenance come first."""
+    """The newest runs of maintenance are first."""
     problems: tuple[str, ...] = ()
 
 

@@ -17,7 +17,7 @@ __all__ = ["LakeQuery", "age_text", "lake_view", "outcome_of", "run_view", "size
 PAGE = 100
 """So many tables are on one page."""
 STATES = ("broken", "sick", "held", "unreachable", "vanished", "due", "unsupported", "ok")
-"""The most urgent states come first."""
+"""The most urgent states are first."""
 COLUMNS: Mapping[str, str] = {
     "score": "Health",
     "table": "Table",
@@ -36,7 +36,7 @@ _HOUR_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class LakeQuery:
-    """A query has what a reader wants of the list of tables: a part of the name, a state, an order, a page."""
+    """It has what a reader wants of the list of tables: a part of the name, a state, an order, a page."""
 
     text: str = ""
     state: str = ""
