@@ -20,7 +20,7 @@ _SCRIPT = re.compile(r"<script.*?</script>", re.DOTALL)
 
 
 def score_line(days: Sequence[DayPoint]) -> Markup:
-    """Return a picture of the scores of the last days as a small line. Fewer than two days give no picture."""
+    """Return a small line of the scores of the last days. Fewer than two days give no picture."""
     if len(days) < 2:
         return Markup("")
     first, last = days[0].time_ms, max(days[-1].time_ms, days[0].time_ms + 1)
