@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["ListTablesOperator", "NamedTablesOperator", "check_map_length"]
 
 _ANY = "*"
+_ORDERS = ("name", "need")
 
 
 class ListTablesOperator(BaseOperator):
@@ -30,12 +31,21 @@ class ListTablesOperator(BaseOperator):
     :param exclude: shell patterns; a table must match none of them. (templated)
     :param partition_key: only tables that are partitioned by this column, a text or a date. This reads the
         schema of every table that matches. (templated)
+    :param order: `name`, or `need`: the newest survey of the lake says which table is worst, and it comes
+        first. Without a survey the order is that of the names. (templated)
 
     Airflow maps over 1024 values by default (`[core] max_map_length`); more tables fail the task, which says
     so.
     """
 
-    template_fields: Sequence[str] = ("database", "include", "exclude", "partition_key", "lake_conn_id")
+    template_fields: Sequence[str] = (
+        "database",
+        "include",
+        "exclude",
+        "partition_key",
+        "order",
+        "lake_conn_id",
+    )
 
     def __init__(
         self,
@@ -44,6 +54,7 @@ class ListTablesOperator(BaseOperator):
         include: Sequence[str] | str = (_ANY,),
         exclude: Sequence[str] | str = (),
         partition_key: str | None = None,
+        order: str = "name",
         lake_conn_id: str = LakeHook.default_conn_name,
         **kwargs: Any,
     ) -> None:
@@ -52,19 +63,45 @@ class ListTablesOperator(BaseOperator):
         self.include = include
         self.exclude = exclude
         self.partition_key = partition_key
+        self.order = order
         self.lake_conn_id = lake_conn_id
 
     def execute(self, context: Context) -> list[str]:
         with airflow_errors():
+            self._check_order()
             catalog = LakeHook(self.lake_conn_id).catalog()
             databases = self._databases(catalog)
             names = sorted(f"{db}.{name}" for db in databases for name in catalog.list_tables(db))
             chosen = [name for name in names if self._chosen(name)]
             if self.partition_key:
                 chosen = [name for name in chosen if self._has_key(catalog, name)]
+            if self.order == "need":
+                chosen = self._by_need(catalog, chosen)
         self.log.info("%d of %d tables of %d databases", len(chosen), len(names), len(databases))
         check_map_length(chosen, "tables")
         return chosen
+
+    def _check_order(self) -> None:
+        from lakecore.errors import InvalidInputError
+
+        if self.order not in _ORDERS:
+            raise InvalidInputError(f"order={self.order!r}: use one of {', '.join(_ORDERS)}")
+
+    def _by_need(self, catalog: FilesystemCatalog, names: list[str]) -> list[str]:
+        """Return the names, the worst table first. A survey that cannot be read changes nothing but the
+        order.
+        """
+        from lakecore.errors import LakeError
+        from lakecore.jobs.survey import by_need, latest_survey
+
+        try:
+            survey = latest_survey(catalog)
+        except LakeError as err:
+            self.log.warning("the order is that of the names, because no survey can be read: %s", err)
+            return names
+        if survey is None:
+            self.log.info("the order is that of the names; the DAG lakecore_survey makes a survey")
+        return by_need(names, survey)
 
     def _databases(self, catalog: FilesystemCatalog) -> list[str]:
         """Return the databases that match. One that is named and does not exist is left to the catalog, which

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from lakecore.clock import Clock, SystemClock
@@ -19,7 +19,7 @@ from lakecore.jobs.definitions.survey import SurveyTables as Job
 from lakecore.jobs.runner.lake import target_of
 from lakecore.maintain.holds.store import HoldStore
 from lakecore.maintain.survey.measure import figures_of, rules_of
-from lakecore.maintain.survey.plan import due_in_days, health, state_of, with_day
+from lakecore.maintain.survey.plan import SICK_BELOW, due_in_days, health, state_of, with_day
 from lakecore.maintain.survey.record import DayPoint, State, TableRecord
 from lakecore.maintain.survey.store import Survey, SurveyStore
 from lakecore.maintain.table_key import table_key
@@ -31,6 +31,7 @@ __all__ = [
     "State",
     "Survey",
     "TableRecord",
+    "by_need",
     "counts",
     "latest_survey",
     "run",
@@ -85,6 +86,14 @@ def counts(survey: Survey) -> dict[str, int]:
     """Return the number of tables in each state, without the states of none."""
     found = Counter(record.state for record in survey.tables)
     return {state.value: found[state] for state in State if found[state]}
+
+
+def by_need(names: Iterable[str], survey: Survey | None) -> list[str]:
+    """Order names of tables by their health, the worst first. A table that the survey does not have is as one
+    that is just about to be sick. Without a survey the order is that of the names.
+    """
+    scores = {} if survey is None else {record.table: record.score for record in survey.tables}
+    return sorted(names, key=lambda name: (scores.get(name, SICK_BELOW), name))
 
 
 def _holds(lake: ListedLake, clock: Clock) -> Mapping[str, tuple[str, ...]]:

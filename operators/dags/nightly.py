@@ -29,7 +29,8 @@ DEFAULTS = {
 }
 
 DOC = """
-This DAG compacts each table of the lake that needs it, one after another, until the window ends.
+This DAG compacts each table of the lake that needs it, one after another, until the window ends. The table
+whose health is worst by the newest survey (DAG `lakecore_survey`) comes first.
 
 * A table that needs no compaction is left alone; a second run on the same day does nothing.
 * Compacted files are proven equal to the files that they replace before they are committed. The
@@ -70,7 +71,9 @@ def build(lake: LakeDag) -> DAG:
         tags=["lakecore", "compaction"],
         doc_md=DOC,
     ) as dag:
-        tables = list_tables("Lists the tables: one task of `compact` for each.")
+        tables = list_tables(
+            "Lists the tables, the worst first: one task of `compact` for each.", order="need"
+        )
         CompactTableOperator.partial(
             task_id="compact",
             strategy="{{ params.strategy }}",

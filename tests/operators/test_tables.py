@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
+from lakecore.catalog.filesystem import load_catalog
+from lakecore.jobs import survey
 from operators import tables
 from operators.tables import ListTablesOperator, NamedTablesOperator
 from tests.operators.conftest import context
@@ -74,6 +76,22 @@ def test_more_tables_than_airflow_maps_over_are_refused(three: Path, monkeypatch
     ):
         listed()
     assert len(listed(include="orders")) == 2
+
+
+def test_the_worst_table_comes_first(three: Path) -> None:
+    assert listed(order="need") == listed(), "there is no survey"
+    lake = load_catalog(str(three))
+    survey.run(survey.Job(excluding_tables="crm.*"), lake)
+    found = survey.latest_survey(lake)
+    assert found is not None
+    scores = {record.table: record.score for record in found.tables}
+    assert 60 < scores["g1.orders"] < scores["g1.a_pk_dedup_b3_part"]
+    assert listed(order="need") == ["crm.orders", "g1.orders", "g1.a_pk_dedup_b3_part"], "unknown is urgent"
+    assert listed(order="need", include="g1.*") == ["g1.orders", "g1.a_pk_dedup_b3_part"]
+    (three / ".lakecore" / "survey" / "latest.jsonl.gz").write_bytes(b"noise")
+    assert listed(order="need") == listed()
+    with pytest.raises(AirflowFailException, match="order='size': use one of name, need"):
+        listed(order="size")
 
 
 def test_named_tables() -> None:
