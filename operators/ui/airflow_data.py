@@ -69,4 +69,5 @@ def _report(key: str, value: Any) -> Mapping[str, Any] | None:
             value = json.loads(value)
     if key == "refused" and isinstance(value, str):
         return {"job": "", "skipped": value}
-    return value if isinstance(value, Mapping) and isinstance(value.get("job"), str) else None
+    known = isinstance(value, Mapping) and ("nothing_to_do" in value or isinstance(value.get("job"), str))
+    return value if known else None
