@@ -14,7 +14,7 @@ from lakecore.jobs.definitions.table_job import Definition, TableJob
 from operators.chore_request import ChoreRequest, ChoreResult
 from operators.hooks import LakeHook, airflow_errors
 from operators.identity import commit_identity
-from operators.job import JobTask
+from operators.lease_wait import LeaseWaitTask
 from operators.task import TableTask, xcom_summary
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ __all__ = ["ChoreOperator", "lease_owner", "sentence"]
 _NAMES = 5
 
 
-class ChoreOperator(TableTask, JobTask):
+class ChoreOperator(TableTask, LeaseWaitTask):
     """This is the base of all maintenance operators. It has a table, a dry run and the safety settings,
     and returns a small JSON report as XCom.
 
@@ -40,8 +40,8 @@ class ChoreOperator(TableTask, JobTask):
     :param dry_run: report what would happen and change nothing. (templated)
     :param quarantine: move files aside for a while instead of deleting them; None as the chore does by
         itself. (templated)
-    :param wait: how long to wait for a table that another chore holds, for example `10 min`; the task fails
-        for now when it is held for longer. (templated)
+    :param wait: how long to wait for a table that another chore holds, for example `10 min`: the task defers,
+        and uses neither a worker nor a retry. It fails for now when the table is held for longer. (templated)
     """
 
     definition: ClassVar[type[Definition]] = TableJob
@@ -52,7 +52,7 @@ class ChoreOperator(TableTask, JobTask):
 
     ui_color = "#e8e3f3"
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def run_job(self, context: Context) -> dict[str, Any]:
         from lakecore.clock import SystemClock
         from lakecore.jobs.definitions.table_job import Safety
         from lakecore.jobs.definitions.values import fields_of, new_job

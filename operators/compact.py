@@ -11,7 +11,8 @@ from lakecore.jobs.definitions.compaction import Compact
 from operators.engine import EngineTask
 from operators.hooks import LakeHook, airflow_errors
 from operators.identity import commit_identity
-from operators.job import JobTask, flag
+from operators.job import flag
+from operators.lease_wait import LeaseWaitTask
 from operators.task import TableTask, xcom_summary
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ __all__ = ["CompactTableOperator"]
 _LISTED = 20
 
 
-class CompactTableOperator(EngineTask, TableTask, JobTask):
+class CompactTableOperator(EngineTask, TableTask, LeaseWaitTask):
     """Compact one table and return the report of `lakecore.jobs.compact` (small, JSON) as XCom.
 
     A retry uses the commit identity of the first try. A commit whose answer was lost is recognised and not
@@ -48,7 +49,8 @@ class CompactTableOperator(EngineTask, TableTask, JobTask):
     :param until: stop at the next unit boundary after this time, commit what is proven and report the rest:
         ISO date and time, or `HH:MM` (UTC) for the next such time after the DAG run started, so that every
         mapped task and every retry has the same end. (templated)
-    :param wait: how long to wait for a table that another task holds, for example `10 min`. (templated)
+    :param wait: how long to wait for a table that another task holds, for example `10 min`: the task defers,
+        and uses neither a worker nor a retry. (templated)
     :param engine: `spark`, or `local` for tables too small to be worth a session. (templated)
     :param master: Spark master; None takes the connection's, else `local[*]`. (templated)
     :param spark_conf: settings of the Spark session, for example `spark.executor.memory`. (templated)
@@ -72,7 +74,7 @@ class CompactTableOperator(EngineTask, TableTask, JobTask):
 
     skip_unsupported: bool | str
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def run_job(self, context: Context) -> dict[str, Any]:
         from lakecore.errors import UnsupportedError
 
         try:

@@ -57,7 +57,7 @@ class CreateBatchTagsOperator(ChoreOperator):
     settings: ClassVar = {"skip_expired": None}
     names_are = "tags"
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def run_job(self, context: Context) -> dict[str, Any]:
         given = (getattr(self, name) for name in ("date", "as_of", "start", "end"))
         if not any(given):
             run: Any = context["dag_run"]
@@ -66,7 +66,7 @@ class CreateBatchTagsOperator(ChoreOperator):
             else:
                 setattr(self, "as_of", run.run_after.isoformat())  # noqa: B010
         try:
-            return super().execute(context)
+            return super().run_job(context)
         except AirflowFailException as err:
             from lakecore.errors import ExpiredError
 

@@ -12,7 +12,7 @@ from operators.chore import lease_owner
 from operators.engine import EngineTask
 from operators.hooks import LakeHook, airflow_errors
 from operators.identity import commit_identity
-from operators.job import JobTask
+from operators.lease_wait import LeaseWaitTask
 from operators.task import TableTask, xcom_summary
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["RewriteFileIndexOperator"]
 
 
-class RewriteFileIndexOperator(EngineTask, TableTask, JobTask):
+class RewriteFileIndexOperator(EngineTask, TableTask, LeaseWaitTask):
     """Build the file indexes that a table's options ask for and its files lack. The XCom is the report of
     `lakecore.jobs.rewrite_file_index` (small, JSON): figures, and the coverage of every index.
 
@@ -35,7 +35,8 @@ class RewriteFileIndexOperator(EngineTask, TableTask, JobTask):
     :param dry_run: only look: the report says what would be done. (templated)
     :param until: stop then, commit what is built and report the rest: ISO date and time, or `HH:MM` (UTC) for
         the next such time after the DAG run started. (templated)
-    :param wait: how long to wait for a table that another task holds, for example `10 min`. (templated)
+    :param wait: how long to wait for a table that another task holds, for example `10 min`: the task defers,
+        and uses neither a worker nor a retry. (templated)
     :param engine: `spark`, or `local` for tables too small to be worth a session. (templated)
     :param master: Spark master; None takes the connection's, else `local[*]`. (templated)
     :param spark_conf: settings of the Spark session. (templated)
@@ -46,7 +47,7 @@ class RewriteFileIndexOperator(EngineTask, TableTask, JobTask):
     doing = "making file indexes"
     ui_color = "#dcefe3"
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def run_job(self, context: Context) -> dict[str, Any]:
         from lakecore.jobs import rewrite_file_index
         from lakecore.jobs.definitions.values import new_job
 

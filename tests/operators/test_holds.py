@@ -33,7 +33,15 @@ NIGHT: dict[str, dict[str, Any]] = {
     "compact": {"strategy": "full"},
     "fsck": {},
 }
-BASES = ("ChoreOperator", "EngineChoreOperator", "EngineTask", "JobTask", "LakeTask", "TableTask")
+BASES = (
+    "ChoreOperator",
+    "EngineChoreOperator",
+    "EngineTask",
+    "JobTask",
+    "LakeTask",
+    "LeaseWaitTask",
+    "TableTask",
+)
 READING = {
     "CompactDatabaseOperator",
     "CompactTableOperator",
@@ -41,6 +49,7 @@ READING = {
     "ListHoldsOperator",
     "ListRunsOperator",
     "ListTablesOperator",
+    "SurveyOperator",
     "NamedTablesOperator",
     "MaintainTableOperator",
     "PlanMaintenanceOperator",

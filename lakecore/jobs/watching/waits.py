@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from lakecore.clock import SystemClock
 from lakecore.errors import InvalidInputError, NotFoundError, UnsupportedError
+from lakecore.fs.file_io import FileIO
 from lakecore.jobs.watching.arrivals import ArrivalCondition, Arrivals, Memo
+from lakecore.maintain.lease.lease import holder
 from lakecore.metadata.json_record import json_object
 from lakecore.metadata.options import TableOptions
 from lakecore.row.partition_path import parse_partitions, partition_path, partition_text
 from lakecore.table import Table
 
-__all__ = ["NEW_SNAPSHOTS", "PARTITIONS_DONE", "TAG", "look"]
+__all__ = ["LEASE_FREE", "NEW_SNAPSHOTS", "PARTITIONS_DONE", "TAG", "look"]
 
 NEW_SNAPSHOTS = "new-snapshots"
 """Its request has `after` and the fields of `ArrivalCondition`; its answer has `first`, `last` and
@@ -31,6 +34,10 @@ PARTITIONS_DONE = "partitions-done"
 """Its request has `partitions`, which must all be done; its answer has `partitions`, and `modified_millis`
 of the newest mark.
 """
+LEASE_FREE = "lease-free"
+"""Its request has `until_ms`, when the wait is over in any case; its answer has `until_ms` and whether the
+lease is `free`. The table is not opened.
+"""
 
 _SUCCESS = "_SUCCESS"
 _ACTION = "partition.mark-done-action"
@@ -39,6 +46,12 @@ _SUCCESS_FILE = "success-file"
 
 class Tables(Protocol):
     """This is the part of a catalog that a check uses."""
+
+    @property
+    def file_io(self) -> FileIO: ...
+
+    @property
+    def warehouse(self) -> str: ...
 
     def load_table(self, name: str) -> Table: ...
 
@@ -49,6 +62,8 @@ def look(
     """Check once. Raises NotFoundError for a table that does not exist, InvalidInputError for a condition
     that can never hold, UnavailableError.
     """
+    if wait == LEASE_FREE:
+        return _lease_free(tables, table, request)
     opened = tables.load_table(table)
     if wait == NEW_SNAPSHOTS:
         found = Arrivals(opened, ArrivalCondition.from_json(request), {} if memo is None else memo).after(
@@ -56,6 +71,13 @@ def look(
         )
         return None if found is None else found.to_json()
     return _LOOKS[wait](opened, request)
+
+
+def _lease_free(tables: Tables, table: str, request: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Check whether nobody holds the lease of a table. It costs a listing and a small read."""
+    now_ms, until_ms = SystemClock().now_ms(), int(request["until_ms"])
+    free = holder(tables.file_io, tables.warehouse, table, now_ms) is None
+    return {"free": free, "until_ms": until_ms} if free or now_ms >= until_ms else None
 
 
 def _tag(table: Table, request: Mapping[str, Any]) -> dict[str, Any] | None:

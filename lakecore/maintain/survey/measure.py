@@ -136,7 +136,7 @@ def _due(
         at, level = places[ready], entries.level[ready].astype(np.int64)
         upper = np.unique(np.stack([at[level > 0], level[level > 0]]), axis=1)[0]
         _, runs = np.unique(np.concatenate([at[level == 0], upper]), return_counts=True)
-        return int(runs.max(initial=0)), 0, int((runs >= rules.run_trigger).sum())
+        return int(runs.max(initial=0)), 0, int((runs > rules.run_trigger).sum())
     table_target = TableOptions.from_schema(target.schema).target_file_size
     policy = AppendPolicy.from_options(target.schema.options, table_target)
     _, count = np.unique(places[entries.file_size < policy.small_file_size], return_counts=True)

@@ -76,14 +76,16 @@ def _deductions(figures: Figures, rules: HealthRules, now_ms: int) -> Iterator[D
 
 
 def _sorted_runs(figures: Figures, rules: HealthRules) -> Deduction:
-    """Take 10 points at the trigger and up to 45 at three times as many runs."""
+    """Take 10 points for a run more than the trigger, from which on every universal compaction picks some,
+    and up to 45 for three times as many.
+    """
     runs, trigger = figures.sorted_runs, max(1, rules.run_trigger)
-    over = 0 if runs < trigger else min(35, round(35 * (runs - trigger) / (2 * trigger))) + 10
+    points = 0 if runs <= trigger else 10 + min(35, round(35 * (runs - trigger) / (2 * trigger)))
     text = (
-        f"{trigger} or more sorted runs in {figures.due_buckets} of {counted(figures.buckets, 'bucket')}, "
+        f"more than {trigger} sorted runs in {figures.due_buckets} of {counted(figures.buckets, 'bucket')}, "
         f"{runs} in one of them (num-sorted-run.compaction-trigger={trigger})"
     )
-    return Deduction("sorted-runs", over, text)
+    return Deduction("sorted-runs", points, text)
 
 
 def _small_files(figures: Figures, rules: HealthRules) -> Deduction:

@@ -245,3 +245,17 @@ def test_each_day_keeps_its_last_survey_and_old_days_go(catalog: FilesystemCatal
     assert store.days() == ("1971-05-16",)
     assert survey_of_day(catalog, "1971-05-16") is not None
     assert survey_of_day(catalog, "1970-01-02") is None
+
+
+def test_a_table_that_a_rule_calls_due_has_picks(golden: FilesystemCatalog) -> None:
+    from lakecore.jobs import compact
+
+    rules = {"sorted-runs", "small-files", "postponed-files"}
+    due = [one.table for one in run(Job(), golden).tables if rules & {d.rule for d in one.deductions}]
+    assert len(due) > 15
+    idle = []
+    for name in due:
+        report = compact.run(compact.Job(table=name, dry_run=True), golden)
+        if report.nothing_to_do:
+            idle.append(name)
+    assert idle == []
