@@ -43,7 +43,7 @@ class LeaseWaitTask(JobTask):
         return super().given() | {"wait": None}
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Try the job, or defer."""
+        """Run the job, or defer while another chore holds the table."""
         from lakecore.errors import BusyError
 
         with airflow_errors():
