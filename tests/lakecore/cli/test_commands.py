@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lakecore.cli import output
 from tests.lakecore.cli.conftest import SCHEMA, Cli
 from tests.support.golden import GoldenTable
 
@@ -34,6 +35,29 @@ def test_snapshots_and_files(cli: Cli, keyed: str, parted: str) -> None:
     assert [row["partition"] for row in cli("files", parted, "--where", "p=b", "--json").json] == ["p=b"]
     assert cli("files", parted, "--where", "n=1").code == 1
     assert "2 files" in cli("files", parted).err
+
+
+def test_tables_of_many_rows_have_a_line_for_each_row(
+    cli: Cli, parted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Values are as in the table that fits a terminal, nothing is folded, and control characters are escaped."""
+    few = cli("files", parted).out
+    monkeypatch.setattr(output, "_MANY_ROWS", 1)
+    many = cli("files", parted)
+    lines = many.out.splitlines()
+    assert lines[0].split() == few.split()[:10]
+    assert len(lines) == 2 + 2
+    assert set(lines[1]) == {" ", "-"}
+    assert [line.split()[0] for line in lines[2:]] == ["p=a", "p=b"]
+    names = {row["file"] for row in cli("files", parted, "--json").json}
+    assert {line.split()[3] for line in lines[2:]} == names
+    rows = [["ü漢", 1, None], ["\x1b[2J", 1234, "x"]]
+    assert list(output._plain_lines(["name", "n", "note"], rows)) == [
+        " name        n  note",
+        " -------  ----  ----",
+        " ü漢         1",
+        " \\x1b[2J  1234  x",
+    ]
 
 
 def test_a_table_without_snapshots(cli: Cli) -> None:

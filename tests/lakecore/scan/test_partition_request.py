@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import random
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -347,6 +349,31 @@ def test_pruned_plans_of_golden_tables_are_whole_plans_filtered() -> None:
                 nulls += None in row
     assert plans > 100
     assert nulls > 0
+
+
+def test_plans_of_golden_tables_tell_that_nothing_was_decoded_record_by_record(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Tables of Java 0.8 to 2.0: the counter is in the plan, and in the log that --verbose shows."""
+    caplog.set_level(logging.INFO, logger="lakecore.store.manifests")
+    decoded = 0
+    for table in golden_tables():
+        scanner = scanner_of(table.path)
+        snapshot = scanner.stores.snapshots.latest()
+        if snapshot is None:
+            continue
+        caplog.clear()
+        with columns_for_all():
+            plan = scanner.plan(snapshot, scanner.stores.schema)
+        assert plan.entries.slow_entries == 0, table.name
+        (record,) = caplog.records
+        counts = re.search(
+            r"(\d+) entries of \d+ manifests were decoded, (\d+) of them record by record", record.message
+        )
+        assert counts is not None
+        assert counts[2] == "0"
+        decoded += int(counts[1])
+    assert decoded > 1000
 
 
 def test_a_partition_is_wanted_only_where_the_condition_is_true() -> None:

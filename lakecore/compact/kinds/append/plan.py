@@ -125,12 +125,16 @@ def _buckets(entries: ManifestEntries, request: JoinRequest, deletions: Deletion
     lanes = np.flatnonzero(wanted)
     lanes = lanes[np.argsort(place[lanes], kind="stable")]
     starts = np.flatnonzero(np.diff(place[lanes])) + 1
+    groups = []
     for members in np.split(lanes, starts):
-        found = [(lane, vectors[lane]) for lane in members.tolist() if lane in vectors]
+        found = [(lane, vectors[lane]) for lane in members.tolist() if lane in vectors] if vectors else []
         if len(members) > 1 or found:
-            part = entries.select(members)
-            where = Place(part.partition_of(0), int(part.bucket[0]), int(part.total_buckets[0]))
-            yield _Bucket(where, part.files(), {vector.place.data_file: vector for _, vector in found})
+            groups.append((members, {vector.place.data_file: vector for _, vector in found}))
+    made = entries.files_of(members for members, _ in groups)
+    for (members, marked), files in zip(groups, made, strict=True):
+        first = int(members[0])
+        total = int(entries.total_buckets[first])
+        yield _Bucket(Place(entries.partition_of(first), int(entries.bucket[first]), total), files, marked)
 
 
 def _vectors(entries: ManifestEntries, deletions: Deletions) -> dict[int, DeletionFile]:
