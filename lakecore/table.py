@@ -240,8 +240,8 @@ class Table:
         travel = TimeTravel(
             snapshot=snapshot, tag=tag, timestamp_ms=timestamp_ms, watermark=watermark, version=version
         )
-        asked = Incremental.parse(incremental) if isinstance(incremental, str) else incremental
-        source = batch_source(table, named_start(table, travel, asked))
+        interval = Incremental.parse(incremental) if isinstance(incremental, str) else incremental
+        source = batch_source(table, named_start(table, travel, interval))
         return Scan.of(source, where, columns, limit)
 
     def stream(

@@ -29,7 +29,7 @@ Hashes: TypeAlias = npt.NDArray[np.int64]
 
 _HEAD = struct.Struct(">i")
 _MAX_BITS = (1 << 31) - 9
-_ASKED = 32
+_MOST_VALUES = 32
 _FEW = 4096
 _SMALL_BITS = 1 << 23
 
@@ -111,8 +111,8 @@ def search(data: bytes, kind: AtomicType, query: Query, path: str) -> BitMap | N
     if not query.values:
         return BitMap()
     if len(query.values) == 1:
-        asked = _bits_of_one(query.values, kind, functions, 8 * (len(data) - _HEAD.size))
-        return None if all(data[at] & bit for at, bit in asked) else BitMap()
+        bit_positions = _bits_of_one(query.values, kind, functions, 8 * (len(data) - _HEAD.size))
+        return None if all(data[at] & bit for at, bit in bit_positions) else BitMap()
     bits = np.frombuffer(data, np.uint8, offset=_HEAD.size)
     if functions * len(query.values) <= _FEW:
         places, wanted = _value_bits(query.values, kind, functions, 8 * len(bits))
@@ -125,7 +125,7 @@ def search(data: bytes, kind: AtomicType, query: Query, path: str) -> BitMap | N
     return None
 
 
-@lru_cache(_ASKED)
+@lru_cache(_MOST_VALUES)
 def _value_bits(
     values: tuple[Any, ...], kind: AtomicType, functions: int, bits: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
@@ -136,7 +136,7 @@ def _value_bits(
     return positions >> 3, _bit(positions)
 
 
-@lru_cache(_ASKED)
+@lru_cache(_MOST_VALUES)
 def _bits_of_one(
     values: tuple[Any, ...], kind: AtomicType, functions: int, bits: int
 ) -> tuple[tuple[int, int], ...]:

@@ -32,7 +32,7 @@ _TIMESTAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 _FLOATS = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
 _BYTE_END = 0xFF
 _MAX_VALUES = 1000
-_ASKED = 32
+_MOST_VALUES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def query_of(leaf: Leaf, kind: AtomicType) -> Query | None:
     return _query(leaf, kind) if kind.root in _FLOATS else _known_query(leaf, kind)
 
 
-@lru_cache(_ASKED)
+@lru_cache(_MOST_VALUES)
 def _known_query(leaf: Leaf, kind: AtomicType) -> Query | None:
     return _query(leaf, kind)
 

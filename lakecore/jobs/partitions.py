@@ -172,7 +172,7 @@ def _batch_size(chore: Chore) -> int:
 
 
 def _without(chore: Chore, entries: ManifestEntries, commits: int | None) -> Callable[[Counts], Counts]:
-    """Return the change of counts when the files `gone` are dropped with `commits` commits."""
+    """Return the change of counts when the files `entries` are dropped with `commits` commits."""
     keyed = bool(chore.target.schema.primary_keys)
     return Change.removing(entries, keyed=keyed, snapshots=commits).of
 

@@ -96,7 +96,7 @@ def _manifests(
         found, snapshot = remove_missing_manifests(
             target, chore.sweeper.runs, accepted, author, accept_revived=revived
         )
-    if found is None or not found.gone:
+    if found is None or not found.missing:
         return replace(chore.report, nothing_to_do=True)
     left = counts_of_entries(target, found.live)
     notes = [_total(job, found.rows)]
@@ -105,11 +105,11 @@ def _manifests(
             f"{found.revived} removals of files are lost: the rows of these files appear again "
             "if the files still exist"
         )
-    names = tuple(target.paths.manifest(file.file_name) for file in found.gone)
+    names = tuple(target.paths.manifest(file.file_name) for file in found.missing)
     return ChoreResult(
         replace(chore.report, snapshot=snapshot, names=names, notes=tuple(notes)),
         after=lambda before: replace(left, snapshots=Change(snapshots=1).of(before).snapshots),
-        work=Work(files=len(found.gone), entries=len(found.live)),
+        work=Work(files=len(found.missing), entries=len(found.live)),
     )
 
 

@@ -102,7 +102,7 @@ class FileRows:
             if not deleted:
                 yield LocatedRows(self.file, batch, positions)
                 continue
-            gone = deleted & BitMap(range(start - batch.num_rows, start))
+            deleted_rows = deleted & BitMap(range(start - batch.num_rows, start))
             kept = np.ones(batch.num_rows, bool)
-            kept[np.array(gone, np.int64) - (start - batch.num_rows)] = False
+            kept[np.array(deleted_rows, np.int64) - (start - batch.num_rows)] = False
             yield LocatedRows(self.file, batch.filter(pa.array(kept)), positions[kept])

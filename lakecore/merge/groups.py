@@ -212,8 +212,8 @@ def fold(
     if not many.any():
         present = np.ones(len(starts), bool)
         wanted = batch.select(names)
-        made = wanted if groups.order is None else wanted.take(pa.array(picked))
-        return FoldedGroups(made, result_kinds, many, present)
+        values = wanted if groups.order is None else wanted.take(pa.array(picked))
+        return FoldedGroups(values, result_kinds, many, present)
     if engine.keeps_single and not is_retract(kinds).any():
         folded = engine.fold(MultiRowGroups(batch, groups.rows, kinds, np.append(starts, len(kinds))), names)
         result_kinds[many] = folded.kinds[many]
@@ -226,8 +226,8 @@ def fold(
         places = np.flatnonzero(many)
     present = result_kinds != NO_ROW
     target = _Target(batch, picked, places, present)
-    made = _columns(target, names, folded, result_kinds)
-    return FoldedGroups(made, result_kinds[present], many, present)
+    values = _columns(target, names, folded, result_kinds)
+    return FoldedGroups(values, result_kinds[present], many, present)
 
 
 class _Target:
@@ -250,14 +250,14 @@ class _Target:
         taken = pc.take(self.batch.select(list(names)), indices, boundscheck=bool(indices.null_count))
         return dict(zip(names, taken.columns, strict=True))
 
-    def mixed(self, name: str, made: pa.Array) -> pa.Array:
+    def mixed(self, name: str, new_values: pa.Array) -> pa.Array:
         column = self.batch.column(name)
-        values, new = plain_values(column), plain_values(made)
+        values, new = plain_values(column), plain_values(new_values)
         if values is not None and new is not None:
             put = self._put(values[self._picked], new)
             return plain_array(put if self._all_present else put[self.present], column.type)
-        places = len(column) + np.arange(len(made))
-        return pa.concat_arrays([column, made]).take(self._index(places))
+        places = len(column) + np.arange(len(new_values))
+        return pa.concat_arrays([column, new_values]).take(self._index(places))
 
     def _index(self, several: Indices) -> pa.Array:
         rows = self._put(self._picked.copy(), several)

@@ -42,9 +42,9 @@ class MergeSpec:
     """These are the columns of a window's batch; None means all columns of the input."""
     evidence: bool = False
     """It tells whether the data that a proof needs is returned too."""
-    gone: bool = False
+    lost_rows: bool = False
     """It tells whether the evidence has all columns of the rows that are lost or dropped."""
-    shown: tuple[str, ...] = ()
+    proof_columns: tuple[str, ...] = ()
     """These are further columns of the evidence of what an engine folds."""
     engine: Engine | None = None
     """The merge engine; None is merge engine deduplicate."""
@@ -76,7 +76,7 @@ class Evidence:
     """Another row of the key was preferred to these rows."""
     dropped: Bools
     """These retract rows were left out."""
-    gone: pa.RecordBatch | None = None
+    lost_rows: pa.RecordBatch | None = None
     """These are all columns of the rows lost or dropped, if requested."""
 
 
@@ -85,9 +85,9 @@ class MergeEvidence:
     """This is the account of an engine for one window. `rows` are all input rows in merge order, `results`
     those of the batch.
 
-    Both have the key and sequence columns, those of `MergeSpec.shown`, `_SEQUENCE_NUMBER` and `_VALUE_KIND`,
-    or all columns (`MergeSpec.gone`). `groups` tells, for each result, which key of the window it has.
-    `ignored` are rows that did not count, because they retract.
+    Both have the key and sequence columns, those of `MergeSpec.proof_columns`, `_SEQUENCE_NUMBER` and
+    `_VALUE_KIND`, or all columns (`MergeSpec.lost_rows`). `groups` tells, for each result, which key of the
+    window it has. `ignored` are rows that did not count, because they retract.
     """
 
     rows: pa.RecordBatch
@@ -140,14 +140,16 @@ def _folded_evidence(groups: Groups, found: FoldedGroups, left_out: Bools, spec:
     """Return the evidence of folded groups. It needs all columns in what was folded."""
     batch, rows = groups.batch, groups.rows
     system = (SEQUENCE_NAME, KIND_NAME)
-    names = list(dict.fromkeys((*spec.key_columns, *spec.sequence_columns, *spec.shown, *system)))
-    wanted, made = (batch, found.batch) if spec.gone else (batch.select(names), found.batch.select(names))
-    shown = wanted if groups.order is None else wanted.take(pa.array(rows))
+    names = list(dict.fromkeys((*spec.key_columns, *spec.sequence_columns, *spec.proof_columns, *system)))
+    wanted, results = (
+        (batch, found.batch) if spec.lost_rows else (batch.select(names), found.batch.select(names))
+    )
+    ordered_rows = wanted if groups.order is None else wanted.take(pa.array(rows))
     several = np.repeat(found.several, np.diff(groups.starts, append=len(rows)))
-    retracts = is_retract(shown.column(KIND_NAME).to_numpy())
+    retracts = is_retract(ordered_rows.column(KIND_NAME).to_numpy())
     return MergeEvidence(
-        rows=shown,
-        results=made.filter(pa.array(~left_out)) if left_out.any() else made,
+        rows=ordered_rows,
+        results=results.filter(pa.array(~left_out)) if left_out.any() else results,
         groups=np.flatnonzero(found.present)[~left_out],
         ignored=retracts & several & spec.ignore_retracts,
     )
@@ -222,7 +224,9 @@ def _evidence(
         kinds=kinds,
         lost=lost,
         dropped=dropped,
-        gone=batch.take(pa.array(left if order is None else order.rows[left])) if spec.gone else None,
+        lost_rows=batch.take(pa.array(left if order is None else order.rows[left]))
+        if spec.lost_rows
+        else None,
     )
 
 

@@ -58,7 +58,7 @@ def checked_name(name: str, field: str) -> str:
     """
     problem = name_problem(name)
     if problem is not None:
-        raise ValueError(f"{field} {_shown(name)} is not a file name: it {problem}")
+        raise ValueError(f"{field} {_printable(name)} is not a file name: it {problem}")
     return name
 
 
@@ -99,7 +99,7 @@ def checked_location(text: str, field: str) -> str:
     elif len(text.encode("utf-8", "surrogatepass")) > _MOST_PATH_BYTES:
         problem = f"it is longer than {_MOST_PATH_BYTES} bytes"
     if problem is not None:
-        raise ValueError(f"{field} {_shown(text)} is not the location of a file: {problem}")
+        raise ValueError(f"{field} {_printable(text)} is not the location of a file: {problem}")
     return text
 
 
@@ -118,7 +118,7 @@ def checked_words(names: ByteWords, field: str) -> ByteWords:
         try:
             checked_name(raw.decode(), field)
         except UnicodeDecodeError as err:
-            raise ValueError(f"{field} {_shown(raw.decode(errors='replace'))} is not UTF-8") from err
+            raise ValueError(f"{field} {_printable(raw.decode(errors='replace'))} is not UTF-8") from err
     return names
 
 
@@ -137,5 +137,5 @@ def _has_special_byte(words: npt.NDArray[np.uint64], left: npt.NDArray[np.int64]
     return out
 
 
-def _shown(text: str) -> str:
+def _printable(text: str) -> str:
     return f"'{printable(text, 80)}'"

@@ -130,8 +130,8 @@ class VariantBytes:
         at = self._inside(at)
         basic, header = self.basic(at)
         sizes = 1 + np.where(basic == _SHORT, header, _SIZES[header])
-        told = (basic == _PRIMITIVE) & ((header == _BINARY) | (header == _STRING))
-        sizes = np.where(told, 5 + self.number(at + 1, 4), sizes)
+        has_length = (basic == _PRIMITIVE) & ((header == _BINARY) | (header == _STRING))
+        sizes = np.where(has_length, 5 + self.number(at + 1, 4), sizes)
         nested = np.flatnonzero(basic >= _OBJECT)
         if len(nested):
             sizes[nested] = self._nested_sizes(at[nested])

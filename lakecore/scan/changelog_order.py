@@ -27,10 +27,10 @@ def changelog_order(files: Iterable[DataFile], key_of: KeyOf) -> list[list[DataF
     def bounds(file: DataFile) -> tuple[Any, Any]:
         return key_of(file.min_key), key_of(file.max_key)
 
-    return [_told(sorted(section.files, key=bounds), key_of) for section in sections(files, key_of)]
+    return [_changelog_runs(sorted(section.files, key=bounds), key_of) for section in sections(files, key_of)]
 
 
-def _told(files: list[DataFile], key_of: KeyOf) -> list[DataFile]:
+def _changelog_runs(files: list[DataFile], key_of: KeyOf) -> list[DataFile]:
     heap: list[_Run] = [(key_of(files[0].max_key), files[:1])]
     for file in files[1:]:
         end, run = _pop(heap)

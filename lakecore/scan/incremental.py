@@ -49,7 +49,7 @@ class Difference:
 
 
 def resolve_interval(
-    asked: Incremental,
+    request: Incremental,
     producer: ChangelogProducer,
     options: Mapping[str, str],
     snapshots: SnapshotStore,
@@ -60,42 +60,42 @@ def resolve_interval(
     Raises NotFoundError that names what is available, InvalidInputError if the ends are in the wrong
     order.
     """
-    resolver = _Resolver(asked, producer, snapshots, tags)
-    if asked.unit is IncrementalUnit.AUTO_TAG:
+    resolver = _Resolver(request, producer, snapshots, tags)
+    if request.unit is IncrementalUnit.AUTO_TAG:
         return resolver.to_auto_tag(AutoTagNames.from_options(options))
-    if asked.unit is IncrementalUnit.MILLIS:
-        return resolver.between_times(int(asked.start), int(asked.end))
+    if request.unit is IncrementalUnit.MILLIS:
+        return resolver.between_times(int(request.start), int(request.end))
     known = set(tags.list())
-    if asked.start in known and asked.end in known:
-        return resolver.between_tags(tags.load(asked.start), tags.load(asked.end))
-    if asked.start.isdigit() and asked.end.isdigit():
-        return resolver.between_ids(int(asked.start), int(asked.end))
-    times = _times(asked)
+    if request.start in known and request.end in known:
+        return resolver.between_tags(tags.load(request.start), tags.load(request.end))
+    if request.start.isdigit() and request.end.isdigit():
+        return resolver.between_ids(int(request.start), int(request.end))
+    times = _times(request)
     if times is None:
         raise NotFoundError(
-            f"incremental {asked.start!r} to {asked.end!r} of {tags.paths.root}: these are "
+            f"incremental {request.start!r} to {request.end!r} of {tags.paths.root}: these are "
             "neither two tags (the table has: "
             f"{', '.join(sorted(known)) or 'none'}), nor two snapshot ids, nor two times"
         )
     return resolver.between_times(*times)
 
 
-def _times(asked: Incremental) -> tuple[int, int] | None:
+def _times(request: Incremental) -> tuple[int, int] | None:
     try:
-        return parse_timestamp(asked.start) // 1_000_000, parse_timestamp(asked.end) // 1_000_000
+        return parse_timestamp(request.start) // 1_000_000, parse_timestamp(request.end) // 1_000_000
     except ValueError:
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class _Resolver:
-    asked: Incremental
+    request: Incremental
     producer: ChangelogProducer
     snapshots: SnapshotStore
     tags: TagStore
 
     def between_tags(self, start: Snapshot, end: Snapshot) -> Interval | Difference | None:
-        if self.asked.tags_as_snapshots and self.asked.mode is not IncrementalMode.DIFF:
+        if self.request.tags_as_snapshots and self.request.mode is not IncrementalMode.DIFF:
             return self._changes(start.id, end.id)
         self._check_order(start.id, end.id)
         return None if start.id == end.id else Difference(start, end)
@@ -115,32 +115,32 @@ class _Resolver:
             return None
         last = snapshot_at(end, self.snapshots)
         if start < earliest.time_millis:
-            if self.asked.mode is IncrementalMode.DIFF:
+            if self.request.mode is IncrementalMode.DIFF:
                 return Difference(earliest, last)
             return self._interval(earliest.id - 1, last.id)
         first = snapshot_at(start, self.snapshots)
-        if self.asked.mode is IncrementalMode.DIFF:
+        if self.request.mode is IncrementalMode.DIFF:
             return Difference(first, last)
         return self._interval(first.id, last.id)
 
     def to_auto_tag(self, names: AutoTagNames) -> Difference | None:
-        time = names.time_of(self.asked.end)
+        time = names.time_of(self.request.end)
         if time is None:
             raise InvalidInputError(
-                f"tag {self.asked.end!r}: this is not the name of an automatic tag; such names "
+                f"tag {self.request.end!r}: this is not the name of an automatic tag; such names "
                 f"look like {names.example}"
             )
         known = self.tags.list()
         earlier = {
             found: name for name in known if (found := names.time_of(name)) is not None and found < time
         }
-        if self.asked.end not in known or not earlier:
+        if self.request.end not in known or not earlier:
             return None
-        return Difference(self.tags.load(earlier[max(earlier)]), self.tags.load(self.asked.end))
+        return Difference(self.tags.load(earlier[max(earlier)]), self.tags.load(self.request.end))
 
     def _changes(self, start: int, end: int) -> Interval | Difference:
         """Return the changes after `start`, which was read already, while all of them exist."""
-        if self.asked.mode is IncrementalMode.DIFF:
+        if self.request.mode is IncrementalMode.DIFF:
             return Difference(self.snapshots.load(start), self.snapshots.load(end))
         earliest, latest = self.snapshots.earliest(), self.snapshots.latest()
         if earliest is None or latest is None or start < earliest.id - 1 or end > latest.id:
@@ -154,7 +154,7 @@ class _Resolver:
         return self._interval(start, end)
 
     def _interval(self, start: int, end: int) -> Interval:
-        mode = self.asked.mode
+        mode = self.request.mode
         if mode is IncrementalMode.AUTO and self.producer is not ChangelogProducer.NONE:
             mode = IncrementalMode.CHANGELOG
         changelog = mode is IncrementalMode.CHANGELOG
@@ -163,5 +163,5 @@ class _Resolver:
     def _check_order(self, start: int, end: int) -> None:
         if end < start:
             raise InvalidInputError(
-                f"incremental {self.asked.start} to {self.asked.end}: the end is before the start"
+                f"incremental {self.request.start} to {self.request.end}: the end is before the start"
             )

@@ -108,10 +108,10 @@ class SplitPlan(Sequence[Split]):
         lanes: Any = self.order[self.starts[index] : self.starts[index + 1]]
         return self._of_files(index, self.entries.files(lanes))
 
-    def _of_files(self, index: int, made: Sequence[DataFile]) -> Split:
+    def _of_files(self, index: int, bucket_files: Sequence[DataFile]) -> Split:
         first = int(self.order[self.starts[index]])
         partition, bucket = self.entries.partition_of(first), int(self.entries.bucket[first])
-        files = tuple(made)
+        files = tuple(bucket_files)
         deletions = tuple(self.deletions.get((partition, bucket, file.file_name)) for file in files)
         return Split(
             partition=partition,

@@ -57,9 +57,9 @@ def make_archive() -> tuple[Path, bool]:
     try:
         archive.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=archive.parent) as scratch:
-            made = Path(scratch) / archive.name
-            _run_session(made)
-            made.replace(archive)
+            path = Path(scratch) / archive.name
+            _run_session(path)
+            path.replace(archive)
     except OSError as err:
         raise UnavailableError(
             f"the class archive {archive} cannot be written: {err}; free disk space, or set "
@@ -68,23 +68,23 @@ def make_archive() -> tuple[Path, bool]:
     return archive, True
 
 
-def _run_session(made: Path) -> None:
-    command = [sys.executable, "-m", "lakecore.spark.class_archive", str(made)]
+def _run_session(path: Path) -> None:
+    command = [sys.executable, "-m", "lakecore.spark.class_archive", str(path)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECONDS)
     except subprocess.TimeoutExpired as err:
         raise UnavailableError(f"a Spark session did not end within {_SECONDS} s; try again") from err
-    if done.returncode or not made.is_file():
+    if done.returncode or not path.is_file():
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise UnavailableError(f"a Spark session ended without writing its class archive: {last}")
 
 
-def _session(made: Path) -> None:
+def _session(path: Path) -> None:
     """Run a session with a unit on every core, as a job has; its JVM writes the archive while it ends."""
     from lakecore.spark.executor import SparkExecutor
     from lakecore.spark.session import DRIVER_JVM
 
-    options = " ".join((*DRIVER_JVM, f"-XX:ArchiveClassesAtExit={made}", *_QUIET))
+    options = " ".join((*DRIVER_JVM, f"-XX:ArchiveClassesAtExit={path}", *_QUIET))
     executor = SparkExecutor(master="local[*]", conf={"spark.driver.extraJavaOptions": options})
     with executor:
         for answer in executor.run(abs, range(executor.parallelism)):

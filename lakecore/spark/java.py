@@ -47,6 +47,6 @@ def java_version(java: Path) -> str:
         text = ""
     match = re.search(r'^JAVA_VERSION="(.+?)"', text, re.MULTILINE)
     if match is None:
-        shown = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-        match = re.search(r'version "(.+?)"', shown)
+        output = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+        match = re.search(r'version "(.+?)"', output)
     return match[1] if match else ""

@@ -21,7 +21,7 @@ def replace_vectors(
     store: IndexStore,
     place: tuple[bytes, int],
     files: Sequence[IndexFile],
-    gone: Collection[str],
+    removed_names: Collection[str],
     marks: Mapping[str, BitMap],
     *,
     one_per_bucket: bool,
@@ -29,17 +29,17 @@ def replace_vectors(
     """Write new index files of a bucket and return them, with those of `files` (all vectors of the bucket)
     that they replace.
 
-    `place`: serialised partition, bucket. `gone`: data files that leave the table. `marks`: more deleted
-    positions by data file. `one_per_bucket`: rule of the format for all tables but those with unaware
+    `place`: serialised partition, bucket. `removed_names`: data files that leave the table. `marks`: more
+    deleted positions by data file. `one_per_bucket`: rule of the format for all tables but those with unaware
     buckets. A failure leaves no new file behind.
     """
-    concerned = {*gone, *marks}
+    concerned = {*removed_names, *marks}
     old = tuple(file for file in files if any(vector.data_file in concerned for vector in file.deletions))
     if one_per_bucket and (old or marks):
         old = tuple(files)
     vectors: dict[str, BitMap] = {}
     for file in old:
-        kept = {vector.data_file for vector in file.deletions}.difference(gone)
+        kept = {vector.data_file for vector in file.deletions}.difference(removed_names)
         vectors |= store.read_vectors(file, kept)
     for name, more in marks.items():
         vectors[name] = vectors[name] | more if name in vectors else more

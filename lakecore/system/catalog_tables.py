@@ -158,7 +158,7 @@ class CatalogTable:
                     f"table {self.name}: a system table of the catalog has no {name}; leave it out"
                 )
         row_type, maker = _KINDS[self.kind]
-        make = partial(_made, maker, self.tables, self.options)
+        make = partial(_rows_of, maker, self.tables, self.options)
         return Scan.of(ViewRows(self.name, row_type, make), where, columns, limit)
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -167,5 +167,7 @@ class CatalogTable:
         raise UnsupportedError(f"table {self.name} is a system table: it can only be read")
 
 
-def _made(maker: Maker, tables: Callable[[], Iterable[Named]], options: Mapping[str, str]) -> Iterable[Row]:
+def _rows_of(
+    maker: Maker, tables: Callable[[], Iterable[Named]], options: Mapping[str, str]
+) -> Iterable[Row]:
     return maker(tables(), options)

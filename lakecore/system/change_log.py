@@ -55,10 +55,10 @@ class AuditRows:
         wanted = _inner_columns(self.row_type.names[1:], columns, where)
         below = restricted(where, self.inner.row_type.names)
         for batch in self.inner.read(part, wanted, below, kinds=True):
-            told = batch.drop_columns([KIND_NAME])
+            rows = batch.drop_columns([KIND_NAME])
             texts = pa.array(_SYMBOLS).take(batch.column(KIND_NAME))
-            told = told.append_column(pa.field(_ROW_KIND.name, pa.string(), nullable=False), texts)
-            yield from _chosen(told, columns, where, kinds=kinds)
+            rows = rows.append_column(pa.field(_ROW_KIND.name, pa.string(), nullable=False), texts)
+            yield from _chosen(rows, columns, where, kinds=kinds)
 
 
 @dataclass(frozen=True)

@@ -182,8 +182,8 @@ class SystemTable:
         travel = TimeTravel(
             snapshot=snapshot, tag=tag, timestamp_ms=timestamp_ms, watermark=watermark, version=version
         )
-        asked = Incremental.parse(incremental) if isinstance(incremental, str) else incremental
-        source = replace(self, table=table)._source(named_start(table, travel, asked))
+        interval = Incremental.parse(incremental) if isinstance(incremental, str) else incremental
+        source = replace(self, table=table)._source(named_start(table, travel, interval))
         return Scan.of(source, where, columns, limit)
 
     def _source(self, startup: Startup) -> RowSource:

@@ -86,8 +86,8 @@ def older_wins_and_lies(window: Window) -> Window:
     swapped[[at, at + 1]] = at + 1, at
     window.dropped[at + 1] = False
     window.rows = pick(window.rows, swapped)
-    window.shown = {name: values.copy() for name, values in window.rows.items()}
-    numbers = window.shown["_SEQUENCE_NUMBER"]
+    window.view = {name: values.copy() for name, values in window.rows.items()}
+    numbers = window.view["_SEQUENCE_NUMBER"]
     numbers[[at, at + 1]] = numbers[[at + 1, at]]
     return window
 

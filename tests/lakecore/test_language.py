@@ -24,15 +24,18 @@ ELLIPTIC = ("Of", "By", "As", "With", "Less")
 
 COINED = frozenset(
     {
+        "asked",
         "avro_lanes",
         "coded_text",
         "column_givers",
         "Descent",
+        "gone",
         "Heir",
         "GoneFiles",
         "GoneManifests",
         "heir",
         "joined_plan",
+        "made",
         "kept_stderr",
         "KeptStderr",
         "map_notes",
@@ -42,7 +45,9 @@ COINED = frozenset(
         "required_parts",
         "several_counts",
         "shapers",
+        "shown",
         "stored_shape",
+        "told",
         "Unchanged",
     }
 )

@@ -118,18 +118,18 @@ def empty_quarantine(lake: Lake) -> None:
     run(remove_orphan_files, remove_orphan_files.Job, safety=AT_ONCE, clock=FUTURE)(lake)
 
 
-def remade(made: History, *work: Callable[[Lake], Any]) -> History:
+def remade(original: History, *work: Callable[[Lake], Any]) -> History:
     """The history after some more work."""
     for one in work:
-        one(made.catalog)
-    return History.of(made.catalog, made.table)
+        one(original.catalog)
+    return History.of(original.catalog, original.table)
 
 
 def branched(where: str | Lake) -> History:
     """With branch `x` from tag `a`, and a commit of its own there."""
-    made = remade(history(where), run(branches, branches.CreateBranch, branch="x", tag="a"))
-    put(made.table.at_branch("x"), [{"k": 77, "v": "on the branch"}])
-    return remade(made)
+    tables = remade(history(where), run(branches, branches.CreateBranch, branch="x", tag="a"))
+    put(tables.table.at_branch("x"), [{"k": 77, "v": "on the branch"}])
+    return remade(tables)
 
 
 def expired(where: str | Lake) -> History:
@@ -145,34 +145,34 @@ def with_changelogs(where: str | Lake) -> History:
 
 
 def littered(where: str | Lake) -> History:
-    made = history(where)
+    tables = history(where)
     for number, folder in enumerate(("bucket-0", "manifest", "snapshot")):
-        made.catalog.file_io.write_new(f"{made.table.path}/{folder}/.{number}.tmp", b"x")
-    return remade(made)
+        tables.catalog.file_io.write_new(f"{tables.table.path}/{folder}/.{number}.tmp", b"x")
+    return remade(tables)
 
 
 def later(where: str | Lake) -> History:
     """With two commits a while after the others."""
-    made = history(where)
-    made.catalog.clock.sleep(0.01)
-    put(made.table, [{"k": 8, "v": "late"}], [{"k": 9, "v": "late"}])
-    return remade(made)
+    tables = history(where)
+    tables.catalog.clock.sleep(0.01)
+    put(tables.table, [{"k": 8, "v": "late"}], [{"k": 9, "v": "late"}])
+    return remade(tables)
 
 
 def followed(where: str | Lake) -> History:
     """With consumers."""
-    made = history(where)
+    tables = history(where)
     for name, position in (("c", 2), ("d", 5)):
-        made.table._stores.consumers.write(name, position)
-    return remade(made)
+        tables.table._stores.consumers.write(name, position)
+    return remade(tables)
 
 
 def misled(where: str | Lake) -> History:
     """With hints that are wrong or missing."""
-    made = history(where)
-    made.catalog.file_io.overwrite(made.table._stores.paths.latest_hint, b"3")
-    made.catalog.file_io.delete(made.table._stores.paths.earliest_hint)
-    return remade(made)
+    tables = history(where)
+    tables.catalog.file_io.overwrite(tables.table._stores.paths.latest_hint, b"3")
+    tables.catalog.file_io.delete(tables.table._stores.paths.earliest_hint)
+    return remade(tables)
 
 
 def dated(where: str | Lake) -> History:
@@ -215,49 +215,49 @@ def appended(where: str | Lake) -> History:
 
 def apart(where: str | Lake) -> History:
     """An append table with two more commits on main, and two on branch `b`."""
-    made = remade(appended(where), run(branches, branches.CreateBranch, table="d.a", branch="b"))
-    put(made.table.at_branch("b"), *([{"v": n, "p": "branch"}] for n in (11, 12)))
-    put(made.table, *([{"v": n, "p": "main"}] for n in (1, 2)))
-    return remade(made)
+    tables = remade(appended(where), run(branches, branches.CreateBranch, table="d.a", branch="b"))
+    put(tables.table.at_branch("b"), *([{"v": n, "p": "branch"}] for n in (11, 12)))
+    put(tables.table, *([{"v": n, "p": "main"}] for n in (1, 2)))
+    return remade(tables)
 
 
 def without_a_file(where: str | Lake) -> History:
-    made = appended(where)
-    made.catalog.file_io.delete(f"{made.table.path}/bucket-0/{live_files(made.table)[1].file_name}")
-    return remade(made)
+    tables = appended(where)
+    tables.catalog.file_io.delete(f"{tables.table.path}/bucket-0/{live_files(tables.table)[1].file_name}")
+    return remade(tables)
 
 
 def without_a_manifest(where: str | Lake) -> History:
-    made = appended(where)
-    _lose_a_manifest(made, 1)
-    return remade(made)
+    tables = appended(where)
+    _lose_a_manifest(tables, 1)
+    return remade(tables)
 
 
 def damaged(where: str | Lake) -> History:
     """Without a manifest of the latest snapshot; and a plan."""
-    made = history(where)
-    _lose_a_manifest(made, -1)
-    made.catalog.file_io.write_new(plan_path(made.catalog), planned(made.catalog))
-    return remade(made)
+    tables = history(where)
+    _lose_a_manifest(tables, -1)
+    tables.catalog.file_io.write_new(plan_path(tables.catalog), planned(tables.catalog))
+    return remade(tables)
 
 
 def without_a_snapshot(where: str | Lake) -> History:
     """One is damaged, hints are wrong, a tag is of files that are gone; and a plan."""
-    made = misled(where)
-    storage = made.catalog.file_io
-    storage.overwrite(made.table._stores.paths.snapshot(3), b"{half")
+    tables = misled(where)
+    storage = tables.catalog.file_io
+    storage.overwrite(tables.table._stores.paths.snapshot(3), b"{half")
     storage.write_new(
-        made.table._stores.paths.tag("old"),
-        storage.read(made.table._stores.paths.tag("b")).replace(b"-list-", b"-gone-"),
+        tables.table._stores.paths.tag("old"),
+        storage.read(tables.table._stores.paths.tag("b")).replace(b"-list-", b"-gone-"),
     )
-    storage.write_new(plan_path(made.catalog), planned(made.catalog))
-    return remade(made)
+    storage.write_new(plan_path(tables.catalog), planned(tables.catalog))
+    return remade(tables)
 
 
-def _lose_a_manifest(made: History, which: int) -> None:
-    latest = made.table._stores.snapshots.load(made.table._stores.snapshots.list_ids()[-1])
-    lost = made.table._stores.manifests.data_manifests(latest)[which]
-    made.catalog.file_io.delete(made.table._stores.paths.manifest(lost.file_name))
+def _lose_a_manifest(original: History, which: int) -> None:
+    latest = original.table._stores.snapshots.load(original.table._stores.snapshots.list_ids()[-1])
+    lost = original.table._stores.manifests.data_manifests(latest)[which]
+    original.catalog.file_io.delete(original.table._stores.paths.manifest(lost.file_name))
 
 
 NAMED = {"commit_user": "job", "commit_identifier": 7}
@@ -446,7 +446,7 @@ def run_chore(warehouse: str, name: str) -> None:
     CHORES[name].run(load_catalog(warehouse, **{"local.fsync": "false"}))
 
 
-def check_rest(chore: Chore, made: History, where: str) -> None:
+def check_rest(chore: Chore, original: History, where: str) -> None:
     """LATEST is right, and nothing is left over; after the next removal of orphans, of what writes files that a commit names.
 
     Nor is anything but temporary files of a process that was killed, which that removal finds, too. In a
@@ -454,12 +454,16 @@ def check_rest(chore: Chore, made: History, where: str) -> None:
     """
     whole = chore.damage == NONE
     if chore.two_runs:
-        empty_quarantine(made.catalog)
+        empty_quarantine(original.catalog)
     if chore.commits:
-        newest = made.table._stores.snapshots.list_ids()[-1]
-        assert made.catalog.file_io.read(made.table._stores.paths.latest_hint) == b"%d" % newest, where
+        newest = original.table._stores.snapshots.list_ids()[-1]
+        assert original.catalog.file_io.read(original.table._stores.paths.latest_hint) == b"%d" % newest, (
+            where
+        )
     if whole and chore.commits:
-        tidy(made.catalog, made.table.name)
-    elif whole and any(path.endswith(".tmp") for path in made.files()):
-        run(remove_orphan_files, remove_orphan_files.Job, table=made.table.name, clock=FUTURE)(made.catalog)
-    made.check_whole(where, orphans=whole and not chore.leaves, damage=chore.damage)
+        tidy(original.catalog, original.table.name)
+    elif whole and any(path.endswith(".tmp") for path in original.files()):
+        run(remove_orphan_files, remove_orphan_files.Job, table=original.table.name, clock=FUTURE)(
+            original.catalog
+        )
+    original.check_whole(where, orphans=whole and not chore.leaves, damage=chore.damage)

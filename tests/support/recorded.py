@@ -207,7 +207,7 @@ def _value(kind: pa.DataType, n: int) -> Any:
 
 
 def _atom(kind: pa.DataType, n: int) -> Any:
-    made: dict[Any, Callable[[], Any]] = {
+    makers: dict[Any, Callable[[], Any]] = {
         pa.bool_(): lambda: n % 3 == 0,
         pa.int8(): lambda: n % 100,
         pa.float32(): lambda: n / 4,
@@ -221,7 +221,7 @@ def _atom(kind: pa.DataType, n: int) -> Any:
         return Decimal(n) / 10**kind.scale
     if pa.types.is_timestamp(kind):
         return datetime(2020, 1, 1, tzinfo=UTC if kind.tz else None) + timedelta(hours=n)
-    return made[kind]() if kind in made else n
+    return makers[kind]() if kind in makers else n
 
 
 def _rows(text: str) -> list[int]:

@@ -176,10 +176,10 @@ class Field:
     def retract_collect(self, acc: Any, value: Any) -> Any:
         if not acc or not value:
             return acc
-        gone, left = list(value), []
+        removed_values, left = list(value), []
         for x in acc:
-            if x in gone:
-                gone.remove(x)
+            if x in removed_values:
+                removed_values.remove(x)
             else:
                 left.append(x)
         return left
@@ -243,8 +243,8 @@ class Field:
             keys = ((tuple(x[name] for name in names), x) for x in rows if x is not None)
             return {key: x for key, x in keys if not (ignores and None in key)}
 
-        gone = keyed(value)
-        return sorted((x for key, x in keyed(acc).items() if key not in gone), key=repr)
+        removed_keys = keyed(value)
+        return sorted((x for key, x in keyed(acc).items() if key not in removed_keys), key=repr)
 
     def nested_partial_update(self, acc: Any, value: Any) -> Any:
         if value is None:

@@ -31,11 +31,11 @@ INSERT, DELETE = 0, 3
 
 @dataclass(frozen=True)
 class FoldHooks:
-    """`read`: what is merged. `made`: the results. `shown`: what the certifier is given in place of the truth."""
+    """`read`: what is merged. `results`: the results. `view`: what the certifier is given in place of the truth."""
 
     read: Callable[[Rows], Rows] = lambda rows: rows
-    made: Callable[[Rows], Rows] = lambda rows: rows
-    shown: Callable[[dict[str, Any]], dict[str, Any]] = lambda window: window
+    results: Callable[[Rows], Rows] = lambda rows: rows
+    view: Callable[[dict[str, Any]], dict[str, Any]] = lambda window: window
 
 
 @dataclass
@@ -105,13 +105,13 @@ class SmallFold:
         fates: list[int] = []
         for place, group in enumerate(groups):
             live = [row for row in group if not self._expired(row)]
-            made = self._fold(live) if live else None
-            if made is not None and not (may_drop and made[KIND] in (1, 3)):
-                results.append(made)
+            result = self._fold(live) if live else None
+            if result is not None and not (may_drop and result[KIND] in (1, 3)):
+                results.append(result)
                 places.append(place)
             fates += [self._fate(row, live) for row in group]
-        results = hooks.made(results)
-        shown = hooks.shown(
+        results = hooks.results(results)
+        view = hooks.view(
             {
                 "rows": self.batch([row for group in groups for row in group]),
                 "results": self.batch(results),
@@ -119,7 +119,7 @@ class SmallFold:
                 "fates": np.array(fates, np.int8),
             }
         )
-        certifier.window(FoldedWindow(**shown))
+        certifier.window(FoldedWindow(**view))
         return results
 
     def _ordered(self, rows: Rows) -> Rows:

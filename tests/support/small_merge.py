@@ -44,7 +44,7 @@ class Window:
     rows: Columns
     lost: np.ndarray
     dropped: np.ndarray
-    shown: Columns | None = None
+    view: Columns | None = None
     """What the certificate is shown, when that is not `rows`."""
 
 
@@ -224,19 +224,19 @@ class SmallTable:
     def _window(self, window: Window, certifier: Certifier, hooks: Hooks, mode: ProofMode) -> Columns:
         window = hooks.window(window)
         rows = window.rows
-        shown = window.shown or rows
+        view = window.view or rows
         fields = [name for name in self.options.get("sequence.field", "").split(",") if name]
-        gone = window.lost | window.dropped
-        full = _table(_take(shown, gone), self.key).combine_chunks() if mode is ProofMode.FULL else None
+        removed = window.lost | window.dropped
+        full = _table(_take(view, removed), self.key).combine_chunks() if mode is ProofMode.FULL else None
         certifier.window(
-            [pa.array(shown[name]) for name in self.key],
-            [*(pa.array(shown[name]) for name in fields), pa.array(shown["_SEQUENCE_NUMBER"])],
-            shown["_VALUE_KIND"],
+            [pa.array(view[name]) for name in self.key],
+            [*(pa.array(view[name]) for name in fields), pa.array(view["_SEQUENCE_NUMBER"])],
+            view["_VALUE_KIND"],
             window.lost,
             window.dropped,
             None if full is None else _batch(full),
         )
-        return _take(rows, ~gone)
+        return _take(rows, ~removed)
 
 
 _COUNT = iter(range(1 << 30))

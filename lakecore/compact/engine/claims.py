@@ -131,4 +131,4 @@ def _due_marks(
         )
     if not rules.marks:
         return {}
-    return joined_marks(claim.asked for claim in claims)
+    return joined_marks(claim.looked_up for claim in claims)

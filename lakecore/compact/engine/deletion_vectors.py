@@ -132,7 +132,7 @@ class VectorUpdates:
             after=self._vectors(new),
             new=new,
             known=self.files.get((place.partition, place.bucket), ()),
-            gone=frozenset(file.file_name for file in old),
+            removed=frozenset(file.file_name for file in old),
         )
 
     def _vectors(self, files: Iterable[IndexFile]) -> dict[str, BitMap]:

@@ -365,5 +365,5 @@ def _nanos(column: str, times: pa.Array, zone: int) -> pa.Array:
             "of a millisecond; set file.format (and file.format.per.level, changelog-file.format) to "
             "parquet"
         )
-    made = np.where(last, nanos - _SECOND, BASE_SECONDS * _SECOND + nanos)
-    return pa.array(made, pa.int64(), mask=null).view(pa.timestamp("ns"))
+    seconds_nanos = np.where(last, nanos - _SECOND, BASE_SECONDS * _SECOND + nanos)
+    return pa.array(seconds_nanos, pa.int64(), mask=null).view(pa.timestamp("ns"))

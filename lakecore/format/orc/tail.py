@@ -35,10 +35,10 @@ def with_footer_metadata(end: bytes, notes: Mapping[bytes, bytes]) -> bytes:
     if numbers.get(_COMPRESSION):
         added = _pieces(message, numbers.get(_BLOCK_SIZE, _DEFAULT_BLOCK))
     footer = _varint(numbers[_FOOTER_LENGTH] + len(added))
-    told = b"".join(
+    field_bytes = b"".join(
         _varint(key << 3 | kind) + (footer if key == _FOOTER_LENGTH else raw) for key, kind, raw in parts
     )
-    return end[: -1 - length] + added + told + bytes([len(told)])
+    return end[: -1 - length] + added + field_bytes + bytes([len(field_bytes)])
 
 
 def _pieces(data: bytes, block: int) -> bytes:

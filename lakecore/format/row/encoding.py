@@ -164,9 +164,9 @@ def _array(elements: pa.Array, sizes: Ints) -> Pieces:
     owner = np.repeat(np.arange(len(sizes)), sizes)
     place = np.arange(len(owner)) - firsts[owner]
     widths = (sizes + 7) // 8
-    gone = np.flatnonzero(~present)
-    byte = (np.cumsum(widths) - widths)[owner[gone]] + place[gone] // 8
-    bits = np.bincount(byte, weights=1 << (place[gone] % 8), minlength=int(widths.sum()))
+    missing_rows = np.flatnonzero(~present)
+    byte = (np.cumsum(widths) - widths)[owner[missing_rows]] + place[missing_rows] // 8
+    bits = np.bincount(byte, weights=1 << (place[missing_rows] % 8), minlength=int(widths.sum()))
     held = _spread(_encode(elements.drop_null()), present)
     ends = np.append(0, np.cumsum(held.sizes))
     body = Pieces(held.data, ends[firsts + sizes] - ends[firsts])

@@ -70,11 +70,11 @@ class ShreddedMaps:
         Raises UnsupportedError for a later version of the layout, ValueError and its like for bad metadata.
         """
         groups = [field for field in stored if _is_group(field.type)]
-        told = _field_metadata(metadata) if groups else {}
+        metadata_by_field = _field_metadata(metadata) if groups else {}
         found = {
-            field.name: _names(told[field.name], field, path)
+            field.name: _names(metadata_by_field[field.name], field, path)
             for field in groups
-            if told.get(field.name, {}).get(LAYOUT) == SHARED
+            if metadata_by_field.get(field.name, {}).get(LAYOUT) == SHARED
         }
         schema = stored
         for name in found:

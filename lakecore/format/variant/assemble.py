@@ -86,13 +86,13 @@ def _one_by_one(array: pa.StructArray, target: pa.StructType, path: str) -> pa.A
         node, kept = _node(array, path), _untyped(array)
         stored = array.field(_METADATA).to_pylist()
         for row, present in enumerate(array.is_valid().to_pylist()):
-            value, told = (kept[row], stored[row]) if present else (None, None)
+            value, stored_value = (kept[row], stored[row]) if present else (None, None)
             if present and value is None:
-                value, told = _whole(node, row, stored[row])
-            if present and told is None:
+                value, stored_value = _whole(node, row, stored[row])
+            if present and stored_value is None:
                 raise ValueError(f"row {row} has no metadata")
             values.append(value)
-            metadata.append(told)
+            metadata.append(stored_value)
     except (ValueError, IndexError, KeyError, TypeError, struct.error) as err:
         raise CorruptDataError(path, f"contains an invalid shredded variant: {err}") from err
     children = {_VALUE: values, _METADATA: metadata}

@@ -68,15 +68,15 @@ def _values(group: pa.StructArray, keys: VariantDictionaries, numbers: Ints) -> 
     if pa.types.is_struct(typed.type):
         return pc.coalesce(_objects(typed, beside, keys, numbers), beside)
     if pa.types.is_list(typed.type):
-        made = _lists(typed, keys, numbers)
+        list_values = _lists(typed, keys, numbers)
     else:
         encode = _encoder(typed.type)
         if encode is None:
             raise UnusualGroup
-        made = encode(typed)
-    if pc.any(pc.and_(made.is_valid(), beside.is_valid())).as_py():
+        list_values = encode(typed)
+    if pc.any(pc.and_(list_values.is_valid(), beside.is_valid())).as_py():
         raise UnusualGroup
-    return pc.coalesce(made, beside)
+    return pc.coalesce(list_values, beside)
 
 
 def _bytes(array: pa.Array) -> tuple[Ints, Ints, Ints]:

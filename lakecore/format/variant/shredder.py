@@ -109,8 +109,8 @@ class VariantShredder:
         """Return a shredder; None if the columns are stored as they are. Raises InvalidOptionError."""
         if kind != "parquet" or not any(_paths(row_type, ())):
             return None
-        asked = SCHEMA.key in raw or SCHEMA.old_keys[0] in raw or INFER.read(raw)
-        shredder = cls(row_type, raw) if asked else None
+        is_requested = SCHEMA.key in raw or SCHEMA.old_keys[0] in raw or INFER.read(raw)
+        shredder = cls(row_type, raw) if is_requested else None
         return shredder if shredder is not None and shredder._given != {} else None
 
     def shape(self, sample: Sequence[pa.RecordBatch]) -> StoredLayout:

@@ -96,7 +96,7 @@ def _delete(job: DeleteBranch, chore: Chore, report: Report) -> Report:
 def _fast_forward(job: FastForward, chore: Chore, report: Report) -> ChoreResult | Report:
     target = chore.main()
     plan = apply.fast_forward(target, job.branch)
-    ids = tuple(root.snapshot.id for root in plan.gone if root.kind is RootKind.SNAPSHOT)[::-1]
+    ids = tuple(root.snapshot.id for root in plan.removed_roots if root.kind is RootKind.SNAPSHOT)[::-1]
     report = replace(report.planned(plan.removal), snapshots=ids, snapshot=plan.last)
     if job.dry_run:
         return ChoreResult(report, after=lambda before: _ahead(chore, job.branch, plan.first, before))

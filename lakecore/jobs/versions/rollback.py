@@ -53,10 +53,10 @@ def _back(job: RollbackTo, chore: Chore) -> ChoreResult:
     report = replace(
         chore.report.planned(planned.removal),
         snapshot=state.snapshot.id,
-        snapshots=tuple(r.snapshot.id for r in planned.gone if r.kind is RootKind.SNAPSHOT)[::-1],
-        names=tuple(root.name for root in planned.gone if root.kind is RootKind.TAG),
-        nothing_to_do=not planned.gone,
-        quarantined=chore.quarantine and bool(planned.gone),
+        snapshots=tuple(r.snapshot.id for r in planned.removed_roots if r.kind is RootKind.SNAPSHOT)[::-1],
+        names=tuple(root.name for root in planned.removed_roots if root.kind is RootKind.TAG),
+        nothing_to_do=not planned.removed_roots,
+        quarantined=chore.quarantine and bool(planned.removed_roots),
     )
     if not job.dry_run:
         swept = apply_rollback(

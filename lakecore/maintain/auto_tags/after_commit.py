@@ -68,10 +68,10 @@ def _tag_periods(target: Target) -> None:
     period.
     """
     due = due_tags(target, _ZONE, latest_only=True)
-    made = make(target, due, _ZONE)
-    gone = (*due.surplus, *(expired(target, _ZONE) if made else ()))
-    if gone:
-        _sweeping(target, lambda sweeper: _delete(sweeper, gone))
+    new_names = make(target, due, _ZONE)
+    old_names = (*due.surplus, *(expired(target, _ZONE) if new_names else ()))
+    if old_names:
+        _sweeping(target, lambda sweeper: _delete(sweeper, old_names))
 
 
 def _tag_write(target: Target) -> None:
@@ -96,9 +96,9 @@ def _tag_write(target: Target) -> None:
             move_tag(target, name, root, lifetime)
         else:
             _move(target, name, root, lifetime)
-    gone = _beyond(target, name)
-    if gone:
-        _sweeping(target, lambda sweeper: _delete(sweeper, gone))
+    old_names = _beyond(target, name)
+    if old_names:
+        _sweeping(target, lambda sweeper: _delete(sweeper, old_names))
 
 
 def _move(target: Target, name: str, root: Root, lifetime: Lifetime | None) -> None:

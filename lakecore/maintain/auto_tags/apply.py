@@ -81,11 +81,11 @@ def due_tags(target: Target, zone: str, *, latest_only: bool = False) -> DueTags
     if most is None or len(named) + len(new) <= most:
         return DueTags(mode, new)
     known = [*_opened(target, named), *(AutoTag(tag.name, tag.time_ms, tag.snapshot) for tag in new)]
-    gone = frozenset(surplus(known, most))
+    surplus_names = frozenset(surplus(known, most))
     return DueTags(
         mode,
-        tuple(tag for tag in new if tag.name not in gone),
-        tuple(name for name in sorted(named) if name in gone),
+        tuple(tag for tag in new if tag.name not in surplus_names),
+        tuple(name for name in sorted(named) if name in surplus_names),
     )
 
 
@@ -95,16 +95,16 @@ def make(target: Target, due: DueTags, zone: str) -> tuple[str, ...]:
     """
     retained_ms = TAG_DEFAULT_TIME.read(target.schema.options)
     lifetime = Lifetime.starting(target.clock.now_ms(), WallClock.of(zone), retained_ms)
-    made = []
+    names = []
     for tag in due.new:
         snapshot = target.snapshots.load(tag.snapshot)
         path = target.paths.snapshot(snapshot.id)
         root = Root(RootKind.SNAPSHOT, target.paths.branch, str(snapshot.id), path, snapshot)
         if create(target, tag.name, root, lifetime):
-            made.append(tag.name)
-    if not made and due.mode.by_period and makes_marks(target):
+            names.append(tag.name)
+    if not names and due.mode.by_period and makes_marks(target):
         _mark_newest(target)
-    return tuple(made)
+    return tuple(names)
 
 
 def expired(target: Target, zone: str) -> tuple[str, ...]:

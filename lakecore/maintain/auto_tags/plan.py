@@ -78,7 +78,7 @@ def next_tags(rule: AutoRule, newest: AutoTag | None, moments: Sequence[Moment])
     whole period after the due tag's time or later. Times without a name (before 1970) make none.
     """
     due = None if newest is None else newest.time_ms + rule.names.length_ms
-    made: list[NewTag] = []
+    new_tags: list[NewTag] = []
     for moment in moments:
         time = moment.time_ms
         if time is None or (newest is not None and moment.snapshot <= newest.snapshot):
@@ -90,9 +90,9 @@ def next_tags(rule: AutoRule, newest: AutoTag | None, moments: Sequence[Moment])
             begun = due
         name = rule.names.name_of(begun)
         if name is not None:
-            made.append(NewTag(name, begun, moment.snapshot))
+            new_tags.append(NewTag(name, begun, moment.snapshot))
             due = begun + rule.names.length_ms
-    return tuple(made)
+    return tuple(new_tags)
 
 
 def surplus(tags: Sequence[AutoTag], most: int | None) -> tuple[str, ...]:

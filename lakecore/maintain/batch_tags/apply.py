@@ -71,8 +71,8 @@ class History:
 class _Points(Sequence[Point]):
     """Points by id, which are made when they are read."""
 
-    def __init__(self, ids: Sequence[int], made: Callable[[int], Point]) -> None:
-        self._ids, self._made = ids, made
+    def __init__(self, ids: Sequence[int], load: Callable[[int], Point]) -> None:
+        self._ids, self._load = ids, load
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -83,8 +83,8 @@ class _Points(Sequence[Point]):
     def __getitem__(self, at: slice) -> tuple[Point, ...]: ...
     def __getitem__(self, at: int | slice) -> Point | tuple[Point, ...]:
         if isinstance(at, slice):
-            return tuple(map(self._made, self._ids[at]))
-        return self._made(self._ids[at])
+            return tuple(map(self._load, self._ids[at]))
+        return self._load(self._ids[at])
 
 
 def read_history(target: Target, *, by_watermark: bool) -> History:
@@ -117,14 +117,14 @@ def make(
 
     Raises NotFoundError when a snapshot expires meanwhile.
     """
-    made = []
+    names = []
     for duty in duties:
         if duty.state is State.NEW and duty.snapshot is not None:
             if create(target, duty.period.name, _tagged(history, duty.snapshot), lifetime):
-                made.append(duty.period.name)
+                names.append(duty.period.name)
         elif duty.found is not None:
             mark_missing(target, [duty.period.name])
-    return tuple(made)
+    return tuple(names)
 
 
 def replace_others(

@@ -273,14 +273,14 @@ class FastForward:
             )
         self.first = snapshots[0].snapshot.id
         self.last = snapshots[-1].snapshot.id
-        self.gone = tuple(root for root in self._replaced(roots) if not self._same(root))
-        self._kept = roots.without(root.path for root in self.gone)
+        self.removed_roots = tuple(root for root in self._replaced(roots) if not self._same(root))
+        self._kept = roots.without(root.path for root in self.removed_roots)
 
     @property
     def removal(self) -> Removal:
         """Return the roots of main that the branch replaces, newest first."""
         why = f"it is replaced by branch {self._branch.branch}"
-        return Removal(tuple(PlannedDeletion(root.path, 0, why) for root in self.gone))
+        return Removal(tuple(PlannedDeletion(root.path, 0, why) for root in self.removed_roots))
 
     def apply(self, sweeper: Sweeper, *, quarantine: bool, parameters: dict[str, object]) -> SweepResult:
         """Carry it out; after an interruption, another call continues."""

@@ -47,18 +47,18 @@ class RequiredFiles:
 
 
 def plan_removal(
-    target: Target, gone: Sequence[Root], kept: RootSet, quarantined: QuarantinedRoots, why: str
+    target: Target, old_roots: Sequence[Root], kept: RootSet, quarantined: QuarantinedRoots, why: str
 ) -> Removal:
-    """Plan the removal of the root files of `gone`, and of what only they need. `kept` are the roots that
-    stay.
+    """Plan the removal of the root files of `old_roots`, and of what only they need. `kept` are the roots
+    that stay.
     """
-    roots = tuple(PlannedDeletion(root.path, 0, why) for root in gone)
-    if not gone:
+    roots = tuple(PlannedDeletion(root.path, 0, why) for root in old_roots)
+    if not old_roots:
         return Removal(roots)
     old = Reach(target, strict=False)
     lists = [
         name
-        for root in gone
+        for root in old_roots
         for name in (
             root.snapshot.base_manifest_list,
             root.snapshot.delta_manifest_list,
@@ -71,6 +71,8 @@ def plan_removal(
     held = needs.data(candidates.hashes())
     needed = needs.metadata()
     metadata = [
-        PlannedDeletion(path, size, why) for path, size in old.metadata(gone).items() if path not in needed
+        PlannedDeletion(path, size, why)
+        for path, size in old.metadata(old_roots).items()
+        if path not in needed
     ]
     return Removal(roots, (*candidates.planned_deletions(held, why), *metadata))

@@ -67,12 +67,12 @@ def _missing(target: Target, latest: Snapshot) -> list[str]:
     step = _step(sum(file.num_added_files for file in manifests))
     named = _named(target, manifests, step, latest.id % step)
     paths = [deletion.path for deletion in named.planned_deletions(Referenced(NO_NAMES, frozenset()), "")]
-    gone = _gone(target, paths, whole=step == 1)
+    missing_paths = _missing_paths(target, paths, whole=step == 1)
     store = IndexStore(target.file_io, target.paths, target.schema)
     step = _step(len(indexes))
     places = [store.path(file) for file in indexes[latest.id % step :: step]]
-    lost = _gone(target, places, whole=step == 1)
-    return [*lost, *_live(target, latest, gone)]
+    lost = _missing_paths(target, places, whole=step == 1)
+    return [*lost, *_live(target, latest, missing_paths)]
 
 
 def _step(files: int) -> int:
@@ -97,7 +97,7 @@ def _named(target: Target, manifests: Sequence[ManifestFile], step: int, first: 
     return Candidates.joined(in_threads(sample, zip(starts, groups, strict=False), _DECODERS))
 
 
-def _gone(target: Target, paths: Sequence[str], *, whole: bool) -> list[str]:
+def _missing_paths(target: Target, paths: Sequence[str], *, whole: bool) -> list[str]:
     """Return the paths that are missing. `whole` tells that these are all files of a directory, so it is
     listed.
     """

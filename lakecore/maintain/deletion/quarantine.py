@@ -103,7 +103,7 @@ def purge(runs: RunStore, *, ttl_ms: int, cap: int | None) -> list[tuple[RunReco
     kept = [record for record in kept if record.table not in on_hold]
     sizes = {record.id: quarantined_size(runs, record) for record in kept}
     total = sum(sizes.values())
-    gone = []
+    purged_runs = []
     for record in kept:
         old = now - (record.finished_ms or record.started_ms) > ttl_ms
         if not old and (cap is None or total <= cap):
@@ -120,8 +120,8 @@ def purge(runs: RunStore, *, ttl_ms: int, cap: int | None) -> list[tuple[RunReco
             logger.warning("the quarantine of run %s could not be emptied: %s", record.id, err)
             continue
         total -= sizes[record.id]
-        gone.append((record, sizes[record.id]))
-    return gone
+        purged_runs.append((record, sizes[record.id]))
+    return purged_runs
 
 
 def purge_quietly(runs: RunStore, table: str, *, ttl_ms: int, cap: int | None) -> None:

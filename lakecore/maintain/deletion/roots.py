@@ -86,8 +86,8 @@ class RootSet:
 
     def without(self, paths: Iterable[str]) -> RootSet:
         """Return the roots that remain when these root files are gone."""
-        gone = frozenset(paths)
-        return RootSet(tuple(root for root in self.roots if root.path not in gone), self.branches)
+        removed_paths = frozenset(paths)
+        return RootSet(tuple(root for root in self.roots if root.path not in removed_paths), self.branches)
 
 
 def read_roots(file_io: FileIO, paths: TablePaths) -> RootSet:

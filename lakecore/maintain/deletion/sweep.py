@@ -199,9 +199,9 @@ class Sweeper:
         before, now = kept.identities(), current.identities()
         lost = sorted(path for path, *_ in before - now)
         if lost or not current.roots:
-            shown = ", ".join(lost[:3]) or "all"
+            text = ", ".join(lost[:3]) or "all"
             raise UnavailableError(
-                f"{self.target.name}: snapshots or tags disappeared while the job ran ({shown}): "
+                f"{self.target.name}: snapshots or tags disappeared while the job ran ({text}): "
                 "another job removed them, or storage answered wrongly; no file was removed, and "
                 "the next run continues"
             )

@@ -46,10 +46,12 @@ def collect(
         consumers = {c.id: c.next_snapshot for c in target.consumers.list()}
         expiry = plan_changelog_expiry(aged, snapshots[-1].snapshot.id, retention, consumers)
     ids = frozenset(expiry.ids)
-    gone = [root for root in found if root.snapshot.id in ids]
-    kept = roots.without(root.path for root in gone)
-    deletion = tuple(PlannedDeletion(root.path, 0, "expired") for root in gone)
-    files = tuple(_files(target, gone, RequiredFiles(target, kept.roots, quarantined))) if gone else ()
+    old_roots = [root for root in found if root.snapshot.id in ids]
+    kept = roots.without(root.path for root in old_roots)
+    deletion = tuple(PlannedDeletion(root.path, 0, "expired") for root in old_roots)
+    files = (
+        tuple(_files(target, old_roots, RequiredFiles(target, kept.roots, quarantined))) if old_roots else ()
+    )
     return ExpiryPlan(expiry=expiry, removal=Removal(deletion, files), kept=kept)
 
 
@@ -75,17 +77,19 @@ def _all(found: Sequence[AgedSnapshot], earliest_snapshot: int) -> Expiry:
     return Expiry(tuple(one.id for one in found), None, "all changelogs are to be expired")
 
 
-def _files(target: Target, gone: Sequence[Root], needs: RequiredFiles) -> list[PlannedDeletion]:
+def _files(target: Target, old_roots: Sequence[Root], needs: RequiredFiles) -> list[PlannedDeletion]:
     old = Reach(target, strict=False)
-    changelogs = [r.snapshot.changelog_manifest_list for r in gone]
-    deltas = [r.snapshot.delta_manifest_list for r in gone if r.snapshot.changelog_manifest_list is None]
+    changelogs = [r.snapshot.changelog_manifest_list for r in old_roots]
+    deltas = [r.snapshot.delta_manifest_list for r in old_roots if r.snapshot.changelog_manifest_list is None]
     parts = [old.candidates([name for name in changelogs if name is not None], EntryKind.ADD)]
     parts += [old.candidates(deltas, kind) for kind in EntryKind]
     candidates = Candidates.joined(parts)
     held = needs.data(candidates.hashes())
     needed = needs.metadata()
     metadata = [
-        PlannedDeletion(path, size, _WHY) for path, size in old.metadata(gone).items() if path not in needed
+        PlannedDeletion(path, size, _WHY)
+        for path, size in old.metadata(old_roots).items()
+        if path not in needed
     ]
     return [*candidates.planned_deletions(held, _WHY), *metadata]
 

@@ -60,13 +60,13 @@ def collect(
     aged = [AgedSnapshot(root.snapshot.id, root.snapshot.time_millis) for root in found]
     expiry = plan_expiry(aged, retention, consumers)
     ids = frozenset(expiry.ids)
-    gone = [root for root in found if root.snapshot.id in ids]
-    kept = roots.without(root.path for root in gone)
-    changelogs = tuple(_as_changelog(target, root) for root in gone) if decoupled else ()
+    old_roots = [root for root in found if root.snapshot.id in ids]
+    kept = roots.without(root.path for root in old_roots)
+    changelogs = tuple(_as_changelog(target, root) for root in old_roots) if decoupled else ()
     staying = (*kept.roots, *changelogs)
-    roots_gone = tuple(PlannedDeletion(root.path, 0, "expired") for root in gone)
+    roots_gone = tuple(PlannedDeletion(root.path, 0, "expired") for root in old_roots)
     needs = RequiredFiles(target, staying, quarantined)
-    files = tuple(_files(target, gone, _first_kept(found, expiry), needs)) if gone else ()
+    files = tuple(_files(target, old_roots, _first_kept(found, expiry), needs)) if old_roots else ()
     kept = RootSet(staying, kept.branches)
     return ExpiryPlan(expiry=expiry, removal=Removal(roots_gone, files), kept=kept, changelogs=changelogs)
 
@@ -97,7 +97,7 @@ def _first_kept(found: Sequence[Root], expiry: Expiry) -> Root | None:
 
 
 def _files(
-    target: Target, gone: Sequence[Root], end: Root | None, needs: RequiredFiles
+    target: Target, old_roots: Sequence[Root], end: Root | None, needs: RequiredFiles
 ) -> list[PlannedDeletion]:
     """Return the files to delete: whatever is live before the end and not at it was removed by a delta up to
     the end's.
@@ -105,20 +105,22 @@ def _files(
     Where ids are missing in between, a delta is missing too: there everything live before the gap counts.
     """
     old = Reach(target, strict=False)
-    chain = [*gone, *([end] if end is not None else [])]
+    chain = [*old_roots, *([end] if end is not None else [])]
     deltas = [root.snapshot.delta_manifest_list for root in chain[1:]]
     parts = [old.candidates(deltas, EntryKind.DELETE)]
     for before, after in pairwise(chain):
         if after.snapshot.id != before.snapshot.id + 1:
             state = (before.snapshot.base_manifest_list, before.snapshot.delta_manifest_list)
             parts.append(old.candidates(state, EntryKind.ADD))
-    changelogs = [root.snapshot.changelog_manifest_list for root in gone]
+    changelogs = [root.snapshot.changelog_manifest_list for root in old_roots]
     parts.append(old.candidates([name for name in changelogs if name is not None], EntryKind.ADD))
     candidates = Candidates.joined(parts)
     held = needs.data(candidates.hashes())
     needed = needs.metadata()
     metadata = [
-        PlannedDeletion(path, size, _WHY) for path, size in old.metadata(gone).items() if path not in needed
+        PlannedDeletion(path, size, _WHY)
+        for path, size in old.metadata(old_roots).items()
+        if path not in needed
     ]
     return [*candidates.planned_deletions(held, _WHY), *metadata]
 

@@ -70,14 +70,14 @@ class HoldStore:
         stamp = datetime.fromtimestamp(self.clock.now_ms() / 1000, UTC).strftime("%Y%m%dT%H%M%S")
         name = f"{stamp}-{self.clock.fresh_id().replace('-', '')[:16]}.json"
         key = table_key(hold.table)
-        gone = self._replaced_by(hold)
-        same = [old.since_ms for old in gone if old.cause == hold.cause]
+        replaced_holds = self._replaced_by(hold)
+        same = [old.since_ms for old in replaced_holds if old.cause == hold.cause]
         kept = replace(hold, id=name, table=key, since_ms=min([hold.since_ms, *same]))
         path = f"{self._folder(key)}/{name}"
         if not publish_resolved(self.file_io, path, kept.encoded(), self.clock):
             raise UnavailableError(f"{path} exists, so the hold on {key} could not be written; try again")
         try:
-            self.end(gone)
+            self.end(replaced_holds)
         except LakeError as err:
             logger.warning("older records of the hold on %s could not be removed: %s", key, err)
         return kept, not same

@@ -86,9 +86,9 @@ def _set_damaged_aside(
 def _manifests(context: RepairContext, branch: str, _: Parameters) -> ActionPreview | None:
     target = context.at(branch)
     found = find_missing_manifests(target)
-    if found is None or not found.gone:
+    if found is None or not found.missing:
         return None
-    paths = tuple(sorted(target.paths.manifest(file.file_name) for file in found.gone))
+    paths = tuple(sorted(target.paths.manifest(file.file_name) for file in found.missing))
     revived = f"; {found.revived} removals of files are lost, and what is left of these files comes back"
     return ActionPreview(
         why=f"snapshot {found.snapshot.id} names manifests that do not exist",
@@ -103,10 +103,10 @@ def _remove_manifests(
     context: RepairContext, branch: str, _: Parameters, wanted: frozenset[str]
 ) -> ActionResult:
     runs = context.sweeper.runs
-    gone, snapshot = remove_missing_manifests(
+    missing, snapshot = remove_missing_manifests(
         context.at(branch), runs, ALL, Author(context.user), accept_revived=True
     )
-    return ActionResult(snapshot=snapshot, files=0 if gone is None else len(gone.gone))
+    return ActionResult(snapshot=snapshot, files=0 if missing is None else len(missing.missing))
 
 
 def _files(context: RepairContext, branch: str, _: Parameters) -> ActionPreview | None:
@@ -126,8 +126,10 @@ def _files(context: RepairContext, branch: str, _: Parameters) -> ActionPreview 
 
 
 def _remove_files(context: RepairContext, branch: str, _: Parameters, wanted: frozenset[str]) -> ActionResult:
-    gone, snapshot = remove_missing_files(context.at(branch), context.sweeper.runs, ALL, Author(context.user))
-    return ActionResult(snapshot=snapshot, files=0 if gone is None else len(gone.paths))
+    missing, snapshot = remove_missing_files(
+        context.at(branch), context.sweeper.runs, ALL, Author(context.user)
+    )
+    return ActionResult(snapshot=snapshot, files=0 if missing is None else len(missing.paths))
 
 
 def _index(target: Target) -> tuple[Snapshot | None, tuple[IndexFile, ...]]:
@@ -145,7 +147,7 @@ def _vectors(context: RepairContext, branch: str, _: Parameters) -> ActionPrevie
     if not stale:
         return None
     store = IndexStore(target.file_io, target.paths, target.schema)
-    names = {(bucket, name) for bucket, gone in stale.items() for name in gone}
+    names = {(bucket, name) for bucket, file_names in stale.items() for name in file_names}
     owners = {
         store.path(file)
         for file in files

@@ -36,12 +36,12 @@ def replace_with_copies(
     directory = bucket_directory(target.paths, target.schema)
     prefix = TableOptions.from_schema(target.schema).data_file_prefix
     messages: list[CommitMessage] = []
-    made: list[str] = []
+    paths: list[str] = []
     try:
         for entry in entries:
             folder = directory(entry.partition, entry.bucket)
             copy = _renamed(entry.file, f"{prefix}{target.clock.fresh_id()}-0")
-            made += [f"{folder}/{name}" for name in copy.all_names]
+            paths += [f"{folder}/{name}" for name in copy.all_names]
             messages.append(
                 CommitMessage(
                     partition=entry.partition,
@@ -52,9 +52,9 @@ def replace_with_copies(
                 )
             )
     except BaseException:
-        _discard(target, made)
+        _discard(target, paths)
         raise
-    return context.commit(target, messages, partial(_discard, target, made))
+    return context.commit(target, messages, partial(_discard, target, paths))
 
 
 def copy_files(target: Target, directory: str, pairs: Sequence[tuple[str, str]]) -> None:

@@ -178,10 +178,10 @@ def _roots(context: RepairContext, branch: str, _: Parameters) -> ActionPreview 
     if not changes:
         return None
     reasons = [(f"snapshot {number}", broken.snapshots[number]) for number in old] + [*broken.others.items()]
-    shown = "; ".join(f"{name}: {why}" for name, why in reasons[:3])
+    text = "; ".join(f"{name}: {why}" for name, why in reasons[:3])
     healthy = [str(number) for number in ids if number not in old]
     return ActionPreview(
-        why=f"these cannot be read, and stop every job: {shown}",
+        why=f"these cannot be read, and stop every job: {text}",
         changes=changes,
         rows=None if healthy else 0,
         loses=f"time travel to snapshots {', '.join(healthy)}, which can be read" if healthy else "",

@@ -14,7 +14,7 @@ from lakecore.errors import InvalidInputError
 __all__ = ["ActionPreview", "Advice", "Growth", "RepairPlan", "Step", "remaining"]
 
 _VERSION = 1
-_SHOWN = 5
+_MOST_NAMES = 5
 
 
 class Growth(Enum):
@@ -133,10 +133,10 @@ def remaining(step: Step, now: ActionPreview | None, growth: Growth) -> frozense
         return present
     fresh = sorted(present - planned)
     if fresh and growth is Growth.STALE:
-        more = f" and {len(fresh) - _SHOWN} more" if len(fresh) > _SHOWN else ""
+        more = f" and {len(fresh) - _MOST_NAMES} more" if len(fresh) > _MOST_NAMES else ""
         raise InvalidInputError(
             f"step {step.number} ({step.action} of branch {step.branch}) is stale, because "
-            f"the plan lacks {'; '.join(fresh[:_SHOWN])}{more}; it changed nothing: make a "
+            f"the plan lacks {'; '.join(fresh[:_MOST_NAMES])}{more}; it changed nothing: make a "
             "new plan with fsck --plan"
         )
     return planned & present

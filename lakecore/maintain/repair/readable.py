@@ -15,7 +15,7 @@ from lakecore.store.indexes import IndexStore
 __all__ = ["BrokenRoots", "broken_roots", "lost_changelog", "newest_readable"]
 
 _MANIFEST = "manifest file"
-_GONE, _DAMAGED = "does not exist", "has another size than recorded"
+_MISSING, _DAMAGED = "does not exist", "has another size than recorded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class _Look:
         except NotFoundError:
             return ""
         if snapshot.index_manifest is not None and self._size(snapshot.index_manifest) is None:
-            return f"index manifest {snapshot.index_manifest} {_GONE}"
+            return f"index manifest {snapshot.index_manifest} {_MISSING}"
         names = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
         if changelog and snapshot.changelog_manifest_list is not None:
             names.append(snapshot.changelog_manifest_list)
@@ -130,7 +130,7 @@ class _Look:
             if file.index_type == DELETION_VECTORS:
                 found = self.target.file_io.stat(store.path(file))
                 if found is None or found.size != file.file_size:
-                    return f"index file {file.file_name} {_GONE if found is None else _DAMAGED}"
+                    return f"index file {file.file_name} {_MISSING if found is None else _DAMAGED}"
         return ""
 
     def _list(self, name: str) -> str:
@@ -142,13 +142,13 @@ class _Look:
         try:
             files = self.target.manifests.read_list(name)
         except NotFoundError:
-            return f"manifest list {name} {_GONE}"
+            return f"manifest list {name} {_MISSING}"
         except CorruptDataError as err:
             return f"manifest list {name} is damaged: {err.problem}"
         for file in files:
             size = self._size(file.file_name)
             if size != file.file_size:
-                return f"{_MANIFEST} {file.file_name} {_GONE if size is None else _DAMAGED}"
+                return f"{_MANIFEST} {file.file_name} {_MISSING if size is None else _DAMAGED}"
         return ""
 
     def _size(self, name: str) -> int | None:

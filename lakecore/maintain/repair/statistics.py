@@ -128,14 +128,14 @@ def _publish(
     context: RepairContext, target: Target, latest: Snapshot, entries: ManifestEntries, count: int
 ) -> ActionResult:
     manifests = target.manifests
-    made: list[str] = []
+    paths: list[str] = []
     try:
         files = manifests.write(entries)
-        made += [file.file_name for file in files]
+        paths += [file.file_name for file in files]
         base = manifests.write_list(files)
-        made.append(base[0])
+        paths.append(base[0])
         change = manifests.write_list(())
-        made.append(change[0])
+        paths.append(change[0])
         author = {"commit_user": context.user, "commit_identifier": BATCH_IDENTIFIER}
         now_ms = target.clock.now_ms()
         planned = next_metadata_only(latest, base, change, CommitKind.COMPACT, now_ms, **author)
@@ -149,7 +149,7 @@ def _publish(
     except CommitUncertainError:
         raise
     except LakeError:
-        for name in made:
+        for name in paths:
             manifests.delete(name)
         raise
     return ActionResult(snapshot=planned.id, files=count)

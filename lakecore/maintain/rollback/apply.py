@@ -29,16 +29,16 @@ _NO_MARK = -(2**63)
 
 @dataclass(frozen=True, slots=True)
 class RollbackPlan:
-    """`state` becomes the latest snapshot; `gone` are removed, in this order."""
+    """`state` becomes the latest snapshot; `removed_roots` are removed, in this order."""
 
     state: Root
-    gone: tuple[Root, ...]
+    removed_roots: tuple[Root, ...]
     kept: RootSet
 
     @property
     def removal(self) -> Removal:
         why = f"it was committed after snapshot {self.state.snapshot.id}"
-        return Removal(tuple(PlannedDeletion(root.path, 0, why) for root in self.gone))
+        return Removal(tuple(PlannedDeletion(root.path, 0, why) for root in self.removed_roots))
 
 
 def choose(
@@ -81,8 +81,8 @@ def choose(
 def collect(target: Target, state: Root) -> RollbackPlan:
     """Return what comes after `state`."""
     roots = read_roots(target.file_io, target.paths)
-    gone = _after(target, roots, state.snapshot.id)
-    return RollbackPlan(state, gone, roots.without(root.path for root in gone))
+    newer_roots = _after(target, roots, state.snapshot.id)
+    return RollbackPlan(state, newer_roots, roots.without(root.path for root in newer_roots))
 
 
 def apply_rollback(

@@ -78,8 +78,8 @@ def _token(target: Target, author: Author) -> str:
 def _draft(target: Target, latest: Snapshot, state: Snapshot, author: Author) -> tuple[Snapshot, list[str]]:
     manifests = target.manifests
     now, then = _live(target, latest), _live(target, state)
-    gone = with_kind(now, EntryKind.DELETE)
-    delta = ManifestEntries.concat([_without(gone, then), entries_only_in(then, now)])
+    removed_entries = with_kind(now, EntryKind.DELETE)
+    delta = ManifestEntries.concat([_without(removed_entries, then), entries_only_in(then, now)])
     # only what is live: beside a file's old DELETE, its new ADD would count for nothing
     before = manifests.write(now) if len(now) else ()
     base = manifests.write_list(before)

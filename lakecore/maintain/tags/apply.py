@@ -208,11 +208,11 @@ def deletion(target: Target, sweeper: Sweeper, names: Sequence[str]) -> tuple[Re
     """
     roots = read_roots(target.file_io, target.paths)
     wanted = frozenset(target.paths.tag(name) for name in names)
-    gone = [root for root in roots.of(RootKind.TAG, target.paths.branch) if root.path in wanted]
-    kept = roots.without(root.path for root in gone)
+    removed_roots = [root for root in roots.of(RootKind.TAG, target.paths.branch) if root.path in wanted]
+    kept = roots.without(root.path for root in removed_roots)
     held = quarantined_roots(sweeper.runs, target.name)
-    removal = plan_removal(target, gone, kept, held, _WHY)
-    marks = [_mark_path(target, root.name) for root in gone]
+    removal = plan_removal(target, removed_roots, kept, held, _WHY)
+    marks = [_mark_path(target, root.name) for root in removed_roots]
     found = tuple(
         PlannedDeletion(mark, 0, "it belongs to the tag")
         for mark in marks

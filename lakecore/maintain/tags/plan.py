@@ -29,12 +29,12 @@ def expired_tags(
     A tag that does not say when it was made is taken to be as old as its file, and only `older_than_ms` ends
     it. The `keep_newest` tags that were made last stay in any case.
     """
-    by_age = sorted(tags, key=lambda tag: (_made(tag), tag.name), reverse=True)
+    by_age = sorted(tags, key=lambda tag: (_created_ms(tag), tag.name), reverse=True)
     kept = {tag.name for tag in by_age[:keep_newest]}
     return tuple(tag.name for tag in tags if tag.name not in kept and _expired(tag, now_ms, older_than_ms))
 
 
-def _made(tag: AgedTag) -> int:
+def _created_ms(tag: AgedTag) -> int:
     return tag.written_ms if tag.created_ms is None else tag.created_ms
 
 

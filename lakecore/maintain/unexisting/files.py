@@ -72,7 +72,7 @@ def find_missing_files(target: Target) -> MissingFiles | None:
     files = live_entries(
         target.manifests.read(target.manifests.data_manifests(latest)), where=f"snapshot {latest.id}"
     )
-    lanes, paths = _gone(target, files)
+    lanes, paths = _missing_places(target, files)
     entries = files.select(lanes)
     kind = target.schema.partition_type
 
@@ -166,7 +166,7 @@ def check_quarantine(target: Target, runs: RunStore, paths: tuple[str, ...]) -> 
                 )
 
 
-def _gone(target: Target, files: ManifestEntries) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
+def _missing_places(target: Target, files: ManifestEntries) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
     """Return the positions of files that neither a listing nor a look-up finds, and their paths."""
     unlisted = [*_plain_unlisted(target, files), *_special_unlisted(target, files)]
     there = in_threads(lambda one: target.file_io.stat(one[1]) is not None, unlisted)
@@ -227,9 +227,9 @@ def _vectors(target: Target, found: MissingFiles) -> tuple[VectorChange, ...]:
     return without_vectors(target, files, stale_vectors(files, found.live.select(keep)))
 
 
-def _messages(gone: ManifestEntries, changes: tuple[VectorChange, ...]) -> list[CommitMessage]:
+def _messages(missing_files: ManifestEntries, changes: tuple[VectorChange, ...]) -> list[CommitMessage]:
     groups: dict[tuple[bytes, int, int], list[DataFile]] = defaultdict(list)
-    for entry in gone.rows():
+    for entry in missing_files.rows():
         groups[entry.partition, entry.bucket, entry.total_buckets].append(entry.file)
     out = [
         CommitMessage(partition=partition, bucket=bucket, total_buckets=total, deleted_files=tuple(files))

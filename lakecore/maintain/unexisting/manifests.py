@@ -33,7 +33,7 @@ class MissingManifests:
     """
 
     snapshot: Snapshot
-    gone: tuple[ManifestFile, ...]
+    missing: tuple[ManifestFile, ...]
     kept: tuple[ManifestFile, ...]
     live: ManifestEntries
     lone: bool
@@ -48,7 +48,7 @@ class MissingManifests:
         """Return the number of removals of files that are lost with the manifests: these files come back, if
         their manifests are there.
         """
-        return sum(file.num_deleted_files for file in self.gone)
+        return sum(file.num_deleted_files for file in self.missing)
 
 
 def find_missing_manifests(target: Target) -> MissingManifests | None:
@@ -71,11 +71,11 @@ def find_missing_manifests(target: Target) -> MissingManifests | None:
     unlisted = [file for file in named if file.file_name not in present]
     looks = in_threads(lambda file: target.file_io.stat(target.paths.manifest(file.file_name)), unlisted)
     lost = {file.file_name for file, look in zip(unlisted, looks, strict=True) if look is None}
-    gone = tuple(file for file in named if file.file_name in lost)
+    missing_files = tuple(file for file in named if file.file_name in lost)
     kept = tuple(file for file in named if file.file_name not in lost)
-    entries = target.manifests.read(kept) if gone else ManifestEntries.empty()
+    entries = target.manifests.read(kept) if missing_files else ManifestEntries.empty()
     there = live_entries(entries, where=f"the remaining manifests of snapshot {latest.id}")
-    return MissingManifests(latest, gone, kept, there, bool(len(remaining_deletes(entries))))
+    return MissingManifests(latest, missing_files, kept, there, bool(len(remaining_deletes(entries))))
 
 
 def remove_missing_manifests(
@@ -87,9 +87,9 @@ def remove_missing_manifests(
     """
     for retry in range(_TRIES):
         found = find_missing_manifests(target)
-        if found is None or not found.gone:
+        if found is None or not found.missing:
             return found, None
-        paths = tuple(target.paths.manifest(file.file_name) for file in found.gone)
+        paths = tuple(target.paths.manifest(file.file_name) for file in found.missing)
         check_quarantine(target, runs, paths)
         _check(target, found, accepted, accept_revived=accept_revived)
         published = _publish(target, found, author, retry)
@@ -111,8 +111,8 @@ def _check(target: Target, found: MissingManifests, accepted: AcceptedLoss, *, a
             f"{target.name}: snapshot {found.snapshot.id} has no totalRecordCount, so it is "
             "not known how many rows are lost; roll back to a complete snapshot"
         )
-    named = len(found.gone) + len(found.kept)
-    accepted.check(target.name, "manifests", len(found.gone), named, rows)
+    named = len(found.missing) + len(found.kept)
+    accepted.check(target.name, "manifests", len(found.missing), named, rows)
 
 
 def _publish(target: Target, found: MissingManifests, author: Author, retry: int) -> int | None:

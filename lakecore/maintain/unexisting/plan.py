@@ -41,31 +41,36 @@ class AcceptedLoss:
     storage.
     """
 
-    def check(self, table: str, what: str, gone: int, named: int, rows: int) -> None:
+    def check(self, table: str, what: str, missing_count: int, named: int, rows: int) -> None:
         """Raise UnsupportedError, InvalidInputError that say what would be lost, unless it is accepted."""
         if not 0 < self.max_share <= 1:
             raise InvalidInputError(f"max-share {self.max_share}: must be above 0 and at most 1")
-        if gone > self.max_share * named:
+        if missing_count > self.max_share * named:
             raise UnsupportedError(
-                f"{table}: {gone} of {named} {what} seem to be missing, more than the limit of "
+                f"{table}: {missing_count} of {named} {what} seem to be missing, more than the limit of "
                 f"{self.max_share:.0%}: storage may have answered wrongly, so nothing is changed; "
                 "check the files yourself, then raise --max-share"
             )
         if self.rows is None or rows > self.rows:
             raise InvalidInputError(
-                f"{table}: {gone} {what} are missing, and {rows} rows with them; look at a dry "
+                f"{table}: {missing_count} {what} are missing, and {rows} rows with them; look at a dry "
                 f"run, restore them if you can, or accept the loss with --accept-rows {rows}"
             )
 
 
-def losses(gone: ManifestEntries, partition: Callable[[bytes], str]) -> tuple[BucketLoss, ...]:
+def losses(missing: ManifestEntries, partition: Callable[[bytes], str]) -> tuple[BucketLoss, ...]:
     """Return the losses by bucket, in order of the partitions' text."""
-    place = gone.partition.astype(np.int64) << 32 | (gone.bucket.astype(np.int64) & 0xFFFFFFFF)
+    place = missing.partition.astype(np.int64) << 32 | (missing.bucket.astype(np.int64) & 0xFFFFFFFF)
     _, first, group = np.unique(place, return_index=True, return_inverse=True)
-    rows = np.bincount(group, weights=gone.row_count, minlength=len(first))
+    rows = np.bincount(group, weights=missing.row_count, minlength=len(first))
     files = np.bincount(group, minlength=len(first))
     found = [
-        BucketLoss(partition(gone.partition_of(lane)), int(gone.bucket[lane]), int(count), int(lost))
+        BucketLoss(
+            partition(missing.partition_of(lane)),
+            int(missing.bucket[lane]),
+            int(count),
+            int(lost),
+        )
         for lane, count, lost in zip(first.tolist(), files, rows, strict=True)
     ]
     return tuple(sorted(found, key=lambda loss: (loss.partition, loss.bucket)))

@@ -48,9 +48,9 @@ def stale_vectors(files: Sequence[IndexFile], live: ManifestEntries) -> dict[Buc
 
 
 def without_vectors(
-    target: Target, files: Sequence[IndexFile], gone: Mapping[Bucket, Collection[str]]
+    target: Target, files: Sequence[IndexFile], removed_names: Mapping[Bucket, Collection[str]]
 ) -> tuple[VectorChange, ...]:
-    """Write new index files without the vectors of `gone`. A failure leaves none behind.
+    """Write new index files without the vectors of `removed_names`. A failure leaves none behind.
 
     `files`: all of a snapshot. Raises NotFoundError when one that must be rewritten is itself gone.
     """
@@ -62,7 +62,7 @@ def without_vectors(
             by_bucket[file.partition, file.bucket].append(file)
     changes: list[VectorChange] = []
     try:
-        for bucket, names in gone.items():
+        for bucket, names in removed_names.items():
             own = by_bucket.get(bucket, [])
             new, old = replace_vectors(store, bucket, own, names, {}, one_per_bucket=one)
             if old:

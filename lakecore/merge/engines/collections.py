@@ -88,11 +88,11 @@ class _Collected:
     def _without(self, kept: Places | None, places: Places | None) -> Places | None:
         if kept is None or not places:
             return kept
-        gone = [self._keys[place] for place in places]
+        removed_keys = [self._keys[place] for place in places]
         out = []
         for place in kept:
-            if self._keys[place] in gone:
-                gone.remove(self._keys[place])
+            if self._keys[place] in removed_keys:
+                removed_keys.remove(self._keys[place])
             else:
                 out.append(place)
         return out

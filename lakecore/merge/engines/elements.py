@@ -88,8 +88,8 @@ def folded_lists(
     part = events.keep(chosen[events.groups])
     part = Events(part.rows, part.steps, part.starts[np.append(chosen, True)])
     elements = Elements.of(column, part)
-    made = _lists(_fold(part, elements, steps(elements)), elements, column.type)
+    lists = _lists(_fold(part, elements, steps(elements)), elements, column.type)
     if others is None:
         picks = events.picks(events.last_where(np.ones(len(events), bool)))
         others = column.take(pa.array(picks, mask=picks < 0))
-    return spliced(others, made, chosen)
+    return spliced(others, lists, chosen)

@@ -176,8 +176,8 @@ class Events:
         """Return the rows of `events`, and -1 for those that retract; -1 stays."""
         if not len(self) or not self.has_retracts:
             return self.picks(events)
-        gone = (events < 0) | (self.steps[events] == Step.RETRACT)
-        return np.where(gone, -1, self.rows[events])
+        is_retracted = (events < 0) | (self.steps[events] == Step.RETRACT)
+        return np.where(is_retracted, -1, self.rows[events])
 
     def with_value(self, column: pa.Array) -> Events:
         """Return the events whose rows have a value in `column`."""

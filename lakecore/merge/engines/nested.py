@@ -111,8 +111,8 @@ class NestedUpdate:
             return present(kept) + present(places)[:room]
 
         def without(kept: Places, places: Places) -> Places:
-            gone = {keys[place] for place in places}
-            return [place for place in present(kept) if keys[place] not in gone]
+            removed_keys = {keys[place] for place in places}
+            return [place for place in present(kept) if keys[place] not in removed_keys]
 
         return _steps(add, without)
 

@@ -96,11 +96,11 @@ class Sum:
             limb = events.reduce(np.add, limbs[:, i] * sign, 0) + carry
             result[:, i] = (limb & 0xFFFFFFFF).astype(np.uint32)
             carry = limb >> 32
-        made = _decimal128(result, column.type, empty)
+        decimals = _decimal128(result, column.type, empty)
         near = bound * (1 + 1e-9) >= 10.0**column.type.precision
         if not near.any():
-            return made
-        return fold_values(column, self.type, events, self._step, near, made)
+            return decimals
+        return fold_values(column, self.type, events, self._step, near, decimals)
 
     def _step(self, step: Step, kept: Decimal | None, value: Decimal) -> Decimal | None:
         signed = value.copy_negate() if step is Step.RETRACT else value
@@ -141,10 +141,10 @@ class Product:
         if bad.any():
             raise _overflow(self.field, self.type, "product")
         total[exact] = 0
-        made = pa.array(total.astype(column.type.to_pandas_dtype()), mask=np.diff(events.starts) == 0)
+        integers = pa.array(total.astype(column.type.to_pandas_dtype()), mask=np.diff(events.starts) == 0)
         if not exact.any():
-            return made
-        return fold_values(column, self.type, events, self._integer, exact, made, self._in_range)
+            return integers
+        return fold_values(column, self.type, events, self._integer, exact, integers, self._in_range)
 
     def _integer(self, step: Step, kept: int | None, value: int) -> int:
         if kept is None:

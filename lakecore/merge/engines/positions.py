@@ -126,9 +126,9 @@ class Extreme:
         events = events.settled.with_value(column)
         if not len(events):
             return Picked(np.full(events.count, -1, np.int64))
-        made = self._of_numbers(column, events)
-        if made is not None:
-            return made
+        result = self._of_numbers(column, events)
+        if result is not None:
+            return result
         ranks = _ranks(column.take(pa.array(events.rows)))
         return Picked(events.picks(events.best(ranks, largest=self.largest)))
 

@@ -44,16 +44,16 @@ def fold_values(
         for i in range(bounds[group], bounds[group + 1]):
             kept = step(_STEPS[steps[i]], kept, values[i])
         results.append(kept if finish is None or kept is None else finish(kept))
-    made = values_array(results, kind).cast(column.type)
-    return spliced(pa.nulls(events.count, column.type) if others is None else others, made, chosen)
+    merged_values = values_array(results, kind).cast(column.type)
+    return spliced(pa.nulls(events.count, column.type) if others is None else others, merged_values, chosen)
 
 
-def spliced(others: pa.Array, made: pa.Array, chosen: Bools) -> pa.Array:
-    """Return `others` (one value per group) with the values of `made`, in turn, for the groups that are
+def spliced(others: pa.Array, results: pa.Array, chosen: Bools) -> pa.Array:
+    """Return `others` (one value per group) with the values of `results`, in turn, for the groups that are
     `chosen`.
     """
     if chosen.all():
-        return made
+        return results
     places = np.arange(len(chosen))
-    places[chosen] = len(chosen) + np.arange(len(made))
-    return pa.concat_arrays([others, made]).take(pa.array(places))
+    places[chosen] = len(chosen) + np.arange(len(results))
+    return pa.concat_arrays([others, results]).take(pa.array(places))

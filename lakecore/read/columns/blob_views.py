@@ -132,8 +132,8 @@ class _Upstream:
                 continue
             ctx = self.context.in_partition(split.partition)
             directory = ctx.bucket_dir(split.partition, split.bucket)
-            asked = In(ROW_ID_NAME, tuple(ids[low:high].tolist()))
-            for batch in joined(ctx, directory, rows, (ROW_ID_NAME, column), split, asked):
+            condition = In(ROW_ID_NAME, tuple(ids[low:high].tolist()))
+            for batch in joined(ctx, directory, rows, (ROW_ID_NAME, column), split, condition):
                 here = batch.filter(pc.is_in(batch.column(0), value_set=pa.array(ids[low:high])))
                 yield from zip(*(here.column(at).to_pylist() for at in (0, 1)), strict=True)
 

@@ -123,11 +123,11 @@ def schema_of(table: Readable, snapshot: Snapshot) -> TableSchema:
     return replace(schema, options={**schema.options, **table._overrides})
 
 
-def _changes(table: Readable, asked: Incremental, *, deletes: bool) -> RowSource:
+def _changes(table: Readable, request: Incremental, *, deletes: bool) -> RowSource:
     schema, options = table.schema, table.options
     check_streamable(table.name, schema)
     found = resolve_interval(
-        asked, options.changelog_producer, schema.options, table._stores.snapshots, table._stores.tags
+        request, options.changelog_producer, schema.options, table._stores.snapshots, table._stores.tags
     )
     scanner = ChangeScanner(table._scanner, schema)
     context = table._read_context()

@@ -67,7 +67,7 @@ class ChangedRows:
         """
         if self.context.options.data_evolution:
             return read_split(self.context, part, columns, where, kinds=kinds)
-        return _told(read_changes(self.context, part, columns, where), kinds=kinds)
+        return _as_changes(read_changes(self.context, part, columns, where), kinds=kinds)
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class StateRows:
     ) -> Iterator[pa.RecordBatch]:
         """Read a split, see `read_split`."""
         if part.bucket < 0:
-            return _told(read_changes(self.context, part, columns, where), kinds=kinds)
+            return _as_changes(read_changes(self.context, part, columns, where), kinds=kinds)
         return read_split(self.context, part, columns, where, kinds=kinds)
 
 
@@ -144,9 +144,9 @@ class ReplacedRows:
         self, part: ReplacedPart, columns: Sequence[str], where: Predicate | None, *, kinds: bool
     ) -> Iterator[pa.RecordBatch]:
         """Read merged rows; removed ones are returned as deletes."""
-        split, gone = part
-        rows = read_split(self.context, split, columns, where, kinds=kinds and not gone)
-        return (with_kind(batch, RowKind.DELETE) for batch in rows) if kinds and gone else rows
+        split, removed_files = part
+        rows = read_split(self.context, split, columns, where, kinds=kinds and not removed_files)
+        return (with_kind(batch, RowKind.DELETE) for batch in rows) if kinds and removed_files else rows
 
 
 @dataclass(frozen=True)
@@ -155,12 +155,12 @@ class DiffRows:
 
     scanner: ChangeScanner
     context: ReadContext
-    asked: Difference
+    difference: Difference
     deletes: bool = False
 
     @property
     def description(self) -> str:
-        before, after = self.asked.before.id, self.asked.after.id
+        before, after = self.difference.before.id, self.difference.after.id
         return f"{self.scanner.scanner.table}, difference of snapshots {before} and {after}"
 
     @property
@@ -169,7 +169,7 @@ class DiffRows:
 
     def plan(self, where: Predicate | None) -> Sequence[DiffSplit]:
         """Return the splits to compare. For the errors see `ChangeScanner.difference`."""
-        return self.scanner.difference(self.asked, where, with_deleted=self.deletes)
+        return self.scanner.difference(self.difference, where, with_deleted=self.deletes)
 
     def read(
         self, part: DiffSplit, columns: Sequence[str], where: Predicate | None, *, kinds: bool
@@ -177,11 +177,11 @@ class DiffRows:
         """Read a split, see `read_difference`; all rows of append tables are new."""
         if self.context.keyed:
             found = read_difference(self.context, part, columns, where, deletes=self.deletes)
-            return _told(found, kinds=kinds)
+            return _as_changes(found, kinds=kinds)
         if part.after is None:
             return iter(())
         return read_split(self.context, part.after, columns, where, kinds=kinds)
 
 
-def _told(batches: Iterator[pa.RecordBatch], *, kinds: bool) -> Iterator[pa.RecordBatch]:
+def _as_changes(batches: Iterator[pa.RecordBatch], *, kinds: bool) -> Iterator[pa.RecordBatch]:
     return batches if kinds else (batch.drop_columns([KIND_NAME]) for batch in batches)

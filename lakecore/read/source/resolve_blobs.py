@@ -66,15 +66,15 @@ class ResolvedBlobRows:
     ) -> Iterator[pa.RecordBatch]:
         """Read a part, see RowSource. Raises UnsupportedError for bytes in another storage, NotFoundError."""
         late = conjunction(tuple(one for one in conjuncts(where) if columns_of(one) & self.blobs))
-        asked = columns_of(late) if late is not None else frozenset()
-        needed = tuple(dict.fromkeys((*columns, *sorted(asked))))
+        late_columns = columns_of(late) if late is not None else frozenset()
+        needed = tuple(dict.fromkeys((*columns, *sorted(late_columns))))
         for batch in self.source.read(part, needed, self._below(where), kinds=kinds):
             wanted = batch.schema.names[: len(columns)] + batch.schema.names[len(needed) :]
             for low, high in cut_by_size(self._sizes(batch)):
-                found = self._resolve_references(batch.slice(low, high - low), asked)
+                found = self._resolve_references(batch.slice(low, high - low), late_columns)
                 kept = found if late is None else found.filter(mask(late, found))
                 if kept.num_rows:
-                    yield self._resolve_references(kept.select(wanted), self.blobs - asked)
+                    yield self._resolve_references(kept.select(wanted), self.blobs - late_columns)
 
     def _below(self, where: Predicate | None) -> Predicate | None:
         return restricted(where, set(self.row_type.names) - self.blobs)

@@ -63,17 +63,17 @@ def read_difference(
         groups = group_rows(parts, spec)
         retracts = is_retract(groups.batch.column(KIND_NAME).to_numpy()[groups.rows])
         changed = _changed(groups, retracts, ctx.schema.row_type)
-        gone = np.zeros(len(changed), bool)
+        is_removed = np.zeros(len(changed), bool)
         if deletes:
             alone = groups.starts[np.diff(groups.starts, append=len(changed)) == 1]
-            gone[alone] = (groups.run_of_rows[alone] == 0) & ~retracts[alone]
-        rows = groups.batch.take(pa.array(groups.rows[changed | gone]))
-        rows = _as_deletes(rows, gone[changed | gone])
+            is_removed[alone] = (groups.run_of_rows[alone] == 0) & ~retracts[alone]
+        rows = groups.batch.take(pa.array(groups.rows[changed | is_removed]))
+        rows = _as_deletes(rows, is_removed[changed | is_removed])
         kept = rows if predicate is None else rows.filter(mask(predicate, rows))
         if kept.num_rows:
             names = [*columns, KIND_NAME]
-            told = kept.select([_NUMBER if name == SEQUENCE_NAME else name for name in names])
-            yield told.rename_columns(names)
+            numbered = kept.select([_NUMBER if name == SEQUENCE_NAME else name for name in names])
+            yield numbered.rename_columns(names)
 
 
 def _side(
@@ -156,9 +156,9 @@ def _words(starts: Indices, lengths: Indices) -> Indices:
     return np.asarray(np.repeat(starts, lengths) + within)
 
 
-def _as_deletes(batch: pa.RecordBatch, gone: Bools) -> pa.RecordBatch:
-    if not gone.any():
+def _as_deletes(batch: pa.RecordBatch, is_removed: Bools) -> pa.RecordBatch:
+    if not is_removed.any():
         return batch
     at = batch.schema.get_field_index(KIND_NAME)
-    kinds = np.where(gone, np.int8(RowKind.DELETE), batch.column(KIND_NAME).to_numpy()).astype(np.int8)
+    kinds = np.where(is_removed, np.int8(RowKind.DELETE), batch.column(KIND_NAME).to_numpy()).astype(np.int8)
     return batch.set_column(at, batch.schema.field(at), pa.array(kinds))

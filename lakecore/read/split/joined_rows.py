@@ -74,26 +74,26 @@ def read_joined(
     wanted = read_type(ctx).select(tuple(columns))
     views = BlobViews(ctx, _references)
     for rows in row_ranges(files):
-        gone = deletions.get(rows.anchor.file_name, BitMap()) if rows.ordinary else BitMap()
-        yield from _Range(ctx, bucket_dir, rows, wanted, gone, predicate, as_stored, views).read()
+        deleted_rows = deletions.get(rows.anchor.file_name, BitMap()) if rows.ordinary else BitMap()
+        yield from _Range(ctx, bucket_dir, rows, wanted, deleted_rows, predicate, as_stored, views).read()
 
 
 def _references(
     ctx: ReadContext, bucket_dir: str, rows: RowRange, columns: Sequence[str], split: Split, wanted: Predicate
 ) -> Iterator[pa.RecordBatch]:
-    gone = {name: load_deletions(ctx.file_io, place) for name, place in split.deletions_of.items()}
-    return read_joined(ctx, bucket_dir, rows.files, columns, gone, wanted)
+    deleted_rows = {name: load_deletions(ctx.file_io, place) for name, place in split.deletions_of.items()}
+    return read_joined(ctx, bucket_dir, rows.files, columns, deleted_rows, wanted)
 
 
 @dataclass(frozen=True)
 class _Range:
-    """The rows of one range, without the deleted ones (positions in `gone`)."""
+    """The rows of one range, without the deleted ones (positions in `deleted_rows`)."""
 
     ctx: ReadContext
     bucket_dir: str
     rows: RowRange
     wanted: RowType
-    gone: BitMap
+    deleted_rows: BitMap
     predicate: Predicate | None
     as_stored: bool
     views: BlobViews
@@ -102,12 +102,12 @@ class _Range:
     def live(self) -> Ints:
         """Return the positions of the rows that are not deleted."""
         places = np.arange(self.rows.count)
-        if not self.gone:
+        if not self.deleted_rows:
             return places
-        if self.gone.max() >= self.rows.count:
-            problem = f"row {self.gone.max()} is deleted, but the file has {self.rows.count} rows"
+        if self.deleted_rows.max() >= self.rows.count:
+            problem = f"row {self.deleted_rows.max()} is deleted, but the file has {self.rows.count} rows"
             raise CorruptDataError(self._path(self.rows.anchor), problem)
-        return np.delete(places, np.array(self.gone.to_array(), np.int64))
+        return np.delete(places, np.array(self.deleted_rows.to_array(), np.int64))
 
     def read(self) -> Iterator[pa.RecordBatch]:
         sources = resolve_column_sources(self.ctx, self.rows, self.wanted.fields)
@@ -169,8 +169,8 @@ class _Range:
         given -= {field.name for field in self.wanted.fields if self._viewing(field)}
         inline = (self._inline(field) or self._viewing(field) for field in self.wanted.fields)
         spares = bool(sources.blobs) or any(inline)
-        asked = self.predicate
-        return asked if asked is not None and spares and columns_of(asked) <= given else None
+        condition = self.predicate
+        return condition if condition is not None and spares and columns_of(condition) <= given else None
 
     def _side_by_side(self, shares: Mapping[ColumnSource, Sequence[str]]) -> Iterator[list[pa.RecordBatch]]:
         if not shares:
@@ -190,8 +190,8 @@ class _Range:
     def _gone_in(self, file: DataFile) -> BitMap:
         start = first_row(file) - self.rows.first
         if start == 0 and file.row_count == self.rows.count:
-            return self.gone
-        return (self.gone & BitMap(range(start, start + file.row_count))).shift(-start)
+            return self.deleted_rows
+        return (self.deleted_rows & BitMap(range(start, start + file.row_count))).shift(-start)
 
     def _locate(self, column: DataField, files: Sequence[DataFile]) -> BlobColumn:
         paths = [(self._path(file), file) for file in files]

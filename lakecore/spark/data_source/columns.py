@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 __all__ = ["ColumnsForSpark", "projected_columns"]
 
 
-def projected_columns(asked: StructType, row_type: RowType, nanoseconds: Nanoseconds) -> tuple[str, ...]:
+def projected_columns(schema: StructType, row_type: RowType, nanoseconds: Nanoseconds) -> tuple[str, ...]:
     """Return the columns of a schema that the user gave, or that an earlier look at the table found.
 
     Raises InvalidInputError for a column that the table does not have with this type.
     """
     have = {field.name: field for field in spark_schema(row_type, nanoseconds).fields}
-    for field in asked.fields:
+    for field in schema.fields:
         found = have.get(field.name)
         if found is None:
             raise InvalidInputError(
@@ -41,7 +41,7 @@ def projected_columns(asked: StructType, row_type: RowType, nanoseconds: Nanosec
                 f"{found.dataType.simpleString()} in the table; leave the schema out and cast the column, or "
                 "load the table again if it was altered"
             )
-    return tuple(field.name for field in asked.fields)
+    return tuple(field.name for field in schema.fields)
 
 
 def _nullable(kind: Any) -> Any:

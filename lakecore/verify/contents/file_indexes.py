@@ -63,8 +63,8 @@ def index_problems(
     missed: dict[str, str] = {}
     for sample in _samples(file_io, path, schema, file.row_count, fields):
         name = sample.field.name
-        asked = IsNull(name) if sample.value is None else In(name, (sample.value,))
-        rows = matching_rows(asked, {name: sample.field}, index)
+        condition = IsNull(name) if sample.value is None else In(name, (sample.value,))
+        rows = matching_rows(condition, {name: sample.field}, index)
         if rows is not None and sample.position not in rows:
             missed[name] = (
                 f"the file indexes of column {name} do not contain the value of row {sample.position}"
@@ -89,8 +89,8 @@ def sample_problems(
     for name in sorted(fields.keys() & rows.keys() & index.head.keys()):
         field = fields[name]
         for value, positions in _places(rows[name], field).items():
-            asked = IsNull(name) if value is None else In(name, (value,))
-            found = matching_rows(asked, {name: field}, index)
+            condition = IsNull(name) if value is None else In(name, (value,))
+            found = matching_rows(condition, {name: field}, index)
             if found is not None and positions - found:
                 row = (positions - found).min()
                 yield where, f"the file indexes of column {name} do not contain the value of row {row}"

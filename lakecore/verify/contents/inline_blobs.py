@@ -28,7 +28,7 @@ class InlineBlobs:
             (descriptor_columns(schema.options), REFERENCE_MARK, "references"),
             (view_columns(schema.options), VIEW_MARK, "views"),
         )
-        self._asked = [
+        self._references = [
             (first + at, value.name, mark, what)
             for names, mark, what in kinds
             for at, value in enumerate(shape.values)
@@ -39,7 +39,7 @@ class InlineBlobs:
 
     def add(self, columns: Sequence[pa.Array]) -> None:
         """Add the arrays of a batch: key, values, sequence number, row kind."""
-        for place, name, mark, what in self._asked:
+        for place, name, mark, what in self._references:
             column = columns[place]
             if self._keyed:
                 column = column.filter(pa.array(~retracting(columns[-1].to_numpy(zero_copy_only=False))))

@@ -89,19 +89,19 @@ class Certifier:
         kinds: Any,
         lost: Bools,
         dropped: Bools,
-        gone: pa.RecordBatch | None = None,
+        removed_rows: pa.RecordBatch | None = None,
     ) -> None:
         """Check one window: all its input rows in merge order.
 
-        `order`: sequence fields, then the sequence number. `kinds`: numpy int8. `gone`, needed by the full
-        mode: all columns of the rows lost or dropped, in merge order. Columns have the types of the table.
-        Raises ProofError. Cost: about 10 ns a row of integers, 30 ns a row of 24-byte strings.
+        `order`: sequence fields, then the sequence number. `kinds`: numpy int8. `removed_rows`, needed by the
+        full mode: all columns of the rows lost or dropped, in merge order. Columns have the types of the
+        table. Raises ProofError. Cost: about 10 ns a row of integers, 30 ns a row of 24-byte strings.
         """
         if not len(keys[0]):
             return
         same, ties = check_merge_order(self._unit, keys, order, descending=self._shape.descending)
         self._check_verdicts(same, kinds, lost, dropped)
-        lost_tally, dropped_tally = self._tallies((keys, order, kinds), lost, dropped, gone)
+        lost_tally, dropped_tally = self._tallies((keys, order, kinds), lost, dropped, removed_rows)
         part = UnitEvidence(
             rows=len(keys[0]),
             lost=lost_tally,
@@ -133,13 +133,13 @@ class Certifier:
         columns: tuple[Sequence[pa.Array], Sequence[pa.Array], Any],
         lost: Bools,
         dropped: Bools,
-        gone: pa.RecordBatch | None,
+        removed_rows: pa.RecordBatch | None,
     ) -> tuple[Tally, Tally]:
         if self._shape.mode is ProofMode.FULL:
             left = np.flatnonzero(lost | dropped)
-            if gone is None or gone.num_rows != len(left):
+            if removed_rows is None or removed_rows.num_rows != len(left):
                 raise ValueError("the full proof needs all columns of the rows that were lost or dropped")
-            arrays = covered_columns(gone, self._shape)
+            arrays = covered_columns(removed_rows, self._shape)
             return self._tally(arrays, lost[left]), self._tally(arrays, dropped[left])
         keys, order, kinds = columns
         covered = zip(self._shape.sequence, order, strict=False)

@@ -46,7 +46,7 @@ class CommitClaim:
     removed: tuple[Placed, ...]
     added: tuple[Placed, ...]
     changelog: tuple[Placed, ...] = ()
-    asked: Mapping[str, BitMap] = field(default_factory=dict)
+    looked_up: Mapping[str, BitMap] = field(default_factory=dict)
     """The names of files that stay and whose rows were looked up; the commit must depend on them."""
 
     @property
@@ -69,16 +69,16 @@ def claim_of(
             name, "the rows of a file go to the changelog, but the file does not change its level"
         )
     read = () if proof is None else proof.read
-    made = () if proof is None else proof.made
+    new_files = () if proof is None else proof.new_files
     if missing := stay - {file.file_name for file in read}:
         raise ProofError(name, f"the rows of {min(missing)} go to the changelog, but the file was not read")
-    gone = tuple(file for file in read if file.file_name not in stay)
+    removed_files = tuple(file for file in read if file.file_name not in stay)
     return CommitClaim(
         name=name,
-        removed=tuple((place, file) for file in (*gone, *(before for before, _ in moved))),
-        added=tuple((place, file) for file in (*made, *(after for _, after in moved))),
-        changelog=tuple((place, file) for file in (() if proof is None else proof.told)),
-        asked={} if proof is None else proof.asked,
+        removed=tuple((place, file) for file in (*removed_files, *(before for before, _ in moved))),
+        added=tuple((place, file) for file in (*new_files, *(after for _, after in moved))),
+        changelog=tuple((place, file) for file in (() if proof is None else proof.changelog_files)),
+        looked_up={} if proof is None else proof.looked_up,
     )
 
 
@@ -87,13 +87,13 @@ def check_rows(proof: PickProof, announced_rows: int = 0) -> None:
 
     `announced_rows` are those of files that were read and stay. Raises ProofError.
     """
-    described = sum(file.row_count for file in proof.made) + announced_rows
+    described = sum(file.row_count for file in proof.new_files) + announced_rows
     if described != proof.outputs.rows:
         raise ProofError(proof.pick, f"{proof.outputs.rows} rows were proven, but its files have {described}")
-    told = sum(file.row_count for file in proof.told)
+    change_count = sum(file.row_count for file in proof.changelog_files)
     changes = 0 if proof.fold is None else proof.fold.changes.rows
-    if told != changes:
-        raise ProofError(proof.pick, f"{changes} changes were proven, but its changelog has {told}")
+    if change_count != changes:
+        raise ProofError(proof.pick, f"{changes} changes were proven, but its changelog has {change_count}")
     if proof.fold is not None:
         seen, kept = proof.fold.inputs.rows, proof.fold.results.rows
     else:
@@ -144,7 +144,7 @@ class _Found:
     """The files of messages, by what happens to them. Those that a claim explains are taken out."""
 
     def __init__(self, messages: Sequence[CommitMessage], *, overwrites: bool) -> None:
-        self._asked: dict[Bucket, set[str]] = {}
+        self._lookups: dict[Bucket, set[str]] = {}
         self._parts: dict[str, list[Placed]] = {"removed": [], "added": [], "changelog": []}
         self._index_places: list[Bucket] = []
         for message in messages:
@@ -181,7 +181,9 @@ class _Found:
             )
         for part, found in zip(self._parts.values(), files, strict=True):
             part += [(place, file) for file in found]
-        self._asked.setdefault(place, set()).update(file.file_name for file in message.compact_required_files)
+        self._lookups.setdefault(place, set()).update(
+            file.file_name for file in message.compact_required_files
+        )
         for index_file in index_files:
             if (index_file.partition, index_file.bucket) != (place.partition, place.bucket):
                 raise ProofError(_text(place), f"{index_file.file_name} is an index file of another bucket")
@@ -192,7 +194,7 @@ class _Found:
         wanted = {"removed": claim.removed, "added": claim.added, "changelog": claim.changelog}
         problems = [problem for part, files in wanted.items() for problem in self._missing(part, files)]
         for place in claim.places:
-            unguarded = claim.asked.keys() - self._asked.get(place, set())
+            unguarded = claim.looked_up.keys() - self._lookups.get(place, set())
             problems += [
                 f"the commit does not require that {name} still exists, although rows were looked up in it"
                 for name in sorted(unguarded)

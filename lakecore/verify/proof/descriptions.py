@@ -20,24 +20,24 @@ __all__ = ["check_joined_rows", "check_new_files"]
 def check_new_files(
     pick: str,
     read: Sequence[DataFile],
-    made: Sequence[DataFile],
-    told: Sequence[DataFile],
+    new_files: Sequence[DataFile],
+    changelog_files: Sequence[DataFile],
     levels: Collection[int],
     schema_id: int,
     rules: TableRules,
 ) -> None:
     """Raise ProofError naming the first file whose description does not follow from what was read.
 
-    `read`, `made`: inputs and new files of a pick, each in the order of their rows; `told`: its changelog.
-    `levels`: those that its units were allowed to write to, empty where levels do not order rows.
-    `schema_id`: that new files are written with.
+    `read`, `new_files`: inputs and new files of a pick, each in the order of their rows; `changelog_files`:
+    its changelog. `levels`: those that its units were allowed to write to, empty where levels do not order
+    rows. `schema_id`: that new files are written with.
     """
-    for file in (*made, *told):
+    for file in (*new_files, *changelog_files):
         if file.schema_id != schema_id:
             raise ProofError(
                 pick, f"{file.file_name} has schema {file.schema_id}, it was made with {schema_id}"
             )
-    for file in made:
+    for file in new_files:
         if file.file_source is not FileSource.COMPACT:
             raise ProofError(pick, f"{file.file_name} does not say that a compaction made it")
         if levels and file.level not in levels:
@@ -46,25 +46,25 @@ def check_new_files(
             )
         if rules.clustering_columns and file.level == 0:
             raise ProofError(pick, f"{file.file_name} is not in the order of keys, and lies on level 0")
-    for file in told:
+    for file in changelog_files:
         if file.file_source is FileSource.COMPACT:
             raise ProofError(pick, f"{file.file_name} is a changelog, and says that a compaction made it")
-    if rules.keeps_order and made:
-        _check_numbers(pick, read, made)
+    if rules.keeps_order and new_files:
+        _check_numbers(pick, read, new_files)
 
 
-def check_joined_rows(unit: str, read: Sequence[DataFile], made: Sequence[DataFile]) -> None:
+def check_joined_rows(unit: str, read: Sequence[DataFile], new_files: Sequence[DataFile]) -> None:
     """Check files with columns of rows that existed: a new one must have the ids of all rows that were read,
     and the oldest and the newest of their sequence numbers. Raises ProofError.
 
-    `read` and `made` are the files of one unit of a table with data evolution.
+    `read` and `new_files` are the files of one unit of a table with data evolution.
     """
-    if not made:
+    if not new_files:
         return
     first = min(_first(unit, file) for file in read)
     stop = max(_first(unit, file) + file.row_count for file in read)
     numbers = min(file.min_sequence_number for file in read), max(file.max_sequence_number for file in read)
-    for file in made:
+    for file in new_files:
         if (file.first_row_id, file.row_count) != (first, stop - first):
             raise ProofError(unit, f"{file.file_name} says its first row is {file.first_row_id}, not {first}")
         if (file.min_sequence_number, file.max_sequence_number) != numbers:
@@ -73,23 +73,24 @@ def check_joined_rows(unit: str, read: Sequence[DataFile], made: Sequence[DataFi
             )
 
 
-def _check_numbers(pick: str, read: Sequence[DataFile], made: Sequence[DataFile]) -> None:
+def _check_numbers(pick: str, read: Sequence[DataFile], new_files: Sequence[DataFile]) -> None:
     """Check that new files take the place of the old ones in the order of rows, which is that of sequence
     numbers.
     """
     low, high = read[0].min_sequence_number, max(file.max_sequence_number for file in read)
-    if made[0].min_sequence_number != low:
+    if new_files[0].min_sequence_number != low:
         raise ProofError(
-            pick, f"{made[0].file_name} begins with {made[0].min_sequence_number}, its rows with {low}"
+            pick,
+            f"{new_files[0].file_name} begins with {new_files[0].min_sequence_number}, its rows with {low}",
         )
-    for file in made:
+    for file in new_files:
         if file.max_sequence_number - file.min_sequence_number + 1 != file.row_count:
             raise ProofError(pick, f"{file.file_name} has other sequence numbers than rows")
-    for left, right in pairwise(made):
+    for left, right in pairwise(new_files):
         if left.max_sequence_number >= right.min_sequence_number:
             raise ProofError(pick, f"{right.file_name} does not come after {left.file_name}")
-    if made[-1].max_sequence_number > high:
-        raise ProofError(pick, f"{made[-1].file_name} ends behind the rows that were read, at {high}")
+    if new_files[-1].max_sequence_number > high:
+        raise ProofError(pick, f"{new_files[-1].file_name} ends behind the rows that were read, at {high}")
 
 
 def _first(unit: str, file: DataFile) -> int:

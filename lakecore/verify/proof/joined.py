@@ -50,14 +50,14 @@ def check_columns(
     Readers take a column from the newest file that has it: nulls in the new file would hide the blobs or
     vectors. Raises ProofError.
     """
-    for made in outputs:
-        schema = context.schemas[made.file.schema_id]
+    for output in outputs:
+        schema = context.schemas[output.file.schema_id]
         dedicated = DedicatedColumns.of(schema.row_type, schema.options, 0)
         for name in (*dedicated.blobs, *dedicated.vectors):
             field = schema.row_type.field(name)
-            if _has(context, made, field) and not any(_has(context, stored, field) for stored in inputs):
+            if _has(context, output, field) and not any(_has(context, stored, field) for stored in inputs):
                 raise ProofError(
-                    unit, f"{made.path} has column {name}, which no input has: it has files of its own"
+                    unit, f"{output.path} has column {name}, which no input has: it has files of its own"
                 )
 
 

@@ -58,8 +58,8 @@ class UnitProof:
 
     `changes`: its changelog files as read back (`check_changelog`). `looked_up`: rows at the positions that
     its merge looked up (`lookups.tally_positions`). `searched`: rows found by searching for the keys in
-    `MergeEvidence.asked` (`lookups.search_keys`); the full mode needs it where keys were asked for. `sample`:
-    the rows of which all columns were compared; the sampled mode needs it.
+    `MergeEvidence.key_hashes` (`lookups.search_keys`); the full mode needs it where keys were asked for.
+    `sample`: the rows of which all columns were compared; the sampled mode needs it.
     """
 
     unit: str
@@ -79,9 +79,8 @@ class PickProof:
     account of a merge that makes new rows; then `lost` and `dropped` are empty. `placed`: rows without a
     bucket got one (`verify.postponed`); True where whole rows were compared, False where keys were.
     `sorted_by`: the order that the outputs have, where it is not that of the inputs. `sample`: rows of which
-    all columns were compared, chosen by `seed`.
-    `read`, `made`, `told`: the inputs, outputs and changelog files that were read. `asked`: rows that were
-    looked up, by file.
+    all columns were compared, chosen by `seed`. `read`, `new_files`, `changelog_files`: the inputs, outputs
+    and changelog files that were read. `looked_up`: rows that were looked up, by file.
     """
 
     pick: str
@@ -100,9 +99,9 @@ class PickProof:
     sample: RowSample | None = None
     seed: str = ""
     read: tuple[DataFile, ...] = ()
-    made: tuple[DataFile, ...] = ()
-    told: tuple[DataFile, ...] = ()
-    asked: Mapping[str, BitMap] = field(default_factory=dict)
+    new_files: tuple[DataFile, ...] = ()
+    changelog_files: tuple[DataFile, ...] = ()
+    looked_up: Mapping[str, BitMap] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """Return what was proven, for a report."""
@@ -317,9 +316,9 @@ def prove_pick(shape: RowShape, pick: str, inputs: Iterable[Tally], units: Seque
         sample=_sampled(shape, pick, before, units),
         seed=shape.seed,
         read=files_of(given),
-        made=outputs.proven,
-        told=files_of(unit.changes for unit in units),
-        asked=positions_of(unit.looked_up for unit in units),
+        new_files=outputs.proven,
+        changelog_files=files_of(unit.changes for unit in units),
+        looked_up=positions_of(unit.looked_up for unit in units),
     )
     folds = [unit.evidence for unit in units if isinstance(unit.evidence, MergeEvidence)]
     if folds and len(folds) == len(units):
@@ -380,7 +379,7 @@ def _prove_lookups(pick: str, evidence: MergeEvidence, units: Sequence[UnitProof
     there = total(unit.looked_up for unit in units)
     if there != evidence.outside:
         raise ProofError(pick, f"its merge looked up {evidence.outside}, but {there} are at their positions")
-    if not evidence.asked:
+    if not evidence.key_hashes:
         return
     if any(unit.searched is None for unit in units):
         raise ProofError(pick, "the rows that its merge looked up were not searched for")

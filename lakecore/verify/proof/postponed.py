@@ -60,16 +60,17 @@ class PostponedTally:
     """These are the tallies of a share: all postponed rows, those that the table accepts, and what was
     written for them. They can be added.
 
-    `read`: the postponed files. `made`, `told`: the new files and the changelog files, each with its bucket.
-    `sample`: rows of which every column was merged anew; None where whole rows are in the tallies.
+    `read`: the postponed files. `new_files`, `changelog_files`: the new files and the changelog files, each
+    with its bucket. `sample`: rows of which every column was merged anew; None where whole rows are in the
+    tallies.
     """
 
     everything: Tally = ZERO
     taken: Tally = ZERO
     written: Tally = ZERO
     read: tuple[DataFile, ...] = ()
-    made: tuple[tuple[int, DataFile], ...] = ()
-    told: tuple[tuple[int, DataFile], ...] = ()
+    new_files: tuple[tuple[int, DataFile], ...] = ()
+    changelog_files: tuple[tuple[int, DataFile], ...] = ()
     sample: RowSample | None = None
 
     def __add__(self, other: PostponedTally) -> PostponedTally:
@@ -79,8 +80,8 @@ class PostponedTally:
             self.taken + other.taken,
             self.written + other.written,
             tuple(dict.fromkeys(self.read + other.read)),
-            self.made + other.made,
-            self.told + other.told,
+            self.new_files + other.new_files,
+            self.changelog_files + other.changelog_files,
             join_samples(samples) if samples else None,
         )
 
@@ -134,24 +135,24 @@ def check_fold(
     return replace(
         found,
         read=tuple(stored.file for stored in files.postponed),
-        made=tuple((bucket, stored.file) for stored, bucket in files.written),
-        told=tuple((bucket, stored.file) for stored, bucket in files.changelog),
+        new_files=tuple((bucket, stored.file) for stored, bucket in files.written),
+        changelog_files=tuple((bucket, stored.file) for stored, bucket in files.changelog),
     )
 
 
 def check_numbers(
-    name: str, live: ManifestEntries, partition: bytes, made: Iterable[tuple[int, DataFile]]
+    name: str, live: ManifestEntries, partition: bytes, new_files: Iterable[tuple[int, DataFile]]
 ) -> None:
     """Check that rows that get a bucket are newer than all rows that it has: their sequence numbers must be
     higher.
 
-    `live`: the files of the table. `made`: the new files of the partition, each with its bucket. Raises
+    `live`: the files of the table. `new_files`: the new files of the partition, each with its bucket. Raises
     ProofError. Cost: some passes over columns of `live`.
     """
     codes = [code for code, value in enumerate(live.partitions) if value == partition]
     own = np.isin(live.partition, codes)
     buckets, highest = live.bucket[own], live.max_sequence[own]
-    for bucket, file in made:
+    for bucket, file in new_files:
         known = highest[buckets == bucket]
         if len(known) and file.min_sequence_number <= known.max():
             raise ProofError(
@@ -182,7 +183,7 @@ def prove_fold(
         covered=tuple(field.name for field in shape.values) if replaces else (),
         uncompared=shape.uncompared,
         read=whole.read,
-        made=tuple(file for _, file in whole.made),
+        new_files=tuple(file for _, file in whole.new_files),
         sample=whole.sample,
         seed=shape.seed,
     )

@@ -74,9 +74,9 @@ class SnapshotCheck:
 
     def _expected(self) -> Iterable[ManifestEntry]:
         for message in self.messages:
-            gone = message.deleted_files if self.overwrites else message.compact_before
+            removed_files = message.deleted_files if self.overwrites else message.compact_before
             come = message.new_files if self.overwrites else message.compact_after
-            for kind, files in ((EntryKind.DELETE, gone), (EntryKind.ADD, come)):
+            for kind, files in ((EntryKind.DELETE, removed_files), (EntryKind.ADD, come)):
                 yield from (_entry(kind, message, file) for file in files)
 
     def _check_changelog(self, planned: Snapshot, manifests: ManifestStore) -> None:

@@ -34,7 +34,7 @@ class VectorChange:
     """These are the new index files."""
     known: Sequence[IndexFile] = ()
     """These are all index files of the bucket with vectors, as they were."""
-    gone: Collection[str] = ()
+    removed: Collection[str] = ()
     """These are the names of the index files that are removed."""
 
 
@@ -44,11 +44,11 @@ def check_named(unit: str, change: VectorChange, new: Sequence[IndexFile], old: 
 
     They are those that were read: a commit without them would bring deleted rows back. Raises ProofError.
     """
-    if [*new] != [*change.new] or {file.file_name for file in old} != {*change.gone}:
+    if [*new] != [*change.new] or {file.file_name for file in old} != {*change.removed}:
         raise ProofError(
             unit,
             f"the commit adds {len(new)} index files of the bucket and removes {len(old)}, but "
-            f"{len(change.new)} and {len(change.gone)} were checked, or others",
+            f"{len(change.new)} and {len(change.removed)} were checked, or others",
         )
 
 
@@ -62,7 +62,7 @@ def check_vectors(unit: str, change: VectorChange, removed: Collection[str], mar
     staying = {
         vector.data_file
         for file in change.known
-        if file.file_name not in change.gone
+        if file.file_name not in change.removed
         for vector in file.deletions
     }
     if left := staying & (set(removed) | marks.keys() | change.after.keys()):
@@ -123,23 +123,23 @@ def _check_index_files(unit: str, change: VectorChange) -> None:
     """Check that new index files have vectors, those that were read and with as many rows, and that the old
     ones existed.
     """
-    strange = set(change.gone) - {file.file_name for file in change.known}
+    strange = set(change.removed) - {file.file_name for file in change.known}
     if strange:
         raise ProofError(
             unit, f"the commit removes index file {min(strange)}, which its bucket does not have"
         )
-    told: dict[str, int | None] = {}
+    ids: dict[str, int | None] = {}
     for file in change.new:
         if file.index_type != DELETION_VECTORS:
             raise ProofError(
                 unit, f"index file {file.file_name} has type {file.index_type} instead of {DELETION_VECTORS}"
             )
         for vector in file.deletions:
-            if vector.data_file in told:
+            if vector.data_file in ids:
                 raise ProofError(unit, f"the commit adds two deletion vectors of {vector.data_file}")
-            told[vector.data_file] = vector.cardinality
+            ids[vector.data_file] = vector.cardinality
     found: dict[str, int | None] = {name: len(rows) for name, rows in change.after.items()}
-    if told != found:
+    if ids != found:
         raise ProofError(
             unit, "the new deletion vectors delete another number of rows than their description says"
         )

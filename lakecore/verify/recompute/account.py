@@ -46,7 +46,7 @@ __all__ = ["MergeCertifier"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
+class _WindowView:
     """A window in parts, which are covered columns of its rows, the first row of each key, and the fates of
     rows.
     """
@@ -111,10 +111,10 @@ class MergeCertifier:
         """
         if rows.num_rows:
             self._check_expired(rows, np.ones(rows.num_rows, bool))
-            gone = tally(covered_columns(rows, self._shape), self._shape.field_ids)
+            expired_tally = tally(covered_columns(rows, self._shape), self._shape.field_ids)
             known = self._evidence
-            beyond = known.outside + gone if outside else known.outside
-            self._evidence = replace(known, expired=known.expired + gone, outside=beyond)
+            beyond = known.outside + expired_tally if outside else known.outside
+            self._evidence = replace(known, expired=known.expired + expired_tally, outside=beyond)
 
     def window(self, window: FoldedWindow) -> None:
         """Check one window. Raises ProofError naming the first key that is wrong.
@@ -129,16 +129,16 @@ class MergeCertifier:
         order = [*map(window.rows.column, self._sequence), window.rows.column(SEQUENCE_NAME)]
         same, ties = check_merge_order(self._unit, keys, order, descending=self._shape.descending)
         starts = np.concatenate(([0], np.flatnonzero(~same) + 1))
-        shown = _Shown(window, columns, keys, starts, _fates(window))
-        self._check_fates(shown)
+        view = _WindowView(window, columns, keys, starts, _fates(window))
+        self._check_fates(view)
         numbers, kinds = window.rows.column(SEQUENCE_NAME), window.rows.column(KIND_NAME)
-        self._check_groups(shown, expect_results(self._rules, starts, shown.fates, kinds, numbers))
-        results, taken = self._results(shown)
+        self._check_groups(view, expect_results(self._rules, starts, view.fates, kinds, numbers))
+        results, taken = self._results(view)
         part = MergeEvidence(
-            **self._tally_fates(shown),
+            **self._tally_fates(view),
             results=tally(results, self._shape.field_ids) if len(window.groups) else ZERO,
-            changes=self._tally_changes(shown, results),
-            asked=self._asked(shown),
+            changes=self._tally_changes(view, results),
+            key_hashes=self._lookup_hashes(view),
             keys=len(starts),
             vanished=len(starts) - len(window.groups),
             ties=ties,
@@ -152,22 +152,22 @@ class MergeCertifier:
     def _sequence(self) -> list[str]:
         return [field.name for field in self._shape.sequence]
 
-    def _check_fates(self, shown: _Shown) -> None:
-        fates = shown.fates
+    def _check_fates(self, view: _WindowView) -> None:
+        fates = view.fates
         ignored = fates == Fate.IGNORED
         if ignored.any():
-            kinds = shown.window.rows.column(KIND_NAME).to_numpy()
+            kinds = view.window.rows.column(KIND_NAME).to_numpy()
             if not self._rules.ignore_retracts or (ignored & ~retracting(kinds)).any():
                 self._refuse(
                     "a row was ignored although it is no retract, or although the table does "
                     "not ignore retracts"
                 )
-            if self._rules.single_rows_pass and (ignored & _alone(shown)).any():
+            if self._rules.single_rows_pass and (ignored & _alone(view)).any():
                 self._refuse("the only row of a key was ignored")
-        self._check_expired(shown.window.rows, fates == Fate.EXPIRED)
+        self._check_expired(view.window.rows, fates == Fate.EXPIRED)
         if (fates == Fate.SUPERSEDED).any():
-            self._check_superseded(shown)
-        if shown.window.outside is not None and (shown.outside & ~(shown.folded | ignored)).any():
+            self._check_superseded(view)
+        if view.window.outside is not None and (view.outside & ~(view.folded | ignored)).any():
             self._refuse("a row was looked up, but no result uses it")
 
     def _check_expired(self, rows: pa.RecordBatch, expired: Bools) -> None:
@@ -180,29 +180,29 @@ class MergeCertifier:
         if not is_expired(times, self._now_ms, rules.expire_seconds).all():
             self._refuse(f"a row expired before its time ({rules.expire_column})")
 
-    def _check_superseded(self, shown: _Shown) -> None:
+    def _check_superseded(self, view: _WindowView) -> None:
         """Check superseded rows: each must be above level 0, and a row of its key that counts must be on a
         lower level above 0.
 
         A retract that the table ignores counts too: it stands for its level, and adds nothing to the result.
         """
-        levels, superseded = shown.levels, shown.fates == Fate.SUPERSEDED
-        counts = shown.folded | (shown.fates == Fate.IGNORED)
+        levels, superseded = view.levels, view.fates == Fate.SUPERSEDED
+        counts = view.folded | (view.fates == Fate.IGNORED)
         high = np.where((levels > 0) & counts, levels, np.iinfo(np.int64).max)
-        lowest = np.repeat(np.minimum.reduceat(high, shown.starts), _sizes(shown))
+        lowest = np.repeat(np.minimum.reduceat(high, view.starts), _sizes(view))
         if (superseded & (lowest >= levels)).any():
             self._refuse("a row was superseded although no row of its key is on a lower level")
 
-    def _check_groups(self, shown: _Shown, expected: Expected) -> None:
+    def _check_groups(self, view: _WindowView, expected: Expected) -> None:
         """Check that results are those of their keys, and that keys without a result may have none."""
-        window, groups = shown.window, shown.window.groups
+        window, groups = view.window, view.window.groups
         if len(groups) != window.results.num_rows:
             raise ValueError("every result needs the place of its key")
-        if len(groups) and (groups[0] < 0 or groups[-1] >= len(shown.starts) or (np.diff(groups) <= 0).any()):
+        if len(groups) and (groups[0] < 0 or groups[-1] >= len(view.starts) or (np.diff(groups) <= 0).any()):
             self._refuse("a key has two results, or the results are out of order")
         kinds = window.results.column(KIND_NAME).to_numpy()
         numbers = window.results.column(SEQUENCE_NAME).to_numpy()
-        known = self._known(shown)
+        known = self._known(view)
         for wrong, problem in (
             (known[groups], "has a result although a higher level has its first row"),
             (expected.nothing[groups], "has a result although all of its rows are left out"),
@@ -213,25 +213,25 @@ class MergeCertifier:
             (~expected.allows(groups, kinds), "has a result with another row kind than its rows give"),
         ):
             if wrong.any():
-                self._refuse(f"key {shown.key_of(int(groups[wrong.argmax()]))} {problem}")
-        absent = np.ones(len(shown.starts), bool)
+                self._refuse(f"key {view.key_of(int(groups[wrong.argmax()]))} {problem}")
+        absent = np.ones(len(view.starts), bool)
         absent[groups] = False
         may = expected.no_rows | known
         if self._may_drop:
             may |= expected.may_vanish
         if (absent & ~may).any():
             place = int((absent & ~may).argmax())
-            self._refuse(f"key {shown.key_of(place)} has no result although it must have one")
+            self._refuse(f"key {view.key_of(place)} has no result although it must have one")
 
-    def _known(self, shown: _Shown) -> Bools:
+    def _known(self, view: _WindowView) -> Bools:
         """Merge engine first-row: keys whose first row lies outside the pick."""
         if self._rules.engine is not MergeEngine.FIRST_ROW:
-            return np.zeros(len(shown.starts), bool)
-        return shown.any_of_key(shown.outside)
+            return np.zeros(len(view.starts), bool)
+        return view.any_of_key(view.outside)
 
-    def _tally_fates(self, shown: _Shown) -> dict[str, Any]:
-        found = {fate.name.lower(): self._tally(shown.columns, shown.fates == fate) for fate in Fate}
-        return {**found, "outside": self._tally(shown.columns, shown.outside)}
+    def _tally_fates(self, view: _WindowView) -> dict[str, Any]:
+        found = {fate.name.lower(): self._tally(view.columns, view.fates == fate) for fate in Fate}
+        return {**found, "outside": self._tally(view.columns, view.outside)}
 
     def _tally(self, columns: list[pa.Array], which: Bools) -> Tally:
         if which.all():
@@ -247,45 +247,45 @@ class MergeCertifier:
             picked[-1] = pa.array(kinds)
         return tally(picked, self._shape.field_ids)
 
-    def _results(self, shown: _Shown) -> tuple[list[pa.Array], frozenset[str]]:
+    def _results(self, view: _WindowView) -> tuple[list[pa.Array], frozenset[str]]:
         """Return what the outputs must have: keys from the rows, values recomputed (full mode), the rest as
         the merge recorded it.
         """
-        window = shown.window
-        first = pa.array(shown.starts[window.groups])
-        keys = [column.take(first) for column in shown.keys]
+        window = view.window
+        first = pa.array(view.starts[window.groups])
+        keys = [column.take(first) for column in view.keys]
         names = [field.name for field in self._shape.values]
         values = dict(zip(names, map(window.results.column, names), strict=True))
         taken: frozenset[str] = frozenset()
         if self._shape.mode is ProofMode.FULL and len(window.groups):
-            found = recompute(self._rules, window.rows, shown.starts, shown.fates, window.groups, names)
+            found = recompute(self._rules, window.rows, view.starts, view.fates, window.groups, names)
             taken = frozenset(names) - found.keys()
-            self._check_unordered(shown, found)
-            values |= {name: made for name, made in found.items() if name not in self._rules.unordered}
+            self._check_unordered(view, found)
+            values |= {name: array for name, array in found.items() if name not in self._rules.unordered}
         system = [window.results.column(SEQUENCE_NAME), window.results.column(KIND_NAME)]
         return [*keys, *(values[name] for name in names), *system], taken
 
-    def _check_unordered(self, shown: _Shown, found: Mapping[str, pa.Array]) -> None:
+    def _check_unordered(self, view: _WindowView, found: Mapping[str, pa.Array]) -> None:
         """Check arrays in the order of a hash map: the merge's order counts, but they must have the right
         elements.
         """
         constant = column_constant(0)
         for name in self._rules.unordered & found.keys():
-            made = hash_unordered(found[name], constant)
-            wrong = made != hash_unordered(shown.window.results.column(name), constant)
+            hashes = hash_unordered(found[name], constant)
+            wrong = hashes != hash_unordered(view.window.results.column(name), constant)
             if wrong.any():
-                key = shown.key_of(int(shown.window.groups[wrong.argmax()]))
+                key = view.key_of(int(view.window.groups[wrong.argmax()]))
                 self._refuse(f"key {key}: column {name} does not follow from its rows")
 
-    def _tally_changes(self, shown: _Shown, results: list[pa.Array]) -> Tally:
+    def _tally_changes(self, view: _WindowView, results: list[pa.Array]) -> Tally:
         """Return what the changelog must have for this window."""
         if self._rules.changes is ChangeSource.NONE:
             return ZERO
-        window = shown.window
+        window = view.window
         rows = KeyRows(
-            starts=shown.starts,
-            counted=shown.fates != Fate.EXPIRED,
-            levels=shown.levels,
+            starts=view.starts,
+            counted=view.fates != Fate.EXPIRED,
+            levels=view.levels,
             groups=window.groups,
             kinds=window.rows.column(KIND_NAME).to_numpy(),
             result_kinds=window.results.column(KIND_NAME).to_numpy(),
@@ -295,19 +295,19 @@ class MergeCertifier:
         if len(unchanged) and not self._rules.compared:
             self._refuse("changes are left out of the changelog although the table records every change")
         if self._rules.compared and self._shape.mode is ProofMode.FULL:
-            self._check_unchanged(shown, expect_changes(self._rules, rows, none), unchanged)
+            self._check_unchanged(view, expect_changes(self._rules, rows, none), unchanged)
         due = expect_changes(self._rules, rows, unchanged)
-        before = self._tally_rows(shown.columns, due.before, due.before_kinds)
+        before = self._tally_rows(view.columns, due.before, due.before_kinds)
         return before + self._tally_rows(results, due.after, due.after_kinds)
 
-    def _check_unchanged(self, shown: _Shown, due: ChangeLines, unchanged: npt.NDArray[np.int64]) -> None:
+    def _check_unchanged(self, view: _WindowView, due: ChangeLines, unchanged: npt.NDArray[np.int64]) -> None:
         """Check that keys left out of the changelog kept their values, and that the others did not."""
         names = self._rules.compared
         keys, before, after = due.pairs
         if not len(keys):
             return
         left_out = np.isin(keys, unchanged)
-        batch, results = shown.window.rows, shown.window.results
+        batch, results = view.window.rows, view.window.results
         old = [batch.column(name).take(pa.array(before)) for name in names]
         new = [results.column(name).take(pa.array(after)) for name in names]
         for wrong, problem in (
@@ -315,25 +315,25 @@ class MergeCertifier:
             (~left_out & certainly_same(old, new), "did not change, but the changelog has a change of it"),
         ):
             if wrong.any():
-                self._refuse(f"key {shown.key_of(int(keys[wrong.argmax()]))} {problem}")
+                self._refuse(f"key {view.key_of(int(keys[wrong.argmax()]))} {problem}")
 
-    def _asked(self, shown: _Shown) -> bytes:
+    def _lookup_hashes(self, view: _WindowView) -> bytes:
         """Return, in full mode, the keys with a row of level 0 and no input row above it, whose old row is
         looked up.
         """
         if (
             self._shape.mode is not ProofMode.FULL
             or not self._rules.needs_lookup
-            or shown.window.levels is None
+            or view.window.levels is None
         ):
             return b""
-        inside = shown.any_of_key((shown.levels > 0) & ~shown.outside)
-        asked = np.flatnonzero(shown.any_of_key(shown.levels == 0) & ~inside)
-        first = pa.array(shown.starts[asked])
-        ids = self._shape.field_ids[: len(shown.keys)]
-        if not len(asked):
+        inside = view.any_of_key((view.levels > 0) & ~view.outside)
+        places = np.flatnonzero(view.any_of_key(view.levels == 0) & ~inside)
+        first = pa.array(view.starts[places])
+        ids = self._shape.field_ids[: len(view.keys)]
+        if not len(places):
             return b""
-        return hash_rows([column.take(first) for column in shown.keys], ids).tobytes()
+        return hash_rows([column.take(first) for column in view.keys], ids).tobytes()
 
     def _refuse(self, problem: str) -> NoReturn:
         raise ProofError(self._unit, problem)
@@ -345,11 +345,11 @@ def _fates(window: FoldedWindow) -> npt.NDArray[np.int8]:
     return window.fates
 
 
-def _sizes(shown: _Shown) -> Any:
-    return np.diff(np.append(shown.starts, len(shown.fates)))
+def _sizes(view: _WindowView) -> Any:
+    return np.diff(np.append(view.starts, len(view.fates)))
 
 
-def _alone(shown: _Shown) -> Bools:
+def _alone(view: _WindowView) -> Bools:
     """Return whether a row is the only one of its key that did not expire."""
-    counted = np.add.reduceat((shown.fates != Fate.EXPIRED).astype(np.int64), shown.starts)
-    return np.asarray(np.repeat(counted == 1, _sizes(shown)))
+    counted = np.add.reduceat((view.fates != Fate.EXPIRED).astype(np.int64), view.starts)
+    return np.asarray(np.repeat(counted == 1, _sizes(view)))

@@ -60,11 +60,11 @@ class MergeEvidence:
     """A certified merge says that it did this. Pickles; `join_folds` adds up units in key order.
 
     `folded`, `ignored`, `expired`, `superseded`: rows by their fate. `outside`: those of them looked up.
-    `results`: what the outputs must hold; `changes`: what the changelog must hold. `asked`: hashes of the
-    keys (8 bytes each, full mode) that had to be looked up: they have a row of level 0, and none above it in
-    the pick. `keys`: keys met; `vanished`: those without a result. `ties`: neighbours equal in key and order.
-    `taken`: columns whose values were taken from the merge, not recomputed (full mode). Keys are None without
-    rows.
+    `results`: what the outputs must hold; `changes`: what the changelog must hold. `key_hashes`: hashes of
+    the keys (8 bytes each, full mode) that had to be looked up: they have a row of level 0, and none above it
+    in the pick. `keys`: keys met; `vanished`: those without a result. `ties`: neighbours equal in key and
+    order. `taken`: columns whose values were taken from the merge, not recomputed (full mode). Keys are None
+    without rows.
     """
 
     folded: Tally = ZERO
@@ -74,7 +74,7 @@ class MergeEvidence:
     outside: Tally = ZERO
     results: Tally = ZERO
     changes: Tally = ZERO
-    asked: bytes = b""
+    key_hashes: bytes = b""
     keys: int = 0
     vanished: int = 0
     ties: int = 0
@@ -92,7 +92,7 @@ class MergeEvidence:
             outside=self.outside + other.outside,
             results=self.results + other.results,
             changes=self.changes + other.changes,
-            asked=self.asked + other.asked,
+            key_hashes=self.key_hashes + other.key_hashes,
             keys=self.keys + other.keys,
             vanished=self.vanished + other.vanished,
             ties=self.ties + other.ties,

@@ -41,7 +41,7 @@ class _State(Generic[V]):
         """Return the value of both."""
         raise NotImplementedError
 
-    def without(self, value: V, gone: V) -> V:
+    def without(self, value: V, removed: V) -> V:
         """Return the value after some of it is taken back."""
         raise NotRecomputableError
 
@@ -59,8 +59,8 @@ class _State(Generic[V]):
         self._apply(keys, rows, lambda value, late: self.joined(late, value))
 
     def retract(self, keys: Places, rows: Places) -> None:
-        def step(value: V | None, gone: V | None) -> V | None:
-            return value if value is None or gone is None else self.without(value, gone)
+        def step(value: V | None, removed: V | None) -> V | None:
+            return value if value is None or removed is None else self.without(value, removed)
 
         self._apply(keys, rows, step)
 
@@ -117,8 +117,8 @@ class _Collect(_Lists):
         else:
             self.add(keys, rows)
 
-    def without(self, value: Elements, gone: Elements) -> Elements:
-        left = Counter(self.same[place] for place in gone)
+    def without(self, value: Elements, removed: Elements) -> Elements:
+        left = Counter(self.same[place] for place in removed)
         kept = []
         for place in value:
             if left[self.same[place]]:
@@ -143,10 +143,10 @@ class _MergeMap(_Lists):
         latest = {self.same[place]: place for place in older + newer}
         return tuple(latest.values())
 
-    def without(self, value: Elements, gone: Elements) -> Elements:
-        if not gone:
+    def without(self, value: Elements, removed: Elements) -> Elements:
+        if not removed:
             return value
-        keys = {self.same[place] for place in gone}
+        keys = {self.same[place] for place in removed}
         latest = {self.same[place]: place for place in value}
         return tuple(place for same, place in latest.items() if same not in keys)
 
@@ -195,8 +195,8 @@ class _NestedRows(_Lists):
         room = None if self.rule.limit is None else max(self.rule.limit - len(older or ()), 0)
         return self._present(older or ()) + self._present(newer)[:room]
 
-    def without(self, value: Elements, gone: Elements) -> Elements:
-        rows = {self.same[place] for place in self._present(gone)}
+    def without(self, value: Elements, removed: Elements) -> Elements:
+        rows = {self.same[place] for place in self._present(removed)}
         return tuple(place for place in self._present(value) if self.same[place] not in rows)
 
     def _present(self, places: Elements) -> Elements:
@@ -227,8 +227,8 @@ class _KeyedRows(_Lists):
         self._put(found, newer, self.rule.limit)
         return tuple(found.values())
 
-    def without(self, value: Elements, gone: Elements) -> Elements:
-        keys = {self._key_of[place] for place in gone}
+    def without(self, value: Elements, removed: Elements) -> Elements:
+        keys = {self._key_of[place] for place in removed}
         latest = {key: place for place in value if (key := self._key_of[place]) is not None}
         return tuple(place for key, place in latest.items() if key not in keys)
 
@@ -287,9 +287,9 @@ class _JoinedRows(_State[tuple[Elements | None, ...]]):
             for i, field in enumerate(self._fields)
         ]
         missing = pa.array([row is None for row in rows], pa.bool_())
-        made = pa.StructArray.from_arrays(fields, fields=list(kind), mask=missing)
+        structs = pa.StructArray.from_arrays(fields, fields=list(kind), mask=missing)
         return pa.ListArray.from_arrays(
-            pa.array([*offsets, len(rows)], pa.int32()), made, type=self._lists.type
+            pa.array([*offsets, len(rows)], pa.int32()), structs, type=self._lists.type
         )
 
     def _key(self, row: Elements) -> Elements | None:

@@ -32,13 +32,13 @@ KeyOf = Callable[[bytes], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropClaim:
-    """A unit that wants to drop deletes of `merged`. `asked` are files that stay, in which its keys were
+    """A unit that wants to drop deletes of `merged`. `searched` are files that stay, in which its keys were
     looked up.
     """
 
     unit: str
     merged: Sequence[DataFile]
-    asked: Collection[DataFile] = ()
+    searched: Collection[DataFile] = ()
 
 
 def check_licence(
@@ -54,17 +54,17 @@ def check_licence(
     key comparable; None where descriptions of files hold no keys. Cost: a comparison or two a file.
     """
     names = {file.file_name for file in live}
-    gone = {file.file_name for file in replaced}
-    for file in (*replaced, *claim.merged, *claim.asked):
+    removed = {file.file_name for file in replaced}
+    for file in (*replaced, *claim.merged, *claim.searched):
         if file.file_name not in names:
             raise ProofError(claim.unit, f"{file.file_name} is not among the live files of its bucket")
-    if strange := {file.file_name for file in claim.merged} - gone:
+    if strange := {file.file_name for file in claim.merged} - removed:
         raise ProofError(claim.unit, f"{min(strange)} is merged, but the commit does not remove it")
     hiding = [file for file in claim.merged if not rules.deletion_vectors or file.level == 0]
     if not hiding or rules.engine == "first-row":  # where the oldest row counts, a delete hides none
         return
-    asked = {file.file_name for file in claim.asked} if rules.marks else set()
-    staying = [file for file in live if file.file_name not in gone and file.file_name not in asked]
+    searched = {file.file_name for file in claim.searched} if rules.marks else set()
+    staying = [file for file in live if file.file_name not in removed and file.file_name not in searched]
     newest = max(file.max_sequence_number for file in hiding)
     ordered = not rules.sequence and not rules.snapshot_ordering and not rules.clustering_columns
     for file in overlapping(staying, hiding, key_of):

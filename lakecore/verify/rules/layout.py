@@ -56,9 +56,9 @@ def check_levels(
             raise ProofError(
                 pick, f"{name} and {other} share keys, but would be separate files of level {level}"
             )
-    gone = {file.file_name for file in replaced} | {before.file_name for before, _ in moved}
+    removed_names = {file.file_name for file in replaced} | {before.file_name for before, _ in moved}
     top = max((level for _, level in found), default=0)
-    staying = [file for file in live if 0 < file.level <= top and file.file_name not in gone]
+    staying = [file for file in live if 0 < file.level <= top and file.file_name not in removed_names]
     ends = [high for _, high, _, _ in spans]
     for file in staying:
         at = bisect_left(ends, key_of(file.min_key))
@@ -69,7 +69,7 @@ def check_levels(
                 f"the output of {name} would share keys with {file.file_name}, which stays on the same level",
             )
     fresh = [file for files, _ in found for file in files if file.level == 0]
-    late = [file for file in live if file.level == 0 and file.file_name not in gone]
+    late = [file for file in live if file.level == 0 and file.file_name not in removed_names]
     newest = max((file.max_sequence_number for file in fresh), default=0)
     for file in overlapping(late, fresh, key_of):
         if file.min_sequence_number < newest:

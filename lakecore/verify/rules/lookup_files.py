@@ -48,10 +48,10 @@ def check_lookup_claim(
         _check_age(claim.unit, fresh, live)
     if not rules.needs_old_rows or not fresh:
         return
-    gone = {file.file_name for file in replaced}
-    staying = {file.file_name: file for file in live if file.file_name not in gone and file.level > 0}
-    asked = [file for level in claim.levels for file in level]
-    if strange := {file.file_name for file in asked} - staying.keys():
+    removed = {file.file_name for file in replaced}
+    staying = {file.file_name: file for file in live if file.file_name not in removed and file.level > 0}
+    searched_files = [file for level in claim.levels for file in level]
+    if strange := {file.file_name for file in searched_files} - staying.keys():
         raise ProofError(
             claim.unit, f"older rows are looked up in {min(strange)}, which does not stay above level 0"
         )
@@ -60,7 +60,7 @@ def check_lookup_claim(
             raise ProofError(claim.unit, f"{far[0].file_name} is looked up before a file of a lower level")
     if key_of is not None:
         _check_runs(claim.unit, claim.levels, key_of)
-    names = {file.file_name for file in asked}
+    names = {file.file_name for file in searched_files}
     for file in overlapping(list(staying.values()), fresh, key_of):
         if file.file_name not in names:
             raise ProofError(
@@ -108,10 +108,10 @@ def check_moved(
 
     `moved`: files before and after. Raises ProofError naming a file whose changes nobody tells of.
     """
-    told = {file.file_name for file in announced}
+    announced_names = {file.file_name for file in announced}
     for before, after in moved:
         leaves = rules.producer == "lookup" and before.level == 0 and after.level > 0
-        if leaves and before.file_name not in told:
+        if leaves and before.file_name not in announced_names:
             raise ProofError(
                 name, f"{before.file_name} leaves level 0, and its rows are not in the changelog"
             )

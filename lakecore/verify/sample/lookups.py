@@ -45,9 +45,11 @@ def check_marks(unit: str, before: Mapping[str, BitMap], after: Mapping[str, Bit
     return {name: positions for name, positions in new.items() if positions}
 
 
-def check_lookup_files(unit: str, found: Iterable[str], asked: Collection[str]) -> None:
-    """Raise ProofError if rows were looked up in a file that is not `asked`; both are given by name."""
-    if strange := set(found) - set(asked):
+def check_lookup_files(unit: str, found: Iterable[str], searched_names: Collection[str]) -> None:
+    """Raise ProofError if rows were looked up in a file that is not in `searched_names`; both are given by
+    name.
+    """
+    if strange := set(found) - set(searched_names):
         raise ProofError(
             unit, f"rows were looked up in {min(strange)}, in which no older rows are to be looked up"
         )
@@ -85,13 +87,13 @@ def tally_positions(context: ProofContext, unit: str, file: LookupFile, position
 
 
 def search_keys(
-    context: ProofContext, levels: Iterable[Sequence[LookupFile]], asked: npt.NDArray[np.uint64]
+    context: ProofContext, levels: Iterable[Sequence[LookupFile]], key_hashes: npt.NDArray[np.uint64]
 ) -> Tally:
-    """Count and digest of the rows that the keys with hashes `asked` have, each on its nearest level.
+    """Count and digest of the rows that the keys with hashes `key_hashes` have, each on its nearest level.
 
-    `levels`: files by level, nearest first. Reads the covered columns of all of them; memory is `asked`.
+    `levels`: files by level, nearest first. Reads the covered columns of all of them; memory is `key_hashes`.
     """
-    left = np.sort(asked)
+    left = np.sort(key_hashes)
     found = ZERO
     for level in levels:
         met = np.zeros(len(left), bool)
@@ -102,19 +104,19 @@ def search_keys(
 
 
 def _search_file(
-    context: ProofContext, file: LookupFile, asked: npt.NDArray[np.uint64], met: npt.NDArray[np.bool_]
+    context: ProofContext, file: LookupFile, key_hashes: npt.NDArray[np.uint64], met: npt.NDArray[np.bool_]
 ) -> Tally:
     """Return the tally of the rows found in a file; `met` becomes true for keys that the file has."""
     shape, stored = context.shape, file.stored
     count = len(shape.key)
     found, start = ZERO, 0
-    if not len(asked):
+    if not len(key_hashes):
         return found
     schema, number = context.schemas[stored.file.schema_id], stored.number(shape)
     for columns in read_covered(context.file_io, stored.path, shape, schema, number=number):
         hashes = hash_rows(columns[:count], shape.field_ids[:count])
-        places = np.minimum(np.searchsorted(asked, hashes), len(asked) - 1)
-        hit = asked[places] == hashes
+        places = np.minimum(np.searchsorted(key_hashes, hashes), len(key_hashes) - 1)
+        hit = key_hashes[places] == hashes
         if file.deleted is not None:
             inside = file.deleted & BitMap(range(start, start + len(hashes)))
             hit[np.array(inside.to_array(), np.int64) - start] = False

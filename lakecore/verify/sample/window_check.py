@@ -67,23 +67,23 @@ class WindowCheck:
         kinds, numbers = written.column(KIND_NAME).to_numpy(), written.column(SEQUENCE_NAME).to_numpy()
         self._all_right(window, groups, (numbers == expected.numbers[groups]) | ~sure, "the sequence number")
         self._all_right(window, groups, expected.allows(groups, kinds) | ~sure, "the row kind")
-        made = self._made(window, groups)
-        for name, values in made.items():
+        results = self._folded_columns(window, groups)
+        for name, values in results.items():
             same = self._hashes(name, values) == self._hashes(name, written.column(name))
             self._all_right(window, groups, same | ~sure, f"column {name}")
-        return Results(written, groups, tuple(made))
+        return Results(written, groups, tuple(results))
 
     def moved(self, window: WindowKeys) -> Results:
         """Return the results of a file that moves, whose rows are announced."""
         groups = np.flatnonzero(~window.absent)
-        made = self._made(window, groups)
+        results = self._folded_columns(window, groups)
         first = window.rows.batch.take(pa.array(window.starts[groups]))
         names = key_names(self.shape)
-        columns = {name: first.column(name) for name in names} | made
+        columns = {name: first.column(name) for name in names} | results
         columns[SEQUENCE_NAME] = pa.array(window.expected.numbers[groups])
         columns[KIND_NAME] = pa.array(window.expected.kinds[groups])
         batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
-        return Results(batch, groups, tuple(made))
+        return Results(batch, groups, tuple(results))
 
     def changes(self, window: WindowKeys, results: Results, lines: pa.RecordBatch) -> None:
         """Raise ProofError unless `lines` of the changelog are those that the window's keys must have."""
@@ -123,7 +123,7 @@ class WindowCheck:
         self._all_right(window, everyone, ~(present & window.absent) | window.tied, "the result")
         return np.flatnonzero(present)
 
-    def _made(self, window: WindowKeys, groups: npt.NDArray[np.int64]) -> dict[str, pa.Array]:
+    def _folded_columns(self, window: WindowKeys, groups: npt.NDArray[np.int64]) -> dict[str, pa.Array]:
         """Return columns of the results as the rows make them."""
         names = [field.name for field in self.shape.values if field.name not in self.left_out]
         if not len(groups):

@@ -92,16 +92,16 @@ class KeyPlaces:
 
         Raises CorruptDataError when a key is in two of them.
         """
-        made = cls(table)
+        found = cls(table)
         if keys:
             high = np.concatenate([prints.high for prints, _ in keys])
             low = np.concatenate([prints.low for prints, _ in keys])
             there = [np.broadcast_to(np.asarray(place, np.int32), prints.low.shape) for prints, place in keys]
             places = np.concatenate(there)
-            made._known = _Sorted.of(KeyHashes(high, low), places)
-            if twice := int((~made._known.prints.firsts).sum()):
+            found._known = _Sorted.of(KeyHashes(high, low), places)
+            if twice := int((~found._known.prints.firsts).sum()):
                 raise CorruptDataError(table, f"{twice} keys are in two partitions or buckets at once")
-        return made
+        return found
 
     def __len__(self) -> int:
         return len(self._known.prints) + len(self._recent.prints)

@@ -262,8 +262,8 @@ class KeyIndexed(Placement):
 
     def first_sequence(self, share: Share) -> int:
         named = self._named()
-        gone = share.partition in self._seen or (named is not None and bool(named((share.partition,))))
-        return 0 if gone else self.known.state.next_sequence(share.partition, share.bucket)
+        empty = share.partition in self._seen or (named is not None and bool(named((share.partition,))))
+        return 0 if empty else self.known.state.next_sequence(share.partition, share.bucket)
 
     @property
     def preconditions(self) -> Preconditions | None:

@@ -32,7 +32,7 @@ class AppendWriter:
         self._batches: list[pa.RecordBatch] = []
         self._current: RollingWriter | DedicatedFiles | None = None
         self._files: list[DataFile] = []
-        self._made: list[RollingWriter | DedicatedFiles] = []
+        self._writers: list[RollingWriter | DedicatedFiles] = []
         self.buffered = 0
 
     @property
@@ -52,7 +52,7 @@ class AppendWriter:
             return
         if self._current is None:
             self._current = open_files(self._file_io, self._spec, self._now_ms, self._root)
-            self._made.append(self._current)
+            self._writers.append(self._current)
         batches, self._batches, self.buffered = self._batches, [], 0
         self._current.write(batches[0] if len(batches) == 1 else pa.concat_batches(batches))
 
@@ -78,6 +78,6 @@ class AppendWriter:
     def abort(self) -> None:
         """Remove every file. Safe after `close`."""
         self._batches.clear()
-        for writer in self._made:
+        for writer in self._writers:
             writer.abort()
         self._current = None

@@ -65,8 +65,8 @@ class BlobPacks:
         for name in self._spec.managed:
             at = batch.schema.get_field_index(name)
             column = batch.column(at)
-            if rows.kinds is not None and (gone := is_retract(rows.kinds)).any():
-                column = pc.if_else(pa.array(gone), pa.scalar(None, column.type), column)
+            if rows.kinds is not None and (retracts := is_retract(rows.kinds)).any():
+                column = pc.if_else(pa.array(retracts), pa.scalar(None, column.type), column)
             kind = self._spec.schema.row_type.field(name).type
             batch = batch.set_column(at, batch.schema.field(at), self._packed(name, column, kind))
         return replace(rows, batch=batch)

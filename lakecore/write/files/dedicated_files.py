@@ -63,7 +63,7 @@ class DedicatedFiles:
         self._vectors: RollingWriter | None = None
         self._blobs: dict[str, BlobFiles] = {}
         self._files: list[DataFile] = []
-        self._made: list[RollingWriter | BlobFiles] = []
+        self._writers: list[RollingWriter | BlobFiles] = []
 
     @property
     def files_started(self) -> int:
@@ -84,7 +84,7 @@ class DedicatedFiles:
     def abort(self) -> None:
         """Remove everything that this writer created. Safe after `close`, and twice."""
         self._files.clear()
-        for writer in self._made:
+        for writer in self._writers:
             writer.abort()
 
     def _write_slice(self, batch: pa.RecordBatch) -> None:
@@ -121,13 +121,13 @@ class DedicatedFiles:
 
     def _rolling(self, spec: FileSpec) -> RollingWriter:
         writer = RollingWriter(self._file_io, spec, self._now_ms, number=self._next_number)
-        self._made.append(writer)
+        self._writers.append(writer)
         return writer
 
     def _blob_files(self, name: str) -> BlobFiles:
         size = self._dedicated.blob_size
         files = BlobFiles(self._file_io, self._spec, self._now_ms, name, size, self._next_number)
-        self._made.append(files)
+        self._writers.append(files)
         return files
 
     def _next_number(self) -> int:

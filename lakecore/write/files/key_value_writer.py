@@ -79,7 +79,7 @@ class KeyValueWriter:
             engine=spec.engine,
         )
         self._spill = Spill(spill_io, merge)
-        self._made: list[RollingWriter] = []
+        self._writers: list[RollingWriter] = []
         self._files: list[DataFile] = []
         self._changelog: RollingWriter | None = None
 
@@ -134,7 +134,7 @@ class KeyValueWriter:
     def abort(self) -> None:
         """Remove every file. Safe after `close`."""
         self._spill.clear()
-        for writer in self._made:
+        for writer in self._writers:
             writer.abort()
         if self._packs is not None:
             self._packs.abort()
@@ -170,5 +170,5 @@ class KeyValueWriter:
 
     def _opened(self, files: FileSpec) -> RollingWriter:
         writer = RollingWriter(self._file_io, files, self._now_ms)
-        self._made.append(writer)
+        self._writers.append(writer)
         return writer

@@ -56,12 +56,12 @@ class BlobUpdate:
         field = self.reading.schema.row_type.field(self.column)
         paths = [(self.reading.paths.data_file(self.directory, file), file) for file in self.old]
         blobs = locate_blobs(self.reading.file_io, field, paths, self.rows.first, self.rows.count)
-        made = []
+        new_files = []
         for low, high in stretches(self.rows, self.old, self.places):
             files = open_files()
             self._fill(files, blobs, low, high)
-            made += [replace(file, first_row_id=self.rows.first + low) for file in files.close()]
-        return made
+            new_files += [replace(file, first_row_id=self.rows.first + low) for file in files.close()]
+        return new_files
 
     def _fill(self, files: BlobFiles, blobs: BlobColumn, low: int, high: int) -> None:
         start, stop = np.searchsorted(self.places, (low, high)).tolist()

@@ -170,19 +170,19 @@ class ColumnUpdate:
 
     def _try(self, snapshot: Snapshot | None, values: _Values, commit: CommitFunction) -> CommitResult:
         """Try once. New files are removed again unless they are, or may be, in the table."""
-        made: list[RollingWriter | BlobFiles] = []
+        writers: list[RollingWriter | BlobFiles] = []
         try:
             messages = [
-                self._message(split, rows, values, made) for split, rows in self._touched(snapshot, values)
+                self._message(split, rows, values, writers) for split, rows in self._touched(snapshot, values)
             ]
             result = commit(messages, Preconditions(read_snapshot=snapshot))
         except CommitUncertainError:
             raise
         except BaseException:
-            _remove(made)
+            _remove(writers)
             raise
         if result.duplicate:
-            _remove(made)
+            _remove(writers)
         return result
 
     def _touched(self, snapshot: Snapshot | None, values: _Values) -> list[tuple[Split, RowRange]]:
@@ -201,7 +201,7 @@ class ColumnUpdate:
         return found
 
     def _message(
-        self, split: Split, rows: RowRange, values: _Values, made: list[RollingWriter | BlobFiles]
+        self, split: Split, rows: RowRange, values: _Values, writers: list[RollingWriter | BlobFiles]
     ) -> CommitMessage:
         reading = self.reading.in_partition(split.partition)
         directory = reading.bucket_dir(split.partition, split.bucket)
@@ -217,14 +217,14 @@ class ColumnUpdate:
         files: list[DataFile] = []
         for within, its, changed in parts:
             writer = RollingWriter(reading.file_io, its, self.clock.now_ms, number)
-            made.append(writer)
+            writers.append(writer)
             for batch in _changed_rows(within, directory, rows, changed, its.columns or ()):
                 writer.write(batch)
             files += (replace(file, first_row_id=rows.first) for file in writer.close())
 
         def blob_files(name: str) -> BlobFiles:
             beside = BlobFiles(reading.file_io, spec, self.clock.now_ms, name, _ONE_FILE, number)
-            made.append(beside)
+            writers.append(beside)
             return beside
 
         updates = [

@@ -42,7 +42,7 @@ def test_the_account_of_a_fold_adds_up(drop: bool) -> None:
         key_columns=("k",),
         drop_retracts=drop,
         evidence=True,
-        gone=True,
+        lost_rows=True,
         ignore_retracts=True,
         engine=FirstRow("t", ignore_retracts=True),
     )

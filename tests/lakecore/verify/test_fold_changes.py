@@ -112,9 +112,9 @@ class LookupMerge:
         return prove_pick(context.shape, "unit 7", inputs, [unit])
 
     def _search(self, context: Any, above: LookupFile, evidence: MergeEvidence) -> Tally | None:
-        if not evidence.asked:
+        if not evidence.key_hashes:
             return None
-        found = search_keys(context, [[], [above]], np.frombuffer(evidence.asked, np.uint64))
+        found = search_keys(context, [[], [above]], np.frombuffer(evidence.key_hashes, np.uint64))
         return self.faults.searched(found)
 
     def _certify(self) -> MergeEvidence:
@@ -236,7 +236,7 @@ def test_a_right_merge_is_proven(name: str, mode: ProofMode) -> None:
         announces = "changelog-producer" in options
         assert (proof.fold.changes.rows > 0) == announces == ("in the changelog" in str(proof))
         assert (proof.fold.outside.rows > 0) == ("full compaction" not in name)
-        assert bool(proof.fold.asked) == (mode is FULL and "full compaction" not in name)
+        assert bool(proof.fold.key_hashes) == (mode is FULL and "full compaction" not in name)
 
 
 def change(at: int, **values: Any) -> Callable[[Rows], Rows]:

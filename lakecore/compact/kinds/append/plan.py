@@ -130,8 +130,8 @@ def _buckets(entries: ManifestEntries, request: JoinRequest, deletions: Deletion
         found = [(lane, vectors[lane]) for lane in members.tolist() if lane in vectors] if vectors else []
         if len(members) > 1 or found:
             groups.append((members, {vector.place.data_file: vector for _, vector in found}))
-    made = entries.files_of(members for members, _ in groups)
-    for (members, marked), files in zip(groups, made, strict=True):
+    file_groups = entries.files_of(members for members, _ in groups)
+    for (members, marked), files in zip(groups, file_groups, strict=True):
         first = int(members[0])
         total = int(entries.total_buckets[first])
         yield _Bucket(Place(entries.partition_of(first), int(entries.bucket[first]), total), files, marked)

@@ -176,7 +176,7 @@ class BucketAssignment:
                     tallies,
                     replaces=postponed_rules(self._table).replaces,
                 )
-                new_files = [new for tally in tallies for new in tally.made]
+                new_files = [new for tally in tallies for new in tally.new_files]
                 check_numbers(pick.name, self._live, fold.partition, new_files)
                 claims.append(_claim(fold, proof, tallies))
                 self._decode_again(pick, written)
@@ -273,8 +273,8 @@ def _claim(fold: Fold, proof: PickProof, tallies: Sequence[PostponedTally]) -> C
     return CommitClaim(
         name=proof.pick,
         removed=tuple((waiting, file) for file in proof.read),
-        added=tuple((place(bucket), file) for tally in tallies for bucket, file in tally.made),
-        changelog=tuple((place(bucket), file) for tally in tallies for bucket, file in tally.told),
+        added=tuple((place(bucket), file) for tally in tallies for bucket, file in tally.new_files),
+        changelog=tuple((place(bucket), file) for tally in tallies for bucket, file in tally.changelog_files),
     )
 
 

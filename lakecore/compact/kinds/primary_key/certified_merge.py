@@ -95,7 +95,7 @@ class CertifiedMerge:
 def _check_kept(certifier: Certifier, window: MergedWindow) -> None:
     seen = window.evidence
     assert isinstance(seen, Evidence)
-    certifier.window(seen.keys, seen.sequence, seen.kinds, seen.lost, seen.dropped, seen.gone)
+    certifier.window(seen.keys, seen.sequence, seen.kinds, seen.lost, seen.dropped, seen.lost_rows)
 
 
 def _check_folds(certifier: MergeCertifier, window: MergedWindow) -> None:

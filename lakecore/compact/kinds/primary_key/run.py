@@ -101,7 +101,7 @@ def _run_by_level(unit: MergeUnit, by_level: LookupMerge) -> UnitResult:
             evidence=merge.evidence(),
             changes=check_changelog(unit.table.proof, unit.name, [stored(unit, file) for file in changelog]),
             looked_up=_looked_up(unit, by_level, merge.found),
-            searched=_searched(unit, by_level, merge.evidence().asked),
+            searched=_searched(unit, by_level, merge.evidence().key_hashes),
             sample=_sampled(unit, merge_sample(unit, inputs, files, changelog, merge.found), marks),
         )
     except BaseException:

@@ -98,7 +98,7 @@ class MergeUnit:
         return DropClaim(
             unit=self.name,
             merged=tuple(file for run in self.runs for file in run),
-            asked=tuple(file for level in above for file in level),
+            searched=tuple(file for level in above for file in level),
         )
 
     @property
@@ -143,8 +143,8 @@ def merge_spec(unit: MergeUnit, *, drop_deletes: bool) -> MergeSpec:
         drop_retracts=drop_deletes,
         ignore_retracts=options.ignore_delete and not by_age,
         evidence=True,
-        gone=unit.table.shape.mode is ProofMode.FULL,
-        shown=tuple(field.name for field in unit.table.shape.values),
+        lost_rows=unit.table.shape.mode is ProofMode.FULL,
+        proof_columns=tuple(field.name for field in unit.table.shape.values),
         engine=engine,
     )
 

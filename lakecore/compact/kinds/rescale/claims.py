@@ -72,10 +72,10 @@ def _claim(name: str, pick: RescalePick, files: Sequence[BucketFiles], proof: Pi
     into = {file.file_name: bucket for bucket, found in files for file in found}
     if {file.file_name for file in proof.read} != where.keys():
         raise ProofError(proof.pick, "the files that were read are not those of the partition")
-    if {file.file_name for file in proof.made} != into.keys():
+    if {file.file_name for file in proof.new_files} != into.keys():
         raise ProofError(proof.pick, "the new files are not those that were read back")
     old_files = ((Bucket(pick.partition, where[f.file_name], pick.old_total), f) for f in proof.read)
-    new_files = ((Bucket(pick.partition, into[f.file_name], pick.new_total), f) for f in proof.made)
+    new_files = ((Bucket(pick.partition, into[f.file_name], pick.new_total), f) for f in proof.new_files)
     return CommitClaim(name=name, removed=tuple(old_files), added=tuple(new_files))
 
 

@@ -26,14 +26,19 @@ def made(name: str, level: int = 5, numbers: tuple[int, int] = (0, 9), **other: 
 
 
 def check(
-    new: DataFile, rules: TableRules = KEYED, told: tuple[DataFile, ...] = (), read: tuple[DataFile, ...] = ()
+    new: DataFile,
+    rules: TableRules = KEYED,
+    changelog_files: tuple[DataFile, ...] = (),
+    read: tuple[DataFile, ...] = (),
 ) -> None:
-    check_new_files("bucket-0", read or (new,), (new,), told, {5} if rules is KEYED else (), 3, rules)
+    check_new_files(
+        "bucket-0", read or (new,), (new,), changelog_files, {5} if rules is KEYED else (), 3, rules
+    )
 
 
 def test_right_ones_pass() -> None:
     change = made("told", file_source=FileSource.APPEND)
-    check(made("new"), told=(change,))
+    check(made("new"), changelog_files=(change,))
     check(made("new", 1), SORTED)
     check(made("new", 0, (20, 29)), BUCKETS, read=(made("old", 0, (20, 25)), made("other", 0, (26, 40))))
     check(made("new", 0, (0, 9)), FREE, read=(made("old", 0, (20, 25)), made("other", 0, (20, 40))))
@@ -67,7 +72,7 @@ def test_new_files_of_an_ordered_bucket_follow_one_another() -> None:
 
 def test_a_changelog_is_not_compacted() -> None:
     with pytest.raises(ProofError, match="is a changelog"):
-        check(made("new"), told=(made("told"),))
+        check(made("new"), changelog_files=(made("told"),))
 
 
 LEFT = made("left", 0, (3, 3), first_row_id=10, row_count=5)

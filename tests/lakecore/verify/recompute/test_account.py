@@ -200,13 +200,13 @@ def result(change: Callable[[Row], Row | None]) -> FoldHooks:
         changed = change(dict(rows[5]))
         return [*rows[:5], *([] if changed is None else [changed]), *rows[6:]]
 
-    return FoldHooks(made=spoil)
+    return FoldHooks(results=spoil)
 
 
 def shown(**changes: Callable[[Any], Any]) -> FoldHooks:
     """What the certifier is given, spoilt."""
     return FoldHooks(
-        shown=lambda window: {name: changes.get(name, lambda v: v)(value) for name, value in window.items()}
+        view=lambda window: {name: changes.get(name, lambda v: v)(value) for name, value in window.items()}
     )
 
 
@@ -259,8 +259,8 @@ FAULTS: dict[str, tuple[Case, FoldHooks, tuple[ProofMode, ...]]] = {
     "a result is left out": (
         UPDATE,
         FoldHooks(
-            made=lambda rows: [*rows[:5], *rows[6:]],
-            shown=lambda w: {**w, "groups": np.delete(w["groups"], 5)},
+            results=lambda rows: [*rows[:5], *rows[6:]],
+            view=lambda w: {**w, "groups": np.delete(w["groups"], 5)},
         ),
         BOTH,
     ),
@@ -297,7 +297,7 @@ FAULTS: dict[str, tuple[Case, FoldHooks, tuple[ProofMode, ...]]] = {
     "expired in a table without expiry": (UPDATE, shown(fates=set_at(0, Fate.EXPIRED)), BOTH),
     "superseded by nothing": (
         UPDATE,
-        FoldHooks(shown=lambda w: {**w, "levels": np.ones(len(w["fates"]), int), "fates": w["fates"] + 3}),
+        FoldHooks(view=lambda w: {**w, "levels": np.ones(len(w["fates"]), int), "fates": w["fates"] + 3}),
         BOTH,
     ),
     "a key with two results": (UPDATE, shown(groups=set_at(3, 2)), BOTH),
@@ -305,7 +305,7 @@ FAULTS: dict[str, tuple[Case, FoldHooks, tuple[ProofMode, ...]]] = {
     "keys out of order": (UPDATE, shown(rows=cell("id", 3, 10_000)), BOTH),
     "looked up rows that are inputs": (
         UPDATE,
-        FoldHooks(shown=lambda w: {**w, "outside": np.arange(len(w["fates"])) == 0}),
+        FoldHooks(view=lambda w: {**w, "outside": np.arange(len(w["fates"])) == 0}),
         BOTH,
     ),
 }

@@ -56,7 +56,7 @@ DENIED: dict[str, tuple[dict[str, str], list[DataFile], list[DataFile], list[Dat
 
 def check(options: dict[str, str], live: Any, merged: Any, asked: Any, *, keys: bool = True) -> None:
     rules = TableRules.of(options, keyed=True)
-    claim = DropClaim(unit="unit 7", merged=merged, asked=asked)
+    claim = DropClaim(unit="unit 7", merged=merged, searched=asked)
     check_licence(claim, live, merged, rules, (lambda key: key) if keys else None)
 
 

@@ -65,7 +65,7 @@ class LevelMerge:
         self._unit = unit
         self._by_level = by_level
         self._inputs = inputs
-        self._spec = replace(merge_spec(unit, drop_deletes=False), evidence=False, gone=False)
+        self._spec = replace(merge_spec(unit, drop_deletes=False), evidence=False, lost_rows=False)
         self._rules = _rules(unit, by_level, inputs.columns)
         self._certifiers: list[MergeCertifier] = []
         self.found: dict[str, BitMap] = {}
@@ -179,7 +179,7 @@ class LevelMerge:
         shape, keys = self._unit.table.shape, self._spec.key_columns
         rows, results = groups.batch, merged.rows
         if shape.mode is not ProofMode.FULL:
-            columns = (*self._spec.shown, *self._spec.sequence_columns)
+            columns = (*self._spec.proof_columns, *self._spec.sequence_columns)
             names = list(dict.fromkeys((*keys, *columns, SEQUENCE_NAME, KIND_NAME)))
             rows, results = rows.select([*names, LEVEL_NAME]), results.select(names)
         rows = rows if groups.order is None else rows.take(pa.array(groups.order))
