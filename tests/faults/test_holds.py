@@ -1,4 +1,4 @@
-"""A sick table is left alone: real damage, every chore, storage that fails while a hold is written or ended."""
+"""Holds on damaged tables: real damage, every chore, storage that fails while a hold is written or ended."""
 
 from __future__ import annotations
 
