@@ -132,14 +132,25 @@ class LakeHook(BaseHook):
         return self.catalog()
 
     def test_connection(self) -> tuple[bool, str]:
-        """List the warehouse's databases: this is what the Test button of the connection form shows."""
+        """List the warehouse's databases and connect to the Spark master: this is what the Test button of the
+        connection form shows. It does not test whether the warehouse can be written.
+        """
         from lakecore.errors import LakeError
+        from lakecore.spark.master import check_form, check_master
 
+        master = self.spark_master()
         try:
             databases = self.catalog().list_databases()
+            if master is not None:
+                check_form(master)
+                check_master(master)
         except LakeError as err:
             return False, str(err)
-        return True, f"{self.warehouse()} is reachable: {len(databases)} database(s)"
+        found = f"{len(databases)} database(s)"
+        if not databases:
+            found = "it has no database yet; if it should have some, this is not the warehouse"
+        spark = f"; the Spark master is {master}" if master is not None else ""
+        return True, f"{self.warehouse()} is reachable: {found}{spark}"
 
 
 def _location(host: str, scheme: str | None) -> str:

@@ -81,6 +81,12 @@ class TableSensor(BaseSensorOperator):
             return first.xcom_value
         with airflow_errors():
             request = self.request(context, LakeHook(self.lake_conn_id).catalog())
+        self.log.info(
+            "nothing in %s yet: the triggerer looks again every %.0f s for %s",
+            self.table,
+            self.poke_interval,
+            request,
+        )
         return self.defer(
             trigger=WaitTrigger(
                 wait=self.wait,

@@ -4,15 +4,29 @@ why.
 
 from __future__ import annotations
 
+import re
 import socket
 
-from lakecore.errors import InvalidInputError, UnavailableError
+from lakecore.errors import InvalidInputError, UnavailableError, UnsupportedError
 
-__all__ = ["check_master"]
+__all__ = ["check_form", "check_master"]
 
 _STANDALONE = "spark://"
+_FORMS = re.compile(r"local|local\[(\*|\d+)(,\s*\d+)?\]|local-cluster\[[\d,\s]+\]|spark://.+|yarn|k8s://.+")
 _SECONDS = 5.0
 """How long each address may take to answer."""
+
+
+def check_form(master: str) -> None:
+    """Refuse what is no address of a Spark master. Raises InvalidInputError, UnsupportedError for Connect."""
+    if master.startswith("sc://"):
+        raise UnsupportedError(
+            f"Spark master {master}: Spark Connect is not supported; use local[*], spark://host:7077, yarn or k8s://"
+        )
+    if not _FORMS.fullmatch(master):
+        raise InvalidInputError(
+            f"Spark master {master!r} is no master of Spark; use local[*], spark://host:7077, yarn or k8s://"
+        )
 
 
 def check_master(master: str) -> None:

@@ -58,6 +58,17 @@ def test_the_test_button_tells_what_is_wrong(monkeypatch: pytest.MonkeyPatch, tm
     assert (good, str(tmp_path) in text) == (True, True)
     bad, text = _connect(monkeypatch, host=str(tmp_path / "nowhere")).test_connection()
     assert (bad, "nowhere" in text) == (False, True)
+    assert "no database yet" in _connect(monkeypatch, host=str(tmp_path)).test_connection()[1]
+    for master, problem in (
+        ("sprak://nope", "no master of Spark"),
+        ("spark://127.0.0.1:1", "does not answer"),
+        ("spark://nope", "is not HOST:PORT"),
+        ("sc://host", "Connect is not supported"),
+    ):
+        hook = _connect(monkeypatch, host=str(tmp_path), extra={"spark_master": master})
+        assert (hook.test_connection()[0], problem in hook.test_connection()[1]) == (False, True), master
+    for master in ("local", "local[*]", "local[2]", "local[2, 4]", "yarn", "k8s://https://host:6443"):
+        assert _connect(monkeypatch, host=str(tmp_path), extra={"spark_master": master}).test_connection()[0]
     empty, text = _connect(monkeypatch).test_connection()
     assert (empty, "names no warehouse" in text) == (False, True)
 
