@@ -18,7 +18,7 @@ _SECONDS = 5.0
 
 
 def check_form(master: str) -> None:
-    """Check that a text is the address of a Spark master. Raises InvalidInputError; UnsupportedError for `sc:`."""
+    """Check that a text is the address of a Spark master. Raises InvalidInputError, UnsupportedError."""
     if master.startswith("sc://"):
         raise UnsupportedError(
             f"Spark master {master}: Spark Connect is not supported; use local[*], spark://host:7077, yarn or k8s://"
