@@ -68,15 +68,7 @@ def run(job: Job, lake: Lake, clock: Clock | None = None) -> CheckResult:
     report = _look(job, lake, clock)
     notes: tuple[str, ...] = ()
     if job.holds and (before or report.damage):
-        notes = after_check(
-            store,
-            job.table,
-            report.damage,
-            before,
-            deep=job.deep,
-            read_data=job.read_data,
-            by=job.owner or this_user(),
-        )
+        notes = after_check(store, job, report.damage, before, job.owner or this_user())
     seconds = round(clock.monotonic() - started, 3)
     return CheckResult(table=job.table, report=report, seconds=seconds, holds=notes)
 

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Sequence
 
 from lakecore.errors import LakeError
+from lakecore.jobs.definitions.repair import Fsck
 from lakecore.jobs.holds import recorded
 from lakecore.maintain.deletion.runs import RunState, RunStore
 from lakecore.maintain.holds.gate import how_it_ends
@@ -24,25 +25,20 @@ _JOB = "fsck"
 
 
 def after_check(
-    store: HoldStore,
-    table: str,
-    damage: Sequence[Finding],
-    before: Sequence[Hold],
-    *,
-    deep: bool,
-    read_data: bool,
-    by: str,
+    store: HoldStore, job: Fsck, damage: Sequence[Finding], before: Sequence[Hold], by: str
 ) -> tuple[str, ...]:
-    """Place or end holds, and return what happened, as text for users. `before` are the holds that existed
-    when the check began.
+    """Place or end holds after a check, and return what happened, as text for users. `before` are
+    the holds that existed when the check began.
 
     The function never raises: when the store cannot be written to, the check does not fail, but the result
     says so.
     """
+    table = job.table
     try:
         if damage:
-            return _place(store, table, damage, deep=deep, by=by)
-        return _end(store, table, before, ended_by_check(before, deep=deep, read_data=read_data), by)
+            return _place(store, table, damage, deep=job.deep, by=by)
+        ended = ended_by_check(before, deep=job.deep, read_data=job.read_data)
+        return _end(store, table, before, ended, by)
     except Exception as err:  # what the check found is what the caller has to hear of
         logger.exception("the holds of %s could not be changed", table)
         if damage:

@@ -20,7 +20,7 @@ from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.compact.scope import partitions_of
 from lakecore.jobs.definitions.compaction import RewriteFileIndex as Job
 from lakecore.jobs.runner.counts import Change, Counts, counts_of
-from lakecore.jobs.runner.forecast import forecast_of, remember
+from lakecore.jobs.runner.forecast import PastRun, forecast_of, remember
 from lakecore.jobs.runner.lake import Lake, rewrite_target, target_of
 from lakecore.jobs.runner.limits import Limits
 from lakecore.jobs.runner.many import report_each, reserved_memory
@@ -30,7 +30,7 @@ from lakecore.maintain.forecast.plan import Work
 from lakecore.maintain.holds.place import hold_on_damage, place_hold_for
 from lakecore.maintain.holds.store import HoldStore
 from lakecore.maintain.lease.heartbeat import Heartbeat
-from lakecore.maintain.lease.lease import leased
+from lakecore.maintain.lease.lease import LeaseTimes, leased
 from lakecore.maintain.target import Target
 from lakecore.table import Table
 
@@ -142,7 +142,8 @@ def _run(job: Job, catalog: Lake, executor: Executor, clock: Clock) -> JobResult
     if found.snapshots or found.dropped:
         done = Work(files=found.files, rows=found.rows)
         took = {"seconds": seconds, "memory": peak_memory(), "lost": len(found.dropped)}
-        remember(target, _NAME, done, executor.name, started_ms=started_ms, outcome=took)
+        past = PastRun(job=_NAME, work=done, engine=executor.name, started_ms=started_ms, outcome=took)
+        remember(target, past)
     return JobResult(found, error)
 
 
@@ -155,7 +156,7 @@ def _leased(job: Job, lake: Lake, clock: Clock) -> Iterator[None]:
     owner = (job.owner or f"{_NAME} {clock.fresh_id()[:8]}").replace(" ", "_")
     with (
         leased(
-            lake.file_io, lake.warehouse, job.table, owner, clock, job.lease_ms, wait_ms=job.wait_ms
+            lake.file_io, lake.warehouse, job.table, owner, clock, LeaseTimes(job.lease_ms, job.wait_ms)
         ) as lease,
         Heartbeat() as heartbeat,
         heartbeat.keeping(lease),

@@ -15,7 +15,7 @@ from pyroaring import BitMap
 from lakecore.lookup.key_page_marks import KeyPageMarks
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.read.context import ReadContext
-from lakecore.read.file.file_reader import convert, read_columns, read_file
+from lakecore.read.file.file_reader import ALL_ROWS, convert, read_columns, read_file
 from lakecore.read.file.key_range import key_pages, open_pages
 from lakecore.read.file.sizes import ReadSizes
 
@@ -75,7 +75,7 @@ class FileRows:
         """
         ctx, rows, buffer = self._ctx, sizes.batch_rows, sizes.buffer_size
         if self._wanted is None:
-            whole = read_file(ctx, self._bucket_dir, self.file, columns, batch_size=rows, buffer_size=buffer)
+            whole = read_file(ctx, self._bucket_dir, self.file, columns, ALL_ROWS, sizes)
             yield from self._located(whole, 0, self._source.deleted(self.file))
             return
         ranges = self._wanted.ranges()

@@ -26,7 +26,7 @@ from lakecore.merge.row_order import Bools, order_rows
 from lakecore.merge.row_sorter import RowSorter, keyed
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.read.file.file_index import IndexMatch as Positions
-from lakecore.read.file.file_reader import read_file
+from lakecore.read.file.file_reader import FileRows, read_file
 from lakecore.row.hashing import hash_rows
 from lakecore.row.sort_rule import OrderStrategy, SortRule
 
@@ -122,7 +122,7 @@ class ScatteredRows:
             return
         positions = np.asarray(rows.to_array(), np.int64)
         done = 0
-        for batch in read_file(ctx, bucket_dir, file, self._columns, found=Positions(rows)):
+        for batch in read_file(ctx, bucket_dir, file, self._columns, FileRows(index_match=Positions(rows))):
             count = batch.num_rows
             numbers = pa.array(np.full(count, number, np.int32))
             places = pa.array(positions[done : done + count])

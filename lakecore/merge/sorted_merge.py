@@ -118,9 +118,7 @@ def merge_runs(runs: Sequence[Iterator[pa.RecordBatch]], spec: MergeSpec) -> Ite
 
 def group_rows(parts: Sequence[Part], spec: MergeSpec) -> Groups:
     """Return the rows of a window in merge order."""
-    batch = parts[0].batch if len(parts) == 1 else pa.concat_batches([part.batch for part in parts])
-    order = None if len(parts) == 1 else _ordered(parts, batch, spec)
-    last = np.ones(batch.num_rows, bool) if order is None else np.append(~order.same, True)
+    batch, order, last = _window(parts, spec)
     runs = tuple((part.run, part.batch.num_rows) for part in parts)
     return Groups(batch=batch, order=None if order is None else order.rows, last=last, runs=runs)
 
@@ -156,9 +154,7 @@ def _folded_evidence(groups: Groups, found: FoldedGroups, left_out: Bools, spec:
 
 
 def _merge(parts: Sequence[Part], spec: MergeSpec) -> MergedWindow:
-    batch = parts[0].batch if len(parts) == 1 else pa.concat_batches([part.batch for part in parts])
-    order = None if len(parts) == 1 else _ordered(parts, batch, spec)
-    last = np.ones(batch.num_rows, bool) if order is None else np.append(~order.same, True)
+    batch, order, last = _window(parts, spec)
     if not spec.kinds:
         return MergedWindow(_kept(batch, order, last, spec), batch.num_rows)
     kinds = batch.column(KIND_NAME).to_numpy()
@@ -168,6 +164,18 @@ def _merge(parts: Sequence[Part], spec: MergeSpec) -> MergedWindow:
     kept = _kept(batch, order, ~(lost | dropped), spec)
     evidence = _evidence(batch, order, (kinds, lost, dropped), spec) if spec.evidence else None
     return MergedWindow(kept, batch.num_rows, evidence)
+
+
+def _window(parts: Sequence[Part], spec: MergeSpec) -> tuple[pa.RecordBatch, Ordered | None, Bools]:
+    """Return the rows of a window, their merge order (None: they have it already), and, in that order, which
+    are the last of their key.
+    """
+    if len(parts) == 1:
+        batch = parts[0].batch
+        return batch, None, np.ones(batch.num_rows, bool)
+    batch = pa.concat_batches([part.batch for part in parts])
+    order = _ordered(parts, batch, spec)
+    return batch, order, np.append(~order.same, True)
 
 
 def _ordered(parts: Sequence[Part], batch: pa.RecordBatch, spec: MergeSpec) -> Ordered:

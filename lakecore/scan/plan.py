@@ -74,16 +74,8 @@ def plan_splits(
     if key_type is None:
         starts = pack(_weights(entries, policy)[order], bounds, policy.target_size)
         return SplitPlan(entries, order, starts, np.ones(len(starts) - 1, np.bool_))
-    return _plan_keyed(
-        entries,
-        policy,
-        key_type,
-        order,
-        bounds,
-        keys_unique=keys_unique,
-        unordered=unordered,
-        as_changelog=as_changelog,
-    )
+    keyed = _KeyedFiles(entries, policy, key_type, order, bounds, as_changelog)
+    return _plan_keyed(keyed, keys_unique=keys_unique, unordered=unordered)
 
 
 def bucket_splits(entries: ManifestEntries) -> SplitPlan:
@@ -145,17 +137,23 @@ def pack(weights: Ints, bounds: Ints, target: int) -> Ints:
     return np.array([*starts, count], np.int64)
 
 
-def _plan_keyed(
-    entries: ManifestEntries,
-    policy: SplitPolicy,
-    key_type: RowType,
-    order: Ints,
-    bounds: Ints,
-    *,
-    keys_unique: bool,
-    unordered: bool,
-    as_changelog: bool,
-) -> SplitPlan:
+@dataclass(frozen=True, slots=True)
+class _KeyedFiles:
+    """These are the files of a table with a primary key, by bucket."""
+
+    entries: ManifestEntries
+    policy: SplitPolicy
+    key_type: RowType
+    order: Ints
+    """The entries in this order are bucket by bucket."""
+    bounds: Ints
+    """Buckets begin and end there in `order`."""
+    as_changelog: bool
+
+
+def _plan_keyed(files: _KeyedFiles, *, keys_unique: bool, unordered: bool) -> SplitPlan:
+    entries, policy, order, bounds = files.entries, files.policy, files.order, files.bounds
+    as_changelog = files.as_changelog
     weights = _weights(entries, policy)[order]
     heads = bounds[:-1]
     level = entries.level[order]
@@ -177,7 +175,7 @@ def _plan_keyed(
     raw = [disjoint[owner] | plain, np.zeros(len(starts[1]), np.bool_)]
     merged = np.flatnonzero(~alone & ~small)
     if len(merged):
-        found = _merged(entries, policy, key_type, order, bounds, merged, as_changelog=as_changelog)
+        found = _merged(files, merged)
         starts.append(found[0])
         raw.append(found[1])
     every = np.concatenate(starts)
@@ -186,19 +184,12 @@ def _plan_keyed(
     return SplitPlan(entries, order, np.append(every[sort], len(order)), raw_convertible)
 
 
-def _merged(
-    entries: ManifestEntries,
-    policy: SplitPolicy,
-    key_type: RowType,
-    order: Ints,
-    bounds: Ints,
-    merged: Ints,
-    *,
-    as_changelog: bool,
-) -> tuple[Ints, Ints]:
+def _merged(files: _KeyedFiles, merged: Ints) -> tuple[Ints, Ints]:
     """Bring the files of the buckets `merged` into the order of their sections, in `order`; return where
     their splits start, and which are raw.
     """
+    entries, policy, key_type, as_changelog = files.entries, files.policy, files.key_type, files.as_changelog
+    order, bounds = files.order, files.bounds
     sizes = np.diff(bounds)[merged]
     place = np.repeat(bounds[merged] - (np.cumsum(sizes) - sizes), sizes) + np.arange(int(sizes.sum()))
     bucket = np.repeat(np.arange(len(merged)), sizes)

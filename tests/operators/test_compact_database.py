@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.clock import SystemClock
-from lakecore.maintain.lease.lease import leased
+from lakecore.maintain.lease.lease import LeaseTimes, leased
 from lakecore.verify.fsck.check import fsck
 from operators.compact_database import CompactDatabaseOperator
 from tests.operators.conftest import context
@@ -80,7 +80,7 @@ def test_failures_are_told_at_the_end_and_retried_only_where_that_may_help(
     catalog.create_table("d.odd", {"columns": ["v INT"], "options": {"data-file.external-paths": "s3://b/x"}})
     told = context()
     with (
-        leased(catalog.file_io, catalog.warehouse, "d.b", "nightly 1", SystemClock(), 60_000),
+        leased(catalog.file_io, catalog.warehouse, "d.b", "nightly 1", SystemClock(), LeaseTimes(60_000)),
         pytest.raises(AirflowFailException, match=r"1 of 4 tables failed; d.odd: UnsupportedError"),
     ):
         operator().execute(told)

@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.clock import SystemClock
-from lakecore.maintain.lease.lease import leased
+from lakecore.maintain.lease.lease import LeaseTimes, leased
 from operators.maintain import MaintainTableOperator, PlanMaintenanceOperator
 from tests.operators.conftest import context
 from tests.support.golden import GoldenTable
@@ -142,7 +142,7 @@ def test_a_chore_that_fails_does_not_stop_the_next(table: str, lake: Path) -> No
 
 def test_a_table_that_somebody_maintains_is_tried_again(table: str, lake: Path) -> None:
     catalog = load_catalog(lake)
-    with leased(catalog.file_io, catalog.warehouse, TABLE, "other run", SystemClock(), 60_000):
+    with leased(catalog.file_io, catalog.warehouse, TABLE, "other run", SystemClock(), LeaseTimes(60_000)):
         with pytest.raises(AirflowException, match="maintained by other run") as caught:
             _maintain().execute(context())
         assert not isinstance(caught.value, AirflowFailException)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,25 +39,32 @@ __all__ = ["alter"]
 _Texts = list[str] | None
 
 
+@dataclass(frozen=True)
+class SchemaChanges:
+    """These options have the changes of the schema."""
+
+    changes: Annotated[
+        str | None, typer.Option(help="JSON file, '-' or the JSON itself; its order is kept.")
+    ] = None
+    set_: Annotated[_Texts, typer.Option("--set", metavar="KEY=VALUE")] = None
+    unset: Annotated[_Texts, typer.Option(metavar="KEY")] = None
+    drop: Annotated[_Texts, typer.Option(metavar="COLUMN")] = None
+    rename: Annotated[_Texts, typer.Option(metavar="OLD=NEW")] = None
+    type_: Annotated[_Texts, typer.Option("--type", metavar="'COLUMN TYPE'")] = None
+    nullable: Annotated[_Texts, typer.Option(metavar="COLUMN")] = None
+    not_null: Annotated[_Texts, typer.Option(metavar="COLUMN")] = None
+    add: Annotated[_Texts, typer.Option(metavar="'COLUMN TYPE [first | after X | before X]'")] = None
+    move: Annotated[_Texts, typer.Option(metavar="'COLUMN first | last | after X | before X'")] = None
+    comment: Annotated[_Texts, typer.Option(metavar="COLUMN=TEXT")] = None
+    default: Annotated[_Texts, typer.Option(metavar="COLUMN=VALUE")] = None
+    drop_default: Annotated[_Texts, typer.Option(metavar="COLUMN")] = None
+    table_comment: Annotated[str | None, typer.Option(metavar="TEXT")] = None
+
+
 def alter(
     context: typer.Context,
     table: Annotated[str, typer.Argument(metavar="DB.TABLE", help="A branch: 'DB.TABLE$branch_NAME'.")],
-    changes: Annotated[
-        str | None, typer.Option(help="JSON file, '-' or the JSON itself; its order is kept.")
-    ] = None,
-    set_: Annotated[_Texts, typer.Option("--set", metavar="KEY=VALUE")] = None,
-    unset: Annotated[_Texts, typer.Option(metavar="KEY")] = None,
-    drop: Annotated[_Texts, typer.Option(metavar="COLUMN")] = None,
-    rename: Annotated[_Texts, typer.Option(metavar="OLD=NEW")] = None,
-    type_: Annotated[_Texts, typer.Option("--type", metavar="'COLUMN TYPE'")] = None,
-    nullable: Annotated[_Texts, typer.Option(metavar="COLUMN")] = None,
-    not_null: Annotated[_Texts, typer.Option(metavar="COLUMN")] = None,
-    add: Annotated[_Texts, typer.Option(metavar="'COLUMN TYPE [first | after X | before X]'")] = None,
-    move: Annotated[_Texts, typer.Option(metavar="'COLUMN first | last | after X | before X'")] = None,
-    comment: Annotated[_Texts, typer.Option(metavar="COLUMN=TEXT")] = None,
-    default: Annotated[_Texts, typer.Option(metavar="COLUMN=VALUE")] = None,
-    drop_default: Annotated[_Texts, typer.Option(metavar="COLUMN")] = None,
-    table_comment: Annotated[str | None, typer.Option(metavar="TEXT")] = None,
+    given: SchemaChanges,
 ) -> None:
     """Change the schema of a table, all changes or none.
 
@@ -65,21 +73,23 @@ def alter(
     Fields of nested columns are written with dots: a.b, list.element.b, map.value.b.
     """
     session = session_of(context)
-    requests: list[SchemaChange] = [] if changes is None else list(changes_from_json(_json(changes)))
-    requests += _each(set_, lambda text: SetOption(*parse_pair(text, "--set")))
-    requests += _each(unset, UnsetOption)
-    requests += _each(drop, lambda text: DropColumn(parse_path(text)))
-    requests += _each(rename, _renamed)
-    requests += _each(type_, parse_type_change)
-    requests += _each(nullable, lambda text: ChangeNullability(parse_path(text), True))
-    requests += _each(not_null, lambda text: ChangeNullability(parse_path(text), False))
-    requests += _each(add, parse_add)
-    requests += _each(move, parse_move)
-    requests += _each(comment, _commented)
-    requests += _each(default, _defaulted)
-    requests += _each(drop_default, lambda text: ChangeDefault(parse_path(text), None))
-    if table_comment is not None:
-        requests.append(SetTableComment(table_comment or None))
+    requests: list[SchemaChange] = (
+        [] if given.changes is None else list(changes_from_json(_json(given.changes)))
+    )
+    requests += _each(given.set_, lambda text: SetOption(*parse_pair(text, "--set")))
+    requests += _each(given.unset, UnsetOption)
+    requests += _each(given.drop, lambda text: DropColumn(parse_path(text)))
+    requests += _each(given.rename, _renamed)
+    requests += _each(given.type_, parse_type_change)
+    requests += _each(given.nullable, lambda text: ChangeNullability(parse_path(text), True))
+    requests += _each(given.not_null, lambda text: ChangeNullability(parse_path(text), False))
+    requests += _each(given.add, parse_add)
+    requests += _each(given.move, parse_move)
+    requests += _each(given.comment, _commented)
+    requests += _each(given.default, _defaulted)
+    requests += _each(given.drop_default, lambda text: ChangeDefault(parse_path(text), None))
+    if given.table_comment is not None:
+        requests.append(SetTableComment(given.table_comment or None))
     altered = session.catalog.alter_table(table, requests)
     if session.json:
         print_json(session.out, {"table": altered.name, "schema_id": altered.schema.id})

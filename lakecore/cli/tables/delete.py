@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -13,29 +14,34 @@ from lakecore.types.counted import counted
 __all__ = ["delete"]
 
 
+@dataclass(frozen=True)
+class CommitOptions:
+    """These options name the commit, and change options of the table for it."""
+
+    option: Annotated[list[str] | None, typer.Option(help="Table option for this run: key=value.")] = None
+    commit_user: Annotated[str | None, typer.Option(help="Who commits; with --identifier, once only.")] = None
+    identifier: Annotated[int, typer.Option(help="Number of this commit of that user.")] = 1
+    property_: Annotated[
+        list[str] | None, typer.Option("--property", help="Property of the snapshot: key=value.")
+    ] = None
+
+
 def delete(
     context: typer.Context,
     table: Annotated[str, typer.Argument(metavar="DB.TABLE")],
     where: Annotated[str, typer.Option(metavar="EXPR", help="Rows for which this is true: a = 1 and b > 2.")],
-    option: Annotated[list[str] | None, typer.Option(help="Table option for this run: key=value.")] = None,
-    commit_user: Annotated[
-        str | None, typer.Option(help="Who commits; with --identifier, once only.")
-    ] = None,
-    identifier: Annotated[int, typer.Option(help="Number of this commit of that user.")] = 1,
-    property_: Annotated[
-        list[str] | None, typer.Option("--property", help="Property of the snapshot: key=value.")
-    ] = None,
+    given: CommitOptions,
 ) -> None:
     """Delete rows: by deletion vectors, or by writing deletes when the table has a primary key."""
     from lakecore.cli.tables.changed_rows import ChangedRows  # help needs no tables
     from lakecore.table import Commit
 
     session = session_of(context)
-    loaded = session.catalog.load_table(table, key_values(option or [], "--option"))
+    loaded = session.catalog.load_table(table, key_values(given.option or [], "--option"))
     commit = Commit(
-        user=commit_user,
-        identifier=identifier,
-        properties=key_values(property_ or [], "--property"),
+        user=given.commit_user,
+        identifier=given.identifier,
+        properties=key_values(given.property_ or [], "--property"),
     )
     deleted = loaded.delete(where, commit)
     ChangedRows(

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -27,41 +27,62 @@ __all__ = ["column_names", "millis", "read"]
 _TABLE_ROWS = 1000
 
 
-def read(
-    context: typer.Context,
-    table: Annotated[str, typer.Argument(metavar="DB.TABLE")],
-    snapshot: Annotated[int | None, typer.Option(help="Snapshot id.")] = None,
-    tag: Annotated[str | None, typer.Option(help="Tag name.")] = None,
-    branch: Annotated[str | None, typer.Option(help="Branch name.")] = None,
+@dataclass(frozen=True)
+class ReadState:
+    """It says which state of the table is read, or which interval of changes."""
+
+    snapshot: Annotated[int | None, typer.Option(help="Snapshot id.")] = None
+    tag: Annotated[str | None, typer.Option(help="Tag name.")] = None
+    branch: Annotated[str | None, typer.Option(help="Branch name.")] = None
     timestamp: Annotated[
         str | None,
         typer.Option(help="The last snapshot at or before: ms since 1970, or 'YYYY-MM-DD HH:MM:SS' (UTC)."),
-    ] = None,
+    ] = None
     watermark: Annotated[
         int | None, typer.Option(help="The first snapshot with at least this watermark (ms).")
-    ] = None,
+    ] = None
     incremental: Annotated[
         str | None,
         typer.Option(
             metavar="START..END", help="What changed after START up to END: snapshots, tags, times."
         ),
-    ] = None,
+    ] = None
     mode: Annotated[
         IncrementalMode, typer.Option(help="With --incremental: which changes.", case_sensitive=False)
-    ] = IncrementalMode.AUTO,
+    ] = IncrementalMode.AUTO
     option: Annotated[
         list[str] | None, typer.Option(help="Table option for this run, such as scan.version=v1.")
-    ] = None,
+    ] = None
+
+
+@dataclass(frozen=True)
+class ReadRows:
+    """It says which rows and columns are read."""
+
     where: Annotated[
         str | None, typer.Option(help="Filter, as in SQL: \"a = 1 and b in ('x', 'y') or m['key'] > 5\".")
-    ] = None,
-    columns: Annotated[str | None, typer.Option(help="Only these columns: a,b.")] = None,
-    limit: Annotated[int | None, typer.Option(min=0, help="Read at most so many rows.")] = None,
+    ] = None
+    columns: Annotated[str | None, typer.Option(help="Only these columns: a,b.")] = None
+    limit: Annotated[int | None, typer.Option(min=0, help="Read at most so many rows.")] = None
+
+
+@dataclass(frozen=True)
+class ReadOutput:
+    """These options say where rows are written."""
+
     form: Annotated[
         OutputFormat | None,
         typer.Option("--format", help="Default: a table on a terminal, else jsonl."),
-    ] = None,
-    output: Annotated[str | None, typer.Option(help="Write to this file instead.")] = None,
+    ] = None
+    output: Annotated[str | None, typer.Option(help="Write to this file instead.")] = None
+
+
+def read(
+    context: typer.Context,
+    table: Annotated[str, typer.Argument(metavar="DB.TABLE")],
+    state: ReadState,
+    rows: ReadRows,
+    target: ReadOutput,
 ) -> None:
     """Print rows.
 
@@ -74,26 +95,26 @@ def read(
     from lakecore.system.change_log import AuditRows
 
     session = session_of(context)
-    chosen = form or _default_format(session, output)
-    shortened = chosen is OutputFormat.TABLE and output is None and limit is None
-    scan = session.catalog.load_table(table, key_values(option or [], "--option")).scan(
-        snapshot=snapshot,
-        tag=tag,
-        branch=branch,
-        timestamp_ms=None if timestamp is None else millis(timestamp, "--timestamp"),
-        watermark=watermark,
-        incremental=None if incremental is None else Incremental.parse(incremental, mode),
-        where=where,
-        columns=None if columns is None else column_names(columns),
-        limit=_TABLE_ROWS if shortened else limit,
+    chosen = target.form or _default_format(session, target.output)
+    shortened = chosen is OutputFormat.TABLE and target.output is None and rows.limit is None
+    scan = session.catalog.load_table(table, key_values(state.option or [], "--option")).scan(
+        snapshot=state.snapshot,
+        tag=state.tag,
+        branch=state.branch,
+        timestamp_ms=None if state.timestamp is None else millis(state.timestamp, "--timestamp"),
+        watermark=state.watermark,
+        incremental=None if state.incremental is None else Incremental.parse(state.incremental, state.mode),
+        where=rows.where,
+        columns=None if rows.columns is None else column_names(rows.columns),
+        limit=_TABLE_ROWS if shortened else rows.limit,
     )
     changes = isinstance(without_resolved_blobs(scan.source), ChangedRows | DiffRows)
     if changes and chosen is not OutputFormat.JSONL:
         scan = replace(scan, source=AuditRows(scan.source), columns=("rowkind", *scan.columns))
-    out = RowOutput(session, scan.row_type, output)
-    needs_kinds = columns is None or changes
+    out = RowOutput(session, scan.row_type, target.output)
+    needs_kinds = rows.columns is None or changes
     batches = scan.to_batches(kinds=needs_kinds and chosen is OutputFormat.JSONL)
-    if output is None and sys.stdout.isatty():
+    if target.output is None and sys.stdout.isatty():
         out.write(batches, chosen)
     else:
         with session.counting(f"reading {table}") as count:

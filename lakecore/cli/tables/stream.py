@@ -5,6 +5,7 @@ lines.
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,38 +21,57 @@ if TYPE_CHECKING:
 __all__ = ["stream"]
 
 
-def stream(
-    context: typer.Context,
-    table: Annotated[str, typer.Argument(metavar="DB.TABLE")],
-    from_snapshot: Annotated[
-        int | None, typer.Option(help="Start with the changes of this snapshot.")
-    ] = None,
+@dataclass(frozen=True)
+class StreamStart:
+    """These options say where the stream starts."""
+
+    from_snapshot: Annotated[int | None, typer.Option(help="Start with the changes of this snapshot.")] = None
     mode: Annotated[
         StartupMode | None, typer.Option(help="Where to start; by default with all rows of the table.")
-    ] = None,
+    ] = None
     timestamp: Annotated[
         str | None,
         typer.Option(
             help="Start with the first snapshot since: ms since 1970, or 'YYYY-MM-DD HH:MM:SS' (UTC)."
         ),
-    ] = None,
+    ] = None
     next_snapshot: Annotated[
         int | None, typer.Option(help="Go on here, as an earlier stream said; an error where it expired.")
-    ] = None,
-    branch: Annotated[str | None, typer.Option(help="Branch name.")] = None,
+    ] = None
+    branch: Annotated[str | None, typer.Option(help="Branch name.")] = None
+
+
+@dataclass(frozen=True)
+class StreamReading:
+    """These options say how long the stream is read, and under which name."""
+
     consumer: Annotated[
         str | None,
         typer.Option(help="Go on where this consumer left off, and keep its position in the table."),
-    ] = None,
+    ] = None
     max_snapshots: Annotated[
         int | None, typer.Option(min=1, help="End after the changes of so many snapshots.")
-    ] = None,
+    ] = None
     follow: Annotated[
         float | None, typer.Option(min=0.01, help="Wait for more; look every so many seconds.")
-    ] = None,
-    option: Annotated[list[str] | None, typer.Option(help="Table option for this run: key=value.")] = None,
-    where: Annotated[str | None, typer.Option(help="Filter, as in SQL.")] = None,
-    columns: Annotated[str | None, typer.Option(help="Only these columns: a,b.")] = None,
+    ] = None
+
+
+@dataclass(frozen=True)
+class StreamRows:
+    """It says which rows and columns are read."""
+
+    option: Annotated[list[str] | None, typer.Option(help="Table option for this run: key=value.")] = None
+    where: Annotated[str | None, typer.Option(help="Filter, as in SQL.")] = None
+    columns: Annotated[str | None, typer.Option(help="Only these columns: a,b.")] = None
+
+
+def stream(
+    context: typer.Context,
+    table: Annotated[str, typer.Argument(metavar="DB.TABLE")],
+    start: StreamStart,
+    reading: StreamReading,
+    rows: StreamRows,
 ) -> None:
     """Print what changed, as JSON lines: `_snapshot`, `_kind` (+I, -U, +U, -D) and the columns.
 
@@ -59,24 +79,24 @@ def stream(
     of each snapshot are printed: a reader that was stopped gets the last ones again.
     """
     session = session_of(context)
-    loaded = session.catalog.load_table(table, key_values(option or [], "--option"))
+    loaded = session.catalog.load_table(table, key_values(rows.option or [], "--option"))
     found = loaded.stream(
-        snapshot=from_snapshot,
-        mode=None if mode is None else mode.value,
-        timestamp_ms=None if timestamp is None else millis(timestamp, "--timestamp"),
-        next_snapshot=next_snapshot,
-        branch=branch,
-        consumer=consumer,
-        where=where,
-        columns=None if columns is None else column_names(columns),
+        snapshot=start.from_snapshot,
+        mode=None if start.mode is None else start.mode.value,
+        timestamp_ms=None if start.timestamp is None else millis(start.timestamp, "--timestamp"),
+        next_snapshot=start.next_snapshot,
+        branch=start.branch,
+        consumer=reading.consumer,
+        where=rows.where,
+        columns=None if rows.columns is None else column_names(rows.columns),
     )
-    left = max_snapshots
+    left = reading.max_snapshots
     while left is None or left > 0:
         changes = found.poll()
         if changes is None:
-            if follow is None or found.ended:
+            if reading.follow is None or found.ended:
                 break
-            loaded._stores.clock.sleep(follow)
+            loaded._stores.clock.sleep(reading.follow)
             continue
         _print(changes)
         left = None if left is None else left - 1

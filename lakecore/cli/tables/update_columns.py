@@ -4,6 +4,7 @@ finds by row id.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -18,6 +19,19 @@ from lakecore.types.datatypes import AtomicType, DataField, RowType, TypeRoot
 __all__ = ["update_columns"]
 
 
+@dataclass(frozen=True)
+class InputOptions:
+    """These options say how the file is read, and what the commit records."""
+
+    form: Annotated[
+        InputFormat | None, typer.Option("--format", help="Default: by the extension; jsonl for '-'.")
+    ] = None
+    option: Annotated[list[str] | None, typer.Option(help="Table option for this run: key=value.")] = None
+    property_: Annotated[
+        list[str] | None, typer.Option("--property", help="Property of the snapshot: key=value.")
+    ] = None
+
+
 def update_columns(
     context: typer.Context,
     table: Annotated[str, typer.Argument(metavar="DB.TABLE")],
@@ -25,13 +39,7 @@ def update_columns(
         str, typer.Argument(metavar="FILE", help="_ROW_ID and the columns to set; '-' is standard input.")
     ],
     run_name: RunName,
-    form: Annotated[
-        InputFormat | None, typer.Option("--format", help="Default: by the extension; jsonl for '-'.")
-    ] = None,
-    option: Annotated[list[str] | None, typer.Option(help="Table option for this run: key=value.")] = None,
-    property_: Annotated[
-        list[str] | None, typer.Option("--property", help="Property of the snapshot: key=value.")
-    ] = None,
+    given: InputOptions,
 ) -> None:
     """Give rows new values in some columns: tables with data-evolution.enabled; TABLE$row_tracking has ids.
 
@@ -46,17 +54,17 @@ def update_columns(
     from lakecore.table import Commit, UpdatedRows
 
     session = session_of(context)
-    loaded = session.catalog.load_table(table, key_values(option or [], "--option"))
+    loaded = session.catalog.load_table(table, key_values(given.option or [], "--option"))
     commit = Commit(
         user=run_name.user or None,
         identifier=run_name.identifier,
-        properties=key_values(property_ or [], "--property"),
+        properties=key_values(given.property_ or [], "--property"),
     )
     row_id = DataField(ROW_ID_FIELD_ID, ROW_ID_NAME, AtomicType(TypeRoot.BIGINT))
     known = RowType((row_id, *loaded.schema.row_type.fields))
     with session.counting(f"reading {file}") as count:
         batches = []
-        for batch in read_columns(file, form, known):
+        for batch in read_columns(file, given.form, known):
             count(batch.num_rows)
             batches.append(batch)
     data = pa.Table.from_batches(batches) if batches else None

@@ -5,6 +5,7 @@ unless the table is write-only.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -28,52 +29,69 @@ __all__ = ["write"]
 _ALL, _DYNAMIC = "all", "dynamic"
 
 
-def write(
-    context: typer.Context,
-    table: Annotated[str, typer.Argument(metavar="DB.TABLE")],
-    file: Annotated[str, typer.Argument(metavar="FILE", help="'-' is standard input.")],
+@dataclass(frozen=True)
+class InputOptions:
+    """These options say how the file is read and what its rows replace."""
+
     form: Annotated[
         InputFormat | None, typer.Option("--format", help="Default: by the extension; jsonl for '-'.")
-    ] = None,
+    ] = None
     overwrite: Annotated[
         str | None,
         typer.Option(
             help="Replace rows: 'all', 'dynamic' (partitions with new rows), or partitions 'dt=a,hh=b;dt=c'."
         ),
-    ] = None,
-    option: Annotated[list[str] | None, typer.Option(help="Table option for this run: key=value.")] = None,
-    commit_user: Annotated[
-        str | None, typer.Option(help="Who commits; with --identifier, once only.")
-    ] = None,
-    identifier: Annotated[int, typer.Option(help="Number of this commit of that user.")] = 1,
-    watermark: Annotated[int | None, typer.Option(help="Milliseconds since 1970.")] = None,
+    ] = None
+    option: Annotated[list[str] | None, typer.Option(help="Table option for this run: key=value.")] = None
+
+
+@dataclass(frozen=True)
+class CommitName:
+    """It names the commit, and says what its snapshot records."""
+
+    commit_user: Annotated[str | None, typer.Option(help="Who commits; with --identifier, once only.")] = None
+    identifier: Annotated[int, typer.Option(help="Number of this commit of that user.")] = 1
+    watermark: Annotated[int | None, typer.Option(help="Milliseconds since 1970.")] = None
     property_: Annotated[
         list[str] | None, typer.Option("--property", help="Property of the snapshot: key=value.")
-    ] = None,
-    no_compact: Annotated[
-        bool, typer.Option("--no-compact", help="Leave compaction to another job.")
-    ] = False,
-    engine: Annotated[Engine, typer.Option(help="Where the compaction runs.")] = Engine.LOCAL,
-    master: Annotated[str | None, typer.Option(help="Spark master of the compaction.")] = None,
+    ] = None
+
+
+@dataclass(frozen=True)
+class CompactionAfter:
+    """These options belong to the compaction that follows the write."""
+
+    no_compact: Annotated[bool, typer.Option("--no-compact", help="Leave compaction to another job.")] = False
+    engine: Annotated[Engine, typer.Option(help="Where the compaction runs.")] = Engine.LOCAL
+    master: Annotated[str | None, typer.Option(help="Spark master of the compaction.")] = None
+
+
+def write(
+    context: typer.Context,
+    table: Annotated[str, typer.Argument(metavar="DB.TABLE")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="'-' is standard input.")],
+    given: InputOptions,
+    name: CommitName,
+    after: CompactionAfter,
 ) -> None:
     """Append rows, or upsert them when the table has a primary key (`_kind`: +I, -U, +U, -D)."""
     from lakecore.cli.tables.input_files import read_input
     from lakecore.table import Commit
 
     session = session_of(context)
-    loaded = session.catalog.load_table(table, key_values(option or [], "--option"))
+    loaded = session.catalog.load_table(table, key_values(given.option or [], "--option"))
     commit = Commit(
-        user=commit_user,
-        identifier=identifier,
-        watermark=watermark,
-        properties=key_values(property_ or [], "--property"),
+        user=name.commit_user,
+        identifier=name.identifier,
+        watermark=name.watermark,
+        properties=key_values(name.property_ or [], "--property"),
     )
     with session.counting(f"writing {table}") as count:
-        counter = _Counter(read_input(file, form, loaded.schema.row_type), count)
-        result = _write(loaded, counter, overwrite, commit)
+        counter = _Counter(read_input(file, given.form, loaded.schema.row_type), count)
+        result = _write(loaded, counter, given.overwrite, commit)
     report = None
-    if result.snapshot_ids and not result.duplicate and not no_compact and _compacts(loaded):
-        report = _compact_after(session, loaded, result, engine, master)
+    if result.snapshot_ids and not result.duplicate and not after.no_compact and _compacts(loaded):
+        report = _compact_after(session, loaded, result, after.engine, after.master)
     expired = None
     if result.snapshot_ids and not result.duplicate:
         from lakecore.jobs.after_write import expire_after_write  # a write alone does not pay for it

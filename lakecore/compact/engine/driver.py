@@ -31,7 +31,7 @@ from lakecore.read.context import ReadContext
 from lakecore.verify.digest.columns import StoredFile
 from lakecore.verify.digest.file_tally import files_of
 from lakecore.verify.digest.shape import ProofMode, RowShape
-from lakecore.verify.proof.descriptions import check_joined_rows, check_new_files
+from lakecore.verify.proof.descriptions import PickFiles, check_joined_rows, check_new_files
 from lakecore.verify.proof.pick_proof import PickProof, check_upgrade, prove_pick
 from lakecore.verify.proof.second_decoder import SecondDecoders
 from lakecore.verify.rules.table_rules import TableRules
@@ -249,9 +249,8 @@ class _PickRun:
         changelog_files = tuple(file for result in results for file in result.changelog)
         proof = self._proof(pick, results) if pick.units else None
         schema_id = self._reading.schema.id
-        check_new_files(
-            pick.name, pick.replaced, new_files, changelog_files, levels_of(pick), schema_id, self._rules
-        )
+        files = PickFiles(pick.replaced, new_files, changelog_files)
+        check_new_files(pick.name, files, levels_of(pick), schema_id, self._rules)
         for result in results if self._rules.data_evolution else ():
             check_joined_rows(result.unit, files_of(result.inputs), result.files)
         return ProvenPick(

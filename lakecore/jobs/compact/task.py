@@ -147,11 +147,12 @@ class CompactTask:
         """Add the figures of the run to the history of the table."""
         from lakecore.jobs.runner import forecast
 
-        forecast.remember(
-            target_of(table, lake, self._clock),
-            run.kind.name,
-            forecast.Work(files=report.files_in + report.moved, bytes=report.bytes_in, rows=report.rows_in),
-            self._executor.name,
+        past = forecast.PastRun(
+            job=run.kind.name,
+            work=forecast.Work(
+                files=report.files_in + report.moved, bytes=report.bytes_in, rows=report.rows_in
+            ),
+            engine=self._executor.name,
             started_ms=started_ms,
             outcome={
                 "seconds": report.seconds,
@@ -164,6 +165,7 @@ class CompactTask:
                 "error": report.error_class,
             },
         )
+        forecast.remember(target_of(table, lake, self._clock), past)
 
     def _compact_run(self, table: Table, where: ScanFilter, lake: Lake, ends: ExitStack) -> RewriteRun:
         """Build the run of the table; `ends` releases what the run will hold."""
@@ -187,7 +189,10 @@ class CompactTask:
         )
 
         def begin() -> None:
-            from lakecore.maintain.lease.lease import leased  # a table with nothing to do takes none
+            from lakecore.maintain.lease.lease import (  # a table with nothing to do takes none
+                LeaseTimes,
+                leased,
+            )
 
             named = f"{self._user}:{job.commit_identifier}"  # the same for a second try
             owner = (job.owner or named).replace(" ", "_")
@@ -197,8 +202,7 @@ class CompactTask:
                 job.table,
                 owner,
                 self._clock,
-                job.lease_ms,
-                wait_ms=self._wait_ms(),
+                LeaseTimes(job.lease_ms, self._wait_ms()),
             )
             ends.enter_context(self._heartbeat.keeping(ends.enter_context(lease)))
 

@@ -14,7 +14,7 @@ from lakecore.errors import CorruptDataError, NotFoundError, without_secrets
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.definitions.table_job import DAY_MS, Safety
 from lakecore.jobs.runner.counts import Change, Counts, counts_of
-from lakecore.jobs.runner.forecast import forecast_of, remember
+from lakecore.jobs.runner.forecast import PastRun, forecast_of, remember
 from lakecore.jobs.runner.lake import Lake, target_of
 from lakecore.jobs.runner.metered import peak_memory
 from lakecore.jobs.runner.report import Report
@@ -29,7 +29,7 @@ from lakecore.maintain.holds.plan import HoldEffect
 from lakecore.maintain.holds.record import Hold
 from lakecore.maintain.holds.store import HoldStore
 from lakecore.maintain.lease.heartbeat import Heartbeat
-from lakecore.maintain.lease.lease import Lease, leased
+from lakecore.maintain.lease.lease import Lease, LeaseTimes, leased
 from lakecore.maintain.target import Target
 from lakecore.metadata.callbacks import callback_warnings
 from lakecore.metadata.snapshot import CommitKind, Snapshot
@@ -228,7 +228,7 @@ def _kept_lease(kind: ChoreKind, job: ChoreJob, lake: Lake, clock: Clock) -> Ite
         return
     owner = safety.owner or f"{kind.name} {clock.fresh_id()[:8]}"
     held = leased(
-        lake.file_io, lake.warehouse, job.table, owner, clock, safety.lease_ms, wait_ms=safety.wait_ms
+        lake.file_io, lake.warehouse, job.table, owner, clock, LeaseTimes(safety.lease_ms, safety.wait_ms)
     )
     with held as lease, Heartbeat() as heartbeat, heartbeat.keeping(lease):
         yield lease
@@ -264,15 +264,15 @@ def _settle(done: ChoreResult, chore: Chore, started_ms: int) -> None:
         return
     figures = {"files": report.files, "bytes": report.bytes, "spared": report.spared}
     took = {"seconds": report.seconds, "memory": peak_memory(), "snapshots": len(report.snapshots)}
-    remember(
-        chore.target,
-        report.job,
-        done.measure,
-        chore.sweeper.executor.name,
+    past = PastRun(
+        job=report.job,
+        work=done.measure,
+        engine=chore.sweeper.executor.name,
         started_ms=started_ms,
         outcome=figures | took,
         run=report.run,
     )
+    remember(chore.target, past)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -11,7 +11,7 @@ from lakecore.maintain.forecast.history import HistoryLine, HistoryStore
 from lakecore.maintain.forecast.plan import Environment, Forecast, Throughput, Work, forecast
 from lakecore.maintain.target import Target
 
-__all__ = ["COMPACT", "SORT", "Work", "forecast_of", "remember"]
+__all__ = ["COMPACT", "SORT", "PastRun", "Work", "forecast_of", "remember"]
 
 _MB = 1 << 20
 
@@ -102,28 +102,32 @@ def forecast_of(target: Target, job: str, work: Work, engine: str, *, around: bo
     return forecast(work, past, _THROUGHPUTS.get(job, _CHORE), seen, _DISTURBED.get(job, frozenset()))
 
 
-def remember(
-    target: Target,
-    job: str,
-    work: Work,
-    engine: str,
-    *,
-    started_ms: int,
-    outcome: Mapping[str, Any],
-    run: str | None = None,
-) -> None:
-    """Record what a run was expected to take and what it took. Later estimates use `seconds`, `memory` and
-    `lost` of `outcome`.
-    """
-    expected = forecast_of(target, job, work, engine, around=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastRun:
+    """This run has ended, and its figures go to the history of its table."""
+
+    job: str
+    work: Work
+    """This is what it worked on."""
+    engine: str
+    started_ms: int
+    outcome: Mapping[str, Any]
+    """These are its figures: later estimates use `seconds`, `memory` and `lost`."""
+    run: str | None = None
+    """It is the id of a run that `undo` knows."""
+
+
+def remember(target: Target, past: PastRun) -> None:
+    """Record what a run was expected to take and what it took."""
+    expected = forecast_of(target, past.job, past.work, past.engine, around=False)
     line = HistoryLine(
         table=target.name,
-        job=job,
-        started_ms=started_ms,
-        engine=engine,
-        work=asdict(work),
+        job=past.job,
+        started_ms=past.started_ms,
+        engine=past.engine,
+        work=asdict(past.work),
         estimate={"seconds": expected.seconds, "memory": expected.memory, "based_on": expected.based_on},
-        outcome=outcome,
-        run=run,
+        outcome=past.outcome,
+        run=past.run,
     )
     HistoryStore(target.file_io, target.warehouse).add(line)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from lakecore.executor import Executor
 from lakecore.maintain.analyze.columns import ColumnSketch
 from lakecore.read.context import ReadContext
-from lakecore.read.split.split_reader import read_split
+from lakecore.read.split.split_reader import ReadRequest, read_split
 from lakecore.scan.split import Split, SplitPlan
 from lakecore.types.datatypes import DataField
 
@@ -75,7 +75,7 @@ def analyze_unit(unit: AnalyzeUnit) -> UnitStatistics:
     counted = list(sketches) or [unit.context.schema.fields[0].name]
     rows = 0
     for split in unit.splits:
-        for batch in read_split(unit.context, split, counted):
+        for batch in read_split(unit.context, split, ReadRequest(counted)):
             rows += batch.num_rows
             for name, sketch in sketches.items():
                 sketch.add(batch.column(name))

@@ -23,7 +23,7 @@ from lakecore.maintain.deletion.sweep import Sweeper
 from lakecore.maintain.holds.gate import HoldGate
 from lakecore.maintain.holds.place import place_hold_for
 from lakecore.maintain.holds.store import HoldStore
-from lakecore.maintain.lease.lease import leased
+from lakecore.maintain.lease.lease import LeaseTimes, leased
 from lakecore.maintain.retention_options import TAG_DEFAULT_TIME
 from lakecore.maintain.tags.apply import Lifetime, create, delete, deletion, move_tag, replace
 from lakecore.maintain.target import Target
@@ -154,6 +154,8 @@ def _sweeping(target: Target, work: Callable[[Sweeper], object]) -> None:
     runs = RunStore(target.file_io, target.warehouse, target.clock)
     owner = f"{_JOB} {target.clock.fresh_id()[:8]}"
     holds = HoldStore(target.file_io, target.warehouse, target.clock)
-    with leased(target.file_io, target.warehouse, target.name, owner, target.clock, _LEASE_MS) as lease:
+    with leased(
+        target.file_io, target.warehouse, target.name, owner, target.clock, LeaseTimes(_LEASE_MS)
+    ) as lease:
         gate = HoldGate(holds, target.name, _JOB)
         work(Sweeper(target, runs, SerialExecutor(), gate, lease.renew))

@@ -12,7 +12,7 @@ from lakecore.fs.temporary import is_temporary
 from lakecore.maintain.deletion.candidates import PlannedDeletion
 from lakecore.maintain.deletion.roots import Root, RootKind, RootSet, read_roots
 from lakecore.maintain.deletion.runs import Removal, RunRecord, RunState
-from lakecore.maintain.deletion.sweep import Sweeper, SweepResult
+from lakecore.maintain.deletion.sweep import RootSteps, Sweeper, SweepResult
 from lakecore.maintain.hints import repair_hints
 from lakecore.maintain.tagged_snapshot import snapshot_of_tag
 from lakecore.maintain.target import Target
@@ -67,7 +67,7 @@ def create(sweeper: Sweeper, name: str, tag: str | None) -> bool:
         _CREATE,
         Removal(),
         RootSet((), ()),
-        prepare=lambda: _publish(target, missing),
+        steps=RootSteps(prepare=lambda: _publish(target, missing)),
         parameters=_created(name, tag),
     )
     if tag is not None:
@@ -175,7 +175,7 @@ def delete(
         planned[0],
         planned[1],
         quarantine=quarantine,
-        settle=lambda: _remove_directories(target, root),
+        steps=RootSteps(settle=lambda: _remove_directories(target, root)),
         parameters=parameters,
     )
 
@@ -211,8 +211,12 @@ def rename(name: str, new_name: str, sweeper: Sweeper, *, parameters: dict[str, 
         _RENAME,
         removal,
         kept,
-        prepare=lambda: _copy(target, {path: copies[path] for path in copies if path not in present}, new),
-        settle=lambda: _remove_directories(target, old.root),
+        steps=RootSteps(
+            prepare=lambda: _copy(
+                target, {path: copies[path] for path in copies if path not in present}, new
+            ),
+            settle=lambda: _remove_directories(target, old.root),
+        ),
         parameters=parameters,
     )
 
@@ -289,8 +293,9 @@ class FastForward:
             self.removal,
             self._kept,
             quarantine=quarantine,
-            prepare=lambda: self._target.file_io.delete(self._target.paths.latest_hint),
-            settle=self._copy,
+            steps=RootSteps(
+                prepare=lambda: self._target.file_io.delete(self._target.paths.latest_hint), settle=self._copy
+            ),
             parameters=parameters,
         )
 

@@ -34,7 +34,7 @@ from lakecore.maintain.holds.plan import HoldEffect
 from lakecore.maintain.target import THREADS, Target, in_threads
 from lakecore.metadata.manifest.byte_words import hash_bytes
 
-__all__ = ["SweepResult", "Sweeper", "do_nothing"]
+__all__ = ["RootSteps", "SweepResult", "Sweeper", "do_nothing"]
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +65,19 @@ class SweepResult:
         return {"files": files, "roots": self.roots, "bytes": self.size, "spared": len(self.still_referenced)}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RootSteps:
+    """It has what is done around the removal of roots."""
+
+    prepare: Callable[[], None] = do_nothing
+    """It runs before the first root is removed."""
+    settle: Callable[[], None] = do_nothing
+    """It runs after the last root is removed."""
+
+
+NO_STEPS = RootSteps()
+
+
 @dataclass(frozen=True)
 class Sweeper:
     """It removes files of one table. Many are deleted on the executor, in batches, each with several
@@ -86,11 +99,11 @@ class Sweeper:
         kept: RootSet,
         *,
         quarantine: bool = False,
-        prepare: Callable[[], None] = do_nothing,
-        settle: Callable[[], None] = do_nothing,
+        steps: RootSteps = NO_STEPS,
         parameters: Mapping[str, Any] | None = None,
     ) -> SweepResult:
-        """Record the run, `prepare`, remove the roots, `settle`, read all roots again, remove the files.
+        """Record the run, prepare, remove the roots, settle (see `steps`), read all roots again and remove
+        the files.
 
         `kept` are the roots that must still exist afterwards; none of them reaches `removal.files`. With
         `quarantine` the files move there. Raises UnavailableError when roots are missing: then no file is
@@ -104,10 +117,10 @@ class Sweeper:
         record = self.runs.begin(
             self.target.name, job, removal, quarantine=quarantine, parameters=parameters, estimate=estimate
         )
-        prepare()
+        steps.prepare()
         for number, deletion in enumerate(removal.roots):
             self._remove_root(record, number, deletion)
-        settle()
+        steps.settle()
         self.alive()
         files = removal.files
         still_referenced: tuple[PlannedDeletion, ...] = ()

@@ -12,7 +12,7 @@ from lakecore.maintain.deletion.quarantined import QuarantinedRoots
 from lakecore.maintain.deletion.reachable import Reach
 from lakecore.maintain.deletion.roots import Root, RootKind, read_roots
 from lakecore.maintain.deletion.runs import Removal
-from lakecore.maintain.deletion.sweep import Sweeper, SweepResult
+from lakecore.maintain.deletion.sweep import RootSteps, Sweeper, SweepResult
 from lakecore.maintain.expire_changelogs.plan import plan_changelog_expiry
 from lakecore.maintain.expire_snapshots.apply import ExpiryPlan
 from lakecore.maintain.expire_snapshots.plan import AgedSnapshot, Expiry, Retention
@@ -64,7 +64,7 @@ def apply_expiry(
         planned.removal,
         planned.kept,
         quarantine=quarantine,
-        settle=lambda: settle(sweeper.target),
+        steps=RootSteps(settle=lambda: settle(sweeper.target)),
         parameters=parameters,
     )
 

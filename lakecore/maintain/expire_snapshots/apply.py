@@ -15,7 +15,7 @@ from lakecore.maintain.deletion.quarantined import QuarantinedRoots
 from lakecore.maintain.deletion.reachable import Reach
 from lakecore.maintain.deletion.roots import Root, RootKind, RootSet, read_roots
 from lakecore.maintain.deletion.runs import Removal
-from lakecore.maintain.deletion.sweep import Sweeper, SweepResult
+from lakecore.maintain.deletion.sweep import RootSteps, Sweeper, SweepResult
 from lakecore.maintain.expire_snapshots.plan import AgedSnapshot, Expiry, Retention, plan_expiry
 from lakecore.maintain.target import Target
 from lakecore.metadata.manifest.data_file import EntryKind
@@ -81,8 +81,9 @@ def apply_expiry(
         planned.removal,
         planned.kept,
         quarantine=quarantine,
-        prepare=lambda: _write_changelogs(target, planned.changelogs),
-        settle=lambda: settle(target),
+        steps=RootSteps(
+            prepare=lambda: _write_changelogs(target, planned.changelogs), settle=lambda: settle(target)
+        ),
         parameters=parameters,
     )
 

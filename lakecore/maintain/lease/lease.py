@@ -23,7 +23,7 @@ from lakecore.maintain.lease.process import ProcessMark, has_ended, this_process
 from lakecore.maintain.table_key import table_key
 from lakecore.metadata.json_record import json_object, whole_number
 
-__all__ = ["LONGEST_LEASE_MS", "Lease", "holder", "leased"]
+__all__ = ["LONGEST_LEASE_MS", "Lease", "LeaseTimes", "holder", "leased"]
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +75,18 @@ class Lease:
         return json.dumps(record).encode()
 
 
+@dataclass(frozen=True, slots=True)
+class LeaseTimes:
+    """It says how long a lease is valid without a sign of life, and how long a run waits for it."""
+
+    lease_ms: int
+    """It is the wait after a killed run, where it cannot be seen that its process has ended: on another
+    machine or in another container. A run that shows no sign of life for longer can be overtaken, which costs
+    work, not data.
+    """
+    wait_ms: int = 0
+
+
 @contextmanager
 def leased(
     file_io: FileIO,
@@ -82,17 +94,12 @@ def leased(
     table: str,
     owner: str,
     clock: Clock,
-    millis: int,
-    *,
-    wait_ms: int = 0,
+    times: LeaseTimes,
 ) -> Iterator[Lease]:
     """Hold the table's lease within the block. Raises BusyError when another run holds it for longer than
-    `wait_ms`, InvalidInputError for a lease longer than `LONGEST_LEASE_MS`.
-
-    `millis` is the wait after a killed run, where it cannot be seen that its process has ended: on another
-    machine or in another container. A run that shows no sign of life for longer can be overtaken, which costs
-    work, not data.
+    this one waits, InvalidInputError for a lease longer than `LONGEST_LEASE_MS`.
     """
+    millis, wait_ms = times.lease_ms, times.wait_ms
     if not 0 < millis <= LONGEST_LEASE_MS:
         raise InvalidInputError(f"a lease of {millis} ms is not possible; use more than 0 and at most a day")
     places = _Places(service_files(file_io, warehouse), warehouse, table)

@@ -11,7 +11,7 @@ from lakecore.commit.request import CommitRequest
 from lakecore.errors import CommitUncertainError, LakeError, NotFoundError
 from lakecore.maintain.deletion.roots import RootSet
 from lakecore.maintain.deletion.runs import Removal
-from lakecore.maintain.deletion.sweep import Sweeper, SweepResult, do_nothing
+from lakecore.maintain.deletion.sweep import RootSteps, Sweeper, SweepResult, do_nothing
 from lakecore.maintain.repair.plan import ActionPreview, Growth
 from lakecore.maintain.target import Target
 from lakecore.metadata.commit_message import CommitMessage
@@ -100,6 +100,10 @@ def move_to_quarantine(
 ) -> ActionResult:
     """Move root files to the quarantine. The files that they needed stay and become orphans."""
     swept: SweepResult = context.sweeper.sweep(
-        f"repair-{action}", removal, RootSet((), ()), quarantine=context.quarantine, settle=settle
+        f"repair-{action}",
+        removal,
+        RootSet((), ()),
+        quarantine=context.quarantine,
+        steps=RootSteps(settle=settle),
     )
     return ActionResult(run=swept.run, files=swept.roots)

@@ -14,7 +14,7 @@ from lakecore.fs.publish import publish_resolved
 from lakecore.maintain.deletion.candidates import PlannedDeletion
 from lakecore.maintain.deletion.roots import Root, RootKind, RootSet, read_roots
 from lakecore.maintain.deletion.runs import Removal
-from lakecore.maintain.deletion.sweep import Sweeper, SweepResult
+from lakecore.maintain.deletion.sweep import RootSteps, Sweeper, SweepResult
 from lakecore.maintain.hints import repair_hints
 from lakecore.maintain.tagged_snapshot import snapshot_of_tag
 from lakecore.maintain.target import Target
@@ -95,7 +95,7 @@ def apply_rollback(
         planned.removal,
         planned.kept,
         quarantine=quarantine,
-        prepare=lambda: _prepare(target, state),
+        steps=RootSteps(prepare=lambda: _prepare(target, state)),
         parameters=parameters,
     )
     for _ in range(_TRIES):

@@ -14,7 +14,7 @@ from lakecore.maintain.deletion.drop import plan_removal
 from lakecore.maintain.deletion.quarantined import quarantined_roots
 from lakecore.maintain.deletion.roots import Root, RootKind, RootSet, read_roots
 from lakecore.maintain.deletion.runs import Removal
-from lakecore.maintain.deletion.sweep import Sweeper, SweepResult
+from lakecore.maintain.deletion.sweep import RootSteps, Sweeper, SweepResult
 from lakecore.maintain.tags.plan import AgedTag
 from lakecore.maintain.target import Target
 from lakecore.maintain.wall_clock import WallClock
@@ -144,7 +144,7 @@ def replace(
         Removal(files=files),
         kept,
         quarantine=quarantine,
-        prepare=lambda: _set(target, name, root, _content(target, root, lifetime)),
+        steps=RootSteps(prepare=lambda: _set(target, name, root, _content(target, root, lifetime))),
         parameters=parameters,
     )
 

@@ -69,7 +69,11 @@ def _check_slots(data: bytes, kind: int, log_slots: int, low: int, log_table: in
     values, end = _slot_values(data, kind, count)
     if kind == 0:
         places = np.flatnonzero(values == _EXCEPTION)
-        _check_exceptions(data, end, places, low, exceptions, count, log_table)
+        if exceptions != len(places) or (log_table is not None and exceptions and not 2 <= log_table <= 18):
+            raise ValueError(f"{exceptions} exceptions for {len(places)} slots")
+        if exceptions:
+            size = exceptions if log_table is None else 1 << log_table
+            _check_exceptions(np.frombuffer(data, "<u4", size, end), places, low, count)
     if (low and kind) or low > 62 or (exceptions and kind) or int((values == 0).sum()) != lowest:
         raise ValueError(f"not {lowest} slots of value {low}")
 
@@ -90,15 +94,8 @@ def _slot_values(data: bytes, kind: int, count: int) -> tuple[Any, int]:
     return np.stack([pairs & 15, pairs >> 4], axis=1).ravel(), 40 + count // 2
 
 
-def _check_exceptions(
-    data: bytes, at: int, places: Any, low: int, count: int, slots: int, log_table: int | None
-) -> None:
+def _check_exceptions(stored: Any, places: Any, low: int, slots: int) -> None:
     """Check the exceptions. `places` are the slots whose value is recorded among the exceptions."""
-    if count != len(places) or (log_table is not None and count and not 2 <= log_table <= 18):
-        raise ValueError(f"{count} exceptions for {len(places)} slots")
-    if not count:
-        return
-    stored = np.frombuffer(data, "<u4", count if log_table is None else 1 << log_table, at)
     found = stored[stored != 0]
     values = found >> _SLOT_BITS
     if not np.array_equal(np.sort(found & (slots - 1)), places) or (values < low + _EXCEPTION).any():

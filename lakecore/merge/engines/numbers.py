@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from lakecore.errors import UnsupportedError
 from lakecore.merge.engines.events import Events, Step
-from lakecore.merge.engines.values import fold_values
+from lakecore.merge.engines.values import FinishedSteps, fold_values
 from lakecore.merge.groups import Column
 from lakecore.merge.plain_values import plain_values
 from lakecore.merge.row_order import Bools
@@ -144,7 +144,8 @@ class Product:
         integers = pa.array(total.astype(column.type.to_pandas_dtype()), mask=np.diff(events.starts) == 0)
         if not exact.any():
             return integers
-        return fold_values(column, self.type, events, self._integer, exact, integers, self._in_range)
+        steps = FinishedSteps(self._integer, self._in_range)
+        return fold_values(column, self.type, events, steps, exact, integers)
 
     def _integer(self, step: Step, kept: int | None, value: int) -> int:
         if kept is None:

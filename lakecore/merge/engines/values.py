@@ -6,6 +6,7 @@ Only keys that really have several values of the column are touched.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,25 +17,32 @@ from lakecore.merge.row_order import Bools
 from lakecore.row.values import array_values, values_array
 from lakecore.types.datatypes import DataType
 
-__all__ = ["fold_values", "spliced"]
+__all__ = ["FinishedSteps", "fold_values", "spliced"]
 
 _STEPS = tuple(Step)
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedSteps:
+    """It has a step for each value of a group, and what is applied to a result that is not None."""
+
+    step: Callable[[Step, Any, Any], Any]
+    finish: Callable[[Any], Any]
 
 
 def fold_values(
     column: pa.Array,
     kind: DataType,
     events: Events,
-    step: Callable[[Step, Any, Any], Any],
+    step: Callable[[Step, Any, Any], Any] | FinishedSteps,
     chosen: Bools,
     others: pa.Array | None = None,
-    finish: Callable[[Any], Any] | None = None,
 ) -> pa.Array:
     """Apply `step(code, kept, value)` to the events of each group that is `chosen`, starting from None.
 
     Values are internal values (`lakecore.row.values`). `others`: the values of the other groups, else null.
-    `finish`: applied to a result that is not None.
     """
+    rule = step if isinstance(step, FinishedSteps) else FinishedSteps(step, lambda value: value)
     picked = events.keep(chosen[events.groups])
     values = array_values(column.take(pa.array(picked.rows)), kind)
     steps, bounds = picked.steps.tolist(), picked.starts.tolist()
@@ -42,8 +50,8 @@ def fold_values(
     for group in np.flatnonzero(chosen).tolist():
         kept = None
         for i in range(bounds[group], bounds[group + 1]):
-            kept = step(_STEPS[steps[i]], kept, values[i])
-        results.append(kept if finish is None or kept is None else finish(kept))
+            kept = rule.step(_STEPS[steps[i]], kept, values[i])
+        results.append(None if kept is None else rule.finish(kept))
     merged_values = values_array(results, kind).cast(column.type)
     return spliced(pa.nulls(events.count, column.type) if others is None else others, merged_values, chosen)
 

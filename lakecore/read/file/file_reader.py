@@ -13,7 +13,7 @@ from pyroaring import BitMap
 
 from lakecore.errors import CorruptDataError, NotFoundError
 from lakecore.format.canonical import canonical
-from lakecore.format.data_reader import BATCH_ROWS, BUFFER_SIZE, DataFileReader, file_format, open_reader
+from lakecore.format.data_reader import BUFFER_SIZE, DataFileReader, file_format, open_reader
 from lakecore.format.parquet.int96 import has_nanos
 from lakecore.metadata.key_value import key_value_type
 from lakecore.metadata.manifest.data_file import DataFile
@@ -29,11 +29,20 @@ from lakecore.read.file.orc_zone import to_instant
 from lakecore.read.file.row_groups import group_sizes, matching_row_groups
 from lakecore.read.file.row_ids import TRACKING_NAMES, tracked_type, with_positions, with_row_ids
 from lakecore.read.file.selection import select_rows
-from lakecore.read.file.sizes import batch_rows
+from lakecore.read.file.sizes import DEFAULT_SIZES, ReadSizes, batch_rows
 from lakecore.types.arrow import arrow_schema, arrow_type
 from lakecore.types.datatypes import DataField, RowType
 
-__all__ = ["FileColumns", "convert", "expired_file_error", "read_columns", "read_file", "read_type"]
+__all__ = [
+    "ALL_ROWS",
+    "FileColumns",
+    "FileRows",
+    "convert",
+    "expired_file_error",
+    "read_columns",
+    "read_file",
+    "read_type",
+]
 
 Conversion = Callable[[pa.Array], pa.Array]
 
@@ -57,6 +66,23 @@ class FileColumns:
     """All columns are stored exactly as requested."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRows:
+    """It says which rows of a file are read."""
+
+    predicate: Predicate | None = None
+    """It skips row groups that cannot match it by their statistics, and rows by file indexes; the returned
+    rows are not filtered by it.
+    """
+    deletions: BitMap | None = None
+    """These are positions of rows to leave out."""
+    index_match: IndexMatch | None = None
+    """It is the result of the file indexes; with None they are read."""
+
+
+ALL_ROWS = FileRows()
+
+
 def read_type(ctx: ReadContext) -> RowType:
     """Return all columns that `read_file` can read, with the system columns of key-value files and tracked
     rows.
@@ -75,38 +101,33 @@ def read_file(
     bucket_dir: str,
     file: DataFile,
     columns: Sequence[str] | None = None,
-    *,
-    batch_size: int = BATCH_ROWS,
-    buffer_size: int = BUFFER_SIZE,
-    predicate: Predicate | None = None,
-    deletions: BitMap | None = None,
-    found: IndexMatch | None = None,
+    rows: FileRows = ALL_ROWS,
+    sizes: ReadSizes = DEFAULT_SIZES,
 ) -> Iterator[pa.RecordBatch]:
-    """Read the rows of a file in file order, columns by the names and types of `ctx.schema` (`read_type`).
+    """Read `rows` of a file in file order, columns by the names and types of `ctx.schema` (`read_type`).
 
-    `batch_size` limits the rows of a batch; batches have fewer where rows are wide. `predicate` skips row
-    groups that cannot match it by their statistics, and rows by file indexes; the returned rows are not
-    filtered by it. `deletions` are positions of rows to leave out. `found` is the result of the file indexes;
-    None: they are read. Raises NotFoundError when the file does not exist, CorruptDataError,
-    UnsupportedError.
+    `sizes` limits the rows of a batch; batches have fewer where rows are wide. Raises NotFoundError when the
+    file does not exist, CorruptDataError, UnsupportedError.
     """
+    predicate = rows.predicate
     path = ctx.paths.data_file(bucket_dir, file)
+    found = rows.index_match
     found = IndexSearch(ctx, predicate).search(bucket_dir, file) if found is None else found
-    wanted = live_rows(deletions, file.row_count, path, found.rows)
+    wanted = live_rows(rows.deletions, file.row_count, path, found.rows)
     if wanted is not None and not wanted:
         return
-    reader = open_data_file(ctx, path, file, buffer_size)
+    reader = open_data_file(ctx, path, file, sizes.buffer_size)
     try:
         plan = read_columns(ctx, file, reader.schema, path, columns)
         groups = matching_row_groups(reader, _prunable(ctx, file, reader, path, predicate), predicate)
-        rows = min(batch_size, batch_rows(reader.row_bytes(plan.stored)))
+        batch_size = min(sizes.batch_rows, batch_rows(reader.row_bytes(plan.stored)))
         selection = select_rows(group_sizes(reader), groups, wanted)
         if ctx.keyed or not set(TRACKING_NAMES).intersection(plan.wanted.names):
-            for batch in selection.select(reader.batches(plan.stored, rows, selection.groups)):
+            for batch in selection.select(reader.batches(plan.stored, batch_size, selection.groups)):
                 yield convert(ctx, path, plan, batch)
             return
         stored = plan.stored or reader.schema.names[:1]
-        batches = reader.batches(stored, rows, selection.groups)
+        batches = reader.batches(stored, batch_size, selection.groups)
         for batch in selection.select(with_positions(batches, group_sizes(reader), selection.groups)):
             yield with_row_ids(convert(ctx, path, plan, batch), file, path, batch.columns[-1])
     finally:

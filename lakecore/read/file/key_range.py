@@ -14,20 +14,21 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lakecore.errors import NotFoundError
-from lakecore.format.data_reader import BATCH_ROWS, BUFFER_SIZE, file_format
+from lakecore.format.data_reader import file_format
 from lakecore.format.parquet.pages import FilePages, KeyPage
 from lakecore.metadata.key_order import comparable
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.read.columns.evolve import same_values
 from lakecore.read.context import ReadContext
 from lakecore.read.file.deletions import live_rows
-from lakecore.read.file.file_reader import convert, expired_file_error, read_columns, read_file
+from lakecore.read.file.file_reader import FileRows, convert, expired_file_error, read_columns, read_file
 from lakecore.read.file.selection import Selection
+from lakecore.read.file.sizes import DEFAULT_SIZES, ReadSizes
 from lakecore.row.values import array_values
 from lakecore.types.arrow import arrow_type
 from lakecore.types.datatypes import RowType
 
-__all__ = ["KeyRange", "cut_points", "key_pages", "open_pages", "read_range"]
+__all__ = ["KeyRange", "RangeRows", "cut_points", "key_pages", "open_pages", "read_range"]
 
 Key = tuple[Any, ...]
 
@@ -78,45 +79,43 @@ def _readable(value: Any, *, is_text: bool) -> Any:
     return value.decode("utf-8", "ignore") if is_text else value
 
 
+@dataclass(frozen=True, slots=True)
+class RangeRows:
+    """It says which rows of a key-value file are read: those in a range of keys."""
+
+    bounds: KeyRange
+    deletions: BitMap | None = None
+    """These are positions of rows to leave out."""
+
+
 def read_range(
     ctx: ReadContext,
     bucket_dir: str,
     file: DataFile,
     columns: Sequence[str],
-    bounds: KeyRange,
-    *,
-    batch_size: int = BATCH_ROWS,
-    buffer_size: int = BUFFER_SIZE,
-    deletions: BitMap | None = None,
+    rows: RangeRows,
+    sizes: ReadSizes = DEFAULT_SIZES,
 ) -> Iterator[pa.RecordBatch]:
-    """Read the rows of a key-value file inside `bounds`, in key order. `columns` must hold the key columns.
+    """Read `rows` of a key-value file, in key order. `columns` must hold the key columns.
 
-    `deletions` are positions to leave out. A file without usable page bounds is decoded from its start. For
+    A file without usable page bounds is decoded from its start. For
     the errors see `read_file`.
     """
     pages = open_pages(ctx, bucket_dir, file)
     found = None if pages is None else key_pages(ctx, bucket_dir, file, pages)
     try:
         if pages is None or found is None:
-            stream = read_file(
-                ctx,
-                bucket_dir,
-                file,
-                columns,
-                batch_size=batch_size,
-                buffer_size=buffer_size,
-                deletions=deletions,
-            )
+            stream = read_file(ctx, bucket_dir, file, columns, FileRows(deletions=rows.deletions), sizes)
         else:
             path = ctx.paths.data_file(bucket_dir, file)
             plan = read_columns(ctx, file, pages.schema, path, columns)
-            rows = _rows(found, bounds, ctx.schema.key_type)
-            stored = pages.batches(plan.stored, *rows, batch_size, buffer_size)
-            live = live_rows(deletions, file.row_count, path)
+            span = _rows(found, rows.bounds, ctx.schema.key_type)
+            stored = pages.batches(plan.stored, *span, sizes.batch_rows, sizes.buffer_size)
+            live = live_rows(rows.deletions, file.row_count, path)
             if live is not None:
-                stored = Selection(None, (live & BitMap(range(*rows))).shift(-rows[0])).select(stored)
+                stored = Selection(None, (live & BitMap(range(*span))).shift(-span[0])).select(stored)
             stream = (convert(ctx, path, plan, batch) for batch in stored)
-        yield from _inside(stream, bounds, ctx.schema.key_type)
+        yield from _inside(stream, rows.bounds, ctx.schema.key_type)
     finally:
         if pages is not None:
             pages.close()

@@ -11,7 +11,7 @@ from lakecore.errors import NotFoundError
 from lakecore.format.data_reader import BATCH_ROWS, open_reader
 from lakecore.fs.file_io import FileIO
 
-__all__ = ["ReadSizes", "batch_rows", "row_bytes", "sizes_for"]
+__all__ = ["DEFAULT_SIZES", "ReadSizes", "batch_rows", "row_bytes", "sizes_for"]
 
 _BUDGET = 32 << 20  # 50 runs of 1 KB rows: a worker peaks at 540 MB, with 48 MB at 600
 _BUFFER_BUDGET = 32 << 20
@@ -27,6 +27,9 @@ class ReadSizes:
 
     batch_rows: int = BATCH_ROWS
     buffer_size: int = _BUFFER[1]
+
+
+DEFAULT_SIZES = ReadSizes()
 
 
 def batch_rows(width: int) -> int:

@@ -17,7 +17,7 @@ from lakecore.predicate.tree import Predicate
 from lakecore.read.context import ReadContext
 from lakecore.read.split.change_reader import read_changes, with_kind
 from lakecore.read.split.diff_reader import read_difference
-from lakecore.read.split.split_reader import read_split
+from lakecore.read.split.split_reader import ReadRequest, read_split
 from lakecore.scan.change_scanner import ChangeScanner, DiffSplit
 from lakecore.scan.filters import EVERYTHING, ScanFilter
 from lakecore.scan.incremental import Difference
@@ -66,7 +66,7 @@ class ChangedRows:
         null.
         """
         if self.context.options.data_evolution:
-            return read_split(self.context, part, columns, where, kinds=kinds)
+            return read_split(self.context, part, ReadRequest(columns, where, kinds=kinds))
         return _as_changes(read_changes(self.context, part, columns, where), kinds=kinds)
 
 
@@ -111,7 +111,7 @@ class StateRows:
         """Read a split, see `read_split`."""
         if part.bucket < 0:
             return _as_changes(read_changes(self.context, part, columns, where), kinds=kinds)
-        return read_split(self.context, part, columns, where, kinds=kinds)
+        return read_split(self.context, part, ReadRequest(columns, where, kinds=kinds))
 
 
 ReplacedPart: TypeAlias = tuple[Split, bool]
@@ -145,7 +145,7 @@ class ReplacedRows:
     ) -> Iterator[pa.RecordBatch]:
         """Read merged rows; removed ones are returned as deletes."""
         split, removed_files = part
-        rows = read_split(self.context, split, columns, where, kinds=kinds and not removed_files)
+        rows = read_split(self.context, split, ReadRequest(columns, where, kinds=kinds and not removed_files))
         return (with_kind(batch, RowKind.DELETE) for batch in rows) if kinds and removed_files else rows
 
 
@@ -180,7 +180,7 @@ class DiffRows:
             return _as_changes(found, kinds=kinds)
         if part.after is None:
             return iter(())
-        return read_split(self.context, part.after, columns, where, kinds=kinds)
+        return read_split(self.context, part.after, ReadRequest(columns, where, kinds=kinds))
 
 
 def _as_changes(batches: Iterator[pa.RecordBatch], *, kinds: bool) -> Iterator[pa.RecordBatch]:

@@ -11,7 +11,7 @@ from lakecore.metadata.snapshot import Snapshot
 from lakecore.predicate.tree import Predicate
 from lakecore.read.context import ReadContext
 from lakecore.read.split.split_cuts import SplitShare, cut_split, read_share
-from lakecore.read.split.split_reader import indexed_split, read_split, split_shares
+from lakecore.read.split.split_reader import ReadRequest, indexed_split, read_split, split_shares
 from lakecore.scan.filters import EVERYTHING, ScanFilter
 from lakecore.scan.scanner import Scanner, Skipped
 from lakecore.scan.split import Split, SplitPlan
@@ -76,21 +76,21 @@ class SnapshotRows:
     ) -> Iterator[pa.RecordBatch]:
         """Read a split, see `read_split`."""
         split = self._merging(part)
-        return read_split(self.context, split, columns, where, kinds=kinds, retracts=self.retracts)
+        return read_split(self.context, split, self._request(columns, where, kinds=kinds))
 
     def indexed(
         self, part: Split, columns: Sequence[str], where: Predicate | None, *, kinds: bool
     ) -> Callable[[], Iterator[pa.RecordBatch]] | None:
         """Return a read of the same rows, with file indexes evaluated now; see `indexed_split`."""
         split = self._merging(part)
-        return indexed_split(self.context, split, columns, where, kinds=kinds, retracts=self.retracts)
+        return indexed_split(self.context, split, self._request(columns, where, kinds=kinds))
 
     def shares(
         self, part: Split, count: int, columns: Sequence[str], where: Predicate | None, *, kinds: bool
     ) -> tuple[Callable[[], Iterator[pa.RecordBatch]], ...]:
         """Return several reads that together yield the same rows, see `split_shares`."""
         split = self._merging(part)
-        return split_shares(self.context, split, count, columns, where, kinds=kinds, retracts=self.retracts)
+        return split_shares(self.context, split, count, self._request(columns, where, kinds=kinds))
 
     def cut(self, part: Split, target_size: int, where: Predicate | None) -> tuple[SplitShare, ...]:
         """Cut a split into shares of about `target_size` bytes for other processes, see `cut_split`."""
@@ -100,7 +100,10 @@ class SnapshotRows:
         self, share: SplitShare, columns: Sequence[str], where: Predicate | None, *, kinds: bool
     ) -> Iterator[pa.RecordBatch]:
         """Read a share of a split, see `read_share`."""
-        return read_share(self.context, share, columns, where, kinds=kinds, retracts=self.retracts)
+        return read_share(self.context, share, self._request(columns, where, kinds=kinds))
+
+    def _request(self, columns: Sequence[str], where: Predicate | None, *, kinds: bool) -> ReadRequest:
+        return ReadRequest(columns, where, kinds=kinds, retracts=self.retracts)
 
     def _merging(self, part: Split) -> Split:
         return replace(part, raw_convertible=False) if self.retracts and self.context.keyed else part

@@ -10,7 +10,7 @@ from lakecore.metadata.row_kind import KIND_NAME, RowKind
 from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Predicate, columns_of, restricted
 from lakecore.read.context import ReadContext
-from lakecore.read.file.file_reader import read_file
+from lakecore.read.file.file_reader import FileRows, read_file
 from lakecore.scan.split import Split
 
 __all__ = ["read_changes", "with_kind"]
@@ -32,7 +32,7 @@ def read_changes(
     directory = ctx.bucket_dir(split.partition, split.bucket)
     ctx = ctx.in_partition(split.partition)
     for file in split.files:
-        for batch in read_file(ctx, directory, file, needed, predicate=prunable):
+        for batch in read_file(ctx, directory, file, needed, FileRows(predicate=prunable)):
             kept = batch if predicate is None else batch.filter(mask(predicate, batch))
             if kept.num_rows:
                 yield (

@@ -24,7 +24,7 @@ from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, RowKind, is_ret
 from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Predicate, restricted
 from lakecore.read.context import ReadContext
-from lakecore.read.split.split_reader import read_split
+from lakecore.read.split.split_reader import ReadRequest, read_split
 from lakecore.row.binary_batch import encode_batch
 from lakecore.row.sort_rule import OrderStrategy, SortRule
 from lakecore.scan.change_scanner import DiffSplit
@@ -93,7 +93,7 @@ def _side(
         return
     whole = replace(split, raw_convertible=False)
     names = (*ctx.schema.row_type.names, *([SEQUENCE_NAME] if numbered else []))
-    rows = read_split(ctx, whole, names, on_keys, kinds=True, retracts=retracts)
+    rows = read_split(ctx, whole, ReadRequest(names, on_keys, kinds=True, retracts=retracts))
     for batch in _by_key(ctx, whole, rows, names) if ctx.options.pk_clustering_override else rows:
         if numbered:
             batch = batch.rename_columns([_NUMBER if n == SEQUENCE_NAME else n for n in batch.schema.names])

@@ -40,15 +40,30 @@ from lakecore.read.columns.blob_values import (
 from lakecore.read.columns.blob_views import BlobViews
 from lakecore.read.context import ReadContext
 from lakecore.read.file.column_sources import ColumnSource, ColumnSources, resolve_column_sources
-from lakecore.read.file.file_reader import read_file, read_type
+from lakecore.read.file.file_reader import FileRows, read_file, read_type
 from lakecore.scan.split import Split
 from lakecore.store.indexes import load_deletions
 from lakecore.types.arrow import arrow_schema, arrow_type
 from lakecore.types.datatypes import DataField, RowType
 
-__all__ = ["read_joined"]
+__all__ = ["JoinedRows", "read_joined"]
 
 Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedRows:
+    """It says which rows of row ranges are read, and how."""
+
+    deletions: Mapping[str, BitMap] | None = None
+    """These are deletion vectors by file name; those of the oldest ordinary file of a range count."""
+    predicate: Predicate | None = None
+    """Rows for which it is not true may be left out, so that their blobs are not read."""
+    as_stored: bool = False
+    """With it columns of references stay references, as new files of the rows need them."""
+
+
+ALL_JOINED = JoinedRows()
 
 
 def read_joined(
@@ -56,16 +71,11 @@ def read_joined(
     bucket_dir: str,
     files: Sequence[DataFile],
     columns: Sequence[str],
-    deletions: Mapping[str, BitMap],
-    predicate: Predicate | None = None,
-    *,
-    as_stored: bool = False,
+    rows: JoinedRows = ALL_JOINED,
 ) -> Iterator[pa.RecordBatch]:
-    """Read the rows in the order of their ids. `files` are those of whole row ranges.
+    """Read `rows` in the order of their ids. `files` are those of whole row ranges.
 
-    `deletions` are deletion vectors by file name; those of the oldest ordinary file of a range count. Rows
-    for which `predicate` is not true may be left out, so that their blobs are not read. With `as_stored`
-    columns of references stay references, as new files of the rows need them. Holds a batch of each file of a
+    Holds a batch of each file of a
     range, and up to 64 MB of blobs.
 
     Raises NotFoundError, CorruptDataError, also where files of a range differ in their rows; UnsupportedError
@@ -73,16 +83,19 @@ def read_joined(
     """
     wanted = read_type(ctx).select(tuple(columns))
     views = BlobViews(ctx, _references)
-    for rows in row_ranges(files):
-        deleted_rows = deletions.get(rows.anchor.file_name, BitMap()) if rows.ordinary else BitMap()
-        yield from _Range(ctx, bucket_dir, rows, wanted, deleted_rows, predicate, as_stored, views).read()
+    deletions = rows.deletions or {}
+    for found in row_ranges(files):
+        deleted_rows = deletions.get(found.anchor.file_name, BitMap()) if found.ordinary else BitMap()
+        yield from _Range(
+            ctx, bucket_dir, found, wanted, deleted_rows, rows.predicate, rows.as_stored, views
+        ).read()
 
 
 def _references(
     ctx: ReadContext, bucket_dir: str, rows: RowRange, columns: Sequence[str], split: Split, wanted: Predicate
 ) -> Iterator[pa.RecordBatch]:
     deleted_rows = {name: load_deletions(ctx.file_io, place) for name, place in split.deletions_of.items()}
-    return read_joined(ctx, bucket_dir, rows.files, columns, deleted_rows, wanted)
+    return read_joined(ctx, bucket_dir, rows.files, columns, JoinedRows(deleted_rows, wanted))
 
 
 @dataclass(frozen=True)
@@ -183,7 +196,7 @@ class _Range:
 
     def _stream(self, source: ColumnSource, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         return chain.from_iterable(
-            read_file(self.ctx, self.bucket_dir, file, names, deletions=self._gone_in(file))
+            read_file(self.ctx, self.bucket_dir, file, names, FileRows(deletions=self._gone_in(file)))
             for file in source
         )
 

@@ -18,7 +18,7 @@ from lakecore.predicate.tree import Predicate, restricted
 from lakecore.read.context import ReadContext
 from lakecore.read.file.key_range import KeyRange
 from lakecore.read.split.key_cuts import ranges, sample_cuts
-from lakecore.read.split.split_reader import read_section, read_split
+from lakecore.read.split.split_reader import EVERYTHING, ReadRequest, read_section, read_split
 from lakecore.scan.split import Split
 
 __all__ = ["SplitShare", "cut_split", "read_share"]
@@ -66,18 +66,12 @@ def cut_split(
 
 
 def read_share(
-    ctx: ReadContext,
-    share: SplitShare,
-    columns: Sequence[str] | None,
-    predicate: Predicate | None,
-    *,
-    kinds: bool = False,
-    retracts: bool = False,
+    ctx: ReadContext, share: SplitShare, request: ReadRequest = EVERYTHING
 ) -> Iterator[pa.RecordBatch]:
     """Read the rows of a share; for all else see `read_split`."""
     if share.bounds is None:
-        return read_split(ctx, share.split, columns, predicate, kinds=kinds, retracts=retracts)
-    return read_section(ctx, share.split, share.bounds, columns, predicate, kinds=kinds, retracts=retracts)
+        return read_split(ctx, share.split, request)
+    return read_section(ctx, share.split, share.bounds, request)
 
 
 def _cuts(ctx: ReadContext, split: Split, section: Section, target_size: int) -> tuple[tuple[Any, ...], ...]:

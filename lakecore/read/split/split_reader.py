@@ -9,7 +9,7 @@ for none.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
@@ -27,38 +27,51 @@ from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Predicate, columns_of, restricted
 from lakecore.read.context import ReadContext
 from lakecore.read.file.file_index import IndexMatch, IndexSearch
-from lakecore.read.file.file_reader import read_file
-from lakecore.read.file.key_range import KeyRange, read_range
-from lakecore.read.file.sizes import ReadSizes, row_bytes, sizes_for
-from lakecore.read.split.joined_rows import read_joined
+from lakecore.read.file.file_reader import FileRows, read_file
+from lakecore.read.file.key_range import KeyRange, RangeRows, read_range
+from lakecore.read.file.sizes import DEFAULT_SIZES, ReadSizes, row_bytes, sizes_for
+from lakecore.read.split.joined_rows import JoinedRows, read_joined
 from lakecore.read.split.key_cuts import ranges, sample_cuts
 from lakecore.scan.split import Split
 from lakecore.store.indexes import load_deletions
 
-__all__ = ["indexed_split", "read_section", "read_split", "split_shares"]
+__all__ = ["EVERYTHING", "ReadRequest", "indexed_split", "read_section", "read_split", "split_shares"]
 
 _FEW_RUNS = 4
 _SMALL_FILE = 1 << 20
 
 
+@dataclass(frozen=True, slots=True)
+class ReadRequest:
+    """It says what is read of a split."""
+
+    columns: Sequence[str] | None = None
+    """These are the names of columns of `ctx.schema`; None means all."""
+    predicate: Predicate | None = None
+    """Only rows for which it is true are returned."""
+    kinds: bool = False
+    """With it the last column is `_VALUE_KIND`, as other readers of the format return it: the kind of the
+    winner where runs may overlap, insert where files are read as they are.
+    """
+    retracts: bool = False
+    """With it keys whose winner retracts are included, for a split that is not raw convertible."""
+
+
+EVERYTHING = ReadRequest()
+
+
 def read_split(
     ctx: ReadContext,
     split: Split,
-    columns: Sequence[str] | None = None,
-    predicate: Predicate | None = None,
-    *,
-    kinds: bool = False,
-    retracts: bool = False,
+    request: ReadRequest = EVERYTHING,
 ) -> Iterator[pa.RecordBatch]:
-    """Read the rows of a split: `columns` (None: all) of `ctx.schema` for which `predicate` is true.
+    """Read the rows of a split that `request` asks for.
 
-    With `kinds` the last column is `_VALUE_KIND`, as other readers of the format return it: the kind of the
-    winner where runs may overlap, insert where files are read as they are. With `retracts` keys whose winner
-    retracts are included, for a split that is not raw convertible. Holds some batches of every run that is
+    Holds some batches of every run that is
     open; more runs than memory allows are merged in passes over local disk. Raises NotFoundError when a file
     does not exist, CorruptDataError, UnsupportedError.
     """
-    rows = indexed_split(ctx, split, columns, predicate, kinds=kinds, retracts=retracts)
+    rows = indexed_split(ctx, split, request)
     if rows is not None:
         yield from rows()
 
@@ -66,17 +79,13 @@ def read_split(
 def indexed_split(
     ctx: ReadContext,
     split: Split,
-    columns: Sequence[str] | None = None,
-    predicate: Predicate | None = None,
-    *,
-    kinds: bool = False,
-    retracts: bool = False,
+    request: ReadRequest = EVERYTHING,
 ) -> Callable[[], Iterator[pa.RecordBatch]] | None:
     """Evaluate the file indexes now and return the deferred `read_split`; None when no row can match.
 
     Reads of indexes are short and many: threads that do them at the same time wait for each other.
     """
-    reader = _Reader(ctx, split, columns, predicate, kinds=kinds, retracts=retracts)
+    reader = _Reader(ctx, split, request)
     if not reader.may_match(split):
         return None
     return lambda: reader.finished(reader.rows(split))
@@ -86,11 +95,7 @@ def split_shares(
     ctx: ReadContext,
     split: Split,
     count: int,
-    columns: Sequence[str] | None = None,
-    predicate: Predicate | None = None,
-    *,
-    kinds: bool = False,
-    retracts: bool = False,
+    request: ReadRequest = EVERYTHING,
 ) -> tuple[Callable[[], Iterator[pa.RecordBatch]], ...]:
     """Cut a split into about `count` reads, or many more, that together return the rows of `read_split`.
 
@@ -98,7 +103,7 @@ def split_shares(
     than its share is cut by keys; this costs two small reads of each of its files. A split that needs no
     merge, or of which keys are requested, stays whole.
     """
-    reader = _Reader(ctx, split, columns, predicate, kinds=kinds, retracts=retracts)
+    reader = _Reader(ctx, split, request)
     if count < 2 or not reader.merges(split) or reader.key_predicate is not None:
         return (lambda: reader.finished(reader.rows(split)),)
     found: list[Callable[[], Iterator[pa.RecordBatch]]] = []
@@ -115,14 +120,10 @@ def read_section(
     ctx: ReadContext,
     split: Split,
     bounds: KeyRange,
-    columns: Sequence[str] | None = None,
-    predicate: Predicate | None = None,
-    *,
-    kinds: bool = False,
-    retracts: bool = False,
+    request: ReadRequest = EVERYTHING,
 ) -> Iterator[pa.RecordBatch]:
     """Read the rows of a split that is one section, within a range of keys; for all else see `read_split`."""
-    reader = _Reader(ctx, split, columns, predicate, kinds=kinds, retracts=retracts)
+    reader = _Reader(ctx, split, request)
     for section in reader.sections(split):
         yield from reader.section(section, bounds)
 
@@ -141,12 +142,9 @@ class _Reader:
         self,
         ctx: ReadContext,
         split: Split,
-        columns: Sequence[str] | None,
-        predicate: Predicate | None,
-        *,
-        kinds: bool,
-        retracts: bool,
+        request: ReadRequest,
     ) -> None:
+        columns, predicate, kinds = request.columns, request.predicate, request.kinds
         self._ctx = ctx.in_partition(split.partition)
         self.bucket_dir = ctx.bucket_dir(split.partition, split.bucket)
         self._deletions = split.deletions_of
@@ -157,7 +155,7 @@ class _Reader:
         needed = (*self._wanted, *extra)
         self._columns = (*needed, KIND_NAME) if self._stored_kinds else needed
         self._predicate = predicate
-        self._retracts = retracts
+        self._retracts = request.retracts
         self._found: Mapping[str, IndexMatch] = {}
 
     @property
@@ -228,7 +226,8 @@ class _Reader:
     def _joined(self, split: Split) -> Iterator[pa.RecordBatch]:
         file_io = self._ctx.file_io
         deletions = {name: load_deletions(file_io, where) for name, where in self._deletions.items()}
-        return read_joined(self._ctx, self.bucket_dir, split.files, self._columns, deletions, self._predicate)
+        rows = JoinedRows(deletions, self._predicate)
+        return read_joined(self._ctx, self.bucket_dir, split.files, self._columns, rows)
 
     def _live(self, file: DataFile, prunable: Predicate | None) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a file without its retracting rows; a file that records none is not checked."""
@@ -290,36 +289,20 @@ class _Reader:
     def _file_range(
         self, file: DataFile, columns: tuple[str, ...], sizes: ReadSizes, bounds: KeyRange
     ) -> Iterator[pa.RecordBatch]:
-        return read_range(
-            self._ctx,
-            self.bucket_dir,
-            file,
-            columns,
-            bounds,
-            batch_size=sizes.batch_rows,
-            buffer_size=sizes.buffer_size,
-            deletions=self._deleted(file),
-        )
+        rows = RangeRows(bounds, self._deleted(file))
+        return read_range(self._ctx, self.bucket_dir, file, columns, rows, sizes)
 
     def _file(
         self,
         file: DataFile,
         columns: tuple[str, ...],
         prunable: Predicate | None,
-        sizes: ReadSizes | None = None,
+        sizes: ReadSizes = DEFAULT_SIZES,
     ) -> Iterator[pa.RecordBatch]:
-        sizes = sizes or ReadSizes()
-        yield from read_file(
-            self._ctx,
-            self.bucket_dir,
-            file,
-            columns,
-            batch_size=sizes.batch_rows,
-            buffer_size=sizes.buffer_size,
-            predicate=prunable,
-            deletions=self._deleted(file),
-            found=self._found.get(file.file_name),
+        rows = FileRows(
+            predicate=prunable, deletions=self._deleted(file), index_match=self._found.get(file.file_name)
         )
+        yield from read_file(self._ctx, self.bucket_dir, file, columns, rows, sizes)
 
     def _deleted(self, file: DataFile) -> BitMap | None:
         deletion = self._deletions.get(file.file_name)

@@ -8,30 +8,35 @@ read and from the rules of the table. What the bytes do show is compared when th
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from lakecore.errors import ProofError
 from lakecore.metadata.manifest.data_file import DataFile, FileSource
 from lakecore.verify.rules.table_rules import TableRules
 
-__all__ = ["check_joined_rows", "check_new_files"]
+__all__ = ["PickFiles", "check_joined_rows", "check_new_files"]
+
+
+@dataclass(frozen=True, slots=True)
+class PickFiles:
+    """These are the files of a pick: inputs and new files, each in the order of their rows."""
+
+    inputs: Sequence[DataFile]
+    new: Sequence[DataFile]
+    changelog: Sequence[DataFile]
+    """These are new changelog files."""
 
 
 def check_new_files(
-    pick: str,
-    read: Sequence[DataFile],
-    new_files: Sequence[DataFile],
-    changelog_files: Sequence[DataFile],
-    levels: Collection[int],
-    schema_id: int,
-    rules: TableRules,
+    pick: str, files: PickFiles, levels: Collection[int], schema_id: int, rules: TableRules
 ) -> None:
     """Raise ProofError naming the first file whose description does not follow from what was read.
 
-    `read`, `new_files`: inputs and new files of a pick, each in the order of their rows; `changelog_files`:
-    its changelog. `levels`: those that its units were allowed to write to, empty where levels do not order
-    rows. `schema_id`: that new files are written with.
+    `levels`: those that its units were allowed to write to, empty where levels do not order rows.
+    `schema_id`: that new files are written with.
     """
+    new_files, changelog_files = files.new, files.changelog
     for file in (*new_files, *changelog_files):
         if file.schema_id != schema_id:
             raise ProofError(
@@ -50,7 +55,7 @@ def check_new_files(
         if file.file_source is FileSource.COMPACT:
             raise ProofError(pick, f"{file.file_name} is a changelog, and says that a compaction made it")
     if rules.keeps_order and new_files:
-        _check_numbers(pick, read, new_files)
+        _check_numbers(pick, files.inputs, new_files)
 
 
 def check_joined_rows(unit: str, read: Sequence[DataFile], new_files: Sequence[DataFile]) -> None:

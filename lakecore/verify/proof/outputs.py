@@ -26,7 +26,7 @@ from lakecore.verify.rules.order import KeyValues
 from lakecore.verify.sample.choice import seeded_order
 from lakecore.verify.sample.key_marks import KeyMarks
 
-__all__ = ["OutputEvidence", "check_output_file"]
+__all__ = ["OutputEvidence", "OutputPlace", "check_output_file"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,20 +43,30 @@ class OutputEvidence:
     last_key: KeyValues | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputPlace:
+    """It says what an output is among those of its unit."""
+
+    first_row: int = 0
+    """It is the number of rows of the unit before those of the file."""
+    changelog: bool = False
+    """In a changelog keys may repeat."""
+    marks: KeyMarks | None = None
+    """They get those of the keys of the file."""
+
+
+SOLE_OUTPUT = OutputPlace()
+
+
 def check_output_file(
     unit: str,
     file_io: FileIO,
     stored: StoredFile,
     shape: RowShape,
     schema: TableSchema,
-    first_row: int = 0,
-    *,
-    changelog: bool = False,
-    marks: KeyMarks | None = None,
+    role: OutputPlace = SOLE_OUTPUT,
 ) -> OutputEvidence:
-    """Read one output and compare it with its manifest entry. `first_row`: rows of the unit before this file.
-
-    `changelog`: keys may repeat. `marks`: gets those of the file.
+    """Read one output and compare it with its manifest entry.
 
     Raises ProofError naming `unit` and the file; also when the file cannot be decoded.
     """
@@ -64,6 +74,7 @@ def check_output_file(
     def refuse(problem: str) -> NoReturn:
         raise ProofError(unit, f"output {stored.path}: {problem}")
 
+    first_row, changelog, marks = role.first_row, role.changelog, role.marks
     _check_size(file_io, stored, refuse)
     order = () if changelog else shape.order
     bounds = order or shape.key

@@ -30,7 +30,7 @@ from lakecore.verify.digest.rows import tally_rows, without_rows
 from lakecore.verify.digest.shape import RowShape
 from lakecore.verify.mode import ProofMode
 from lakecore.verify.proof.certificate import UnitEvidence, join_evidence
-from lakecore.verify.proof.outputs import OutputEvidence, check_output_file
+from lakecore.verify.proof.outputs import OutputEvidence, OutputPlace, check_output_file
 from lakecore.verify.recompute.evidence import MergeEvidence, join_folds
 from lakecore.verify.sample.choice import RowSample, join_samples
 from lakecore.verify.sample.key_marks import KeyMarks, Marks
@@ -256,8 +256,8 @@ def check_outputs(
     for stored in outputs:
         schema = context.schemas[stored.file.schema_id]
         found = None if marks is None else marks.setdefault(stored.path, KeyMarks())
-        first = whole.rows.rows
-        part = check_output_file(unit, context.file_io, stored, context.shape, schema, first, marks=found)
+        role = OutputPlace(first_row=whole.rows.rows, marks=found)
+        part = check_output_file(unit, context.file_io, stored, context.shape, schema, role)
         whole = _join_outputs(unit, whole, part)
     return whole
 
@@ -267,7 +267,8 @@ def check_changelog(context: ProofContext, unit: str, files: Sequence[StoredFile
     rows = ZERO
     for stored in files:
         schema = context.schemas[stored.file.schema_id]
-        rows += check_output_file(unit, context.file_io, stored, context.shape, schema, changelog=True).rows
+        role = OutputPlace(changelog=True)
+        rows += check_output_file(unit, context.file_io, stored, context.shape, schema, role).rows
     return FileTally(rows.rows, rows.digest, tuple(stored.file for stored in files))
 
 

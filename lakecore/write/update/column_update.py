@@ -40,7 +40,7 @@ from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.read.columns.blob_values import resolve_references
 from lakecore.read.context import ReadContext
-from lakecore.read.split.joined_rows import read_joined
+from lakecore.read.split.joined_rows import JoinedRows, read_joined
 from lakecore.scan.scanner import Scanner
 from lakecore.scan.split import Split
 from lakecore.types.datatypes import AtomicType, TypeRoot
@@ -271,7 +271,7 @@ def _changed_rows(
     references.
     """
     at = rows.first
-    for batch in read_joined(reading, directory, rows.files, names, {}, as_stored=True):
+    for batch in read_joined(reading, directory, rows.files, names, JoinedRows(as_stored=True)):
         low, high = np.searchsorted(values.ids, (at, at + batch.num_rows)).tolist()
         yield _changed(batch, values, low, high, at)
         at += batch.num_rows

@@ -25,7 +25,7 @@ from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Predicate, columns_of
 from lakecore.read.context import ReadContext
 from lakecore.read.file.file_reader import read_file
-from lakecore.read.split.joined_rows import read_joined
+from lakecore.read.split.joined_rows import JoinedRows, read_joined
 from lakecore.scan.scanner import Scanner
 from lakecore.scan.split import Split
 from lakecore.store.indexes import IndexStore, load_deletions
@@ -173,7 +173,7 @@ def _joined_matches(
     found: dict[str, BitMap] = {}
     for rows in row_ranges(split.files):
         ids = BitMap()
-        for batch in read_joined(reading, directory, rows.files, columns, deletions, predicate):
+        for batch in read_joined(reading, directory, rows.files, columns, JoinedRows(deletions, predicate)):
             hits = batch.column(ROW_ID_NAME).filter(mask(predicate, batch)).to_numpy(zero_copy_only=False)
             ids |= BitMap((hits - rows.first).astype(np.uint32))
         if ids:

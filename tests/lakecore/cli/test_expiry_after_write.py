@@ -11,7 +11,7 @@ import pytest
 
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.clock import SystemClock
-from lakecore.maintain.lease.lease import leased
+from lakecore.maintain.lease.lease import LeaseTimes, leased
 from tests.lakecore.cli.conftest import Cli
 
 LIMITS = {"snapshot.num-retained.max": "2", "snapshot.num-retained.min": "1", "bucket": "-1"}
@@ -60,7 +60,7 @@ def test_what_keeps_snapshots_from_expiring_does_not_fail_the_write(cli: Cli, wa
     for n in range(2):
         assert cli("write", table, "-", "--no-compact", stdin=f'{{"n": {n}}}').code == 0
     catalog = load_catalog(warehouse)
-    with leased(catalog.file_io, catalog.warehouse, table, "nightly 1", SystemClock(), 60_000):
+    with leased(catalog.file_io, catalog.warehouse, table, "nightly 1", SystemClock(), LeaseTimes(60_000)):
         busy = cli("write", table, "-", "--no-compact", "--json", stdin='{"n": 3}')
     assert (busy.code, "maintained by nightly" in busy.json["expiry"]["skipped"]) == (0, True)
     assert ids(cli) == [1, 2, 3]

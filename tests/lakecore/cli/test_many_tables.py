@@ -11,7 +11,7 @@ import pytest
 
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.clock import SystemClock
-from lakecore.maintain.lease.lease import leased
+from lakecore.maintain.lease.lease import LeaseTimes, leased
 from tests.lakecore.cli.conftest import Cli
 
 Held = Callable[[int], None]
@@ -28,7 +28,7 @@ def shop(cli: Cli) -> None:
 @contextmanager
 def held(warehouse: Path, table: str) -> Iterator[None]:
     catalog = load_catalog(warehouse)
-    with leased(catalog.file_io, catalog.warehouse, table, "nightly 1", SystemClock(), 60_000):
+    with leased(catalog.file_io, catalog.warehouse, table, "nightly 1", SystemClock(), LeaseTimes(60_000)):
         yield
 
 

@@ -17,7 +17,7 @@ from lakecore.jobs import compact
 from lakecore.jobs.compact import Callbacks
 from lakecore.jobs.compact_database import Job, Report, run, tables_of
 from lakecore.maintain.lease.heartbeat import Heartbeat
-from lakecore.maintain.lease.lease import leased
+from lakecore.maintain.lease.lease import LeaseTimes, leased
 from lakecore.table import Table
 from lakecore.verify.fsck.check import fsck
 from tests.support.fake_clock import FakeClock
@@ -85,7 +85,9 @@ def test_one_bad_table_does_not_stop_the_others_and_is_an_error(catalog: Filesys
         f"{broken._stores.paths.manifest_dir}/{latest.delta_manifest_list}", b"not avro"
     )
     seen: list[str] = []
-    with leased(catalog.file_io, catalog.warehouse, busy.name, "nightly x", catalog.clock, 60_000):
+    with leased(
+        catalog.file_io, catalog.warehouse, busy.name, "nightly x", catalog.clock, LeaseTimes(60_000)
+    ):
         report = run(
             WANTED,
             catalog,
@@ -221,7 +223,7 @@ def test_a_lease_is_kept_alive_until_its_work_ends(catalog: FilesystemCatalog) -
     renewed = threading.Event()
 
     def hold(owner: str) -> Any:
-        return leased(catalog.file_io, catalog.warehouse, "d.t", owner, clock, 60)
+        return leased(catalog.file_io, catalog.warehouse, "d.t", owner, clock, LeaseTimes(60))
 
     with Heartbeat() as heartbeat, hold("first") as lease:
         old = lease.renew

@@ -18,7 +18,7 @@ from lakecore.jobs.runner.lake import target_of
 from lakecore.jobs.runner.limits import Limits
 from lakecore.jobs.versions import branches, merge_branch, tags
 from lakecore.maintain.forecast.history import KEPT, HistoryStore
-from lakecore.maintain.lease.lease import leased
+from lakecore.maintain.lease.lease import LeaseTimes, leased
 from lakecore.maintain.target import Target
 from lakecore.metadata.manifest.live_entries import live_entries
 from lakecore.table import Table
@@ -165,7 +165,9 @@ def test_the_risk_is_told_from_the_table(catalog: FilesystemCatalog) -> None:
         tags.CreateTag(table=table.name, tag="eod", safety=Safety(lease_ms=0)), catalog, clock=catalog.clock
     )
     table.write(pa.table({"k": pa.array([1], pa.int32()), "v": ["x"]}))
-    with leased(catalog.file_io, catalog.warehouse, table.name, "nightly 1", catalog.clock, 60_000):
+    with leased(
+        catalog.file_io, catalog.warehouse, table.name, "nightly 1", catalog.clock, LeaseTimes(60_000)
+    ):
         told = compact.run(job(table, dry_run=True), catalog, clock=catalog.clock)
     assert told.forecast is not None
     risk = told.forecast.risk
@@ -198,7 +200,9 @@ def test_chores_of_many_tables_run_at_once_and_tell_of_each(
         expire_snapshots.Job(table=name, retain_max=1, retain_min=1, safety=Safety(quarantine=True))
         for name in (*(table.name for table in tables), gone)
     ]
-    with leased(catalog.file_io, catalog.warehouse, busy.name, "nightly 1", catalog.clock, 60_000):
+    with leased(
+        catalog.file_io, catalog.warehouse, busy.name, "nightly 1", catalog.clock, LeaseTimes(60_000)
+    ):
         reports = run_many(wanted, expire, catalog, limits=Limits(tables=3, plan_bytes=plan_bytes))
         assert max(at_once) <= most
         with pytest.raises(BusyError):

@@ -15,7 +15,7 @@ from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
 from lakecore.compact.engine.strategy import Strategy
 from lakecore.jobs import compact, expire_snapshots, fsck
 from lakecore.jobs.versions import tags
-from lakecore.maintain.lease.lease import leased
+from lakecore.maintain.lease.lease import LeaseTimes, leased
 from lakecore.table import Table
 from lakecore.verify.fsck.findings import Finding, FindingKind, FsckReport
 from lakecore.verify.fsck.settled import settled
@@ -112,7 +112,7 @@ def test_young_files_that_nobody_refers_to_are_counted(catalog: FilesystemCatalo
     clock.time_ms += 2 * HOUR  # type: ignore[attr-defined]
     later = checked(catalog)
     assert ([one.kind for one in later.findings], later.young_orphans) == ([FindingKind.ORPHAN], 0)
-    with leased(catalog.file_io, catalog.warehouse, "d.k", "expiry 1", clock, HOUR):
+    with leased(catalog.file_io, catalog.warehouse, "d.k", "expiry 1", clock, LeaseTimes(HOUR)):
         at_work = checked(catalog)
     assert (at_work.findings, at_work.young_orphans) == ((), 1)
 

@@ -16,7 +16,7 @@ from lakecore.jobs.versions import rollback, tags
 from lakecore.maintain.branches.plan import BranchHistory, check_mergeable
 from lakecore.maintain.holds.plan import effect_on, ended_by_check, ends_with, is_damage, replaced_by
 from lakecore.maintain.holds.record import EndsWith, Hold
-from lakecore.maintain.lease.lease import holder, leased
+from lakecore.maintain.lease.lease import LeaseTimes, holder, leased
 from lakecore.maintain.orphans.plan import OrphanCounts, OrphanLimits
 from lakecore.maintain.partitions.plan import AgedPartition, ExpireRule, ExpireStrategy, expired_partitions
 from lakecore.maintain.repair.plan import ActionPreview, Growth, Step, remaining
@@ -182,7 +182,9 @@ def lease_answer(case: Case) -> str:
     def take() -> None:
         wait = int(case.args.get("wait", "0")) * 1000
         millis_ = int(case.args.get("seconds", "60")) * 1000
-        with leased(storage, "memory://lease-table/wh", "d.t", "me", clock, millis_, wait_ms=wait) as lease:
+        with leased(
+            storage, "memory://lease-table/wh", "d.t", "me", clock, LeaseTimes(millis_, wait)
+        ) as lease:
             raise _TakenError(lease.path.rpartition("/")[2])
 
     try:

@@ -17,7 +17,7 @@ from lakecore.metadata.manifest.data_file import EMPTY_ROW, DataFile
 from lakecore.metadata.manifest.index_file import DeletionFile
 from lakecore.metadata.schema import TableSchema
 from lakecore.read.context import ReadContext
-from lakecore.read.split.split_reader import read_split
+from lakecore.read.split.split_reader import ReadRequest, read_split
 from lakecore.row.binary_row import encode_row
 from lakecore.row.values import batch_rows, rows_batch
 from lakecore.scan.split import Split
@@ -109,7 +109,7 @@ class SmallTable:
         """Rows in the order they come."""
         types = self.schema.row_type if columns is None else self.schema.row_type.select(tuple(columns))
         split = self.split(*files, raw=raw, deleted=deleted)
-        batches = read_split(self.context, split, columns, where)
+        batches = read_split(self.context, split, ReadRequest(columns, where))
         return [row for batch in batches for row in batch_rows(_checked(batch, types), types)]
 
 

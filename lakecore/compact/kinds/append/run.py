@@ -17,8 +17,8 @@ from lakecore.compact.engine.work import UnitResult, UnitTable
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.index_file import DeletionFile
 from lakecore.prefetch import PREFETCH_BYTES, in_background, prefetch
-from lakecore.read.file.file_reader import read_file
-from lakecore.read.file.sizes import row_bytes, sizes_for
+from lakecore.read.file.file_reader import FileRows, read_file
+from lakecore.read.file.sizes import ReadSizes, row_bytes, sizes_for
 from lakecore.store.indexes import load_deletions
 from lakecore.verify.digest.digest import Tally
 from lakecore.verify.proof.pick_proof import UnitProof, check_outputs, tally_input
@@ -102,7 +102,8 @@ def _batches(unit: ConcatUnit) -> Generator[pa.RecordBatch]:
     sizes = sizes_for(1, len(unit.table.schema.fields), row_bytes(reading.file_io, paths))
     for file, deletion in zip(unit.files, unit.deletions, strict=True):
         deletions = None if deletion is None else load_deletions(reading.file_io, deletion)
-        yield from read_file(reading, unit.bucket_dir, file, batch_size=sizes.batch_rows, deletions=deletions)
+        rows, size = FileRows(deletions=deletions), ReadSizes(sizes.batch_rows)
+        yield from read_file(reading, unit.bucket_dir, file, None, rows, size)
 
 
 def _tallies(unit: ConcatUnit) -> Generator[Tally]:

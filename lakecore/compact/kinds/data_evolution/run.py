@@ -15,7 +15,7 @@ from lakecore.errors import ProofError
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.index_file import DeletionFile
 from lakecore.metadata.manifest.row_range import first_row, row_ranges
-from lakecore.read.split.joined_rows import read_joined
+from lakecore.read.split.joined_rows import JoinedRows, read_joined
 from lakecore.store.indexes import load_deletions
 from lakecore.verify.digest.file_tally import FileTally
 from lakecore.verify.proof.joined import check_columns, tally_columns
@@ -66,7 +66,9 @@ def run_unit(unit: ColumnMergeUnit) -> UnitResult:
     try:
         rows_in = 0
         names = table.schema.row_type.names if unit.columns is None else unit.columns
-        for batch in read_joined(table.reading, unit.bucket_dir, unit.files, names, {}, as_stored=True):
+        for batch in read_joined(
+            table.reading, unit.bucket_dir, unit.files, names, JoinedRows(as_stored=True)
+        ):
             rows_in += batch.num_rows
             writer.write(batch)
         files = _described(unit, writer.close())

@@ -14,8 +14,8 @@ from lakecore.merge.passes import run_limit
 from lakecore.merge.row_order import Bools
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME
-from lakecore.read.file.file_reader import read_file
-from lakecore.read.file.key_range import read_range
+from lakecore.read.file.file_reader import FileRows, read_file
+from lakecore.read.file.key_range import RangeRows, read_range
 from lakecore.read.file.sizes import ReadSizes, row_bytes, sizes_for
 
 __all__ = ["UnitInputs", "with_age"]
@@ -100,12 +100,10 @@ class UnitInputs:
     ) -> Iterator[pa.RecordBatch]:
         unit = self._unit
         place = (unit.table.reading, unit.bucket_dir)
-        rows, buffer, deleted = sizes.batch_rows, sizes.buffer_size, deleted_rows(unit, file)
+        deleted = deleted_rows(unit, file)
         if unit.bounds is not None:
-            return read_range(
-                *place, file, columns, unit.bounds, batch_size=rows, buffer_size=buffer, deletions=deleted
-            )
-        return read_file(*place, file, columns, batch_size=rows, buffer_size=buffer, deletions=deleted)
+            return read_range(*place, file, columns, RangeRows(unit.bounds, deleted), sizes)
+        return read_file(*place, file, columns, FileRows(deletions=deleted), sizes)
 
 
 def with_age(batch: pa.RecordBatch, age: int) -> pa.RecordBatch:

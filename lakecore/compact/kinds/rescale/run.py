@@ -19,7 +19,7 @@ from lakecore.merge.sorted_merge import MergeSpec, merge_runs
 from lakecore.metadata.key_value import key_names
 from lakecore.metadata.manifest.data_file import DataFile, FileSource
 from lakecore.metadata.manifest.index_file import DeletionFile
-from lakecore.read.file.file_reader import read_file
+from lakecore.read.file.file_reader import FileRows, read_file
 from lakecore.read.file.sizes import ReadSizes, row_bytes, sizes_for
 from lakecore.row.bucket import assign_buckets
 from lakecore.store.indexes import load_deletions
@@ -186,12 +186,7 @@ def _run(
         vector = unit.deletions.get((bucket, file.file_name))
         deleted = None if vector is None else load_deletions(reading.file_io, vector)
         yield from read_file(
-            reading,
-            unit.bucket_dirs[bucket],
-            file,
-            batch_size=sizes.batch_rows,
-            buffer_size=sizes.buffer_size,
-            deletions=deleted,
+            reading, unit.bucket_dirs[bucket], file, None, FileRows(deletions=deleted), sizes
         )
 
 

@@ -22,8 +22,8 @@ from lakecore.merge.row_sorter import KEY_NAME, RowSorter, keyed
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.index_file import DeletionFile
 from lakecore.prefetch import prefetch
-from lakecore.read.file.file_reader import read_file
-from lakecore.read.file.sizes import row_bytes, sizes_for
+from lakecore.read.file.file_reader import FileRows, read_file
+from lakecore.read.file.sizes import ReadSizes, row_bytes, sizes_for
 from lakecore.row.sort_rule import SortRule
 from lakecore.store.indexes import load_deletions
 from lakecore.verify.digest.columns import StoredFile
@@ -131,8 +131,8 @@ def _read_batches(unit: SortUnit, columns: Sequence[str] | None) -> Generator[pa
     sizes = sizes_for(1, len(unit.table.schema.fields), row_bytes(reading.file_io, paths))
     for file, deletion in zip(unit.files, unit.deletions, strict=True):
         deletions = None if deletion is None else load_deletions(reading.file_io, deletion)
-        size = sizes.batch_rows
-        yield from read_file(reading, unit.bucket_dir, file, columns, batch_size=size, deletions=deletions)
+        rows, size = FileRows(deletions=deletions), ReadSizes(sizes.batch_rows)
+        yield from read_file(reading, unit.bucket_dir, file, columns, rows, size)
 
 
 def _within(batch: pa.RecordBatch, bounds: tuple[Bound | None, Bound | None]) -> pa.RecordBatch:

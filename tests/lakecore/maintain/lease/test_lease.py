@@ -18,7 +18,7 @@ from lakecore.fs.file_io import FileIO, FileStatus
 from lakecore.fs.memory import MemoryFileIO
 from lakecore.maintain.lease import lease as leases
 from lakecore.maintain.lease.heartbeat import Heartbeat
-from lakecore.maintain.lease.lease import LONGEST_LEASE_MS, Lease, holder, leased
+from lakecore.maintain.lease.lease import LONGEST_LEASE_MS, Lease, LeaseTimes, holder, leased
 from lakecore.maintain.lease.process import ProcessMark, has_ended, this_process
 from tests.support.fake_clock import FakeClock
 from tests.support.meddling_fs import Meddling
@@ -37,7 +37,7 @@ def storage() -> FileIO:
 def asked(
     storage: FileIO, clock: Clock, owner: str = "b", millis: int = 1000, wait_ms: int = 0
 ) -> AbstractContextManager[Lease]:
-    return leased(storage, WAREHOUSE, "d.t", owner, clock, millis, wait_ms=wait_ms)
+    return leased(storage, WAREHOUSE, "d.t", owner, clock, LeaseTimes(millis, wait_ms))
 
 
 def left_behind(storage: FileIO, clock: FakeClock, process: object = None, millis: int = 1000) -> None:
@@ -103,7 +103,7 @@ def test_one_of_many_gets_it(storage: FileIO) -> None:
     def ask(name: str) -> None:
         start.wait()
         try:
-            with leased(storage, WAREHOUSE, "d.t", name, SystemClock(), 60_000):
+            with leased(storage, WAREHOUSE, "d.t", name, SystemClock(), LeaseTimes(60_000)):
                 won.append(name)
                 done.wait(10)
         except BusyError:
@@ -130,7 +130,7 @@ def test_who_is_slow_does_not_get_a_number_that_was_used_and_forgotten(storage: 
     with ExitStack() as ends:
 
         def meanwhile() -> None:
-            with leased(storage, WAREHOUSE, "d.t", "second", clock, 1000):
+            with leased(storage, WAREHOUSE, "d.t", "second", clock, LeaseTimes(1000)):
                 pass
             ends.enter_context(asked(storage, clock, "third", 60_000))
 
@@ -143,7 +143,7 @@ def test_who_is_slow_does_not_get_a_number_that_was_used_and_forgotten(storage: 
 
 def test_no_sign_of_life_after_the_release(storage: FileIO) -> None:
     clock = FakeClock()
-    with leased(storage, WAREHOUSE, "d.t", "a", clock, 1000) as lease:
+    with leased(storage, WAREHOUSE, "d.t", "a", clock, LeaseTimes(1000)) as lease:
         lease.renew()
     lease.renew()
     assert holder(storage, WAREHOUSE, "d.t", clock.now_ms()) is None
@@ -152,7 +152,7 @@ def test_no_sign_of_life_after_the_release(storage: FileIO) -> None:
 
 def test_a_heartbeat_that_waits_for_storage_does_not_revive_a_lease(storage: FileIO) -> None:
     slow = _SlowOverwrites(storage)
-    held = leased(slow, WAREHOUSE, "d.t", "a", SystemClock(), 60)
+    held = leased(slow, WAREHOUSE, "d.t", "a", SystemClock(), LeaseTimes(60))
     with held as lease, Heartbeat() as heart, heart.keeping(lease):
         assert slow.begun.wait(10), "no sign of life came"
         threading.Timer(0.1, slow.go_on.set).start()
@@ -162,7 +162,7 @@ def test_a_heartbeat_that_waits_for_storage_does_not_revive_a_lease(storage: Fil
 def test_a_heartbeat_keeps_a_lease_beyond_its_time(storage: FileIO) -> None:
     clock = SystemClock()
     with (
-        leased(storage, WAREHOUSE, "d.t", "a", clock, 150) as lease,
+        leased(storage, WAREHOUSE, "d.t", "a", clock, LeaseTimes(150)) as lease,
         Heartbeat() as heart,
         heart.keeping(lease),
     ):

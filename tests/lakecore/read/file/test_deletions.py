@@ -8,7 +8,8 @@ import pytest
 
 from lakecore.errors import CorruptDataError
 from lakecore.predicate.parse import parse_where
-from lakecore.read.file.key_range import KeyRange, read_range
+from lakecore.read.file.key_range import KeyRange, RangeRows, read_range
+from lakecore.read.file.sizes import ReadSizes
 from lakecore.store.indexes import load_deletions
 from tests.support.builders import table_schema
 
@@ -58,7 +59,7 @@ def test_ranges_of_keys_keep_positions(small_table: Any, kind: str) -> None:
     for low, high in ((None, None), ((100,), (160,)), ((98,), (101,)), ((350,), None)):
         bounds = KeyRange(low, high)
         batches = read_range(
-            table.context, table.bucket_dir, file, ["k"], bounds, deletions=deletions, batch_size=17
+            table.context, table.bucket_dir, file, ["k"], RangeRows(bounds, deletions), ReadSizes(17)
         )
         found = [k for batch in batches for k in batch.column("k").to_pylist()]
         inside = range(low[0] if low else 0, high[0] if high else 400)

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from lakecore.errors import NotFoundError
-from lakecore.read.file.key_range import KeyRange, cut_points, read_range
+from lakecore.read.file.key_range import KeyRange, RangeRows, cut_points, read_range
+from lakecore.read.file.sizes import ReadSizes
 from lakecore.types.datatypes import parse_type
 from tests.support.builders import table_schema
 
@@ -36,7 +37,7 @@ def rows_of(table: Any, keys: list[tuple[Any, ...]]) -> Any:
 
 def read(table: Any, file: Any, bounds: KeyRange) -> list[Any]:
     columns = (*table.schema.trimmed_primary_keys, "v")
-    batches = read_range(table.context, table.bucket_dir, file, columns, bounds, batch_size=700)
+    batches = read_range(table.context, table.bucket_dir, file, columns, RangeRows(bounds), ReadSizes(700))
     return [value for batch in batches for value in batch.column("v").to_pylist()]
 
 

@@ -10,7 +10,7 @@ from pyroaring import BitMap
 
 from lakecore.errors import ProofError, UnsupportedError
 from lakecore.predicate.parse import parse_where
-from lakecore.read.file.file_reader import read_file
+from lakecore.read.file.file_reader import FileRows, read_file
 from lakecore.verify.digest.columns import StoredFile
 from lakecore.verify.proof.row_ids import prove_row_ids
 from tests.support.builders import table_schema
@@ -36,7 +36,11 @@ def test_positions_count_whatever_is_left_out(small_table: Any, kind: str) -> No
             row
             for columns in (["k", "_ROW_ID", "_SEQUENCE_NUMBER"], ["_ROW_ID"])
             for batch in read_file(
-                table.context, table.bucket_dir, file, columns, predicate=predicate, deletions=BitMap(deleted)
+                table.context,
+                table.bucket_dir,
+                file,
+                columns,
+                FileRows(predicate=predicate, deletions=BitMap(deleted)),
             )
             for row in batch.to_pylist()
         ]

@@ -11,7 +11,7 @@ from lakecore.errors import CorruptDataError, UnsupportedError
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.predicate.parse import parse_where
-from lakecore.read.split.split_reader import read_split
+from lakecore.read.split.split_reader import ReadRequest, read_split
 from lakecore.scan.plan import SplitPolicy
 from lakecore.scan.row_ranges import plan_row_ranges
 from tests.support.builders import data_file, manifest_entry, table_schema
@@ -47,7 +47,7 @@ def read(
     split = table.split(*files, **more)
     return [
         tuple(row.values())
-        for batch in read_split(table.context, split, columns, predicate)
+        for batch in read_split(table.context, split, ReadRequest(columns, predicate))
         for row in batch.to_pylist()
     ]
 

@@ -15,7 +15,7 @@ from lakecore.errors import NotFoundError
 from lakecore.predicate.parse import parse_where
 from lakecore.read.file.sizes import ReadSizes, sizes_for
 from lakecore.read.split import split_reader
-from lakecore.read.split.split_reader import read_split
+from lakecore.read.split.split_reader import ReadRequest, read_split
 from tests.support.builders import table_schema
 
 ADD, UB, UA, D = range(4)
@@ -211,7 +211,7 @@ def test_rows_of_a_batch_by_their_width(small_table: Any) -> None:
     sizes = [b.num_rows for b in read_split(table.context, table.split(file))]
     assert sum(sizes) == 100
     assert 10 < max(sizes) < 60
-    assert [b.num_rows for b in read_split(table.context, table.split(file), ["k"])] == [100]
+    assert [b.num_rows for b in read_split(table.context, table.split(file), ReadRequest(["k"]))] == [100]
 
 
 @st.composite

@@ -9,7 +9,7 @@ import pytest
 
 from lakecore.errors import ProofError
 from lakecore.metadata.manifest.data_file import DataFile, FileSource
-from lakecore.verify.proof.descriptions import check_joined_rows, check_new_files
+from lakecore.verify.proof.descriptions import PickFiles, check_joined_rows, check_new_files
 from lakecore.verify.rules.table_rules import TableRules
 from tests.lakecore.verify.rules.test_drop_licence import file
 
@@ -31,9 +31,8 @@ def check(
     changelog_files: tuple[DataFile, ...] = (),
     read: tuple[DataFile, ...] = (),
 ) -> None:
-    check_new_files(
-        "bucket-0", read or (new,), (new,), changelog_files, {5} if rules is KEYED else (), 3, rules
-    )
+    files = PickFiles(read or (new,), (new,), changelog_files)
+    check_new_files("bucket-0", files, {5} if rules is KEYED else (), 3, rules)
 
 
 def test_right_ones_pass() -> None:
@@ -67,7 +66,9 @@ def test_wrong_ones_are_refused(new: DataFile, rules: TableRules, says: str) -> 
 def test_new_files_of_an_ordered_bucket_follow_one_another() -> None:
     first, second = made("first", 0, (20, 24)), made("second", 0, (24, 29))
     with pytest.raises(ProofError, match="second does not come after first"):
-        check_new_files("bucket-0", (made("old", 0, (20, 40)),), (first, second), (), (), 3, BUCKETS)
+        check_new_files(
+            "bucket-0", PickFiles((made("old", 0, (20, 40)),), (first, second), ()), (), 3, BUCKETS
+        )
 
 
 def test_a_changelog_is_not_compacted() -> None:
