@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["CompactTableOperator"]
 
 _LISTED = 20
+AUTO = "auto"
+"""With this engine the task plans first, and then chooses."""
 
 
 class CompactTableOperator(EngineTask, TableTask, LeaseWaitTask):
@@ -51,7 +53,8 @@ class CompactTableOperator(EngineTask, TableTask, LeaseWaitTask):
         mapped task and every retry has the same end. (templated)
     :param wait: how long to wait for a table that another task holds, for example `10 min`: the task defers,
         and uses neither a worker nor a retry. (templated)
-    :param engine: `spark`, or `local` for tables too small to be worth a session. (templated)
+    :param engine: `spark`; `local`: in the task's own process; `auto`: a dry run decides, and a compaction
+        that takes less than the start of a session runs in the process. (templated)
     :param master: Spark master; None takes the connection's, else `local[*]`. (templated)
     :param spark_conf: settings of the Spark session, for example `spark.executor.memory`. (templated)
     :param proof: `sampled`: keys of all rows, and every column of at least one row of 16; `keys`: keys only;
@@ -105,8 +108,19 @@ class CompactTableOperator(EngineTask, TableTask, LeaseWaitTask):
         user, identifier = commit_identity(context["ti"])
         name = {"commit_user": user, "commit_identifier": identifier}
         job = new_job(Compact, self.job_fields(context) | name)
+        if self.engine == AUTO:
+            self._choose_engine(job, hook)
         with self.workers(hook) as executor:
             return compact.run(job, hook.catalog(), executor, SystemClock(), on_progress=self._tell)
+
+    def _choose_engine(self, job: Compact, hook: LakeHook) -> None:
+        from lakecore.clock import SystemClock
+        from lakecore.jobs.compact.engine_choice import engine_for
+        from lakecore.spark.java import find_java
+
+        choice = engine_for(job, hook.catalog(), SystemClock(), find_java)
+        self.log.info("engine %s: %s", choice.engine, choice.reason)
+        self.engine = choice.engine
 
     def _tell(self, progress: Progress) -> None:
         done, total = progress.picks_done, progress.picks

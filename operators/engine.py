@@ -34,7 +34,7 @@ def open_executor(
     if engine == "local":
         return SerialExecutor()
     if engine != "spark":
-        raise InvalidInputError(f"engine {engine!r}: use spark or local")
+        raise InvalidInputError(f"engine {engine!r}: use spark or local, or auto where a table is compacted")
     from lakecore.spark.executor import SparkExecutor
 
     return ends.enter_context(SparkExecutor(master=master or hook.spark_master(), conf=dict(conf or {})))

@@ -24,7 +24,7 @@ DEFAULTS = {
     **TABLE_DEFAULTS,
     "strategy": "universal",
     "until": "05:00",
-    "engine": "spark",
+    "engine": "auto",
     "proof": "sampled",
 }
 

@@ -24,7 +24,7 @@ DEFAULTS = {
     **TABLE_DEFAULTS,
     "partition_key": "dt",
     "until": None,
-    "engine": "spark",
+    "engine": "auto",
 }
 
 DOC = """

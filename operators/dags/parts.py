@@ -119,8 +119,9 @@ def engine_param(value: str, work: str) -> Param:
     return Param(
         value,
         type="string",
-        enum=["spark", "local"],
-        description=f"local: in the task's process, for {work} too small to be worth a Spark session.",
+        enum=["auto", "spark", "local"],
+        description=f"local: in the task's process, for {work} too small to be worth a Spark session; "
+        "auto: a dry run decides.",
     )
 
 

@@ -157,3 +157,9 @@ def test_a_killed_task_fails_and_leaves_no_files(
         operator.execute(context())
     assert sorted(bucket.iterdir()) == before
     operator.on_kill()  # after the end there is nothing to stop
+
+
+def test_a_small_table_starts_no_spark(lake: Path, golden: Callable[[str], GoldenTable]) -> None:
+    golden("g1.a_pk_dedup_l0").copy_to(lake)
+    operator = CompactTableOperator(task_id="small", table="g1.a_pk_dedup_l0", engine="auto")
+    assert operator.execute(context())["engine"] == "local"
