@@ -37,14 +37,14 @@ from lakecore.read.source.scan import Scan
 from lakecore.read.source.snapshot_rows import SnapshotRows
 from lakecore.read.source.stream import Stream, open_stream
 from lakecore.row.partition_path import parse_partitions
-from lakecore.row.values import array_values
+from lakecore.row.partition_values import partition_value
 from lakecore.scan.scanner import Scanner
 from lakecore.scan.startup import START_OPTIONS, Incremental, Startup
 from lakecore.scan.support import check_deletable, check_updatable, check_writable
 from lakecore.scan.time_travel import TimeTravel
 from lakecore.store.schemas import SchemaStore
 from lakecore.store.table_stores import TableStores
-from lakecore.types.arrow import arrow_type
+from lakecore.write.batch_write import BatchWrite
 from lakecore.write.options import WriteRules
 from lakecore.write.rows.deletes import Deletes
 from lakecore.write.session import WriteSession
@@ -362,6 +362,24 @@ class Table:
             return self._session(given).add(data, replace(replaced, append_elsewhere=True))
         return self._session(given).overwrite(data, replaced)
 
+    def new_batch_write(
+        self,
+        *,
+        overwrite: bool = False,
+        partitions: Partitions | None = None,
+        dynamic: bool | None = None,
+        commit: Commit | None = None,
+    ) -> BatchWrite:
+        """Start a write of many writers, each of which gets a pickled copy; see `BatchWrite`.
+
+        `partitions` and `dynamic` say what an overwrite replaces, as in `overwrite`. Rows conflict with
+        commits after this call as those of `write` do. Raises UnsupportedError before anything is written.
+        """
+        if not overwrite and (partitions is not None or dynamic is not None):
+            raise InvalidInputError("partitions and dynamic define what an overwrite replaces; set overwrite")
+        replaced = self._overwrite(partitions, dynamic) if overwrite else None
+        return BatchWrite.begin(self, self._named(commit), replaced)
+
     def _overwrite(self, partitions: Partitions | None, dynamic: bool | None) -> Overwrite:
         if partitions is not None:
             if dynamic:
@@ -377,7 +395,7 @@ class Table:
             return parse_partitions(partitions, kind, self.options.partition_default_name)
         specs = [partitions] if isinstance(partitions, Mapping) else partitions
         return tuple(
-            {name: _internal(name, value, self.schema) for name, value in spec.items()} for spec in specs
+            {name: partition_value(name, value, kind) for name, value in spec.items()} for spec in specs
         )
 
     def _session(self, commit: Commit) -> WriteSession:
@@ -472,15 +490,3 @@ class Table:
 
 def _listed(names: Sequence[str]) -> str:
     return f"({', '.join(names)})" if names else ""
-
-
-def _internal(name: str, value: Any, schema: TableSchema) -> Any:
-    """Convert a Python value of a partition column to the internal value of rows."""
-    if name not in schema.partition_keys:
-        known = ", ".join(schema.partition_keys) or "none"
-        raise InvalidInputError(f"{name!r} is not a partition column; the partition columns are: {known}")
-    kind = schema.row_type.field(name).type
-    try:
-        return array_values(pa.array([value], arrow_type(kind)), kind)[0]
-    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as err:
-        raise InvalidInputError(f"partition {name}={value!r}: not a value of type {kind}") from err

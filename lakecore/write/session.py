@@ -96,14 +96,20 @@ class WriteSession:
         snapshots = self.stores.snapshots
         while (latest := snapshots.latest()) is not None:
             try:
-                dynamic = self.reading.options.bucket_mode is BucketMode.HASH_DYNAMIC
-                index_files = self.scanner.index_files(latest) if dynamic else ()
-                state = BucketState.of(self.scanner.live_entries(latest), index_files)
-                return replace(state, snapshot=latest)
+                return self.state_at(latest)
             except NotFoundError:
                 if snapshots.latest_id() == latest.id:
                     raise
         return BucketState()
+
+    def state_at(self, snapshot: Snapshot | None) -> BucketState:
+        """Return the state of a snapshot. Raises NotFoundError when it expires while it is read."""
+        if snapshot is None:
+            return BucketState()
+        dynamic = self.reading.options.bucket_mode is BucketMode.HASH_DYNAMIC
+        index_files = self.scanner.index_files(snapshot) if dynamic else ()
+        state = BucketState.of(self.scanner.live_entries(snapshot), index_files)
+        return replace(state, snapshot=snapshot)
 
     def _live_keys(self, snapshot: Snapshot | None) -> LiveKeys:
         """Return the keys of the rows at `snapshot`, without those that cross-partition-upsert.index-ttl

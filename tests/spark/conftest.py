@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from lakecore.spark.executor import SparkExecutor
 
@@ -32,3 +35,23 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkExecutor]:
     """An executor on two cores: threads of the driver, then two worker processes."""
     with SparkExecutor(request.param) as executor:
         yield executor
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session as users have it: nothing of lakecore is set or registered."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        root = str(Path(__file__).parents[2])
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH")))))
+        builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+        builder = builder.config("spark.sql.session.timeZone", "UTC").config(
+            "spark.sql.python.filterPushdown.enabled", "true"
+        )
+        builder = builder.config("spark.ui.showConsoleProgress", "false")
+        builder = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("spark-tables")))
+        found = builder.getOrCreate()
+        found.sparkContext.setLogLevel("OFF")
+        yield found
+        found.stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader
@@ -11,13 +12,16 @@ from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.read.source.scan import Scan
 from lakecore.spark.data_source.columns import ColumnsForSpark, projected_columns
 from lakecore.spark.data_source.reader import PushingScanReader, ScanReader
-from lakecore.spark.data_source.request import FORMAT, PushFilters, SourceRequest
+from lakecore.spark.data_source.request import FORMAT, PushFilters, SourceRequest, TablePlace
+from lakecore.spark.data_source.sink_request import SinkRequest
 from lakecore.spark.data_source.spark_types import spark_schema
+from lakecore.spark.data_source.writer import BatchWriter
+from lakecore.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["LakecoreSource", "open_scan"]
+__all__ = ["LakecoreSource", "load_place", "open_scan"]
 
 
 class LakecoreSource(DataSource):  # type: ignore[misc] # pyspark is not seen by mypy
@@ -50,8 +54,21 @@ class LakecoreSource(DataSource):  # type: ignore[misc] # pyspark is not seen by
         kind = _reader_class(request.push_filters)
         return kind(chosen, ColumnsForSpark(schema, request.nanoseconds), request.parallelism)
 
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        """Return a writer of the table. `overwrite` replaces partitions or all rows, as options say.
+
+        Raises NotFoundError without the table, InvalidOptionError, UnsupportedError before rows are written.
+        """
+        request = SinkRequest.parse(self._options())
+        table = load_place(request.place, request.table_options)
+        handle = table if request.branch is None else table.at_branch(request.branch)
+        return BatchWriter(handle.new_batch_write(overwrite=overwrite, partitions=request.partitions))
+
     def _request(self) -> SourceRequest:
-        return SourceRequest.parse({key.lower(): value for key, value in self.options.items()})
+        return SourceRequest.parse(self._options())
+
+    def _options(self) -> dict[str, str]:
+        return {key.lower(): value for key, value in self.options.items()}
 
 
 def _reader_class(push_filters: PushFilters) -> type[ScanReader]:
@@ -65,12 +82,17 @@ def _reader_class(push_filters: PushFilters) -> type[ScanReader]:
     return PushingScanReader
 
 
+def load_place(place: TablePlace, options: Mapping[str, str]) -> Table:
+    """Load the table with options for this handle. Raises NotFoundError naming what exists."""
+    catalog = load_catalog(place.catalog, create_warehouse=False, **place.catalog_options)
+    return catalog.load_table(place.table, options)
+
+
 def open_scan(request: SourceRequest) -> Scan:
     """Open the table and choose the snapshot. Raises NotFoundError naming what exists, InvalidOptionError,
     UnsupportedError for what this release cannot read.
     """
-    catalog = load_catalog(request.catalog, create_warehouse=False, **request.catalog_options)
-    table = catalog.load_table(request.table, request.table_options)
+    table = load_place(request.place, request.table_options)
     return table.scan(
         branch=request.branch, where=request.where, columns=request.columns, limit=request.limit
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import Enum
@@ -18,7 +18,7 @@ from lakecore.scan.plan import OPEN_FILE_COST, SPLIT_TARGET
 from lakecore.scan.startup import BETWEEN_MODE, START_OPTIONS, TAG_TO_SNAPSHOT
 from lakecore.system.system_table import SHOW_SEQUENCE
 
-__all__ = ["FORMAT", "Nanoseconds", "Parallelism", "PushFilters", "SourceRequest"]
+__all__ = ["FORMAT", "Nanoseconds", "Parallelism", "PushFilters", "SourceRequest", "TablePlace"]
 
 FORMAT = "lakecore"
 """Spark finds the format by this name."""
@@ -72,7 +72,8 @@ PUSH_FILTERS = Option(
     "push-filters", parse_enum(PushFilters), PushFilters.NEVER, "Whether the scan takes conditions of Spark."
 )
 
-_OWN = (PATH, TABLE, WAREHOUSE, CATALOG, BRANCH, COLUMNS, WHERE, LIMIT, PARALLELISM, INFER, INFER_MAX,
+_PLACE = (PATH, TABLE, WAREHOUSE, CATALOG)
+_OWN = (BRANCH, COLUMNS, WHERE, LIMIT, PARALLELISM, INFER, INFER_MAX,
         NANOSECONDS, PUSH_FILTERS)  # fmt: skip
 _OF_TABLE = frozenset(START_OPTIONS) | {
     key
@@ -95,16 +96,32 @@ class Parallelism:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceRequest:
-    """It holds what the options of a DataFrame say. Secrets are in `catalog_options` alone, which is not
-    printed.
-    """
+class TablePlace:
+    """It says where a table is. Secrets are in `catalog_options`, which is not printed."""
 
     table: str
     """The table is `db.t`, `db.t$branch_b` or `db.t$files`."""
     catalog: str | None
     """It is a location, the name of a configured catalog, or None for the configured default."""
     catalog_options: Mapping[str, str] = field(repr=False)
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, str], known: Iterable[str]) -> TablePlace:
+        """Parse the place; `known` are the other options that are obeyed, and any further one is refused."""
+        of_catalog = catalog_option_keys() - {WAREHOUSE.key}
+        _check_known(raw, of_catalog, known)
+        return cls(
+            table=_table(raw),
+            catalog=_catalog(raw),
+            catalog_options={key: value for key, value in raw.items() if key in of_catalog},
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceRequest:
+    """It holds what the options of a DataFrame say."""
+
+    place: TablePlace
     table_options: Mapping[str, str]
     branch: str | None
     columns: tuple[str, ...] | None
@@ -127,12 +144,9 @@ class SourceRequest:
                 f"CREATE TABLE … USING {FORMAT}: Spark keeps the options of such a table to itself when the "
                 f"table is read; use CREATE TEMPORARY VIEW … USING {FORMAT} OPTIONS (…)"
             )
-        of_catalog = catalog_option_keys() - {WAREHOUSE.key}
-        _check_known(raw, of_catalog)
+        place = TablePlace.parse(raw, {option.key for option in _OWN} | _OF_TABLE)
         return cls(
-            table=_table(raw),
-            catalog=_catalog(raw),
-            catalog_options={key: value for key, value in raw.items() if key in of_catalog},
+            place=place,
             table_options={key: value for key, value in raw.items() if key in _OF_TABLE},
             branch=BRANCH.read(raw),
             columns=COLUMNS.read(raw),
@@ -144,8 +158,8 @@ class SourceRequest:
         )
 
 
-def _check_known(raw: Mapping[str, str], of_catalog: frozenset[str]) -> None:
-    known = sorted({option.key for option in _OWN} | _OF_TABLE | of_catalog)
+def _check_known(raw: Mapping[str, str], of_catalog: frozenset[str], others: Iterable[str]) -> None:
+    known = sorted({*others, *of_catalog, *(option.key for option in _PLACE)})
     for key in sorted(set(raw) - set(known)):
         near = get_close_matches(key, known, 3)
         hint = f"did you mean {' or '.join(near)}" if near else f"the known options are {', '.join(known)}"

@@ -29,8 +29,8 @@ def test_all_options() -> None:
             "source.split.target-size": "1 mb",
         }
     )
-    assert (found.table, found.catalog, found.branch) == ("d.t", "s3://b/w", "b")
-    assert found.catalog_options == {"s3.endpoint": "http://e", "s3.secret-key": "hush"}
+    assert (found.place.table, found.place.catalog, found.branch) == ("d.t", "s3://b/w", "b")
+    assert found.place.catalog_options == {"s3.endpoint": "http://e", "s3.secret-key": "hush"}
     assert found.table_options == {
         "scan.tag-name": "v1",
         "incremental-between-scan-mode": "delta",
@@ -44,11 +44,11 @@ def test_all_options() -> None:
 
 def test_defaults() -> None:
     found = SourceRequest.parse({"path": "d.t", "catalog": "prod"})
-    assert (found.catalog, found.parallelism) == ("prod", Parallelism(None, 1024))
+    assert (found.place.catalog, found.parallelism) == ("prod", Parallelism(None, 1024))
     assert (found.nanoseconds, found.push_filters) == (Nanoseconds.REFUSE, PushFilters.NEVER)
-    assert SourceRequest.parse({"path": "d.t"}).catalog is None
-    assert SourceRequest.parse({"path": "d.t", "warehouse": "here"}).catalog == "./here"
-    assert SourceRequest.parse({**BASE, "table": "d.t"}).table == "d.t"
+    assert SourceRequest.parse({"path": "d.t"}).place.catalog is None
+    assert SourceRequest.parse({"path": "d.t", "warehouse": "here"}).place.catalog == "./here"
+    assert SourceRequest.parse({**BASE, "table": "d.t"}).place.table == "d.t"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,48 @@
+"""This module parses the options of a save. An option that nothing obeys is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lakecore.format.writer_options import COMPRESSION, ZSTD_LEVEL
+from lakecore.metadata.options import FILE_FORMAT, TARGET_FILE_SIZE
+from lakecore.options import Option
+from lakecore.spark.data_source.request import BRANCH, TablePlace
+from lakecore.write.options import DYNAMIC_OVERWRITE, OVERWRITE_UPGRADE, SPILLABLE, WRITE_BUFFER
+from lakecore.write.rows.local_merge import BUFFER_SIZE
+
+__all__ = ["SinkRequest"]
+
+PARTITIONS: Option[str | None] = Option(
+    "partitions", str.strip, None, "The partitions that an overwrite replaces: `dt=a,hh=b;dt=c`."
+)
+_OWN = (BRANCH, PARTITIONS)
+_OBEYED: tuple[Option[Any], ...] = (
+    DYNAMIC_OVERWRITE, OVERWRITE_UPGRADE, WRITE_BUFFER, SPILLABLE, BUFFER_SIZE, FILE_FORMAT, COMPRESSION,
+    ZSTD_LEVEL, TARGET_FILE_SIZE,
+)  # fmt: skip
+_OF_TABLE = frozenset(key for option in _OBEYED for key in option.keys)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkRequest:
+    """It holds what the options of a write say."""
+
+    place: TablePlace
+    table_options: Mapping[str, str]
+    branch: str | None
+    partitions: str | None
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> SinkRequest:
+        """Check the options; their keys are in lower case. Raises InvalidOptionError naming the option and
+        what there is instead.
+        """
+        return cls(
+            place=TablePlace.parse(options, {option.key for option in _OWN} | _OF_TABLE),
+            table_options={key: value for key, value in options.items() if key in _OF_TABLE},
+            branch=BRANCH.read(options),
+            partitions=PARTITIONS.read(options),
+        )

@@ -1,0 +1,122 @@
+"""This module encodes what a writer prepared for a commit as bytes, which travel to the process that commits.
+
+The bytes are JSON with a version; they are never a pickle, so that reading them runs no code of whoever wrote
+them. Bytes of rows are base64. A version or a field that is not known is refused.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from enum import IntEnum
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from lakecore.errors import InvalidInputError, UnsupportedError
+from lakecore.metadata.commit_message import CommitMessage
+
+__all__ = ["PreparedCommit", "decode_commit", "encode_commit"]
+
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedCommit:
+    """It holds what one writer made, and the state that its rows were placed by."""
+
+    table: str
+    """This is the path of the table."""
+    user: str
+    """This is the user of the commit."""
+    identifier: int
+    """This is the number of the commit among those of the user."""
+    messages: tuple[CommitMessage, ...]
+    """There is one message for each bucket that got rows."""
+    placed: bool = False
+    """Rows were placed by a state that must not change before the commit."""
+    read_snapshot: int | None = None
+    """The state is that of this snapshot; None means an empty table."""
+    whole_table: bool = False
+    """See `Preconditions`."""
+    same_counts: bool = False
+    """See `Preconditions`."""
+    hash_indexes: Mapping[bytes, tuple[str, ...]] | None = field(default=None)
+    """See `Preconditions`."""
+
+
+def encode_commit(prepared: PreparedCommit) -> bytes:
+    """Return the bytes of a prepared commit."""
+    return json.dumps({"version": _VERSION, "prepared": _encode(prepared)}, separators=(",", ":")).encode()
+
+
+def decode_commit(data: bytes) -> PreparedCommit:
+    """Decode what `encode_commit` wrote. Raises InvalidInputError for other bytes, UnsupportedError for a
+    version that is not known.
+    """
+    try:
+        raw = json.loads(data)
+        version = raw["version"]
+        if version == _VERSION:
+            found: PreparedCommit = _decode(PreparedCommit, raw["prepared"])
+            return found
+    except (ValueError, KeyError, TypeError, binascii.Error) as err:
+        raise InvalidInputError(f"these bytes are no prepared commit: {err}") from err
+    raise UnsupportedError(
+        f"a prepared commit has version {version!r}, and this release knows {_VERSION}; use the same release "
+        "of lakecore to write and to commit"
+    )
+
+
+def _encode(value: Any) -> Any:
+    if is_dataclass(value):
+        return {one.name: _encode(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, IntEnum):
+        return int(value)
+    if isinstance(value, tuple):
+        return [_encode(one) for one in value]
+    if isinstance(value, Mapping):
+        return [[_encode(key), _encode(one)] for key, one in value.items()]
+    return value
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _decode(kind: Any, raw: Any) -> Any:
+    origin = get_origin(kind)
+    if origin in (Union, UnionType):
+        inner = [one for one in get_args(kind) if one is not NoneType]
+        return None if raw is None else _decode(inner[0], raw)
+    if origin is tuple:
+        return tuple(_decode(get_args(kind)[0], one) for one in _checked(list, raw))
+    if origin is Mapping:
+        key, value = get_args(kind)
+        return {_decode(key, left): _decode(value, right) for left, right in _checked(list, raw)}
+    if is_dataclass(kind):
+        return _decode_record(kind, _checked(dict, raw))
+    if kind is bytes:
+        return base64.b64decode(_checked(str, raw), validate=True)
+    if isinstance(kind, type) and issubclass(kind, IntEnum):
+        return kind(_checked(int, raw))
+    return _checked(kind, raw)
+
+
+def _decode_record(kind: Any, raw: dict[str, Any]) -> Any:
+    if set(raw) != {one.name for one in fields(kind)}:
+        raise ValueError(f"{kind.__name__} has not the fields {', '.join(raw)}")
+    hints = _hints(kind)
+    return kind(**{name: _decode(hints[name], one) for name, one in raw.items()})
+
+
+def _checked(kind: type, raw: Any) -> Any:
+    if type(raw) is not kind:
+        raise ValueError(f"{raw!r} is not of type {kind.__name__}")
+    return raw

@@ -1,0 +1,179 @@
+"""Writers in processes of their own, and one commit. Java reads such tables in tests/spark/test_sink.py."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakecore
+from lakecore.errors import CommitConflictError, InvalidInputError, UnsupportedError
+from lakecore.table import Table
+from lakecore.write.batch_write import BatchWrite
+from lakecore.write.messages import decode_commit, encode_commit
+from tests.support.lake import append_table, key_table, memory_catalog, paths_of
+
+
+def prepare(write: BatchWrite, *shares: Sequence[dict[str, Any]]) -> list[bytes]:
+    """What a writer of each share prepares."""
+    found = []
+    for rows in shares:
+        writer = pickle.loads(pickle.dumps(write))
+        for batch in pa.Table.from_pylist(list(rows)).to_batches():
+            writer.write(batch)
+        found.append(writer.prepare_commit())
+    return found
+
+
+def rows_of(table: Table) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row.values()) for row in table.scan().to_arrow().to_pylist())
+
+
+def data_files(table: Table) -> list[str]:
+    return paths_of(table, "bucket-")
+
+
+def test_many_writers_one_snapshot() -> None:
+    table = append_table(memory_catalog())
+    write = table.new_batch_write(commit=lakecore.Commit(user="me", identifier=3, watermark=9))
+    result = write.commit(prepare(write, [{"v": 1, "p": "a"}], [{"v": 2, "p": "b"}], []))
+    assert result.snapshot_ids == (1,)
+    assert rows_of(table) == [(1, "a"), (2, "b")]
+    snapshot = table.snapshot(1)
+    assert (snapshot.commit_user, snapshot.commit_identifier, snapshot.watermark) == ("me", 3, 9)
+    again = table.new_batch_write(commit=lakecore.Commit(user="me", identifier=3))
+    files = data_files(table)
+    assert again.commit(prepare(again, [{"v": 1, "p": "a"}])).duplicate
+    assert data_files(table) == files
+    none = table.new_batch_write()
+    assert none.commit([]).snapshot_ids == ()
+
+
+def test_a_bucket_has_one_writer() -> None:
+    table = key_table(memory_catalog(), bucket="2")
+    write = table.new_batch_write()
+    prepared = prepare(write, [{"k": 1, "v": "a"}], [{"k": 1, "v": "b"}])
+    with pytest.raises(
+        UnsupportedError, match=r"several writers had rows of one bucket.*lakecore\.spark\.write"
+    ):
+        write.commit(prepared)
+    assert not data_files(table)
+    assert table.latest_snapshot() is None
+    apart = table.new_batch_write()
+    by_bucket: dict[int, list[dict[str, Any]]] = {}
+    for k in range(20):
+        (one,) = decode_commit(prepare(apart, [{"k": k, "v": "x"}])[0]).messages
+        by_bucket.setdefault(one.bucket, []).append({"k": k, "v": str(k)})
+    assert len(by_bucket) == 2
+    write = table.new_batch_write()
+    write.commit(prepare(write, *by_bucket.values()))
+    assert rows_of(table) == sorted((k, str(k)) for k in range(20))
+    second = table.new_batch_write()
+    second.commit(prepare(second, [{"k": 3, "v": "new", "_kind": "+U"}, {"k": 4, "v": None, "_kind": "-D"}]))
+    assert dict(rows_of(table))[3] == "new"
+    assert 4 not in dict(rows_of(table))
+
+
+@pytest.mark.parametrize(
+    ("options", "keys", "whose"),
+    [
+        ({"bucket": "-1"}, ("k", "p"), "one partition, whose keys"),
+        ({"bucket": "-1"}, ("k",), "the table, whose keys"),
+    ],
+    ids=["dynamic", "moving"],
+)
+def test_assigned_buckets(options: dict[str, str], keys: tuple[str, ...], whose: str) -> None:
+    table = key_table(memory_catalog(), ("k INT", "p INT", "v STRING"), keys, ("p",), **options)
+    write = table.new_batch_write()
+    with pytest.raises(UnsupportedError, match=whose):
+        write.commit(prepare(write, [{"k": 1, "p": 1, "v": "a"}], [{"k": 2, "p": 1, "v": "b"}]))
+    shares = [[{"k": k, "p": p, "v": f"{k}"} for k in range(3)] for p in (1, 2)]
+    shares = shares if len(keys) == 2 else [[row for share in shares for row in share]]
+    for _ in range(2):
+        write = table.new_batch_write()
+        write.commit(prepare(write, *shares))
+    assert len(rows_of(table)) == (6 if len(keys) == 2 else 3)
+    stale, other = table.new_batch_write(), table.new_batch_write()
+    waiting = prepare(stale, [{"k": 50, "p": 1, "v": "late"}])
+    other.commit(prepare(other, [{"k": 51, "p": 1, "v": "first"}]))
+    with pytest.raises(CommitConflictError):
+        stale.commit(waiting)
+    assert 50 not in [row[0] for row in rows_of(table)]
+
+
+def test_overwrites() -> None:
+    table = append_table(memory_catalog(), ("v INT", "p STRING"), ("p",))
+    table.append(pa.table({"v": [1, 2], "p": ["a", "b"]}))
+    write = table.new_batch_write(overwrite=True)
+    write.commit(prepare(write, [{"v": 3, "p": "b"}], [{"v": 4, "p": "b"}]))
+    assert rows_of(table) == [(1, "a"), (3, "b"), (4, "b")]
+    write = table.new_batch_write(overwrite=True, partitions="p=a")
+    write.commit([])
+    assert rows_of(table) == [(3, "b"), (4, "b")]
+    write = table.new_batch_write(overwrite=True, dynamic=False)
+    write.commit(prepare(write, [{"v": 5, "p": "c"}]))
+    assert rows_of(table) == [(5, "c")]
+    with pytest.raises(InvalidInputError, match="set overwrite"):
+        table.new_batch_write(partitions="p=a")
+
+
+def test_aborted_writes_leave_nothing() -> None:
+    table = append_table(memory_catalog())
+    table.append(pa.table({"v": [1], "p": ["a"]}))
+    before = data_files(table)
+    write = table.new_batch_write()
+    prepared = prepare(write, [{"v": 2, "p": "b"}], [{"v": 3, "p": "b"}])
+    write.write(pa.RecordBatch.from_pylist([{"v": 4, "p": "c"}]))
+    assert len(data_files(table)) >= len(before) + 2
+    with pytest.raises(InvalidInputError, match="copy it before"):
+        pickle.dumps(write)
+    write.abort(prepared)
+    assert data_files(table) == before
+    done = table.new_batch_write()
+    kept = prepare(done, [{"v": 5, "p": "d"}])
+    done.commit(kept)
+    with pytest.raises(InvalidInputError, match="was committed, so its files stay"):
+        done.abort(kept)
+    assert rows_of(table) == [(1, "a"), (5, "d")]
+
+
+def test_what_is_not_of_this_commit() -> None:
+    table = append_table(memory_catalog())
+    write, other = table.new_batch_write(), table.new_batch_write()
+    (one,) = prepare(write, [{"v": 1, "p": "a"}])
+    with pytest.raises(InvalidInputError, match="is not part of commit"):
+        other.commit([one])
+    with pytest.raises(InvalidInputError, match="given twice"):
+        write.commit([one, one])
+    for wrong in (
+        b"",
+        b"[]",
+        b"\x80\x04N.",
+        one.replace(b'"bucket"', b'"bukcet"'),
+        one.replace(b'"level":0', b'"level":"0"'),
+    ):
+        with pytest.raises(InvalidInputError, match="are no prepared commit"):
+            write.commit([wrong])
+    later = json.loads(one) | {"version": 2}
+    with pytest.raises(UnsupportedError, match="version 2, and this release knows 1"):
+        write.commit([json.dumps(later).encode()])
+
+
+def test_bytes_keep_everything() -> None:
+    table = key_table(memory_catalog(), ("k INT", "v STRING"), bucket="-1", changelog_producer="input")
+    write = table.new_batch_write()
+    write.commit(prepare(write, [{"k": 1, "v": "a"}]))
+    write = table.new_batch_write()
+    (data,) = prepare(write, [{"k": n, "v": "a"} for n in range(9)])
+    found = decode_commit(data)
+    (message,) = found.messages
+    assert message.new_files
+    assert message.changelog_files
+    assert message.new_index_files
+    assert message.deleted_index_files
+    assert found.hash_indexes is not None
+    assert encode_commit(found) == data
