@@ -28,6 +28,7 @@ from lakecore.metadata.run_options import with_run_options
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.metadata.visibility import visibility_warnings
+from lakecore.options import Option
 from lakecore.predicate.parse import parse_where
 from lakecore.predicate.tree import Predicate
 from lakecore.read.context import ReadContext
@@ -58,7 +59,7 @@ logger = logging.getLogger(__name__)
 _RETENTION = tuple(one.key for one in (SNAPSHOT_MAX, SNAPSHOT_MIN, SNAPSHOT_TIME))
 
 _FORCE = "commit.force-create-snapshot"
-_USER_PREFIX = "commit.user-prefix"
+_USER_PREFIX = Option("commit.user-prefix", str, "", "The begin of fresh commit users.")
 
 Partitions = str | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
@@ -484,7 +485,7 @@ class Table:
             tag_after_commit(self.name, self._stores, wrote=wrote)
 
     def _fresh_user(self) -> str:
-        prefix = self.schema.options.get(_USER_PREFIX, "").strip() or "lakecore"
+        prefix = _USER_PREFIX.read(self.schema.options).strip() or "lakecore"
         return f"{prefix}_{self._stores.clock.fresh_id()}"
 
 

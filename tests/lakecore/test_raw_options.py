@@ -13,16 +13,12 @@ HOMES = ("lakecore/metadata/", "lakecore/catalog/", "lakecore/options.py", "lake
 LEFT = {
     "lakecore/compact/kinds/primary_key/expiry.py": 1,
     "lakecore/fs/allowed_paths.py": 1,
-    "lakecore/jobs/watching/waits.py": 1,
     "lakecore/maintain/deletion/reachable.py": 1,
     "lakecore/maintain/forecast/observe.py": 1,
-    "lakecore/maintain/orphans/external.py": 2,
-    "lakecore/maintain/partitions/mark_done.py": 3,
     "lakecore/maintain/repair/levels.py": 1,
     "lakecore/maintain/repair/times.py": 1,
     "lakecore/maintain/tags/apply.py": 2,
     "lakecore/scan/support.py": 5,
-    "lakecore/table.py": 1,
     "lakecore/verify/digest/shape.py": 2,
     "lakecore/verify/fsck/lineage.py": 1,
 }

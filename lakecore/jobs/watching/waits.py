@@ -15,6 +15,7 @@ from lakecore.errors import InvalidInputError, NotFoundError, UnsupportedError
 from lakecore.fs.file_io import FileIO
 from lakecore.jobs.watching.arrivals import ArrivalCondition, Arrivals, Memo
 from lakecore.maintain.lease.lease import holder
+from lakecore.maintain.partitions.mark_done import MARK_DONE_ACTION
 from lakecore.metadata.json_record import json_object
 from lakecore.metadata.options import TableOptions
 from lakecore.row.partition_path import parse_partitions, partition_path, partition_text
@@ -40,7 +41,6 @@ lease is `free`. The table is not opened.
 """
 
 _SUCCESS = "_SUCCESS"
-_ACTION = "partition.mark-done-action"
 _SUCCESS_FILE = "success-file"
 
 
@@ -102,11 +102,11 @@ def _partitions_done(table: Table, request: Mapping[str, Any]) -> dict[str, Any]
     """
     kind, text = table.schema.partition_type, str(request["partitions"])
     options = TableOptions.from_schema(table.schema)
-    actions = table.schema.options.get(_ACTION, _SUCCESS_FILE)
+    actions = MARK_DONE_ACTION.read(table.schema.options)
     if _SUCCESS_FILE not in [action.strip() for action in actions.split(",")]:
         raise UnsupportedError(
-            f"table {table.name}: option {_ACTION}={actions}: only a mark by {_SUCCESS_FILE} can be waited "
-            "for; add it to the option"
+            f"table {table.name}: option {MARK_DONE_ACTION.key}={actions}: only a mark by "
+            f"{_SUCCESS_FILE} can be waited for; add it to the option"
         )
     names, newest = [], 0
     for spec in parse_partitions(text, kind, options.partition_default_name):

@@ -18,12 +18,15 @@ from lakecore.fs.file_io import FileIO
 from lakecore.fs.resolve import plain_path
 from lakecore.maintain.target import in_threads
 from lakecore.metadata.schema import TableSchema
+from lakecore.options import Option
 from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
 
 __all__ = ["ExternalRoots", "external_roots", "is_created_by_writers"]
 
-_OPTION = "data-file.external-paths"
+EXTERNAL_PATHS = Option(
+    "data-file.external-paths", str, "", "Directories for data files outside the table, by commas."
+)
 _FRESH = re.compile(r".*-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-[0-9]+(\..+)?")
 
 
@@ -68,7 +71,7 @@ def external_roots(file_io: FileIO, warehouse: str, table_path: str, schema: Tab
 def _named(schema: TableSchema, warehouse: str) -> tuple[list[str], list[str]]:
     """Return the roots that this storage can list, and why not the others."""
     named, skipped = [], []
-    for text in schema.options.get(_OPTION, "").split(","):
+    for text in EXTERNAL_PATHS.read(schema.options).split(","):
         if not text.strip():
             continue
         try:
@@ -105,7 +108,7 @@ def _roots_of(file_io: FileIO, path: str) -> tuple[str, ...]:
     """Return the roots that any schema of a table names."""
     try:
         store = SchemaStore(file_io, TablePaths(path))
-        texts = {store.load(number).options.get(_OPTION, "") for number in store.list_ids()}
+        texts = {EXTERNAL_PATHS.read(store.load(number).options) for number in store.list_ids()}
     except CorruptDataError as err:
         raise UnsupportedError(
             f"{err}: it is not known whether {path} shares an external root, so no external root is examined"

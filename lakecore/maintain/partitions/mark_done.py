@@ -20,14 +20,19 @@ from lakecore.errors import InvalidOptionError, NotFoundError, UnavailableError,
 from lakecore.maintain.target import Target
 from lakecore.metadata.json_record import json_object
 from lakecore.metadata.options import TableOptions
+from lakecore.options import Option
 from lakecore.row.partition_path import partition_path
 
-__all__ = ["check_actions", "mark_done"]
+__all__ = ["MARK_DONE_ACTION", "check_actions", "mark_done"]
 
-_ACTION = "partition.mark-done-action"
-_URL = f"{_ACTION}.http.url"
-_PARAMS = f"{_ACTION}.http.params"
 _SUCCESS_FILE, _HTTP = "success-file", "http-report"
+MARK_DONE_ACTION = Option(
+    "partition.mark-done-action", str, _SUCCESS_FILE, "What marks a partition as done; several by commas."
+)
+_URL = Option(f"{MARK_DONE_ACTION.key}.http.url", str, "", "The address of the action http-report.")
+_PARAMS: Option[str | None] = Option(
+    f"{MARK_DONE_ACTION.key}.http.params", str, None, "A text that the action http-report sends."
+)
 _REFUSED = {
     "done-partition": "it adds a partition to a metastore, which this catalog does not have",
     "mark-event": "it sends an event to a metastore, which this catalog does not have",
@@ -51,7 +56,7 @@ def check_actions(target: Target) -> tuple[Mark, ...]:
     UnsupportedError, InvalidOptionError.
     """
     options = target.schema.options
-    names = [name.strip() for name in options.get(_ACTION, _SUCCESS_FILE).split(",") if name.strip()]
+    names = [name.strip() for name in MARK_DONE_ACTION.read(options).split(",") if name.strip()]
     marks: list[Mark] = []
     for name in names:
         if name == _SUCCESS_FILE:
@@ -62,7 +67,7 @@ def check_actions(target: Target) -> tuple[Mark, ...]:
         else:
             why = _REFUSED.get(name, "the action is unknown")
             raise UnsupportedError(
-                f"table {target.name}: option {_ACTION}={','.join(names)}: action {name} is "
+                f"table {target.name}: option {MARK_DONE_ACTION.key}={','.join(names)}: action {name} is "
                 f"refused, because {why}; use another engine for it, or only {_SUCCESS_FILE} and "
                 f"{_HTTP}"
             )
@@ -93,10 +98,10 @@ def _write_file(target: Target, partition: str) -> None:
 
 
 def _url(target: Target) -> str:
-    url = target.schema.options.get(_URL, "").strip()
+    url = _URL.read(target.schema.options).strip()
     if urlsplit(url).scheme not in ("http", "https"):
         raise InvalidOptionError(
-            f"table {target.name}: option {_URL}={url!r}: {_HTTP} needs an http(s) address"
+            f"table {target.name}: option {_URL.key}={url!r}: {_HTTP} needs an http(s) address"
         )
     return url
 
@@ -105,7 +110,7 @@ def _report(target: Target, partition: str) -> None:
     """Send a partition to the web service. The address may have secrets: messages name its host only."""
     url = _url(target)
     body = {
-        "params": target.schema.options.get(_PARAMS),
+        "params": _PARAMS.read(target.schema.options),
         "table": target.name.partition("$")[0],
         "path": target.paths.table_path,
         "partition": f"{partition}/",
