@@ -13,7 +13,7 @@ from lakecore.jobs.runner.report import JobReport
 from lakecore.jobs.runner.shape import Shape
 from lakecore.types.counted import counted
 from lakecore.verify.digest.digest import total
-from lakecore.verify.proof.pick_proof import PickProof
+from lakecore.verify.proof.pick_proof import PickProof, PostponedCheck
 from lakecore.verify.recompute.evidence import MergeEvidence
 
 __all__ = ["Report", "Shape", "with_run"]
@@ -102,9 +102,9 @@ def _planned_text(pick: WorkPick) -> str:
 
 def _proof_text(outcome: Outcome) -> str:
     """Return what was proven, summed over all picks."""
-    kinds: dict[tuple[bool | None, bool], list[PickProof]] = {}
+    kinds: dict[tuple[PostponedCheck | None, bool], list[PickProof]] = {}
     for proof in outcome.proofs:
-        kinds.setdefault((proof.placed, proof.fold is None), []).append(proof)
+        kinds.setdefault((proof.postponed, proof.fold is None), []).append(proof)
     parts = [str(_sum(proofs)) for proofs in kinds.values()]
     if outcome.decoded and outcome.proofs:
         parts.append(outcome.decoded)

@@ -21,7 +21,6 @@ from pyroaring import BitMap
 
 from lakecore.errors import ProofError
 from lakecore.metadata.manifest.data_file import DataFile
-from lakecore.types.counted import counted
 from lakecore.verify.digest.columns import StoredFile, read_covered
 from lakecore.verify.digest.context import ProofContext
 from lakecore.verify.digest.digest import DIGEST_VERSION, ZERO, Tally, total
@@ -31,12 +30,14 @@ from lakecore.verify.digest.shape import RowShape
 from lakecore.verify.mode import ProofMode
 from lakecore.verify.proof.certificate import UnitEvidence, join_evidence
 from lakecore.verify.proof.outputs import OutputEvidence, OutputPlace, check_output_file
+from lakecore.verify.proof.pick_text import PostponedCheck, pick_text
 from lakecore.verify.recompute.evidence import MergeEvidence, join_folds
 from lakecore.verify.sample.choice import RowSample, join_samples
 from lakecore.verify.sample.key_marks import KeyMarks, Marks
 
 __all__ = [
     "PickProof",
+    "PostponedCheck",
     "ProofContext",
     "UnitProof",
     "check_changelog",
@@ -76,8 +77,8 @@ class PickProof:
     """This pick holds. `covered` names the columns in the digest, besides key and system columns.
 
     `uncompared`: columns that should be, but changed their type in a way that may change values. `fold`: the
-    account of a merge that makes new rows; then `lost` and `dropped` are empty. `placed`: rows without a
-    bucket got one (`verify.postponed`); True where whole rows were compared, False where keys were.
+    account of a merge that makes new rows; then `lost` and `dropped` are empty. `postponed`: how rows were
+    compared that had no bucket and got one (`verify.postponed`); None for other picks.
     `sorted_by`: the order that the outputs have, where it is not that of the inputs. `sample`: rows of which
     all columns were compared, chosen by `seed`. `read`, `new_files`, `changelog_files`: the inputs, outputs
     and changelog files that were read. `looked_up`: rows that were looked up, by file.
@@ -94,7 +95,7 @@ class PickProof:
     covered: tuple[str, ...] = ()
     uncompared: tuple[str, ...] = ()
     fold: MergeEvidence | None = None
-    placed: bool | None = None
+    postponed: PostponedCheck | None = None
     sorted_by: str = ""
     sample: RowSample | None = None
     seed: str = ""
@@ -105,107 +106,7 @@ class PickProof:
 
     def __str__(self) -> str:
         """Return what was proven, for a report."""
-        return self._rows_text() + _sample_text(self)
-
-    def _rows_text(self) -> str:
-        if self.fold is not None:
-            return _folded_text(self, self.fold)
-        if self.placed is not None:
-            return _placed_text(self, whole=self.placed)
-        what = (
-            f"{self.mode.value} proof v{DIGEST_VERSION}: {self.inputs.rows} input rows = "
-            f"{self.outputs.rows} output rows"
-        )
-        if self.keyed:
-            what += f" + {self.lost.rows} replaced rows + {self.dropped.rows} dropped deletes"
-        text = f"{what}, by count and digest of {_columns(self)}"
-        if self.sorted_by:
-            return f"{text}; the rows of the outputs are in the order of {self.sorted_by}"
-        if self.keyed:
-            text += (
-                "; the keys of the outputs strictly increase; each replaced row comes before a "
-                "newer row of its key"
-            )
-        return text
-
-
-def _columns(proof: PickProof) -> str:
-    if proof.mode is ProofMode.FULL:
-        parts: tuple[str, ...] = ("every column",)
-    else:
-        parts = (("key",) if proof.keyed else ()) + proof.covered
-    order = () if proof.sorted_by else ("row order",)
-    text = ", ".join(parts + (("sequence number", "row kind") if proof.keyed else order))
-    if proof.uncompared:
-        text += f" (without {', '.join(proof.uncompared)}, whose type changed)"
-    return text
-
-
-def _sample_text(proof: PickProof) -> str:
-    if proof.sample is None:
-        return ""
-    sample = proof.sample
-    where = f"{counted(sample.rows, 'row')} in {counted(sample.windows, 'window')}"
-    text = f"; every column was compared in a sample of {where} (seed {proof.seed})"
-    if sample.tied:
-        text += f", without {sample.tied} keys whose latest row is ambiguous"
-    if sample.left_out:
-        text += f", except {', '.join(sorted(sample.left_out))}"
-    return text
-
-
-def _order(proof: PickProof) -> str:
-    by = proof.sorted_by
-    return (
-        f"the rows of the outputs are in the order of {by}"
-        if by
-        else "the keys of the outputs strictly increase"
-    )
-
-
-def _placed_text(proof: PickProof, *, whole: bool) -> str:
-    rest = f"{proof.lost.rows} older rows of these keys + {proof.dropped.rows} deletes that the table ignores"
-    what = f"{proof.inputs.rows} postponed rows = {proof.outputs.rows} keys + {rest}"
-    text = f"{proof.mode.value} proof v{DIGEST_VERSION}: {what}; "
-    if not whole:
-        return text + "every key was written once, by count and digest of keys"
-    return (
-        text + f"the last row of every key was written and no other, by count and digest of {_columns(proof)}"
-    )
-
-
-def _folded_text(proof: PickProof, fold: MergeEvidence) -> str:
-    left = [
-        f"{tally.rows} {word}"
-        for word, tally in (
-            ("ignored retracts", fold.ignored),
-            ("expired rows", fold.expired),
-            ("rows that a lower level replaces", fold.superseded),
-        )
-        if tally.rows
-    ]
-    looked_up = f" (and {fold.outside.rows} rows that were looked up)" if fold.outside.rows else ""
-    text = (
-        f"{proof.mode.value} proof v{DIGEST_VERSION}: {proof.inputs.rows} input rows{looked_up} = the rows "
-        "merged"
-        f"{''.join(f' + {part}' for part in left)}, by count and digest of {_columns(proof)}; "
-        f"{fold.keys} keys = {proof.outputs.rows} output rows + {fold.vanished} keys that may have no row; "
-        f"{_order(proof)}; the sequence number and row kind of each output row follow from the "
-        "rows of its key"
-    )
-    if fold.changes.rows:
-        text += (
-            f"; {fold.changes.rows} changes are in the changelog, and each follows from the rows "
-            "before and after it"
-        )
-    if proof.mode is ProofMode.FULL:
-        text += "; the values were recomputed"
-        text += (
-            f", except {', '.join(sorted(fold.taken))}, which equal the result of the merge"
-            if fold.taken
-            else ""
-        )
-    return text
+        return pick_text(self)
 
 
 def tally_input(

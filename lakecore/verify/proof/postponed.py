@@ -23,7 +23,7 @@ from lakecore.verify.digest.columns import StoredFile
 from lakecore.verify.digest.context import ProofContext
 from lakecore.verify.digest.digest import ZERO, Tally
 from lakecore.verify.digest.shape import ProofMode, RowShape
-from lakecore.verify.proof.pick_proof import PickProof
+from lakecore.verify.proof.pick_proof import PickProof, PostponedCheck
 from lakecore.verify.proof.postponed_rows import Part, PostponedReader, ignored_kinds
 from lakecore.verify.proof.rescaled import BucketRule
 from lakecore.verify.rules.merge_rules import MergeRules
@@ -179,7 +179,7 @@ def prove_fold(
         lost=whole.taken - whole.written,
         dropped=whole.everything - whole.taken,
         keyed=True,
-        placed=replaces,
+        postponed=PostponedCheck.ROWS if replaces else PostponedCheck.KEYS,
         covered=tuple(field.name for field in shape.values) if replaces else (),
         uncompared=shape.uncompared,
         read=whole.read,
