@@ -56,6 +56,5 @@ def write(
     """
     from lakecore.spark.data_source.shuffle import write_frame
 
-    return write_frame(
-        frame, table, overwrite=overwrite, partitions=partitions, parallelism=parallelism, commit=commit
-    )
+    batch_write = table.new_batch_write(overwrite=overwrite, partitions=partitions, commit=commit)
+    return write_frame(frame, table, batch_write, parallelism)

@@ -9,7 +9,14 @@ from typing import Annotated, ClassVar
 from lakecore.compact.engine.strategy import Strategy
 from lakecore.errors import InvalidInputError
 from lakecore.jobs.definitions.parameter import Kind, Parameter
-from lakecore.jobs.definitions.table_job import Definition, EndTime, LeaseTime, TableOptions, WaitTime
+from lakecore.jobs.definitions.table_job import (
+    Definition,
+    EndTime,
+    LeaseTime,
+    TableOptions,
+    TablePatterns,
+    WaitTime,
+)
 from lakecore.jobs.runner.limits import Limits
 from lakecore.row.order_strategy import OrderStrategy
 from lakecore.verify.mode import ProofMode
@@ -99,19 +106,12 @@ class Compact(_CompactionJob):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompactDatabase(_CompactionJob):
+class CompactDatabase(_CompactionJob, TablePatterns):
     """This is a request to compact many tables. The fields that both have are those of `Compact`."""
 
     command: ClassVar[str] = "compact-database"
     module: ClassVar[str] = "compact_database"
 
-    including_databases: Annotated[
-        str, Parameter("Only databases whose whole name matches this regular expression.")
-    ] = ".*"
-    including_tables: Annotated[str, Parameter("Only tables whose database.table matches this one.")] = ".*"
-    excluding_tables: Annotated[
-        str | None, Parameter("Leave out tables whose database.table matches this one.")
-    ] = None
     options: Annotated[
         Mapping[str, str],
         Parameter("Table option for this run: key=value.", flags=("--options", "--option")),

@@ -6,25 +6,18 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from lakecore.jobs.definitions.parameter import Parameter
-from lakecore.jobs.definitions.table_job import Definition
+from lakecore.jobs.definitions.table_job import TablePatterns
 
 __all__ = ["SurveyTables"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class SurveyTables(Definition):
+class SurveyTables(TablePatterns):
     """This is a request to look at the tables that match the patterns, and to store what was found."""
 
     command: ClassVar[str] = "survey"
     module: ClassVar[str] = "survey"
 
-    including_databases: Annotated[
-        str, Parameter("Only databases whose whole name matches this regular expression.")
-    ] = ".*"
-    including_tables: Annotated[str, Parameter("Only tables whose database.table matches this one.")] = ".*"
-    excluding_tables: Annotated[
-        str | None, Parameter("Leave out tables whose database.table matches this one.")
-    ] = None
     history: Annotated[
         bool,
         Parameter("Also add up the bytes that only older snapshots need: two reads for each snapshot."),

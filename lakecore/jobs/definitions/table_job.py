@@ -19,6 +19,7 @@ __all__ = [
     "Safety",
     "TableJob",
     "TableOptions",
+    "TablePatterns",
     "WaitTime",
 ]
 
@@ -133,3 +134,16 @@ class CommittingJob(TableJob):
 
     commit_user: str = ""
     commit_identifier: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class TablePatterns(Definition):
+    """The tables of this job are those that match regular expressions."""
+
+    including_databases: Annotated[
+        str, Parameter("Only databases whose whole name matches this regular expression.")
+    ] = ".*"
+    including_tables: Annotated[str, Parameter("Only tables whose database.table matches this one.")] = ".*"
+    excluding_tables: Annotated[
+        str | None, Parameter("Leave out tables whose database.table matches this one.")
+    ] = None

@@ -18,7 +18,7 @@ from lakecore.metadata.options import BucketMode
 from lakecore.row.bucket import assign_buckets
 from lakecore.row.hashing import hash_rows
 from lakecore.spark.data_source.writer import write_task
-from lakecore.table import Commit, Table
+from lakecore.table import Table
 from lakecore.types.datatypes import RowType
 from lakecore.write.batch_write import BatchWrite
 from lakecore.write.rows.casting import cast_column
@@ -31,17 +31,8 @@ __all__ = ["write_frame"]
 _PLACE = "__lakecore_place"
 
 
-def write_frame(
-    frame: DataFrame,
-    table: Table,
-    *,
-    overwrite: bool = False,
-    partitions: str | None = None,
-    parallelism: int | None = None,
-    commit: Commit | None = None,
-) -> CommitResult:
+def write_frame(frame: DataFrame, table: Table, write: BatchWrite, parallelism: int | None) -> CommitResult:
     """Write the rows in one snapshot; see `lakecore.spark.write`."""
-    write = table.new_batch_write(overwrite=overwrite, partitions=partitions, commit=commit)
     shuffled = _shuffled(frame, table, parallelism)
     rows = shuffled.mapInArrow(_task_writer(write, _PLACE), "prepared binary").collect()
     return write.commit([bytes(row.prepared) for row in rows])
