@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -67,10 +68,9 @@ def level_picture(levels: Mapping[int, Mapping[str, int]]) -> Markup:
 
 
 def _chart(kind: str, **config: Any) -> Any:
-    import pygal
-    from pygal.style import Style
+    pygal = _pygal()
 
-    style = Style(
+    style = pygal.style.Style(
         background="transparent",
         plot_background="transparent",
         foreground="var(--text)",
@@ -85,6 +85,15 @@ def _chart(kind: str, **config: Any) -> Any:
     )
     plain = {"js": (), "style": style, "disable_xml_declaration": True, "margin": 6, "width": 760}
     return getattr(pygal, kind)(**plain, **config)
+
+
+def _pygal() -> Any:
+    """Import pygal without the import hook of its maps, which every later import of the process would ask."""
+    import pygal
+    import pygal.style
+
+    sys.meta_path[:] = [one for one in sys.meta_path if type(one).__module__ != "pygal"]
+    return pygal
 
 
 def _markup(chart: Any) -> Markup:

@@ -101,5 +101,5 @@ def test_rows_looked_up_wrong_are_refused(kind: str, monkeypatch: pytest.MonkeyP
 
 def test_a_file_that_is_not_asked_is_named() -> None:
     check_lookup_files("unit", ["a"], {"a", "b"})
-    with pytest.raises(ProofError, match="looked up in c, which is not asked"):
+    with pytest.raises(ProofError, match="looked up in c, in which no older rows"):
         check_lookup_files("unit", ["a", "c"], {"a", "b"})

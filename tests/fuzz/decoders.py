@@ -40,6 +40,7 @@ from lakecore.index.search import FileIndex, matching_rows
 from lakecore.merge.engines.set_unions import union32
 from lakecore.merge.engines.sketches import union_hll, union_theta
 from lakecore.metadata.consumer import Consumer
+from lakecore.metadata.manifest.entry_request import WHOLE
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.metadata.tag import Tag
@@ -155,10 +156,10 @@ def _agreed(data: bytes) -> Any:
         rows = [entry_from_record(record, "m") for record in open_container(data, "m").all_records()]
     except LakeError:
         with contextlib.suppress(LakeError):
-            found = decode_columns([open_container(data, "m")], frozenset()).rows()
+            found = decode_columns([open_container(data, "m")], frozenset(), WHOLE).rows()
             raise AssertionError(f"only one of two decoders refused; the other found {found}") from None
         raise
-    assert decode_columns([open_container(data, "m")], frozenset()).rows() == rows
+    assert decode_columns([open_container(data, "m")], frozenset(), WHOLE).rows() == rows
     return rows
 
 

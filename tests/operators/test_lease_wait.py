@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskD
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.clock import SystemClock
 from lakecore.errors import BusyError
-from lakecore.maintain.lease.lease import leased
+from lakecore.maintain.lease.lease import LeaseTimes, leased
 from operators.compact import CompactTableOperator
 from operators.expire import ExpireSnapshotsOperator
 from operators.rewrite_file_index import RewriteFileIndexOperator
@@ -34,7 +34,7 @@ def table(lake: Path, golden: Callable[[str], GoldenTable]) -> Path:
 @contextmanager
 def held(lake: Path) -> Iterator[None]:
     catalog = load_catalog(str(lake))
-    with leased(catalog.file_io, catalog.warehouse, TABLE, "somebody", SystemClock(), 60_000):
+    with leased(catalog.file_io, catalog.warehouse, TABLE, "somebody", SystemClock(), LeaseTimes(60_000)):
         yield
 
 

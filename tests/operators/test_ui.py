@@ -4,6 +4,7 @@ real Airflow (tests/dags/test_real_pages.py)."""
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -229,6 +230,7 @@ def test_a_chart_needs_two_days() -> None:
     days = [DayPoint(day * 86_400_000, 100, day, 1, 1) for day in range(2)]
     assert history_chart(days[:1]) == score_line(days[:1]) == ""
     assert history_chart(days).startswith("<svg")
+    assert not [one for one in sys.meta_path if type(one).__module__ == "pygal"], "no import hook is left"
     assert "polyline" in score_line(days)
     assert age_text(1, 3 * 3_600_000) == "3 h ago"
     assert age_text(None, 5) == ""
