@@ -14,7 +14,9 @@ from typing import Any
 
 from lakecore.errors import mask_secrets, printable
 
-__all__ = ["facts_of", "html_table", "one_line"]
+__all__ = ["facts_of", "html_table", "one_line", "size_text"]
+
+_UNITS = ("B", "KB", "MB", "GB", "TB")
 
 _MOST = 200
 """Characters of one value."""
@@ -80,3 +82,13 @@ def _clean(value: object) -> str:
 
 def _markup(text: str) -> str:
     return escape(text, quote=True)
+
+
+def size_text(size: int | None) -> str | None:
+    """Format a size as `12.3 MB` (powers of 1024)."""
+    if size is None:
+        return None
+    value, unit = float(size), 0
+    while value >= 1024 and unit < len(_UNITS) - 1:
+        value, unit = value / 1024, unit + 1
+    return f"{size} B" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"

@@ -46,9 +46,8 @@ class SurveyOperator(JobTask):
         worst = sorted(found.tables, key=lambda record: (record.score, record.table))[:_WORST]
         for record in worst:
             if record.state.value != "ok":
-                reasons = [record.error, *record.holds, *(one.text for one in record.deductions)]
-                reason = "; ".join(text for text in reasons if text)
-                self.log.info("%s is %s (%d): %s", record.table, record.state.value, record.score, reason)
+                state = record.state.value
+                self.log.info("%s is %s (%d): %s", record.table, state, record.score, record.reasons)
         self.log.info("%d tables in %.1f s: %s", len(found.tables), found.seconds, states)
         count_states(states)
         return {

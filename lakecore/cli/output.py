@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lakecore.cli.session import Session
+from lakecore.display import size_text
 from lakecore.types.text import timestamp_text
 
 __all__ = ["end_on_errors", "print_json", "print_rows", "printable", "size_text", "table_of", "time_text"]
@@ -33,7 +34,6 @@ class Answer(Protocol):
 
 _MANY_ROWS = 1000
 """The rows from which a table is written line by line: one that fits a terminal takes almost 1 ms a row."""
-_UNITS = ("B", "KB", "MB", "GB", "TB")
 
 
 def print_json(console: Console, value: Any) -> None:
@@ -117,16 +117,6 @@ def printable(value: Any) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
-
-
-def size_text(size: int | None) -> str | None:
-    """Format a size as `12.3 MB` (powers of 1024)."""
-    if size is None:
-        return None
-    value, unit = float(size), 0
-    while value >= 1024 and unit < len(_UNITS) - 1:
-        value, unit = value / 1024, unit + 1
-    return f"{size} B" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
 
 
 def time_text(millis: int | None) -> str | None:

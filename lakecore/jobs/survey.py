@@ -106,7 +106,7 @@ def _holds(lake: ListedLake, clock: Clock) -> Mapping[str, tuple[str, ...]]:
 
 @dataclass(frozen=True)
 class _Surveyor:
-    """What the threads share; it looks at one table at a time."""
+    """It looks at one table at a time, in several threads."""
 
     job: Job
     lake: ListedLake

@@ -27,7 +27,7 @@ PATIENCE_S = 3.0
 _FRESH_MS = 15_000
 """How long a survey is kept before storage is asked again."""
 _MOST_FILES = 200_000
-"""Of a larger table the files are not read for a page."""
+"""A page does not read the files of a table that has more."""
 _LISTED = 50
 _READERS = ("lakecore.catalog.filesystem", "lakecore.jobs.survey")
 

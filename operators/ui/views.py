@@ -30,7 +30,6 @@ COLUMNS: Mapping[str, str] = {
     "due": "Due in",
 }
 _DESCENDING = frozenset({"files", "bytes", "runs", "history", "commit"})
-_UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
 _HOUR_MS = 3_600_000
 
 
@@ -152,13 +151,10 @@ def _tiles(survey: Survey) -> dict[str, str]:
 
 
 def size_text(size: int | None) -> str:
-    """Format a size as `12.3 MB` (powers of 1024)."""
-    if size is None:
-        return ""
-    value, unit = float(size), 0
-    while value >= 1024 and unit < len(_UNITS) - 1:
-        value, unit = value / 1024, unit + 1
-    return f"{size} B" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
+    """Format a size as the command line does; an unknown one is an empty text."""
+    from lakecore.display import size_text as text_of
+
+    return text_of(size) or ""
 
 
 def time_text(millis: int | None) -> str:

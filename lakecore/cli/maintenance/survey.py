@@ -14,7 +14,7 @@ from lakecore.errors import NotFoundError
 from lakecore.jobs.definitions.survey import SurveyTables
 
 if TYPE_CHECKING:
-    from lakecore.jobs.survey import Survey
+    from lakecore.jobs.survey import Survey, TableRecord
 
 __all__ = ["health", "survey"]
 
@@ -62,8 +62,7 @@ def _print(session: Session, found: Survey, pattern: str) -> None:
         session.note(f"warning: {found.damaged} lines of the survey cannot be read and were left out")
 
 
-def _row(record: Any) -> dict[str, Any]:
-    reasons = [record.error, *record.holds, *(one.text for one in record.deductions)]
+def _row(record: TableRecord) -> dict[str, Any]:
     return {
         "table": record.table,
         "state": record.state.value,
@@ -72,5 +71,5 @@ def _row(record: Any) -> dict[str, Any]:
         "size": size_text(record.figures.bytes),
         "runs": record.figures.sorted_runs or None,
         "due in days": record.due_in_days,
-        "why": "; ".join(reason for reason in reasons if reason),
+        "why": record.reasons,
     }

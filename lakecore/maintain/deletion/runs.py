@@ -17,13 +17,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar
 
 from lakecore.clock import Clock
 from lakecore.errors import CorruptDataError, NotFoundError, UnsupportedError, reason
-from lakecore.fs.confined import service_files
-from lakecore.fs.file_io import FileIO
 from lakecore.maintain.deletion.candidates import PlannedDeletion
+from lakecore.maintain.service_store import ServiceStore
 from lakecore.maintain.table_key import table_key
 from lakecore.maintain.target import in_threads
 from lakecore.metadata.file_names import checked_name
@@ -107,19 +106,12 @@ class Removal:
 
 
 @dataclass(frozen=True)
-class RunStore:
+class RunStore(ServiceStore):
     """It stores the runs of a warehouse."""
 
-    file_io: FileIO
-    warehouse: str
+    directory: ClassVar[str] = "runs"
+
     clock: Clock
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "file_io", service_files(self.file_io, self.warehouse))
-
-    @property
-    def root(self) -> str:
-        return f"{self.warehouse.rstrip('/')}/.lakecore/runs"
 
     def folder(self, record: RunRecord) -> str:
         return f"{self._table(record.table)}/{record.id}"

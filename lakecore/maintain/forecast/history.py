@@ -12,13 +12,12 @@ import logging
 import urllib.parse
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, ClassVar
 
 from lakecore.errors import LakeError, NotFoundError, UnavailableError
-from lakecore.fs.confined import service_files
-from lakecore.fs.file_io import FileIO
 from lakecore.maintain.deletion.runs import LATEST_MS
 from lakecore.maintain.forecast.plan import PastRun, Work
+from lakecore.maintain.service_store import ServiceStore
 from lakecore.metadata.json_record import json_value
 
 __all__ = ["HistoryLine", "HistoryStore"]
@@ -74,18 +73,10 @@ def _line(raw: Mapping[str, Any]) -> HistoryLine:
 
 
 @dataclass(frozen=True)
-class HistoryStore:
+class HistoryStore(ServiceStore):
     """It stores the histories of a warehouse."""
 
-    file_io: FileIO
-    warehouse: str
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "file_io", service_files(self.file_io, self.warehouse))
-
-    @property
-    def root(self) -> str:
-        return f"{self.warehouse.rstrip('/')}/.lakecore/history"
+    directory: ClassVar[str] = "history"
 
     def lines(self, table: str, job: str) -> tuple[HistoryLine, ...]:
         """Return the lines, oldest first. What cannot be read is left out."""

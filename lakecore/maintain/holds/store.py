@@ -11,15 +11,17 @@ import urllib.parse
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import ClassVar
 
 from lakecore.clock import Clock
 from lakecore.errors import CorruptDataError, LakeError, NotFoundError, UnavailableError, UnsupportedError
 from lakecore.fs.confined import service_files
-from lakecore.fs.file_io import FileIO, FileStatus
+from lakecore.fs.file_io import FileStatus
 from lakecore.fs.publish import publish_resolved
 from lakecore.fs.temporary import is_temporary
 from lakecore.maintain.holds.plan import replaced_by
 from lakecore.maintain.holds.record import MAX_RECORD_BYTES, Hold
+from lakecore.maintain.service_store import ServiceStore
 from lakecore.maintain.table_key import table_key
 
 __all__ = ["HoldStore"]
@@ -28,21 +30,14 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class HoldStore:
+class HoldStore(ServiceStore):
     """It stores the holds of a warehouse. It raises UnavailableError when storage does not answer: never
     "no hold".
     """
 
-    file_io: FileIO
-    warehouse: str
+    directory: ClassVar[str] = "holds"
+
     clock: Clock
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "file_io", service_files(self.file_io, self.warehouse))
-
-    @property
-    def root(self) -> str:
-        return f"{self.warehouse.rstrip('/')}/.lakecore/holds"
 
     def of(self, table: str) -> tuple[Hold, ...]:
         """Return the holds of a table, whichever of its branches is named; the oldest first.

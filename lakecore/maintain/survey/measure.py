@@ -2,7 +2,7 @@
 
 A table whose latest snapshot and schema are those of the last survey costs its schema, the latest
 snapshot and the listings of snapshots, tags, branches and consumers. Any other table also costs its
-manifest lists and manifests, once each, and some 1 us of CPU for each file; with `history` the delta
+manifests once, its manifest lists twice, and some 1 us of CPU for each file; with `history` the delta
 manifests of every snapshot.
 """
 
@@ -59,9 +59,10 @@ def figures_of(target: Target, before: Figures | None, *, history: bool) -> Figu
     if figures is None:
         figures = Figures(has_key=bool(target.schema.primary_keys), schema=target.schema.id)
         if latest is not None:
-            figures = _files(target, latest, figures)
+            entries = Scanner(target.name, target.stores).live_entries(latest)
+            figures = _files(target, latest, entries, figures)
             if history and len(ids) <= MOST_SNAPSHOTS:
-                figures = replace(figures, history_bytes=_history_bytes(target, latest, ids))
+                figures = replace(figures, history_bytes=_history_bytes(target, entries, ids))
     oldest = target.snapshots.earliest()
     positions = [one.next_snapshot for one in target.consumers.list()]
     return replace(
@@ -87,11 +88,10 @@ def _same(
     return before if now == then else None
 
 
-def _files(target: Target, latest: Snapshot, figures: Figures) -> Figures:
-    scanner = Scanner(target.name, target.stores)
-    entries = scanner.live_entries(latest)
+def _files(target: Target, latest: Snapshot, entries: ManifestEntries, figures: Figures) -> Figures:
     manifests = target.manifests.data_manifests(latest)
-    marked = sum(place.cardinality or 0 for file in scanner.index_files(latest) for place in file.deletions)
+    index_files = Scanner(target.name, target.stores).index_files(latest)
+    marked = sum(place.cardinality or 0 for file in index_files for place in file.deletions)
     places = _places(entries)
     runs, small, due = _due(target, entries, places, keyed=figures.has_key)
     return replace(
@@ -143,21 +143,21 @@ def _due(
     return 0, int(count[count > 1].sum()), int((count >= rules.min_files).sum())
 
 
-def _history_bytes(target: Target, latest: Snapshot, ids: tuple[int, ...]) -> int:
-    """Return the bytes of data files that snapshots have removed since the oldest one, and that are not
-    live.
+def _history_bytes(target: Target, entries: ManifestEntries, ids: tuple[int, ...]) -> int:
+    """Return the bytes of data files that snapshots have removed since the oldest one, and that are not among
+    the live `entries`.
 
     A snapshot that expires meanwhile is left out.
     """
-    live = Scanner(target.name, target.stores).live_entries(latest).name_hash
+    live = entries.name_hash
     removed: dict[int, int] = {}
     for one in ids[1:]:
         with suppress(NotFoundError):
             snapshot = target.snapshots.load(one)
             manifests = target.manifests.read_list(snapshot.delta_manifest_list)
-            entries = target.manifests.read([file for file in manifests if file.num_deleted_files])
-            dropped = entries.kind == EntryKind.DELETE
-            hashes, sizes = entries.name_hash[dropped].tolist(), entries.file_size[dropped].tolist()
+            changes = target.manifests.read([file for file in manifests if file.num_deleted_files])
+            dropped = changes.kind == EntryKind.DELETE
+            hashes, sizes = changes.name_hash[dropped].tolist(), changes.file_size[dropped].tolist()
             removed.update(zip(hashes, sizes, strict=True))
     names = np.fromiter(removed.keys(), live.dtype, len(removed))
     removed_sizes = np.fromiter(removed.values(), np.int64, len(removed))

@@ -144,6 +144,12 @@ class TableRecord:
     days: tuple[DayPoint, ...] = ()
     """This is a point for each of the last days, the oldest first."""
 
+    @property
+    def reasons(self) -> str:
+        """Return why the table is not healthy, the error and the holds first; empty for a healthy one."""
+        texts = (self.error, *self.holds, *(one.text for one in self.deductions))
+        return "; ".join(text for text in texts if text)
+
     def to_json(self) -> dict[str, Any]:
         """Convert the record to plain values."""
         raw = asdict(self)

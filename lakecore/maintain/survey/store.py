@@ -16,11 +16,10 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from lakecore.errors import LakeError, NotFoundError
-from lakecore.fs.confined import service_files
-from lakecore.fs.file_io import FileIO
+from lakecore.maintain.service_store import ServiceStore
 from lakecore.maintain.survey.plan import DAY_MS
 from lakecore.maintain.survey.record import TableRecord
 
@@ -48,18 +47,10 @@ class Survey:
 
 
 @dataclass(frozen=True)
-class SurveyStore:
+class SurveyStore(ServiceStore):
     """These are the surveys of a warehouse."""
 
-    file_io: FileIO
-    warehouse: str
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "file_io", service_files(self.file_io, self.warehouse))
-
-    @property
-    def root(self) -> str:
-        return f"{self.warehouse.rstrip('/')}/.lakecore/survey"
+    directory: ClassVar[str] = "survey"
 
     def latest(self) -> Survey | None:
         """Return the newest survey; None without one. Damaged lines are left out and counted.
