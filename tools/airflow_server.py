@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from tools.airflow_api import AirflowApi
@@ -35,10 +35,13 @@ def _bytecode() -> dict[str, str]:
     return {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(_ROOT / ".cache" / "pycache")}
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def _free_ports(count: int) -> list[int]:
+    """Ports that nobody has, all different: each is taken until all are known."""
+    with ExitStack() as ends:
+        probes = [ends.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [int(probe.getsockname()[1]) for probe in probes]
 
 
 class AirflowServer:
@@ -50,7 +53,7 @@ class AirflowServer:
 
     def __init__(self, home: Path, extra_env: Mapping[str, str]) -> None:
         self.home = home
-        self.port = _free_port()
+        self.port, *self._log_ports = _free_ports(3)
         self.api = AirflowApi(f"http://127.0.0.1:{self.port}")
         self.log_file = home / "standalone.log"
         self._pid_file = home / "standalone.pid"
@@ -78,8 +81,8 @@ class AirflowServer:
             "api__base_url": self.url,
             "api__workers": "1",
             "api_auth__jwt_secret": "only-for-a-private-airflow-on-the-loopback-of-one-machine-0123456789abcdef",
-            "logging__worker_log_server_port": str(_free_port()),
-            "logging__trigger_log_server_port": str(_free_port()),
+            "logging__worker_log_server_port": str(self._log_ports[0]),
+            "logging__trigger_log_server_port": str(self._log_ports[1]),
             "workers__execution_api_timeout": "60",  # 5: a busy machine then loses tasks that have just begun
             "workers__min_heartbeat_interval": "1",  # seconds until an ended or killed task is noticed
             "dag_processor__parsing_processes": "1",
