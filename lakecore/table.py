@@ -49,6 +49,7 @@ from lakecore.write.batch_write import BatchWrite
 from lakecore.write.options import WriteRules
 from lakecore.write.rows.deletes import Deletes
 from lakecore.write.session import WriteSession
+from lakecore.write.stream_write import StreamWrite
 from lakecore.write.update.column_update import ColumnUpdate, UpdatedRows
 from lakecore.write.update.row_deletion import DeletedRows, RowDeletion
 
@@ -58,6 +59,7 @@ logger = logging.getLogger(__name__)
 
 _RETENTION = tuple(one.key for one in (SNAPSHOT_MAX, SNAPSHOT_MIN, SNAPSHOT_TIME))
 
+_BATCH_BUCKETS = "postpone.batch-write-fixed-bucket"
 _FORCE = "commit.force-create-snapshot"
 _USER_PREFIX = Option("commit.user-prefix", str, "", "The begin of fresh commit users.")
 
@@ -380,6 +382,17 @@ class Table:
             raise InvalidInputError("partitions and dynamic define what an overwrite replaces; set overwrite")
         replaced = self._overwrite(partitions, dynamic) if overwrite else None
         return BatchWrite.begin(self, self._named(commit), replaced)
+
+    def new_stream_write(self, user: str) -> StreamWrite:
+        """Start a write of many commits, each with a number, exactly once; see `StreamWrite`.
+
+        `user` is the commit user: it names the stream, is the same after every restart, and nobody else
+        commits under it. Raises InvalidInputError, UnsupportedError before anything is written.
+        """
+        postponed = self.options.bucket_mode is BucketMode.POSTPONE
+        # Only batch writes assign postponed buckets at once.
+        table = self.with_options({_BATCH_BUCKETS: "false"}) if postponed else self
+        return StreamWrite.begin(table, user)
 
     def _overwrite(self, partitions: Partitions | None, dynamic: bool | None) -> Overwrite:
         if partitions is not None:

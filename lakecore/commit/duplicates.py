@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import takewhile
 from typing import TypeGuard
 
-from lakecore.metadata.snapshot import CommitKind, Snapshot
+from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 from lakecore.store.snapshots import SnapshotStore
 
-__all__ = ["LOOK_BACK", "DuplicateSearch", "commits_of"]
+__all__ = ["LOOK_BACK", "DuplicateSearch", "LastCommit", "commits_of", "last_commit_of"]
 
 LOOK_BACK = 256
 """So many snapshots are looked at, one read each: some 15 ms in all on a local disk. On an object store
@@ -30,6 +31,32 @@ def commits_of(snapshots: SnapshotStore, user: str, limit: int = LOOK_BACK) -> t
     if latest is None:
         return ()
     return tuple(found for found in _back(snapshots, latest, limit) if found.commit_user == user)
+
+
+@dataclass(frozen=True, slots=True)
+class LastCommit:
+    """This is the result of a search for the last commit of a user."""
+
+    snapshot: Snapshot | None
+    """This is the newest snapshot of the user; None without one."""
+    looked_since: int
+    """This snapshot and all later ones were looked at."""
+
+
+def last_commit_of(snapshots: SnapshotStore, user: str) -> LastCommit:
+    """Return the newest snapshot that `user` committed under an identifier, of all that are left.
+
+    The cost is a read of each snapshot that is newer than the one found; of all that are left without one.
+    """
+    latest = snapshots.latest()
+    if latest is None:
+        return LastCommit(None, 1)
+    looked = latest.id
+    for found in _back(snapshots, latest, latest.id):
+        looked = found.id
+        if found.commit_user == user and found.commit_identifier != BATCH_IDENTIFIER:
+            return LastCommit(found, looked)
+    return LastCommit(None, looked)
 
 
 class DuplicateSearch:

@@ -1,59 +1,35 @@
-"""This module writes one batch with many writers: each prepares a commit as bytes, and one process commits.
-
-It keeps the rule that one writer has a bucket. Two writers of a bucket would number the rows of one key
-alike, or assign one key to two buckets; such a commit is refused, and the files are removed.
+"""This module writes one batch with many writers: each prepares a commit as bytes, and one process
+commits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
+from lakecore.commit.published import names_in
 from lakecore.commit.request import CommitResult, Overwrite, Preconditions
 from lakecore.errors import CommitUncertainError, InvalidInputError, LakeError, UnsupportedError
-from lakecore.metadata.commit_message import CommitMessage
-from lakecore.metadata.options import BucketMode, TableOptions
-from lakecore.metadata.schema import TableSchema
+from lakecore.metadata.options import BucketMode
 from lakecore.metadata.snapshot import Snapshot
-from lakecore.row.binary_row import decode_row
-from lakecore.row.partition_path import partition_path
-from lakecore.store.table_stores import TableStores
 from lakecore.write.files.upgrade import upgrade_levels
-from lakecore.write.messages import PreparedCommit, decode_commit, encode_commit
+from lakecore.write.many_writers import (
+    CommitName,
+    Writable,
+    check_one_writer,
+    decoded,
+    preconditions_of,
+    prepared_by,
+    remove_files,
+)
+from lakecore.write.messages import PreparedCommit, encode_commit
 from lakecore.write.options import WriteRules
-from lakecore.write.session import WriteSession
 from lakecore.write.table_write import TableWrite
 
-__all__ = ["BatchWrite", "Writable"]
-
-
-class CommitName(Protocol):
-    """It names a commit."""
-
-    @property
-    def user(self) -> str | None: ...
-    @property
-    def identifier(self) -> int: ...
-
-
-class Writable(Protocol):
-    """It is the table that is written to. It can be pickled."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def schema(self) -> TableSchema: ...
-    @property
-    def options(self) -> TableOptions: ...
-    @property
-    def _stores(self) -> TableStores: ...
-
-    def _session(self, commit: Any) -> WriteSession:
-        """Return what writes and commits. Raises UnsupportedError for a table that cannot be written to."""
+__all__ = ["BatchWrite"]
 
 
 @dataclass
@@ -69,6 +45,7 @@ class BatchWrite:
     _overwrite: Overwrite | None
     _base: Snapshot | None
     _open: TableWrite | None = None
+    _uncertain: bool = False
 
     @classmethod
     def begin(cls, table: Writable, name: CommitName, overwrite: Overwrite | None) -> BatchWrite:
@@ -101,25 +78,28 @@ class BatchWrite:
     def prepare_commit(self) -> bytes:
         """Finish the files of this writer and return what is to be committed, as versioned bytes."""
         write, self._open = self._open, None
-        return encode_commit(self._prepared(write))
+        return encode_commit(prepared_by(self._table, self._name, write))
 
     def commit(self, prepared: Iterable[bytes]) -> CommitResult:
         """Commit what all writers prepared, in one snapshot; without rows there is none, unless partitions
         are overwritten.
 
-        When it fails the new files are removed, unless the outcome is uncertain. Raises UnsupportedError when
+        When it fails the new files are removed, unless the outcome of this or an earlier try is uncertain:
+        commit the same bytes again then. Raises UnsupportedError when
         several writers had rows of one bucket, CommitConflictError, CommitUncertainError.
         """
-        found = [self._decoded(one) for one in prepared]
+        found = [decoded(self._table, self._name, one) for one in prepared]
         try:
             result = self._commit(found)
         except CommitUncertainError:
+            self._uncertain = True
             raise
         except LakeError:
-            self._remove(found)
+            if not self._uncertain:
+                remove_files(self._table, found)
             raise
         if result.duplicate:
-            self._remove(found)
+            remove_files(self._table, found, self._names_in(result))
         return result
 
     def abort(self, prepared: Iterable[bytes] = ()) -> None:
@@ -129,55 +109,15 @@ class BatchWrite:
         write, self._open = self._open, None
         if write is not None:
             write.abort()
-        found = [self._decoded(one) for one in prepared]
+        found = [decoded(self._table, self._name, one) for one in prepared]
         if found and self._is_committed():
             raise InvalidInputError(f"{self._table.name}: this write was committed, so its files stay")
-        self._remove(found)
+        remove_files(self._table, found)
 
     def _new_write(self) -> TableWrite:
         session = self._table._session(self._name)
         state = None if self._overwrite is not None else lambda: session.state_at(self._base)
         return session.new_write(state, None)
-
-    def _prepared(self, write: TableWrite | None) -> PreparedCommit:
-        if write is None:
-            return self._of_messages(())
-        try:
-            found = self._of_messages(write.finish())
-        except BaseException:
-            write.abort()
-            raise
-        state = write.preconditions
-        if state is None:
-            return found
-        return replace(
-            found,
-            placed=True,
-            read_snapshot=None if state.read_snapshot is None else state.read_snapshot.id,
-            whole_table=state.whole_table,
-            same_counts=state.same_counts,
-            hash_indexes=None
-            if state.hash_indexes is None
-            else {partition: tuple(sorted(names)) for partition, names in state.hash_indexes.items()},
-        )
-
-    def _of_messages(self, messages: tuple[CommitMessage, ...]) -> PreparedCommit:
-        return PreparedCommit(
-            table=self._table._stores.paths.root,
-            user=self._name.user or "",
-            identifier=self._name.identifier,
-            messages=messages,
-        )
-
-    def _decoded(self, data: bytes) -> PreparedCommit:
-        found = decode_commit(data)
-        ours = self._of_messages(())
-        if (found.table, found.user, found.identifier) != (ours.table, ours.user, ours.identifier):
-            raise InvalidInputError(
-                f"what commit {found.identifier} of {found.user} prepared for {found.table} is not part of "
-                f"commit {ours.identifier} of {ours.user} to {ours.table}"
-            )
-        return found
 
     def _commit(self, prepared: Sequence[PreparedCommit]) -> CommitResult:
         table, overwrite = self._table, self._overwrite
@@ -190,24 +130,16 @@ class BatchWrite:
         return session.commit(messages, overwrite, self._preconditions(prepared), allow_empty=forced)
 
     def _preconditions(self, prepared: Sequence[PreparedCommit]) -> Preconditions | None:
-        placed = [one for one in prepared if one.placed]
-        if not placed:
-            return None
-        indexes: dict[bytes, frozenset[str]] = {}
-        for one in placed:
-            indexes.update(
-                {partition: frozenset(names) for partition, names in (one.hash_indexes or {}).items()}
-            )
-        read = {one.read_snapshot for one in placed}
+        read = {one.read_snapshot for one in prepared if one.placed}
         base = None if self._base is None else self._base.id
         if not read <= {None, base}:
             raise InvalidInputError(f"{self._table.name}: the writers began at different snapshots")
-        return Preconditions(
-            hash_indexes=None if placed[0].hash_indexes is None else indexes,
-            read_snapshot=self._base if read != {None} else None,
-            whole_table=any(one.whole_table for one in placed),
-            same_counts=any(one.same_counts for one in placed),
-        )
+        return preconditions_of(prepared, None if read == {None} else self._base)
+
+    def _names_in(self, result: CommitResult) -> frozenset[str]:
+        """Return the names of the files of a commit: these may be the files of this write, tried again."""
+        snapshots = [self._table._stores.snapshots.load(number) for number in result.snapshot_ids]
+        return names_in(self._table._stores.manifests, snapshots)
 
     def _is_committed(self) -> bool:
         """Return whether a snapshot after the base is of this commit. It costs a read of each."""
@@ -220,54 +152,3 @@ class BatchWrite:
             if names == (self._name.user, self._name.identifier):
                 return True
         return False
-
-    def _remove(self, prepared: Iterable[PreparedCommit]) -> None:
-        """Remove new files as far as storage lets; the others are removed as orphans later."""
-        stores, schema = self._table._stores, self._table.schema
-        options = self._table.options
-        for message in (message for one in prepared for message in one.messages):
-            values = decode_row(message.partition, schema.partition_type, stores.paths.table_path)
-            path = partition_path(
-                values, schema.partition_type, options.partition_default_name, options.partition_legacy_name
-            )
-            directory = stores.paths.bucket_dir(path, message.bucket, options)
-            for file in (*message.new_files, *message.changelog_files):
-                for name in (
-                    stores.paths.data_file(directory, file),
-                    *stores.paths.extra_files(directory, file),
-                ):
-                    with suppress(LakeError):
-                        stores.file_io.delete(name)
-            stores.indexes.discard(message.new_index_files)
-
-
-def check_one_writer(table: str, mode: BucketMode, prepared: Sequence[PreparedCommit]) -> None:
-    """Raise UnsupportedError if several writers had rows that only one may write."""
-    names = [file.file_name for one in prepared for message in one.messages for file in message.new_files]
-    if len(set(names)) < len(names):
-        raise InvalidInputError(f"table {table}: what one writer prepared was given twice; give it once")
-    if mode is BucketMode.BUCKET_UNAWARE:
-        return
-    seen: dict[Any, int] = {}
-    for number, one in enumerate(prepared):
-        for message in one.messages:
-            if seen.setdefault(_owned(mode, message), number) != number:
-                raise UnsupportedError(
-                    f"table {table}: several writers had rows of {_WHOSE[mode]}, and one of them must have "
-                    "them all; on Spark use lakecore.spark.write, which shuffles rows, or repartition(1)"
-                )
-
-
-def _owned(mode: BucketMode, message: CommitMessage) -> Any:
-    """Return what only one writer may write to."""
-    if mode is BucketMode.KEY_DYNAMIC:
-        return None
-    return message.partition if mode is BucketMode.HASH_DYNAMIC else (message.partition, message.bucket)
-
-
-_WHOSE: Mapping[BucketMode, str] = {
-    BucketMode.HASH_FIXED: "one bucket",
-    BucketMode.POSTPONE: "one partition or bucket",
-    BucketMode.HASH_DYNAMIC: "one partition, whose keys are assigned to buckets",
-    BucketMode.KEY_DYNAMIC: "the table, whose keys may move between partitions",
-}

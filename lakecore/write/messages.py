@@ -21,7 +21,7 @@ from lakecore.metadata.commit_message import CommitMessage
 
 __all__ = ["PreparedCommit", "decode_commit", "encode_commit"]
 
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +40,10 @@ class PreparedCommit:
     """Rows were placed by a state that must not change before the commit."""
     read_snapshot: int | None = None
     """The state is that of this snapshot; None means an empty table."""
+    read_time: int | None = None
+    """That snapshot was committed at this time, in milliseconds."""
+    prepared_after: int = 0
+    """This snapshot was there when the writer ended: the commit can only be a later one. 0 if none was."""
     whole_table: bool = False
     """See `Preconditions`."""
     same_counts: bool = False

@@ -5,7 +5,7 @@ partition has.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -47,6 +47,15 @@ class BucketState:
             live.partitions[live.partition[at]]: int(live.total_buckets[at]) for at in fixed[some].tolist()
         }
         return cls(next_sequences, totals, index_files)
+
+    def after(self, sequences: Mapping[tuple[bytes, int], int], totals: Mapping[bytes, int]) -> BucketState:
+        """Return the state after files that no snapshot has yet: `sequences` are the next numbers behind
+        them, and `totals` their numbers of buckets.
+        """
+        highest = {place: max(number, self.next_sequence(*place)) for place, number in sequences.items()}
+        return replace(
+            self, next_sequences={**self.next_sequences, **highest}, totals={**totals, **self.totals}
+        )
 
     def buckets(self, partition: bytes) -> tuple[int, ...]:
         """Return the buckets of a partition that have files."""

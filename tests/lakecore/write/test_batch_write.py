@@ -158,8 +158,8 @@ def test_what_is_not_of_this_commit() -> None:
     ):
         with pytest.raises(InvalidInputError, match="are no prepared commit"):
             write.commit([wrong])
-    later = json.loads(one) | {"version": 2}
-    with pytest.raises(UnsupportedError, match="version 2, and this release knows 1"):
+    later = json.loads(one) | {"version": 3}
+    with pytest.raises(UnsupportedError, match="version 3, and this release knows 2"):
         write.commit([json.dumps(later).encode()])
 
 
