@@ -41,6 +41,8 @@ if TYPE_CHECKING:
         UnavailableError,
         UnsupportedError,
     )
+    from lakecore.lookup.query.found_rows import FoundRows
+    from lakecore.lookup.query.local_query import LocalTableQuery
     from lakecore.metadata.snapshot import Snapshot
     from lakecore.read.source.scan import Scan
     from lakecore.read.source.stream import Changes, Stream
@@ -58,10 +60,12 @@ __all__ = [
     "CorruptDataError",
     "ExpiredError",
     "FilesystemCatalog",
+    "FoundRows",
     "Incremental",
     "InvalidInputError",
     "InvalidOptionError",
     "LakeError",
+    "LocalTableQuery",
     "NotFoundError",
     "OnHoldError",
     "ProofError",
@@ -80,7 +84,9 @@ _HOMES = {
     "Commit": "lakecore.table",
     "CommitResult": "lakecore.commit.request",
     "FilesystemCatalog": "lakecore.catalog.filesystem",
+    "FoundRows": "lakecore.lookup.query.found_rows",
     "Incremental": "lakecore.scan.startup",
+    "LocalTableQuery": "lakecore.lookup.query.local_query",
     "Scan": "lakecore.read.source.scan",
     "Snapshot": "lakecore.metadata.snapshot",
     "Stream": "lakecore.read.source.stream",

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -52,6 +52,9 @@ from lakecore.write.session import WriteSession
 from lakecore.write.stream_write import StreamWrite
 from lakecore.write.update.column_update import ColumnUpdate, UpdatedRows
 from lakecore.write.update.row_deletion import DeletedRows, RowDeletion
+
+if TYPE_CHECKING:
+    from lakecore.lookup.query.local_query import LocalTableQuery
 
 __all__ = ["Commit", "DeletedRows", "Scan", "Table", "UpdatedRows"]
 
@@ -274,6 +277,17 @@ class Table:
         return open_stream(
             table, startup, next_snapshot=next_snapshot, consumer=consumer, where=where, columns=columns
         )
+
+    def new_query(self, columns: Sequence[str] | None = None) -> LocalTableQuery:
+        """Open a query that looks rows up by primary key, with these columns or all. It has no files before
+        its first `refresh`.
+
+        Close it, or use it as a context manager. Raises UnsupportedError for a table whose rows cannot be
+        looked up.
+        """
+        from lakecore.lookup.query.local_query import LocalTableQuery  # rare, and `lookup` imports much
+
+        return LocalTableQuery(self, columns)
 
     def _on(self, branch: str | None) -> Table:
         return self if branch is None or branch == self._stores.paths.branch else self.at_branch(branch)

@@ -1,0 +1,95 @@
+"""This module searches the runs of one bucket for many keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lakecore.lookup.query.bucket_view import BucketView
+from lakecore.lookup.query.lookup_file import Hits, LookupFile
+from lakecore.lookup.query.packed_keys import KeyColumns
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.index_file import DeletionFile
+from lakecore.metadata.row_kind import is_retract
+
+__all__ = ["BucketSource", "search_bucket"]
+
+Ints = np.ndarray[Any, Any]
+
+
+class _Winners:
+    """These are the rows that won so far: their file, position, kind and sequence number, for each key."""
+
+    def __init__(self, count: int) -> None:
+        self.files: list[LookupFile] = []
+        self.file = np.full(count, -1, np.int64)
+        self.position = np.zeros(count, np.int64)
+        self.kind = np.zeros(count, np.int8)
+        self.sequence = np.full(count, np.iinfo(np.int64).min, np.int64)
+
+    def put(self, file: LookupFile, keys: Ints, hits: Hits, won: Ints) -> None:
+        """Store the rows of the keys that `won` marks."""
+        self.files.append(file)
+        rows = keys[won]
+        self.file[rows] = len(self.files) - 1
+        self.position[rows] = hits.positions[won]
+        self.kind[rows] = hits.kinds[won]
+        self.sequence[rows] = hits.sequences[won]
+
+
+@dataclass(frozen=True, slots=True)
+class BucketSource:
+    """It supplies the contents of one bucket."""
+
+    file: Callable[[DataFile], LookupFile]
+    deleted: Callable[[DeletionFile], BitMap]
+    ignores_retracts: bool
+    """It tells whether a row that retracts hides no older row (option `ignore-delete`)."""
+
+
+def search_bucket(
+    view: BucketView, keys: KeyColumns, places: Ints, source: BucketSource
+) -> list[tuple[Ints, pa.RecordBatch]]:
+    """Return the rows that keys have, with the places of these keys. `places` has the place of each key."""
+    winners = _Winners(len(keys))
+    for run in view.runs:
+        wanted = winners.file < 0 if view.nearest_is_current else winners.sequence < run.max_sequence
+        left = np.flatnonzero(wanted)
+        numbers = run.files_of(keys.packed(run.widths)[left])
+        for number in np.unique(numbers[numbers >= 0]).tolist():
+            rows, file = left[numbers == number], run.files[number]
+            found = source.file(file)
+            hits = found.find(keys.take(rows))
+            won = hits.positions >= 0
+            if (deletion := view.deletions.get(file.file_name)) is not None:
+                won &= ~_among(hits.positions, source.deleted(deletion))
+            if source.ignores_retracts:
+                won &= ~is_retract(hits.kinds)
+            if not view.nearest_is_current:
+                won &= hits.sequences > winners.sequence[rows]
+            winners.put(found, rows, hits, won)
+    return _rows(winners, places)
+
+
+def _among(positions: Ints, deleted: BitMap) -> Ints:
+    sorted_ones = np.array(deleted, np.int64)
+    if not len(sorted_ones):
+        return np.zeros(len(positions), bool)
+    places = np.minimum(np.searchsorted(sorted_ones, positions), len(sorted_ones) - 1)
+    return np.asarray(sorted_ones[places] == positions)
+
+
+def _rows(winners: _Winners, places: Ints) -> list[tuple[Ints, pa.RecordBatch]]:
+    live = ~is_retract(winners.kind)
+    out: list[tuple[Ints, pa.RecordBatch]] = []
+    for number, file in enumerate(winners.files):
+        rows = np.flatnonzero((winners.file == number) & live)
+        if len(rows):
+            table = file.rows(winners.position[rows])
+            out += [(places[rows], batch) for batch in table.combine_chunks().to_batches()]
+    return out

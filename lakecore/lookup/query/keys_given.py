@@ -1,0 +1,125 @@
+"""This module turns the keys that a caller gives into key columns, partitions and buckets. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lakecore.errors import InvalidInputError
+from lakecore.lookup.query.packed_keys import KeyColumns
+from lakecore.lookup.query.table_view import Bucket, TableView
+from lakecore.metadata.options import BucketMode, TableOptions
+from lakecore.metadata.schema import TableSchema
+from lakecore.row.binary_row import encode_row
+from lakecore.row.bucket import assign_buckets
+from lakecore.row.partition_values import partition_value
+from lakecore.row.values import normal_array
+from lakecore.types.arrow import arrow_schema
+from lakecore.write.buckets.routing import partition_codes
+
+__all__ = ["KeyReader", "Share"]
+
+Rows = np.ndarray[Any, Any]
+Share = tuple[Bucket, Rows]
+"""These are the places of the keys that one bucket may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyReader:
+    """It reads keys of one table. `table` is its name in messages."""
+
+    table: str
+    schema: TableSchema
+    options: TableOptions
+
+    def partition(self, values: Sequence[object]) -> bytes:
+        """Return the serialised partition of its values. Raises InvalidInputError."""
+        kind = self.schema.partition_type
+        self._check_count("partition", kind.names, values)
+        pairs = zip(kind.names, values, strict=True)
+        return encode_row([partition_value(name, value, kind) for name, value in pairs], kind)
+
+    def one(self, key: Sequence[object]) -> pa.Table:
+        """Return one key, given by the values of the primary key without partition columns, as a table."""
+        kinds = arrow_schema(self.schema.key_type)
+        self._check_count("key", kinds.names, key)
+        arrays = []
+        for kind, value in zip(kinds, key, strict=True):
+            try:
+                arrays.append(pa.array([value], kind.type))
+            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as err:
+                raise InvalidInputError(
+                    f"table {self.table}: key {kind.name}={value!r}: not a value of type {kind.type}"
+                ) from err
+        return pa.Table.from_arrays(arrays, kinds.names)
+
+    def columns(self, keys: pa.Table) -> KeyColumns:
+        """Return the key columns. Raises InvalidInputError when one is missing or of another type."""
+        names = self.schema.trimmed_primary_keys
+        self._check_names(keys, names)
+        return KeyColumns([keys.column(name) for name in names], self.schema.key_type)
+
+    def complete(self, keys: pa.Table, names: Sequence[str]) -> Rows:
+        """Return the places of the keys without a null in these columns: the others have no row."""
+        self._check_names(keys, names)
+        valid = np.ones(keys.num_rows, bool)
+        for name in names:
+            if keys.column(name).null_count:
+                valid &= keys.column(name).is_valid().to_numpy()
+        return np.flatnonzero(valid)
+
+    def by_partition(self, keys: pa.Table) -> list[tuple[bytes, Rows]]:
+        """Return the partitions that the keys name, with the places of their keys."""
+        schema = self.schema
+        self._check_names(keys, schema.partition_keys)
+        rows = self.complete(keys, schema.primary_keys)
+        codes, partitions = partition_codes(
+            self._batch(keys, schema.partition_keys, rows), schema.partition_type
+        )
+        return [(partition, rows[codes == code]) for code, partition in enumerate(partitions)]
+
+    def shares(self, keys: pa.Table, named: Sequence[tuple[bytes, Rows]], view: TableView) -> list[Share]:
+        """Return the buckets that keys may be in. Where a bucket is not a function of the key, these are all
+        buckets of the partition.
+        """
+        fixed = self.options.bucket_mode in (BucketMode.HASH_FIXED, BucketMode.POSTPONE)
+        out: list[Share] = []
+        for partition, rows in named:
+            buckets = view.buckets(partition)
+            if not fixed:
+                out += [((partition, bucket), rows) for bucket in buckets]
+                continue
+            for total in {bucket.total_buckets for bucket in buckets.values()}:
+                numbers = self._buckets(keys, rows, total)
+                found = [number for number in np.unique(numbers).tolist() if number in buckets]
+                out += [((partition, number), rows[numbers == number]) for number in found]
+        return out
+
+    def _buckets(self, keys: pa.Table, rows: Rows, total: int) -> Rows:
+        kind = self.schema.row_type.select(self.schema.bucket_keys)
+        batch = self._batch(keys, kind.names, rows)
+        return assign_buckets(batch, kind, total, self.options.bucket_function.value)
+
+    def _batch(self, keys: pa.Table, names: Sequence[str], rows: Rows) -> pa.RecordBatch:
+        kinds = self.schema.row_type
+        columns = [normal_array(keys.column(name), kinds.field(name).type) for name in names]
+        if not columns:
+            return pa.RecordBatch.from_arrays([pa.nulls(len(rows))], [""])
+        return pa.RecordBatch.from_arrays(columns, list(names)).take(pa.array(rows))
+
+    def _check_names(self, keys: pa.Table, names: Sequence[str]) -> None:
+        if missing := [name for name in names if name not in keys.column_names]:
+            raise InvalidInputError(
+                f"table {self.table}: keys need the columns {', '.join(names)}, but {missing[0]} is missing"
+            )
+
+    def _check_count(self, what: str, names: Sequence[str], values: Sequence[object]) -> None:
+        if len(names) != len(values):
+            raise InvalidInputError(
+                f"table {self.table}: a {what} has {len(names)} values ({', '.join(names)}), but "
+                f"{len(values)} were given"
+            )

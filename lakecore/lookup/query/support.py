@@ -1,0 +1,58 @@
+"""This module decides which tables a local query answers; it refuses the others by name. Pure.
+
+The rule is that of Paimon's PrimaryKeyPartialLookupTable: the nearest row of a key must be its current row.
+"""
+
+from __future__ import annotations
+
+from lakecore.errors import UnsupportedError
+from lakecore.metadata.dedicated_columns import holds_blobs
+from lakecore.metadata.options import BucketMode, MergeEngine, TableOptions
+from lakecore.metadata.schema import TableSchema
+
+__all__ = ["check_lookups"]
+
+
+def check_lookups(table: str, schema: TableSchema, options: TableOptions, columns: tuple[str, ...]) -> None:
+    """Raise UnsupportedError unless the current row of a key can be found level by level."""
+    if not schema.primary_keys:
+        raise UnsupportedError(f"table {table} has no primary key, so its rows cannot be looked up: scan it")
+    if not schema.trimmed_primary_keys:
+        raise UnsupportedError(
+            f"table {table}: its primary key consists of partition columns only, so its rows cannot be "
+            "looked up: scan it"
+        )
+    if options.bucket_mode is BucketMode.BUCKET_UNAWARE:
+        raise _refuse(table, "bucket", str(options.bucket), "rows have no bucket")
+    if options.pk_clustering_override:
+        raise _refuse(table, "pk-clustering-override", "true", "files are not sorted by the key")
+    blobs = [name for name in columns if holds_blobs(schema.row_type.field(name).type)]
+    if blobs:
+        raise UnsupportedError(
+            f"table {table}: column {blobs[0]} has blobs, which cannot be looked up; name other columns"
+        )
+    if not options.needs_lookup:
+        _check_unmerged(table, options)
+
+
+def _check_unmerged(table: str, options: TableOptions) -> None:
+    """Check a table whose level 0 is searched too."""
+    if options.merge_engine is not MergeEngine.DEDUPLICATE:
+        problem = (
+            "a row may have to be merged from several files, unless compactions look rows up "
+            "(changelog-producer=lookup, deletion-vectors.enabled or force-lookup)"
+        )
+        raise _refuse(table, "merge-engine", options.merge_engine.value, problem)
+    if options.sequence_fields:
+        value = ",".join(options.sequence_fields)
+        raise _refuse(table, "sequence.field", value, "a file with newer rows may have rows that do not win")
+    if options.snapshot_ordering:
+        raise _refuse(
+            table, "sequence.snapshot-ordering", "true", "files do not tell the order of their rows"
+        )
+
+
+def _refuse(table: str, key: str, value: str, problem: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"table {table}: option {key}={value}: its rows cannot be looked up, because {problem}; scan it"
+    )
