@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     )
     from lakecore.lookup.query.found_rows import FoundRows
     from lakecore.lookup.query.local_query import LocalTableQuery
+    from lakecore.lookup.query.lookup_cache import LookupCache
     from lakecore.metadata.snapshot import Snapshot
     from lakecore.read.source.scan import Scan
     from lakecore.read.source.stream import Changes, Stream
@@ -66,6 +67,7 @@ __all__ = [
     "InvalidOptionError",
     "LakeError",
     "LocalTableQuery",
+    "LookupCache",
     "NotFoundError",
     "OnHoldError",
     "ProofError",
@@ -87,6 +89,7 @@ _HOMES = {
     "FoundRows": "lakecore.lookup.query.found_rows",
     "Incremental": "lakecore.scan.startup",
     "LocalTableQuery": "lakecore.lookup.query.local_query",
+    "LookupCache": "lakecore.lookup.query.lookup_cache",
     "Scan": "lakecore.read.source.scan",
     "Snapshot": "lakecore.metadata.snapshot",
     "Stream": "lakecore.read.source.stream",

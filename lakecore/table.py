@@ -55,6 +55,7 @@ from lakecore.write.update.row_deletion import DeletedRows, RowDeletion
 
 if TYPE_CHECKING:
     from lakecore.lookup.query.local_query import LocalTableQuery
+    from lakecore.lookup.query.lookup_cache import LookupCache
 
 __all__ = ["Commit", "DeletedRows", "Scan", "Table", "UpdatedRows"]
 
@@ -278,16 +279,25 @@ class Table:
             table, startup, next_snapshot=next_snapshot, consumer=consumer, where=where, columns=columns
         )
 
-    def new_query(self, columns: Sequence[str] | None = None) -> LocalTableQuery:
+    def new_query(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        where: str | Predicate | None = None,
+        cache: LookupCache | None = None,
+    ) -> LocalTableQuery:
         """Open a query that looks rows up by primary key, with these columns or all. It has no files before
         its first `refresh`.
+
+        A key whose current row does not satisfy `where` has no row. `cache` keeps the local copies of data
+        files; None: that of the process, below TMPDIR.
 
         Close it, or use it as a context manager. Raises UnsupportedError for a table whose rows cannot be
         looked up.
         """
         from lakecore.lookup.query.local_query import LocalTableQuery  # rare, and `lookup` imports much
 
-        return LocalTableQuery(self, columns)
+        return LocalTableQuery(self, columns, where, cache)
 
     def _on(self, branch: str | None) -> Table:
         return self if branch is None or branch == self._stores.paths.branch else self.at_branch(branch)

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lakecore.lookup.query.block import FILTERED_KIND, Block
 from lakecore.lookup.query.bucket_view import BucketView
 from lakecore.lookup.query.lookup_file import Hits, LookupFile
 from lakecore.lookup.query.packed_keys import KeyColumns
@@ -17,7 +18,7 @@ from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.index_file import DeletionFile
 from lakecore.metadata.row_kind import is_retract
 
-__all__ = ["BucketSource", "search_bucket"]
+__all__ = ["BucketSource", "search_bucket", "search_one"]
 
 Ints = np.ndarray[Any, Any]
 
@@ -48,6 +49,7 @@ class BucketSource:
 
     file: Callable[[DataFile], LookupFile]
     deleted: Callable[[DeletionFile], BitMap]
+    columns: tuple[str, ...]
     ignores_retracts: bool
     """It tells whether a row that retracts hides no older row (option `ignore-delete`)."""
 
@@ -69,11 +71,35 @@ def search_bucket(
             if (deletion := view.deletions.get(file.file_name)) is not None:
                 won &= ~_among(hits.positions, source.deleted(deletion))
             if source.ignores_retracts:
-                won &= ~is_retract(hits.kinds)
+                won &= ~_retracts(hits.kinds)
             if not view.nearest_is_current:
                 won &= hits.sequences > winners.sequence[rows]
             winners.put(found, rows, hits, won)
-    return _rows(winners, places)
+    return _rows(winners, places, source.columns)
+
+
+def search_one(view: BucketView, key: KeyColumns, source: BucketSource) -> tuple[Block, int] | None:
+    """Return the block and the row in it that one key has; None where there is none, or it retracts.
+
+    The nearest file that has the key must have its current row.
+    """
+    for run in view.runs:
+        number = run.file_of(key)
+        if number < 0:
+            continue
+        file = run.files[number]
+        found = source.file(file).find_one(key)
+        if found is None:
+            continue
+        block, row, position = found
+        deletion = view.deletions.get(file.file_name)
+        if deletion is not None and position in source.deleted(deletion):
+            continue
+        kind = 0 if block.kinds is None else int(block.kinds[row])
+        if source.ignores_retracts and kind & 1 and kind != FILTERED_KIND:
+            continue
+        return None if kind & 1 else (block, row)
+    return None
 
 
 def _among(positions: Ints, deleted: BitMap) -> Ints:
@@ -84,12 +110,16 @@ def _among(positions: Ints, deleted: BitMap) -> Ints:
     return np.asarray(sorted_ones[places] == positions)
 
 
-def _rows(winners: _Winners, places: Ints) -> list[tuple[Ints, pa.RecordBatch]]:
+def _retracts(kinds: Ints) -> Ints:
+    """Return which rows were written as retractions; rows that are filtered out are none."""
+    return np.asarray(is_retract(kinds) & (kinds != FILTERED_KIND))
+
+
+def _rows(winners: _Winners, places: Ints, columns: tuple[str, ...]) -> list[tuple[Ints, pa.RecordBatch]]:
     live = ~is_retract(winners.kind)
     out: list[tuple[Ints, pa.RecordBatch]] = []
     for number, file in enumerate(winners.files):
-        rows = np.flatnonzero((winners.file == number) & live)
-        if len(rows):
-            table = file.rows(winners.position[rows])
-            out += [(places[rows], batch) for batch in table.combine_chunks().to_batches()]
+        keys = np.flatnonzero((winners.file == number) & live)
+        if len(keys):
+            out += [(places[keys[at]], batch) for at, batch in file.rows(winners.position[keys], columns)]
     return out

@@ -64,11 +64,23 @@ class Run:
         lows, highs = self._bounds
         return tuple(map(max, lows.widths, highs.widths))
 
+    def file_of(self, key: KeyColumns) -> int:
+        """Return the number of the file whose bounds enclose one key; -1 for none."""
+        lows, highs = self._packed
+        packed = key.packed(self.widths)
+        place = int(highs.searchsorted(packed)[0])
+        return place if place < len(highs) and lows[place] <= packed[0] else -1
+
+    @cached_property
+    def _packed(self) -> tuple[Packed, Packed]:
+        lows, highs = self._bounds
+        return lows.packed(self.widths), highs.packed(self.widths)
+
     def files_of(self, keys: Packed) -> np.ndarray[Any, Any]:
         """Return for each key, packed with `widths`, the number of the file whose bounds enclose it; -1 for
         none.
         """
-        lows, highs = (bound.packed(self.widths) for bound in self._bounds)
+        lows, highs = self._packed
         places = np.searchsorted(highs, keys)
         inside = np.minimum(places, len(highs) - 1)
         return np.where((places < len(highs)) & (lows[inside] <= keys), inside, -1)

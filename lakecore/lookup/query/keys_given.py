@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pyarrow as pa
 from lakecore.errors import InvalidInputError
 from lakecore.lookup.query.packed_keys import KeyColumns
 from lakecore.lookup.query.table_view import Bucket, TableView
+from lakecore.metadata.manifest.data_file import EMPTY_ROW
 from lakecore.metadata.options import BucketMode, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.row.binary_row import encode_row
@@ -19,6 +21,7 @@ from lakecore.row.bucket import assign_buckets
 from lakecore.row.partition_values import partition_value
 from lakecore.row.values import normal_array
 from lakecore.types.arrow import arrow_schema
+from lakecore.types.datatypes import RowType
 from lakecore.write.buckets.routing import partition_codes
 
 __all__ = ["KeyReader", "Share"]
@@ -28,7 +31,7 @@ Share = tuple[Bucket, Rows]
 """These are the places of the keys that one bucket may have."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class KeyReader:
     """It reads keys of one table. `table` is its name in messages."""
 
@@ -36,17 +39,31 @@ class KeyReader:
     schema: TableSchema
     options: TableOptions
 
+    @cached_property
+    def _key_type(self) -> RowType:
+        return self.schema.key_type
+
+    @cached_property
+    def _key_fields(self) -> tuple[pa.Field, ...]:
+        return tuple(arrow_schema(self._key_type))
+
     def partition(self, values: Sequence[object]) -> bytes:
         """Return the serialised partition of its values. Raises InvalidInputError."""
+        if not values and not self.schema.partition_keys:
+            return EMPTY_ROW
         kind = self.schema.partition_type
         self._check_count("partition", kind.names, values)
         pairs = zip(kind.names, values, strict=True)
         return encode_row([partition_value(name, value, kind) for name, value in pairs], kind)
 
-    def one(self, key: Sequence[object]) -> pa.Table:
-        """Return one key, given by the values of the primary key without partition columns, as a table."""
-        kinds = arrow_schema(self.schema.key_type)
-        self._check_count("key", kinds.names, key)
+    def one(self, key: Sequence[object]) -> KeyColumns | None:
+        """Return one key, given by the values of the primary key without partition columns; None if one of
+        them is, for no row has such a key. Raises InvalidInputError.
+        """
+        kinds = self._key_fields
+        self._check_count("key", self.schema.trimmed_primary_keys, key)
+        if None in key:
+            return None
         arrays = []
         for kind, value in zip(kinds, key, strict=True):
             try:
@@ -55,7 +72,7 @@ class KeyReader:
                 raise InvalidInputError(
                     f"table {self.table}: key {kind.name}={value!r}: not a value of type {kind.type}"
                 ) from err
-        return pa.Table.from_arrays(arrays, kinds.names)
+        return KeyColumns(arrays, self._key_type)
 
     def columns(self, keys: pa.Table) -> KeyColumns:
         """Return the key columns. Raises InvalidInputError when one is missing or of another type."""

@@ -4,27 +4,37 @@ Paimon's LocalTableQuery is the model: the same files are searched in the same o
 a key whose row retracts has no row. A lookup sees one state of the table, that of the last refresh, whatever
 refreshes go on at the same time.
 
-Each data file that a key needs is read once, and kept in memory until the query is closed or a refresh drops
-the file.
+Each data file that a key needs is read once and becomes a local copy (see `lookup_file`), which the cache of
+the process keeps until a refresh drops the file, or its limits say so (see `lookup_cache`). A copy that is
+damaged is made again.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TypeVar
 
+import numpy as np
 import pyarrow as pa
+from pyroaring import BitMap
 
-from lakecore.errors import ExpiredError, InvalidInputError, NotFoundError
-from lakecore.lookup.query.bucket_search import BucketSource, search_bucket
+from lakecore.errors import ExpiredError, InvalidInputError, NotFoundError, UnavailableError
+from lakecore.lookup.query.block import DamagedCopyError
+from lakecore.lookup.query.bucket_search import BucketSource, search_bucket, search_one
 from lakecore.lookup.query.bucket_view import BucketRules
+from lakecore.lookup.query.cache_options import CacheOptions
+from lakecore.lookup.query.copy_writer import CopyRows, DataFileCopy
 from lakecore.lookup.query.found_rows import FoundRows, gather
 from lakecore.lookup.query.keys_given import KeyReader, Share
-from lakecore.lookup.query.lookup_file import LookupFile, read_lookup_file
+from lakecore.lookup.query.lookup_cache import CopyWriter, LookupCache, shared_cache
+from lakecore.lookup.query.lookup_file import LookupFile
 from lakecore.lookup.query.support import check_lookups
 from lakecore.lookup.query.table_view import Bucket, TableView
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.index_file import DeletionFile
+from lakecore.predicate.parse import parse_where
+from lakecore.predicate.tree import Predicate
 from lakecore.read.source.readable import Readable
 from lakecore.read.source.scan import checked_columns
 from lakecore.scan.file_monitor import FileMonitor
@@ -32,6 +42,8 @@ from lakecore.store.indexes import load_deletions
 from lakecore.types.arrow import arrow_schema
 
 __all__ = ["LocalTableQuery"]
+
+R = TypeVar("R")
 
 _TRIES = 5
 
@@ -42,11 +54,18 @@ class LocalTableQuery:
     It starts without files: call `refresh`, or `refresh_files` for buckets whose files the caller follows.
     """
 
-    def __init__(self, table: Readable, columns: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        table: Readable,
+        columns: Sequence[str] | None = None,
+        where: str | Predicate | None = None,
+        cache: LookupCache | None = None,
+    ) -> None:
         """Prepare a query for these columns, None for all; nothing is read.
 
-        Raises UnsupportedError for a table whose rows cannot be looked up, InvalidInputError for an unknown
-        column.
+        Keys whose current row does not satisfy `where` have no row; values of other rows are not copied.
+        `cache` keeps the local copies, None: that of the process. Raises UnsupportedError for a table whose
+        rows cannot be looked up, InvalidInputError for an unknown column.
         """
         self._table = table
         self._ctx = table._read_context()
@@ -56,9 +75,20 @@ class LocalTableQuery:
         looks_up = table.options.needs_lookup
         self._keys = KeyReader(table.name, table.schema, table.options)
         self._view = TableView(BucketRules(table.schema.key_type, int(looks_up), looks_up))
-        self._files: dict[tuple[Bucket, str], LookupFile] = {}
+        predicate = parse_where(where, table.schema.row_type) if isinstance(where, str) else where
+        self._options = CacheOptions.from_options(table.schema.options)
+        self._rows = CopyRows(columns=self._columns, keep=predicate, sequences=not looks_up)
+        self._kind = (
+            self._ctx.paths.table_path,
+            id(self._ctx.file_io),
+            self._ctx.schema.id,
+            repr(self._rows),
+        )
+        self._vectors: dict[DeletionFile, BitMap] = {}
         self._lock = threading.RLock()
         self._monitor: FileMonitor | None = None
+        self._cache = cache or shared_cache()
+        self._holder = self._cache.join(self._options)
         self._closed = False
         stored = arrow_schema(table.schema.row_type.select(self._columns))
         self.schema = pa.schema([column.with_nullable(True) for column in stored])
@@ -74,7 +104,9 @@ class LocalTableQuery:
         """Release what the query holds; later calls do nothing. Lookups fail from now on."""
         with self._lock:
             self._closed = True
-            self._replace(TableView(self._view.rules))
+            self._view = TableView(self._view.rules)
+            self._vectors = {}
+            self._cache.leave(self._holder)
 
     def refresh(self) -> int | None:
         """Read the changes up to the latest snapshot and return its id; None while there is no snapshot.
@@ -130,8 +162,22 @@ class LocalTableQuery:
 
         `key` has the values of the primary key without partition columns, in its order.
         """
-        found = self.lookup_in_bucket(partition, bucket, self._keys.one(key))
-        return found.rows.to_pylist()[0] if found.found[0].as_py() else None
+        place = (self._keys.partition(partition), bucket)
+        keys = self._keys.one(key)
+        if keys is None:
+            return None
+
+        def answer(view: TableView) -> dict[str, object] | None:
+            found = view.find(place)
+            if found is None:
+                return None
+            if not found.nearest_is_current:
+                parts = search_bucket(found, keys, np.zeros(1, np.int64), self._source(place))
+                return parts[0][1].to_pylist()[0] if parts else None
+            one = search_one(found, keys, self._source(place))
+            return None if one is None else one[0].row_values(one[1], self._columns)
+
+        return self._current(answer)
 
     def lookup_in_bucket(self, partition: tuple[object, ...], bucket: int, keys: pa.Table) -> FoundRows:
         """Look up many keys of one bucket. `keys` has the columns of the primary key without partition
@@ -165,41 +211,63 @@ class LocalTableQuery:
                     parts += search_bucket(bucket, columns.take(rows), rows, self._source(place))
             return gather(keys.num_rows, self.schema, parts)
 
+        return self._current(answer)
+
+    def _current(self, answer: Callable[[TableView], R]) -> R:
+        """Answer from the current state. Where that fails because a snapshot expired, or a local copy is
+        damaged, do what helps and answer again.
+        """
         for _ in range(_TRIES):
             self._check_open()
             view = self._view
             try:
                 return answer(view)
+            except DamagedCopyError as err:
+                self._cache.discard(err.args[0])
             except NotFoundError:
                 if self._view is view and self._monitor is not None:
                     self.refresh()
                 if self._view is view:
                     raise
-        return answer(self._view)
+        raise UnavailableError(
+            f"table {self._table.name}: the lookup failed {_TRIES} times, because snapshots expired or local "
+            "files were damaged meanwhile; check the local disk, or refresh more often"
+        )
 
     def _source(self, place: Bucket) -> BucketSource:
-        ignores = self._table.options.ignore_delete and not self._table.options.skips_level_0
+        options = self._table.options
         return BucketSource(
             file=lambda file: self._file(place, file),
-            deleted=lambda deletion: load_deletions(self._ctx.file_io, deletion),
-            ignores_retracts=ignores,
+            deleted=self._deleted,
+            columns=self._columns,
+            ignores_retracts=options.ignore_delete and not options.skips_level_0,
         )
 
     def _file(self, place: Bucket, file: DataFile) -> LookupFile:
-        found = self._files.get((place, file.file_name))
-        if found is None:
+        def writer() -> CopyWriter:
             ctx = self._ctx.in_partition(place[0])
-            found = read_lookup_file(ctx, ctx.bucket_dir(*place), file, self._columns)
-            with self._lock:
-                if not self._closed:
-                    self._files[place, file.file_name] = found
+            folder = ctx.bucket_dir(*place)
+            copy = DataFileCopy(ctx, folder, file, self._rows, self._options)
+            return copy.parts, copy.index
+
+        return self._cache.file(self._holder, self._name(place, file.file_name), writer)
+
+    def _name(self, place: Bucket, file_name: str) -> Hashable:
+        """Return the name of a copy: queries of the same rows share it."""
+        return self._kind, place, file_name
+
+    def _deleted(self, deletion: DeletionFile) -> BitMap:
+        found = self._vectors.get(deletion)
+        if found is None:
+            found = self._vectors[deletion] = load_deletions(self._ctx.file_io, deletion)
         return found
 
     def _replace(self, view: TableView) -> None:
-        """Make `view` the state that lookups see, and drop the files that it does not have."""
+        """Make `view` the state that lookups see, and release the copies of files that it does not have."""
+        dropped = set(self._view.file_names()) - set(view.file_names())
         self._view = view
-        kept = set(view.file_names())
-        self._files = {name: file for name, file in self._files.items() if name in kept}
+        self._vectors = {}
+        self._cache.release(self._holder, [self._name(*one) for one in dropped])
 
     def _check_open(self) -> None:
         if self._closed:

@@ -22,10 +22,12 @@ import pyarrow.compute as pc
 from lakecore.errors import UnsupportedError
 from lakecore.merge.key_columns import integer_view
 from lakecore.metadata.key_order import comparable
+from lakecore.row.hashing import hash_rows
 from lakecore.row.values import array_values, normal_array
+from lakecore.types.arrow import arrow_schema
 from lakecore.types.datatypes import AtomicType, RowType
 
-__all__ = ["KeyColumns", "Packed", "Widths"]
+__all__ = ["KeyColumns", "Packed", "Widths", "concat_keys"]
 
 Packed: TypeAlias = np.ndarray[Any, Any]
 """These are packed keys: 64-bit integers, or byte strings of one width."""
@@ -72,6 +74,13 @@ class KeyColumns:
             found = self._packed[widths] = _pack(self.columns, widths)
         return found
 
+    @cached_property
+    def hashes(self) -> np.ndarray[Any, Any]:
+        """Return a hash of each key, for bloom filters: of an integer-like key the packed key."""
+        if len(self.columns) == 1 and integer_view(self.columns[0]) is not None:
+            return self.packed(()).view(np.uint64)
+        return hash_rows(self.columns, self._type).view(np.uint32).astype(np.uint64)
+
     def values(self) -> list[tuple[Any, ...]]:
         """Return the keys as Python values that compare as the format orders keys. It costs about a
         microsecond a value.
@@ -81,6 +90,14 @@ class KeyColumns:
             for column, field in zip(self.columns, self._type.fields, strict=True)
         ]
         return list(zip(*values, strict=True))
+
+
+def concat_keys(parts: Sequence[KeyColumns], key_type: RowType) -> KeyColumns:
+    """Return the keys of all parts in turn."""
+    if not parts:
+        return KeyColumns([pa.array([], kind) for kind in arrow_schema(key_type).types], key_type)
+    columns = [pa.concat_arrays(arrays) for arrays in zip(*(part.columns for part in parts), strict=True)]
+    return KeyColumns(columns, key_type)
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -1,0 +1,149 @@
+"""This module reads a data file and makes the blocks of its local copy.
+
+Rows that a query filters out stay as keys without values, and answer that there is no row: an older row of
+the key, which may pass the filter, is not current.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lakecore.errors import CorruptDataError
+from lakecore.lookup.query.block import BLOCK_ROWS, FILTERED_KIND, BlockPlace, encode
+from lakecore.lookup.query.cache_options import CacheOptions
+from lakecore.lookup.query.key_filter import KeyFilter
+from lakecore.lookup.query.lookup_file import FileIndex
+from lakecore.lookup.query.packed_keys import KeyColumns, Widths, concat_keys
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME
+from lakecore.predicate.evaluate import mask
+from lakecore.predicate.tree import Predicate, columns_of
+from lakecore.read.context import ReadContext
+from lakecore.read.file.file_reader import read_file
+from lakecore.read.file.sizes import ReadSizes
+
+__all__ = ["CopyRows", "DataFileCopy"]
+
+_BLOCK_BYTES = 1 << 20
+_WIDEST_CHECK = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyRows:
+    """It says what a local copy has of the rows of a data file."""
+
+    columns: tuple[str, ...]
+    keep: Predicate | None
+    """Rows for which it is not true have no values; None: all rows have."""
+    sequences: bool
+    """It tells whether sequence numbers matter."""
+
+
+@dataclass(slots=True)
+class _Written:
+    """What was written so far."""
+
+    places: list[BlockPlace] = field(default_factory=list)
+    starts: list[int] = field(default_factory=lambda: [0])
+    firsts: list[KeyColumns] = field(default_factory=list)
+    hashes: list[np.ndarray[Any, Any]] = field(default_factory=list)
+    widths: Widths | None = None
+    last: tuple[Any, ...] | None = None
+    size: int = 0
+
+
+class DataFileCopy:
+    """It makes one copy: `parts` first, then `index`. Memory: a batch of the file, and 8 bytes a row for the
+    bloom filter.
+    """
+
+    def __init__(
+        self, ctx: ReadContext, bucket_dir: str, file: DataFile, rows: CopyRows, options: CacheOptions
+    ) -> None:
+        self._ctx = ctx
+        self._bucket_dir = bucket_dir
+        self._file = file
+        self._rows = rows
+        self._options = options
+        self._keys = ctx.schema.trimmed_primary_keys
+        self._key_type = ctx.schema.key_type
+        self._done = _Written()
+
+    def parts(self) -> Iterator[bytes]:
+        """Yield the blocks as bytes; each call begins anew. Raises NotFoundError when the data file does not
+        exist, CorruptDataError.
+        """
+        done = self._done = _Written()
+        extra = () if self._rows.keep is None else tuple(sorted(columns_of(self._rows.keep)))
+        system = (SEQUENCE_NAME,) * self._rows.sequences + (KIND_NAME,)
+        wanted = tuple(dict.fromkeys((*self._rows.columns, *self._keys, *extra, *system)))
+        sizes = ReadSizes(batch_rows=1 << 16)
+        for batch in read_file(self._ctx, self._bucket_dir, self._file, wanted, sizes=sizes):
+            rows = max(64, min(BLOCK_ROWS, _BLOCK_BYTES * batch.num_rows // max(batch.nbytes, 1)))
+            for start in range(0, batch.num_rows, rows):
+                block = batch.slice(start, rows)
+                self._enter(done, block)
+                data = encode(self._stored(block), self._options.codec)
+                done.places.append(BlockPlace(done.size, len(data), zlib.crc32(data)))
+                done.size += len(data)
+                yield data
+
+    def index(self) -> FileIndex:
+        """Return the index of the blocks that `parts` made."""
+        done = self._done
+        count, fpp = done.starts[-1], self._options.fpp
+        return FileIndex(
+            key_names=self._keys,
+            key_type=self._key_type,
+            places=tuple(done.places),
+            starts=np.array(done.starts, np.int64),
+            firsts=concat_keys(done.firsts, self._key_type),
+            widths=done.widths or (),
+            filter=None if fpp is None else KeyFilter(done.hashes, count, fpp),
+        )
+
+    def _enter(self, done: _Written, block: pa.RecordBatch) -> None:
+        """Note the keys of a block. Raises CorruptDataError when they are not in order."""
+        keys = KeyColumns([block.column(name) for name in self._keys], self._key_type)
+        first, last = (keys.take(np.array([at])) for at in (0, len(keys) - 1))
+        ordered = done.last is None or done.last < first.values()[0]
+        if ordered and sum(keys.widths) <= _WIDEST_CHECK:
+            packed = keys.packed(keys.widths)
+            ordered = bool((packed[1:] > packed[:-1]).all())
+        if not ordered:
+            path = self._ctx.paths.data_file(self._bucket_dir, self._file)
+            raise CorruptDataError(path, "its rows are not in the order of the key, or a key comes twice")
+        done.last = last.values()[0]
+        done.starts.append(done.starts[-1] + len(keys))
+        done.firsts.append(first)
+        done.widths = keys.widths if done.widths is None else tuple(map(max, done.widths, keys.widths))
+        if self._options.fpp is not None:
+            done.hashes.append(keys.hashes)
+
+    def _stored(self, block: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the columns that are stored; kinds only where a row retracts or is filtered out."""
+        kinds = block.column(KIND_NAME).to_numpy()
+        if self._rows.keep is not None:
+            kept = mask(self._rows.keep, block).to_numpy(zero_copy_only=False)
+            kinds = np.where(kept, kinds, FILTERED_KIND).astype(np.int8)
+        hidden = (kinds & 1).astype(bool)
+        names = dict.fromkeys((*self._rows.columns, *self._keys))
+        places = pa.array(np.arange(len(kinds)), mask=hidden)
+        columns = [
+            block.column(name) if name in self._keys or not hidden.any() else block.column(name).take(places)
+            for name in names
+        ]
+        fields = [block.schema.field(name).with_nullable(True) for name in names]
+        if self._rows.sequences:
+            columns.append(block.column(SEQUENCE_NAME))
+            fields.append(block.schema.field(SEQUENCE_NAME))
+        if hidden.any():
+            columns.append(pa.array(kinds))
+            fields.append(pa.field(KIND_NAME, pa.int8()))
+        return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))

@@ -1,0 +1,210 @@
+"""This module has the cache of lookup files: the local copies of data files that all queries of a process
+share.
+
+Limits are options of tables. Where several queries are open, the smallest of each limit holds for the cache
+as a whole; a query that needs other limits gets a cache of its own. The least recently used copies leave
+first; a copy that is larger than the limit exists as long as it is used. Copies that no query has any more
+are removed at once, those that were not used for `lookup.cache-file-retention` when the cache is next used.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import resource
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from lakecore.clock import Clock, SystemClock
+from lakecore.errors import UnavailableError
+from lakecore.lookup.query.block_cache import BlockCache
+from lakecore.lookup.query.cache_options import CacheOptions
+from lakecore.lookup.query.local_disk import LocalDisk, StoredFile
+from lakecore.lookup.query.lookup_file import FileIndex, LookupFile
+
+__all__ = ["CopyWriter", "LookupCache", "shared_cache"]
+
+Parts = Iterable[bytes]
+CopyWriter = tuple[Callable[[], Parts], Callable[[], FileIndex]]
+"""The first makes the bytes of a copy, and may be called again; the second, when they are written."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    """One copy, or one that is being made."""
+
+    making: threading.Lock = field(default_factory=threading.Lock)
+    file: LookupFile | None = None
+    holders: set[int] = field(default_factory=set)
+    used_ms: int = 0
+
+
+class LookupCache:
+    """It makes, keeps and removes local copies. Several threads may use it."""
+
+    def __init__(self, directories: Sequence[str] = (), *, clock: Clock | None = None) -> None:
+        """Keep copies below these directories, without any below that of TMPDIR; see `LocalDisk`. They are
+        made when the first copy is.
+        """
+        self._directories = tuple(directories)
+        self._clock = clock or SystemClock()
+        self._lock = threading.RLock()
+        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+        self._limits: dict[int, CacheOptions] = {}
+        self._numbers = itertools.count()
+        self._disk: LocalDisk | None = None
+        self._blocks = BlockCache(0)
+        self._size = 0
+        self._retention_ms = 0
+        self._most = max(64, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
+
+    @property
+    def disk_size(self) -> int:
+        """Return the bytes of all copies on disk."""
+        return self._size
+
+    @property
+    def memory_size(self) -> int:
+        """Return the bytes of all blocks in memory."""
+        return self._blocks.size
+
+    def join(self, options: CacheOptions) -> int:
+        """Return the number of a new holder, whose limits count from now on."""
+        with self._lock:
+            number = next(self._numbers)
+            self._limits[number] = options
+            self._limit()
+            return number
+
+    def leave(self, holder: int) -> None:
+        """Remove a holder, and the copies that nobody else has."""
+        with self._lock:
+            if self._limits.pop(holder, None) is None:
+                return
+            self.release(holder, list(self._entries))
+            if self._limits:
+                self._limit()
+            elif self._disk is not None:
+                self._disk.close()
+                self._disk = None
+
+    def file(self, holder: int, name: Hashable, writer: Callable[[], CopyWriter]) -> LookupFile:
+        """Return the copy of that name; the first who asks makes it, others wait for it.
+
+        Raises UnavailableError when the local disk is full even without all other copies, and what reading
+        the data file raises.
+        """
+        with self._lock:
+            entry = self._entries.get(name)
+            if entry is None:
+                entry = self._entries[name] = _Entry()
+            entry.holders.add(holder)
+            entry.used_ms = self._clock.now_ms()
+            self._entries.move_to_end(name)
+            self._remove_unused(entry.used_ms)
+            if entry.file is not None:
+                return entry.file
+        with entry.making:
+            if entry.file is None:
+                copy = self._make(writer)
+                with self._lock:
+                    entry.file = copy
+                    if self._entries.get(name) is not entry:  # it was released meanwhile
+                        copy.remove()
+                        return copy
+                    self._size += copy.size
+                    self._shrink(entry)
+            return entry.file
+
+    def discard(self, file: LookupFile) -> None:
+        """Remove a copy that is damaged: who asks next makes it again."""
+        with self._lock:
+            for name in [name for name, entry in self._entries.items() if entry.file is file]:
+                self._remove(name)
+
+    def release(self, holder: int, names: Iterable[Hashable]) -> None:
+        """Say that a holder needs these copies no longer; those that nobody has are removed."""
+        with self._lock:
+            for name in names:
+                entry = self._entries.get(name)
+                if entry is not None and holder in entry.holders:
+                    entry.holders.discard(holder)
+                    if not entry.holders:
+                        self._remove(name)
+
+    def _make(self, writer: Callable[[], CopyWriter]) -> LookupFile:
+        parts, index = writer()
+        stored = self._write(parts)
+        return LookupFile(stored, index(), self._blocks)
+
+    def _write(self, parts: Callable[[], Parts]) -> StoredFile:
+        with self._lock:
+            if self._disk is None:
+                self._disk = LocalDisk(self._directories)
+            disk = self._disk
+        try:
+            return disk.write(parts)
+        except UnavailableError:
+            if not self._remove_finished():
+                raise
+            return disk.write(parts)
+
+    def _remove_finished(self) -> bool:
+        """Remove all copies, to make room for one; False if there is none."""
+        with self._lock:
+            names = [name for name, entry in self._entries.items() if entry.file is not None]
+            for name in names:
+                self._remove(name)
+            return bool(names)
+
+    def _remove(self, name: Hashable) -> None:
+        file = self._entries.pop(name).file
+        if file is not None:
+            self._size -= file.size
+            file.remove()
+
+    def _remove_unused(self, now_ms: int) -> None:
+        oldest_ms = now_ms - self._retention_ms
+        while self._entries:
+            name, entry = next(iter(self._entries.items()))
+            if entry.used_ms >= oldest_ms or entry.file is None:
+                return
+            self._remove(name)
+
+    def _shrink(self, kept: _Entry) -> None:
+        """Remove the least recently used copies above the limits, but not `kept`, nor those being made."""
+        sizes = [limit.max_disk for limit in self._limits.values() if limit.max_disk is not None]
+        most = min(sizes, default=None)
+        for name, entry in list(self._entries.items()):
+            if (most is None or self._size <= most) and len(self._entries) <= self._most:
+                return
+            if entry is not kept and entry.file is not None:
+                self._remove(name)
+
+    def _limit(self) -> None:
+        self._retention_ms = min(limit.retention_ms for limit in self._limits.values())
+        self._blocks.limit_to(min(limit.max_memory for limit in self._limits.values()))
+
+
+_shared: LookupCache | None = None
+_making = threading.Lock()
+
+
+def shared_cache() -> LookupCache:
+    """Return the cache of this process."""
+    global _shared
+    with _making:
+        if _shared is None:
+            _shared = LookupCache()
+        return _shared
+
+
+def _forget() -> None:
+    """Begin anew in a child process: the directories are those of its parent."""
+    global _shared, _making
+    _shared, _making = None, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget)
