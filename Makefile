@@ -1,7 +1,7 @@
 # lakecore. Every target works on a fresh clone; `make setup` is done once and again when a lock file changes.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests test fast lint format check bench bench-small figures fuzz fuzz-bytes fuzz-paths kills race side-by-side mutants docs demo clean
+.PHONY: help setup setup-tests test fast lint format check bench bench-small figures fuzz fuzz-bytes fuzz-paths kills race side-by-side mutants docs demo image compose-test clean
 
 PYTHON := .venv/bin/python
 # wherever it is set, each process of Spark and Airflow would compile all that it imports
@@ -74,6 +74,13 @@ docs: ## one site of guides, architecture, glossary and reference, in .cache/sit
 
 demo: setup ## compact a small lake with Airflow and Spark, and show before and after
 	$(PYTHON) -m tools.demo
+
+image: ## the images of docker/Dockerfile: the command line, Spark, Airflow (docker, or buildah where there is no daemon)
+	docker/build.sh
+
+compose-test: setup ## build the images, start the stack of docker/compose.yaml, run its DAGs, kill parts of it (podman, buildah, mmdebstrap, Go)
+	UV_SYSTEM_CERTS=true .venv/bin/uv pip install -q --python .venv --target .cache/compose/python --require-hashes -r tests/docker/podman-compose.lock
+	$(PYTHON) -m tests.docker
 
 clean: ## remove what make and the tests made; the virtual environments stay
 	rm -rf .cache .demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist spark-warehouse
