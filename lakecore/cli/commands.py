@@ -28,6 +28,7 @@ TABLES: Mapping[str, str] = MappingProxyType(
         "delete": "tables.delete",
         "update-columns": "tables.update_columns",
         "read": "tables.read",
+        "lookup": "tables.lookup",
         "stream": "tables.stream",
         "compact": "maintenance.compact",
         "compact-database": "maintenance.compact_database",
@@ -41,7 +42,18 @@ TABLES: Mapping[str, str] = MappingProxyType(
 """A command's name to its module of `lakecore.cli`; its function has the same name with underscores."""
 
 HOLDING = frozenset(
-    {"describe", "snapshots", "files", "alter", "write", "delete", "update-columns", "read", "stream"}
+    {
+        "describe",
+        "snapshots",
+        "files",
+        "alter",
+        "write",
+        "delete",
+        "update-columns",
+        "read",
+        "lookup",
+        "stream",
+    }
 )
 """These are commands on one table that are no job of `lakecore.jobs`; they put it on hold when they meet
 damage.

@@ -77,6 +77,7 @@ NO_CHORES = {
     "files": "reads",
     "health": "reads",
     "holds": "reads",
+    "lookup": "reads",
     "prepare-spark": "touches no table",
     "read": "reads",
     "runs": "reads",

@@ -1,0 +1,95 @@
+"""This module has `lookup`, which prints the current rows of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakecore.cli.engine import key_values
+from lakecore.cli.session import session_of
+from lakecore.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lakecore.types.datatypes import RowType
+
+__all__ = ["lookup"]
+
+
+def lookup(
+    context: typer.Context,
+    table: Annotated[str, typer.Argument(metavar="DB.TABLE")],
+    keys: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="KEY", help="a=1,b=x, or '{\"a\": 1}'; without any: JSON lines of standard input."
+        ),
+    ] = None,
+    columns: Annotated[str | None, typer.Option(help="Only these columns of rows: a,b.")] = None,
+    option: Annotated[list[str] | None, typer.Option(help="Table option for this run: key=value.")] = None,
+) -> None:
+    """Print the current row of each key, without a scan: data files are copied to local disk as keys need
+    them.
+
+    A key has the columns of the primary key and the partition. Rows are JSON lines in the order of the keys;
+    with --json each line is an object with `key`, and `row`, which is null where the key has no row.
+    """
+    from lakecore.cli.tables.read import column_names  # help needs no tables
+    from lakecore.row.json_rows import batch_to_json
+
+    session = session_of(context)
+    loaded = session.catalog.load_table(table, key_values(option or [], "--option"))
+    with loaded.new_query(None if columns is None else column_names(columns)) as query:
+        query.refresh()
+        schema = loaded.schema
+        kind = schema.row_type.select(tuple(dict.fromkeys((*schema.partition_keys, *schema.primary_keys))))
+        for batch in _batches(keys, kind):
+            found = query.lookup_table(batch)
+            rows = found.rows.combine_chunks().to_batches()
+            row_type = schema.row_type.select(query.schema.names)
+            lines = [line for part in rows for line in batch_to_json(part, row_type)]
+            named = batch_to_json(batch.combine_chunks().to_batches()[0], kind)
+            for key, line, there in zip(named, lines, found.found.to_pylist(), strict=True):
+                if session.json:
+                    typer.echo(f'{{"key":{key},"row":{line if there else "null"}}}')
+                elif there:
+                    typer.echo(line)
+                else:
+                    session.note(f"{key} has no row")
+
+
+def _batches(keys: Sequence[str] | None, kind: RowType) -> Iterator[pa.Table]:
+    """Yield keys as tables, some at once. Raises InvalidInputError naming key or line, column and value."""
+    import pyarrow as pa
+
+    from lakecore.cli.tables.formats import InputFormat
+    from lakecore.cli.tables.input_files import read_input
+
+    if not keys:
+        for batch in read_input("-", InputFormat.JSONL, kind):
+            if batch.num_rows:
+                yield pa.Table.from_batches([batch])
+        return
+    yield pa.concat_tables([_parsed(text, kind) for text in keys])
+
+
+def _parsed(text: str, kind: RowType) -> pa.Table:
+    import pyarrow as pa
+
+    from lakecore.row.json_rows import json_to_batch
+    from lakecore.row.text_columns import parse_texts
+
+    if text.lstrip().startswith("{"):
+        return pa.Table.from_batches([json_to_batch([text], kind)])
+    pairs = [text] if len(kind.fields) == 1 else text.split(",")
+    given = {name.strip(): value for name, _, value in (pair.partition("=") for pair in pairs)}
+    if set(given) != set(kind.names) or len(given) != len(pairs):
+        raise InvalidInputError(
+            f"key {text!r}: give {','.join(f'{name}=VALUE' for name in kind.names)}, or a JSON object if a "
+            "value has a comma"
+        )
+    arrays = [parse_texts(pa.array([given[field.name]]), field, 1) for field in kind.fields]
+    return pa.Table.from_arrays(arrays, list(kind.names))

@@ -1,0 +1,211 @@
+"""The local query: keys, filters, refresh, refusals, and many threads at once."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakecore.catalog.filesystem import FilesystemCatalog
+from lakecore.errors import InvalidInputError, NotFoundError, UnsupportedError
+from lakecore.jobs import compact, expire_snapshots
+from lakecore.lookup.query.lookup_cache import LookupCache
+from tests.support.lake import append_table, key_table, live_files, memory_catalog, put
+
+
+def keys(*values: int | None) -> pa.Table:
+    return pa.table({"k": pa.array(values, pa.int32())})
+
+
+def test_the_newest_row_of_a_key() -> None:
+    table = key_table(memory_catalog())
+    put(table, [{"k": 1, "v": "a"}, {"k": 2, "v": "b"}], [{"k": 1, "v": "new"}], [{"k": 2, "_kind": "-D"}])
+    with table.new_query() as query:
+        assert query.lookup((), 0, (1,)) is None
+        assert query.refresh() == 3
+        assert query.lookup((), 0, (1,)) == {"k": 1, "v": "new"}
+        assert query.lookup((), 0, (2,)) is None
+        found = query.lookup_in_bucket((), 0, keys(2, 1, 9, None, 1))
+        assert found.found.to_pylist() == [False, True, False, False, True]
+        assert found.rows.column("v").to_pylist() == [None, "new", None, None, "new"]
+        assert query.lookup((), 0, (None,)) is None
+        assert query.lookup((), 7, (1,)) is None
+
+
+def test_files_are_refreshed_by_hand() -> None:
+    table = key_table(memory_catalog())
+    put(table, [{"k": 1, "v": "a"}])
+    (old,) = live_files(table)
+    with table.new_query() as query:
+        with pytest.raises(InvalidInputError, match="its first files must come without files before"):
+            query.refresh_files((), 0, [old], [])
+        query.refresh_files((), 0, [], [old])
+        assert query.lookup((), 0, (1,)) == {"k": 1, "v": "a"}
+        table.overwrite(pa.table({"k": pa.array([1], pa.int32()), "v": ["b"]}))
+        (new,) = live_files(table)
+        query.refresh_files((), 0, [old], [new])
+        assert query.lookup((), 0, (1,)) == {"k": 1, "v": "b"}
+        with pytest.raises(InvalidInputError, match="the query does not have it"):
+            query.refresh_files((), 0, [old], [])
+
+
+def test_a_row_that_is_filtered_out_hides_older_ones() -> None:
+    table = key_table(memory_catalog())
+    put(table, [{"k": 1, "v": "keep"}, {"k": 2, "v": "keep"}], [{"k": 1, "v": "other"}])
+    with table.new_query(["k"], where="v = 'keep'") as query:
+        query.refresh()
+        assert query.lookup((), 0, (1,)) is None
+        assert query.lookup((), 0, (2,)) == {"k": 2}
+        assert query.lookup_table(keys(1, 2)).found.to_pylist() == [False, True]
+
+
+def test_files_of_writers_at_the_same_time_compare_sequence_numbers() -> None:
+    """The second file has the higher numbers, but an older row of key 5 than the first."""
+    table = key_table(memory_catalog())
+    put(table, [{"k": k, "v": "a"} for k in range(9)])
+    put(table, [{"k": k, "v": "b"} for k in (0, 5)])
+    first, second = sorted(live_files(table), key=lambda file: file.max_sequence_number)
+    with table.new_query() as query:
+        query.refresh_files((), 0, [], [second, _with_numbers(first, 0, 20)])
+        assert query.lookup((), 0, (5,)) == {"k": 5, "v": "b"}
+        assert query.lookup_in_bucket((), 0, keys(*range(9))).rows.column("v").to_pylist() == [
+            "b" if k in (0, 5) else "a" for k in range(9)
+        ]
+
+
+def _with_numbers(file: Any, low: int, high: int) -> Any:
+    from dataclasses import replace
+
+    return replace(file, min_sequence_number=low, max_sequence_number=high)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"merge_engine": "partial-update"}, "merge-engine=partial-update"),
+        ({"sequence__field": "v"}, "sequence.field=v"),
+    ],
+    ids=["engine", "sequence"],
+)
+def test_tables_whose_files_must_be_merged_are_refused(options: dict[str, str], problem: str) -> None:
+    table = key_table(memory_catalog(), **options)
+    with pytest.raises(UnsupportedError, match=f"option {problem}.*cannot be looked up"):
+        table.new_query()
+
+
+def test_tables_without_a_key_are_refused() -> None:
+    with pytest.raises(UnsupportedError, match="has no primary key"):
+        append_table(memory_catalog()).new_query()
+
+
+def test_wrong_keys_are_named() -> None:
+    table = key_table(memory_catalog(), ("p INT", "k INT", "v STRING"), ("p", "k"), ("p",))
+    put(table, [{"p": 1, "k": 1, "v": "a"}])
+    with table.new_query() as query:
+        query.refresh()
+        with pytest.raises(InvalidInputError, match=r"a key has 1 values \(k\), but 2 were given"):
+            query.lookup((1,), 0, (1, 2))
+        with pytest.raises(InvalidInputError, match=r"a partition has 1 values \(p\), but 0 were given"):
+            query.lookup((), 0, (1,))
+        with pytest.raises(InvalidInputError, match="key k='x': not a value of type int32"):
+            query.lookup((1,), 0, ("x",))
+        with pytest.raises(InvalidInputError, match="keys need the columns p, but p is missing"):
+            query.lookup_table(keys(1))
+        query.close()
+        with pytest.raises(InvalidInputError, match="is closed"):
+            query.lookup((1,), 0, (1,))
+        query.close()
+
+
+def test_a_data_file_that_expired_is_an_error_where_the_caller_refreshes() -> None:
+    table = key_table(memory_catalog())
+    put(table, [{"k": 1, "v": "a"}])
+    (file,) = live_files(table)
+    with table.new_query(cache=LookupCache()) as query:
+        query.refresh_files((), 0, [], [file])
+        table._stores.file_io.delete(table._read_context().data_path(bytes(12), 0, file))
+        with pytest.raises(NotFoundError, match="may have expired"):
+            query.lookup((), 0, (1,))
+
+
+def test_long_keys() -> None:
+    table = key_table(memory_catalog(), ("a STRING", "b STRING", "v INT"), ("a", "b"))
+    rows = [{"a": "x" * 300 + str(n), "b": "y" * (n % 5), "v": n} for n in range(500)]
+    put(table, rows, [{**row, "v": -row["v"]} for row in rows[::7]])
+    wanted = pa.Table.from_pylist([{"a": row["a"], "b": row["b"]} for row in rows])
+    with table.new_query() as query:
+        query.refresh()
+        expected = [-n if n % 7 == 0 else n for n in range(500)]
+        assert query.lookup_table(wanted).rows.column("v").to_pylist() == expected
+        assert query.lookup((), 0, ("x" * 300 + "7", "yy")) == {**rows[7], "v": -7}
+        assert query.lookup((), 0, ("x" * 300 + "7", "y")) is None
+
+
+def chores(catalog: FilesystemCatalog, number: int) -> None:
+    """A compaction at some commits, an expiry at others."""
+    if number % 5 == 0:
+        job = compact.Job(table="d.k", strategy=compact.Strategy.FULL, commit_identifier=number)
+        compact.run(job, catalog, clock=catalog.clock)
+    if number % 7 == 0:
+        expiry = expire_snapshots.Job(table="d.k", retain_max=2, retain_min=1)
+        expire_snapshots.run(expiry, catalog, clock=catalog.clock)
+
+
+def test_lookups_during_writes_compactions_and_expiry() -> None:
+    """A value is one that was current between the begin and the end of its lookup; there is no error."""
+    seconds, count = float(os.environ.get("LAKECORE_STRESS_SECONDS", "4")), 40
+    catalog = memory_catalog("busy")
+    table = key_table(catalog)
+    written = [0] * count  # the newest value that a commit began to write, and that it has written
+    done = [0] * count
+    put(table, [{"k": k, "v": "0"} for k in range(count)])
+    stop, problems = threading.Event(), []
+
+    def write() -> None:
+        number, source = 0, random.Random(1)
+        while not stop.is_set():
+            number += 1
+            some = source.sample(range(count), 9)
+            for k in some:
+                written[k] = number
+            put(table, [{"k": k, "v": str(number)} for k in some])
+            for k in some:
+                done[k] = number
+            chores(catalog, number)
+
+    def ask(seed: int) -> None:
+        source = random.Random(seed)
+        with table.new_query(cache=cache) as query:
+            try:
+                while not stop.is_set():
+                    before = list(done)
+                    query.refresh()
+                    some = source.sample(range(count), 5)
+                    found = query.lookup_table(keys(*some)).rows.column("v").to_pylist()
+                    one = query.lookup((), 0, (some[0],))
+                    after = list(written)
+                    values = [*zip(some, found, strict=True), (some[0], one and one["v"])]
+                    problems.extend(
+                        (k, before[k], value, after[k])
+                        for k, value in values
+                        if value is None or not before[k] <= int(value) <= after[k]
+                    )
+            except Exception as err:
+                problems.append(err)
+                raise
+
+    cache = LookupCache()
+    threads = [threading.Thread(target=write), *(threading.Thread(target=ask, args=(n,)) for n in range(3))]
+    for thread in threads:
+        thread.start()
+    time.sleep(seconds)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    assert max(done) > 5
