@@ -1,4 +1,6 @@
-"""Secrets in the fields of tasks: Airflow learns their values and shows `***` for them everywhere."""
+"""Secrets in the fields of tasks: Airflow learns their values and shows `***` for them everywhere. The base
+of tasks that have such fields also tells the ledger which task begins a job.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +18,22 @@ __all__ = ["LakeTask", "conceal"]
 
 class LakeTask(BaseOperator):
     """An operator whose rendered fields may contain options with secrets, such as `s3.access-key`."""
+
+    def pre_execute(self, context: Context) -> None:
+        """Tell the ledger which task begins the jobs of this process."""
+        from lakecore.jobs.runner.origin import set_origin
+
+        ti = context["ti"]
+        set_origin(
+            {
+                "dag": ti.dag_id,
+                "run": ti.run_id,
+                "task": ti.task_id,
+                "map_index": ti.map_index,
+                "try": ti.try_number,
+            }
+        )
+        super().pre_execute(context)
 
     def render_template_fields(self, context: Context, jinja_env: jinja2.Environment | None = None) -> None:
         """Render the fields as Airflow does, then mask the secrets among the rendered values."""

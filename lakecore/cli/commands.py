@@ -66,6 +66,7 @@ MAINTENANCE: Mapping[str, str] = MappingProxyType(
         "remove-orphan-files": "maintenance.quarantine",
         "undo": "maintenance.quarantine",
         "runs": "maintenance.quarantine",
+        "attempts": "maintenance.attempts",
         "purge-quarantine": "maintenance.quarantine",
         "create-tag": "maintenance.tags",
         "replace-tag": "maintenance.tags",

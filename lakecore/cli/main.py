@@ -18,6 +18,7 @@ from lakecore.cli.commands import register
 from lakecore.cli.log_text import PrintableFormatter
 from lakecore.cli.session import Session
 from lakecore.errors import LakeError, OnHoldError, explain, mask_secrets, printable
+from lakecore.jobs.runner.origin import set_origin
 from lakecore.types.pandas_probe import pandas_hidden
 
 __all__ = ["main"]
@@ -53,6 +54,7 @@ def _globals(
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(PrintableFormatter())
     logging.basicConfig(level=logging.INFO if verbose else logging.CRITICAL, handlers=[handler])
+    set_origin({"command": context.invoked_subcommand})
     context.obj = Session(warehouse, catalog, json)
 
 

@@ -12,6 +12,7 @@ from lakecore.errors import CorruptDataError
 from lakecore.jobs.definitions.repair import Fsck as Job
 from lakecore.jobs.fsck_holds import after_check
 from lakecore.jobs.repair_plan import plan_repair
+from lakecore.jobs.runner.attempt import recorded
 from lakecore.jobs.runner.chore import DAY_MS
 from lakecore.jobs.runner.lake import Lake
 from lakecore.maintain.holds.store import HoldStore
@@ -62,6 +63,13 @@ def run(job: Job, lake: Lake, clock: Clock | None = None) -> CheckResult:
     NotFoundError, UnavailableError: storage that does not answer is no finding.
     """
     clock = clock or SystemClock()
+    with recorded(lake, job.table, "fsck", clock, enabled=job.holds) as end:
+        result = _checked(job, lake, clock)
+        end.figures = {"findings": len(result.report.findings)}
+        return result
+
+
+def _checked(job: Job, lake: Lake, clock: Clock) -> CheckResult:
     started = clock.monotonic()
     store = HoldStore(lake.file_io, lake.warehouse, clock)
     before = store.of(job.table) if job.holds else ()

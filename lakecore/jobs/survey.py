@@ -17,6 +17,7 @@ from lakecore.executor import Executor
 from lakecore.jobs.compact_database import ListedLake, tables_of
 from lakecore.jobs.definitions.survey import SurveyTables as Job
 from lakecore.jobs.runner.lake import target_of
+from lakecore.maintain.attempts.store import AttemptStore
 from lakecore.maintain.holds.store import HoldStore
 from lakecore.maintain.survey.measure import figures_of, rules_of
 from lakecore.maintain.survey.plan import SICK_BELOW, due_in_days, health, state_of, with_day
@@ -69,7 +70,16 @@ def run(job: Job, lake: ListedLake, executor: Executor | None = None, clock: Clo
     )
     if not job.dry_run:
         store.add(survey)
+        _tidy_ledger(lake, clock)
     return survey
+
+
+def _tidy_ledger(lake: ListedLake, clock: Clock) -> None:
+    """Put older days of the ledger into one file each; what fails is done by the next survey."""
+    try:
+        AttemptStore(lake.file_io, lake.warehouse).tidy(clock)
+    except LakeError as err:
+        logger.warning("the ledger was not tidied: %s", err)
 
 
 def latest_survey(lake: ListedLake) -> Survey | None:

@@ -45,6 +45,7 @@ class FakeTaskInstance:
     task_id: str = "task"
     run_id: str = "run1"
     map_index: int = -1
+    try_number: int = 1
     xcoms: dict[str, Any] = field(default_factory=dict)
 
     def xcom_push(self, key: str, value: Any) -> None:

@@ -12,6 +12,7 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException
 
 from lakecore.catalog.filesystem import load_catalog
+from lakecore.jobs.attempts import AttemptFilter, attempts_of
 from operators.fsck import FsckOperator
 from operators.ledger import ListRunsOperator, PurgeQuarantineOperator, UndoOperator, WhyOperator
 from operators.repair import RepairOperator
@@ -91,3 +92,15 @@ def test_why_names_what_holds_a_snapshot(table: str) -> None:
     CreateTagOperator(task_id="make", table=table, tag="audit", snapshot=3).execute(context())
     found = WhyOperator(task_id="why", table=table, subject="3").execute(context())
     assert any("audit" in holder for holder in found["names"])
+
+
+def test_an_attempt_names_the_task_that_began_it(table: str, lake: Path) -> None:
+    task = CreateTagOperator(task_id="make", table=table, tag="kept", snapshot=3)
+    given = context()
+    task.pre_execute(given)
+    task.execute(given)
+    (one,) = attempts_of(load_catalog(lake), AttemptFilter()).attempts
+    ti = given["ti"]
+    begun = {"dag": ti.dag_id, "run": ti.run_id, "task": ti.task_id, "try": ti.try_number}
+    assert (one.job, one.state.value) == ("create-tag", "done")
+    assert begun.items() <= one.origin.items()

@@ -154,7 +154,7 @@ def _removes(job: type[Definition]) -> bool:
 
 
 def test_all_commands_of_jobs_and_all_operators_are_compared() -> None:
-    lists = {"databases", "tables", "describe", "snapshots", "files", "runs", "holds", "health"}
+    lists = {"databases", "tables", "describe", "snapshots", "files", "runs", "attempts", "holds", "health"}
     rows = {"create", "alter", "write", "delete", "update-columns", "read", "stream", "prepare-spark"}
     assert {job.command for job in JOBS} == {*TABLES, *MAINTENANCE} - lists - rows
     assert set(OPERATORS) == set(JOBS)

@@ -27,6 +27,7 @@ from lakecore.jobs.compact import sort_marks
 from lakecore.jobs.compact.report import Report, with_run
 from lakecore.jobs.compact.scope import part_of
 from lakecore.jobs.definitions.compaction import Compact as Job
+from lakecore.jobs.runner.attempt import recorded
 from lakecore.jobs.runner.counts import snapshots_of
 from lakecore.jobs.runner.lake import Lake, rewrite_target, target_of
 from lakecore.jobs.runner.metered import MeteredExecutor, peak_memory
@@ -72,37 +73,40 @@ class CompactTask:
         )
 
     def run(self, lake: Lake) -> JobResult[Report]:
-        """Run the job."""
-        try:
-            with ExitStack() as ends:
-                table, run = self._opened(lake, ends)
-                started_ms = self._clock.now_ms()
-                executor = MeteredExecutor(self._executor)
-                started = self._clock.monotonic() - self._executor.startup_seconds
-                planned: tuple[WorkPick, ...] = ()
-                error: LakeError | None = None
-                try:
-                    if self._job.dry_run:
-                        planned = run.plan().picks
-                    else:
-                        run.run(executor)
-                except LakeError as err:
-                    error = err
-                    self._hold(err, lake)
-                if run.outcome.snapshots:
-                    table._tag_after_commit(wrote=False)
-                seconds = self._clock.monotonic() - started - self._executor.startup_seconds
-                report = replace(self._report.failed(error), seconds=round(max(0, seconds), 6))
-                report = self._shaped(with_run(report, run, planned), run, table)
-                if planned:
-                    report = self._forecast(report, run, planned, table, lake)
-                elif report.snapshots or report.dropped:
-                    memory = executor.peak or peak_memory()
-                    self._remember(report, run, table, lake, started_ms, memory)
-                return JobResult(report, error)
-        except LakeError as err:
-            self._hold(err, lake)
-            return JobResult(self._report.failed(err), err)
+        """Run the job, and record the attempt unless it is a dry run."""
+        with recorded(lake, self._job.table, "compact", self._clock, enabled=not self._job.dry_run) as end:
+            try:
+                with ExitStack() as ends:
+                    table, run = self._opened(lake, ends)
+                    started_ms = self._clock.now_ms()
+                    executor = MeteredExecutor(self._executor)
+                    started = self._clock.monotonic() - self._executor.startup_seconds
+                    planned: tuple[WorkPick, ...] = ()
+                    error: LakeError | None = None
+                    try:
+                        if self._job.dry_run:
+                            planned = run.plan().picks
+                        else:
+                            run.run(executor)
+                    except LakeError as err:
+                        error = err
+                        self._hold(err, lake)
+                    if run.outcome.snapshots:
+                        table._tag_after_commit(wrote=False)
+                    seconds = self._clock.monotonic() - started - self._executor.startup_seconds
+                    report = replace(self._report.failed(error), seconds=round(max(0, seconds), 6))
+                    report = self._shaped(with_run(report, run, planned), run, table)
+                    if planned:
+                        report = self._forecast(report, run, planned, table, lake)
+                    elif report.snapshots or report.dropped:
+                        memory = executor.peak or peak_memory()
+                        self._remember(report, run, table, lake, started_ms, memory)
+                    end.report, end.error = report, error
+                    return JobResult(report, error)
+            except LakeError as err:
+                self._hold(err, lake)
+                end.error = err
+                return JobResult(self._report.failed(err), err)
 
     def _opened(self, lake: Lake, ends: ExitStack) -> tuple[Table, RewriteRun]:
         """Open the table and build its run; `ends` releases what the run will hold."""

@@ -13,6 +13,7 @@ from lakecore.commit.publication_notes import publication_notes
 from lakecore.errors import CorruptDataError, NotFoundError, without_secrets
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.definitions.table_job import DAY_MS, Safety
+from lakecore.jobs.runner.attempt import recorded
 from lakecore.jobs.runner.counts import Change, Counts, counts_of
 from lakecore.jobs.runner.forecast import PastRun, forecast_of, remember
 from lakecore.jobs.runner.lake import Lake, target_of
@@ -174,6 +175,19 @@ def run_on_table(
     remove.
     """
     clock = clock or SystemClock()
+    with recorded(lake, job.table, kind.name, clock, enabled=not job.dry_run) as end:
+        end.report = _run_on_table(kind, job, lake, work, executor, clock)
+        return end.report
+
+
+def _run_on_table(
+    kind: ChoreKind,
+    job: ChoreJob,
+    lake: Lake,
+    work: Callable[[Chore], ChoreResult | Report],
+    executor: Executor | None,
+    clock: Clock,
+) -> Report:
     safety, wet = job.safety, not job.dry_run
     holds = HoldStore(lake.file_io, lake.warehouse, clock)
     with hold_on_damage(holds, job.table, kind.name, safety.owner, enabled=wet):

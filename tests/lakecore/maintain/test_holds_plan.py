@@ -69,6 +69,7 @@ why                             allowed          reads
 
 NO_CHORES = {
     "alter": "changes the schema as its user asks",
+    "attempts": "reads",
     "compact-database": "is compact, on many tables",
     "create": "makes a table",
     "databases": "reads",

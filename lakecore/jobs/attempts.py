@@ -1,0 +1,50 @@
+"""This module lists the attempts of jobs, from the ledger of a warehouse."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from lakecore.clock import Clock, SystemClock
+from lakecore.errors import InvalidInputError
+from lakecore.jobs.runner.lake import Lake
+from lakecore.maintain.attempts.record import DAY_MS, Attempt, AttemptState
+from lakecore.maintain.attempts.store import Attempts, AttemptStore
+
+__all__ = ["Attempt", "AttemptFilter", "AttemptState", "Attempts", "attempts_of"]
+
+_DEFAULT_DAYS = 7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptFilter:
+    """These are the wanted attempts; an empty text is no condition. `since_ms` None means 7 days ago."""
+
+    table: str = ""
+    """This is a name or a pattern of tables, `db.*`."""
+    job: str = ""
+    state: str = ""
+    since_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        states = [state.value for state in AttemptState]
+        if self.state and self.state not in states:
+            raise InvalidInputError(f"state {self.state!r} is none of {', '.join(states)}")
+
+    def wants(self, one: Attempt) -> bool:
+        """Return whether an attempt fulfils the conditions except for the time."""
+        return (
+            (not self.table or fnmatchcase(one.table, self.table))
+            and self.job in ("", one.job)
+            and self.state in ("", one.state.value)
+        )
+
+
+def attempts_of(lake: Lake, wanted: AttemptFilter, clock: Clock | None = None) -> Attempts:
+    """Return the attempts of a warehouse that are wanted, the oldest first. For its cost see
+    `lakecore.maintain.attempts.store`. Raises UnavailableError.
+    """
+    now_ms = (clock or SystemClock()).now_ms()
+    since_ms = now_ms - _DEFAULT_DAYS * DAY_MS if wanted.since_ms is None else wanted.since_ms
+    found = AttemptStore(lake.file_io, lake.warehouse).read(since_ms, now_ms)
+    return Attempts(tuple(one for one in found.attempts if wanted.wants(one)), found.damaged)

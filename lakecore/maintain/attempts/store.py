@@ -1,0 +1,148 @@
+"""This module keeps the attempts of a warehouse in `<warehouse>/.lakecore/ledger`.
+
+`YYYY/MM/DD/<id>.json` (UTC) is one attempt: it is written when the attempt begins, and replaced when it ends.
+`YYYY/MM/DD.jsonl.gz` has all attempts of an older day, a line each. It is made once and never replaced; a
+single file of the same attempt is newer and counts. Files of single attempts go only when the file of their
+day has them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import logging
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import ClassVar
+
+from lakecore.clock import Clock
+from lakecore.errors import NotFoundError
+from lakecore.fs.publish import publish_resolved
+from lakecore.maintain.attempts.record import DAY_MS, Attempt, settled
+from lakecore.maintain.service_store import ServiceStore
+
+__all__ = ["AttemptStore", "Attempts"]
+
+logger = logging.getLogger(__name__)
+
+_KEPT_DAYS = 400
+_LONGEST = 64 << 10
+"""A record that is longer, in bytes, is damaged or an attack."""
+_MOST_BYTES = 1 << 30
+_ROLLED = ".jsonl.gz"
+_ID = re.compile(r"[0-9A-Za-z-]{1,80}")
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """These are attempts, the oldest first, and the number of records that could not be read."""
+
+    attempts: tuple[Attempt, ...] = ()
+    damaged: int = 0
+
+
+@dataclass(frozen=True)
+class AttemptStore(ServiceStore):
+    """It stores the attempts of a warehouse."""
+
+    directory: ClassVar[str] = "ledger"
+
+    def save(self, attempt: Attempt) -> None:
+        """Store the attempt, in place of an earlier record of it. Costs a write. Raises UnavailableError."""
+        data = attempt.encoded()
+        if len(data) <= _LONGEST:
+            self.file_io.overwrite(f"{self._day(attempt.started_ms)}/{attempt.id}.json", data)
+
+    def read(self, since_ms: int, now_ms: int) -> Attempts:
+        """Return the attempts that began at `since_ms` or later. Damaged records are left out and counted.
+
+        Costs two requests a day, and one for each attempt of a day without a file of its own.
+        """
+        found: dict[str, Attempt] = {}
+        damaged = 0
+        for moment in _days(max(since_ms, now_ms - _KEPT_DAYS * DAY_MS), now_ms):
+            for one in (*self._rolled(self._day(moment)), *self._singles(self._day(moment))):
+                if one is None:
+                    damaged += 1
+                else:
+                    found[one.id] = one
+        ordered = settled(found.values(), now_ms)
+        return Attempts(tuple(one for one in ordered if one.started_ms >= since_ms), damaged)
+
+    def tidy(self, clock: Clock, days: int = 7) -> None:
+        """Put each of the `days` before yesterday into one file, and remove the day that is too old.
+
+        Costs one listing a day, and once a day one read and one deletion for each attempt. Raises
+        UnavailableError; what was not done then is done by the next call.
+        """
+        now_ms = clock.now_ms()
+        for number in range(2, 2 + days):
+            self._roll_up(self._day(now_ms - number * DAY_MS), clock)
+        for number in range(days):
+            old = self._day(now_ms - (_KEPT_DAYS + 1 + number) * DAY_MS)
+            for path in (*(one.path for one in self.file_io.list(old)), f"{old}{_ROLLED}"):
+                self.file_io.delete(path)
+
+    def _roll_up(self, day: str, clock: Clock) -> None:
+        """Make the file of a day, then remove the single files whose attempts it has as they are."""
+        singles = [one for one in self._singles(day) if one is not None]
+        if not singles:
+            return
+        singles = list(settled(singles, clock.now_ms()))
+        data = gzip.compress(b"\n".join(one.encoded() for one in singles), 6, mtime=0)
+        publish_resolved(self.file_io, f"{day}{_ROLLED}", data, clock)
+        kept = {one.id: one for one in self._rolled(day) if one is not None}
+        for one in singles:
+            if kept.get(one.id) == one:
+                self.file_io.delete(f"{day}/{one.id}.json")
+
+    def _singles(self, day: str) -> Iterator[Attempt | None]:
+        """Yield the attempts with a file of their own; None for one that cannot be read."""
+        for status in self.file_io.list(day):
+            name = status.name.removesuffix(".json")
+            if status.is_dir or name == status.name or not _ID.fullmatch(name):
+                continue
+            one = self._single(status.path) if status.size <= _LONGEST else None
+            yield one if one is not None and one.id == name else None
+
+    def _single(self, path: str) -> Attempt | None:
+        try:
+            return Attempt.from_json(self.file_io.read(path))
+        except (ValueError, NotFoundError) as err:
+            logger.warning("%s cannot be read: %s", path, err)
+            return None
+
+    def _rolled(self, day: str) -> Iterator[Attempt | None]:
+        """Yield the attempts of the file of a day; None for a line that cannot be read."""
+        try:
+            data = self.file_io.read(f"{day}{_ROLLED}")
+        except NotFoundError:
+            return
+        read = 0
+        try:
+            with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+                while (line := file.readline(_LONGEST + 1)) and read < _MOST_BYTES:
+                    read += len(line)
+                    yield _parsed(line)
+        except (OSError, EOFError, zlib.error) as err:
+            logger.warning("%s%s is damaged after %d bytes: %s", day, _ROLLED, read, err)
+            yield None
+
+    def _day(self, moment_ms: int) -> str:
+        return f"{self.root}/{datetime.fromtimestamp(moment_ms / 1000, UTC):%Y/%m/%d}"
+
+
+def _parsed(line: bytes) -> Attempt | None:
+    try:
+        return Attempt.from_json(line)
+    except ValueError:
+        return None
+
+
+def _days(since_ms: int, now_ms: int) -> Iterator[int]:
+    """Yield a moment of each day (UTC) from `since_ms` to `now_ms`."""
+    for day in range(since_ms // DAY_MS, now_ms // DAY_MS + 1):
+        yield day * DAY_MS
