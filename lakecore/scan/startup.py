@@ -15,7 +15,15 @@ from lakecore.errors import InvalidInputError, InvalidOptionError
 from lakecore.options import Option, parse_bool, parse_enum
 from lakecore.types.text import parse_timestamp
 
-__all__ = ["START_OPTIONS", "Incremental", "IncrementalMode", "IncrementalUnit", "Startup", "StartupMode"]
+__all__ = [
+    "SCAN_MODE",
+    "START_OPTIONS",
+    "Incremental",
+    "IncrementalMode",
+    "IncrementalUnit",
+    "Startup",
+    "StartupMode",
+]
 
 
 class StartupMode(Enum):

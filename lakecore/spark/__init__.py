@@ -4,16 +4,17 @@ package that imports pyspark.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
 
     from lakecore.commit.request import CommitResult
     from lakecore.read.source.scan import Scan
     from lakecore.table import Commit, Table
 
-__all__ = ["partitions_in", "register", "write"]
+__all__ = ["partitions_in", "register", "write", "write_stream"]
 
 
 def register(spark: SparkSession) -> None:
@@ -58,3 +59,27 @@ def write(
 
     batch_write = table.new_batch_write(overwrite=overwrite, partitions=partitions, commit=commit)
     return write_frame(frame, table, batch_write, parallelism)
+
+
+def write_stream(
+    frame: DataFrame,
+    table: Table,
+    checkpoint: str,
+    *,
+    output_mode: str = "append",
+    parallelism: int | None = None,
+    **trigger: Any,
+) -> StreamingQuery:
+    """Start a streaming query that writes each micro-batch in one commit, exactly once, after a shuffle that
+    brings the rows of a bucket to one task.
+
+    `checkpoint` is the checkpoint location of the query; its query id is the commit user. `output_mode` is
+    `append`, or `update` for tables with a primary key and merge engine deduplicate. `trigger` is what
+    `DataStreamWriter.trigger` takes: `availableNow=True` or `processingTime="10 seconds"`. Raises
+    UnsupportedError, InvalidInputError before the query starts; later errors end the query.
+    """
+    from lakecore.spark.data_source.stream_shuffle import start_stream
+
+    return start_stream(
+        frame, table, checkpoint, output_mode=output_mode, trigger=trigger, parallelism=parallelism
+    )

@@ -32,7 +32,7 @@ from lakecore.write.many_writers import (
 from lakecore.write.messages import PreparedCommit, encode_commit
 from lakecore.write.table_write import TableWrite
 
-__all__ = ["StreamWrite"]
+__all__ = ["IGNORE_EMPTY", "StreamWrite"]
 
 IGNORE_EMPTY = Option(
     "snapshot.ignore-empty-commit", parse_bool, True, "A commit of a stream without rows makes no snapshot."

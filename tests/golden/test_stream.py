@@ -11,8 +11,12 @@ import pytest
 
 import lakecore
 from lakecore.metadata.row_kind import RowKind
+from lakecore.read.source.batch_limits import UNLIMITED, BatchLimits
+from lakecore.read.source.micro_batch import MicroBatches
+from lakecore.read.source.scan import Scan
 from lakecore.read.source.stream import Changes
 from lakecore.row.json_rows import batch_to_json
+from lakecore.scan.startup import Startup
 from tests.support.golden import GoldenTable, golden_tables
 
 STREAMED = [table for table in golden_tables() if (table.expected / "stream.jsonl.gz").exists()]
@@ -51,3 +55,31 @@ def test_from_the_earliest_snapshot(table: GoldenTable) -> None:
 
 def test_what_is_claimed() -> None:
     assert len(STREAMED) == 242
+
+
+@pytest.mark.parametrize("table", STREAMED, ids=lambda table: table.name)
+@pytest.mark.parametrize("limits", [BatchLimits(snapshots=1), UNLIMITED], ids=["one", "all"])
+def test_in_micro_batches(table: GoldenTable, limits: BatchLimits) -> None:
+    """The batches of an engine, each planned again from its offsets, have the rows that Java told."""
+    handle = lakecore.load_catalog(str(table.warehouse)).load_table(table.name)
+    options = {"scan.mode": "from-snapshot", "scan.snapshot-id": str(table.facts["streamFrom"])}
+    startup, start, plans = Startup.from_options(options), None, []
+    while (end := MicroBatches(handle, startup).latest(start, limits)) not in (None, start):
+        work = MicroBatches(handle, startup).work(start, end)  # type: ignore[arg-type]
+        plans.append(sorted(line for group in work for rows, part in group for line in told_by(rows, part)))
+        start = end
+    want = [sorted(line_of(row) for row in plan["rows"]) for plan in expected(table)]
+    if limits is UNLIMITED:
+        assert sorted(line for plan in plans for line in plan) == sorted(
+            line for plan in want for line in plan
+        )
+    else:
+        assert [plan for plan in plans if plan] == [plan for plan in want if plan]
+
+
+def told_by(rows: Scan, part: Any) -> Iterator[str]:
+    for batch in rows.read(part, kinds=True):
+        kinds = batch.column("_VALUE_KIND").to_pylist()
+        lines = batch_to_json(batch.select(list(rows.columns)), rows.row_type)
+        for kind, line in zip(kinds, lines, strict=True):
+            yield line_of({"_kind": RowKind(kind).symbol, **json.loads(line)})

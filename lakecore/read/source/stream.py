@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import pyarrow as pa
 
 from lakecore.errors import InvalidInputError, NotFoundError
 from lakecore.metadata.snapshot import Snapshot
-from lakecore.options import Option, parse_bool
+from lakecore.options import Option, parse_bool, parse_enum
 from lakecore.predicate.parse import parse_where
 from lakecore.predicate.tree import Predicate
 from lakecore.read.source.batch import history_of
@@ -30,9 +31,30 @@ from lakecore.scan.stream_policy import ChangeKind, StreamPolicy
 from lakecore.scan.stream_start import StreamStart, stream_start
 from lakecore.scan.support import check_emits_changes, check_overwrites_streamable, check_streamable
 
-__all__ = ["CONSUMER_ID", "Changes", "Stream", "open_stream"]
+__all__ = [
+    "CONSUMER_ID",
+    "CONSUMER_MODE",
+    "IGNORE_PROGRESS",
+    "Changes",
+    "ConsumerMode",
+    "Stream",
+    "open_stream",
+]
+
+
+class ConsumerMode(Enum):
+    """This enum says what a consumer's position promises. Readers of Paimon go on at their own pace under
+    `at-least-once`; a micro-batch ends for all of them at once, so both are the same here.
+    """
+
+    EXACTLY_ONCE = "exactly-once"
+    AT_LEAST_ONCE = "at-least-once"
+
 
 CONSUMER_ID: Option[str | None] = Option("consumer-id", str, None, "Name under which the position is kept.")
+CONSUMER_MODE = Option(
+    "consumer.mode", parse_enum(ConsumerMode), ConsumerMode.EXACTLY_ONCE, "When the position is kept."
+)
 IGNORE_PROGRESS = Option("consumer.ignore-progress", parse_bool, False, "Start as if there were no consumer.")
 
 
@@ -77,9 +99,11 @@ class Stream:
         select: _Selection,
         *,
         consumer: str | None = None,
-        position: int | None = None,
+        position: int | StreamStart | None = None,
     ) -> None:
-        """Open the stream. A `position` takes precedence over `startup`."""
+        """Open the stream. A `position`, or a start that was resolved before, takes precedence over
+        `startup`.
+        """
         self._table = table
         self._startup = startup
         self._select = select
@@ -90,14 +114,16 @@ class Stream:
         self._scanner = ChangeScanner(table._scanner, table.schema)
         self.consumer = consumer
         """The consumer whose position is stored by `acknowledge`; None without one."""
-        self._position = position
+        self._position = None if isinstance(position, StreamStart) else position
         self.watermark: int | None = None
         """The watermark of the last snapshot that was read, in milliseconds."""
         self.ended = False
         """Whether the bound of the stream was reached."""
         self._empty_at_first = table._stores.snapshots.latest_id() is None
         self._full: StreamStart | None = None
-        if position is None:
+        if isinstance(position, StreamStart):
+            self._begin_at(position)
+        elif position is None:
             self._find_start()
 
     @property
@@ -107,6 +133,13 @@ class Stream:
         None and the same start reads all of it.
         """
         return self._position if self._full is None else None
+
+    @property
+    def start(self) -> StreamStart | None:
+        """Return where a stream that was not polled begins; None while the table has no snapshot."""
+        if self._position is None:
+            self._find_start()
+        return self._full or (None if self._position is None else StreamStart(self._position))
 
     def __iter__(self) -> Iterator[Changes]:
         while (found := self.poll()) is not None:
@@ -150,12 +183,15 @@ class Stream:
             self._startup, self._table.schema.options, self._history, latest_from_first=self._empty_at_first
         )
         if start is not None:
-            if start.full is not None:
-                self._table._scanner.check(self._table.schema)
-                self._full = start
-            self._position = start.next_snapshot
-            before = start.full or self._table._stores.snapshots.find(start.next_snapshot - 1)
-            self.ended = before is not None and self._policy.ends_at(before)
+            self._begin_at(start)
+
+    def _begin_at(self, start: StreamStart) -> None:
+        if start.full is not None:
+            self._table._scanner.check(self._table.schema)
+            self._full = start
+        self._position = start.next_snapshot
+        before = start.full or self._table._stores.snapshots.find(start.next_snapshot - 1)
+        self.ended = before is not None and self._policy.ends_at(before)
 
     def _first(self, start: StreamStart, snapshot: Snapshot) -> Changes:
         self.watermark = snapshot.watermark
@@ -231,13 +267,13 @@ def open_stream(
     table: Readable,
     startup: Startup,
     *,
-    next_snapshot: int | None = None,
+    next_snapshot: int | StreamStart | None = None,
     consumer: str | None = None,
     where: str | Predicate | None = None,
     columns: Sequence[str] | None = None,
 ) -> Stream:
-    """Open a stream from `next_snapshot`, else from the position of `consumer` (else option `consumer-id`),
-    else from `startup`.
+    """Open a stream from `next_snapshot`, which may be a start that was resolved before, else from the
+    position of `consumer` (else option `consumer-id`), else from `startup`.
 
     The former two are positions: where they expired, changes are lost, and reading them is an error. A start
     that expired is replaced by the earliest snapshot. Raises UnsupportedError for tables whose changes this

@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceReader
 
 from lakecore.catalog.filesystem import load_catalog
-from lakecore.errors import InvalidInputError, UnsupportedError
-from lakecore.read.source.scan import Scan
+from lakecore.errors import InvalidInputError, InvalidOptionError, LakeError, UnsupportedError
+from lakecore.predicate.parse import parse_where
+from lakecore.read.source.scan import Scan, checked_columns
 from lakecore.spark.data_source.columns import ColumnsForSpark, projected_columns
 from lakecore.spark.data_source.reader import PushingScanReader, ScanReader
 from lakecore.spark.data_source.request import FORMAT, PushFilters, SourceRequest, TablePlace
 from lakecore.spark.data_source.sink_request import SinkRequest
-from lakecore.spark.data_source.spark_types import spark_schema
+from lakecore.spark.data_source.spark_types import KIND_COLUMN, spark_schema
+from lakecore.spark.data_source.stream_reader import StreamRead, StreamReader
+from lakecore.spark.data_source.stream_writer import StreamWriter
 from lakecore.spark.data_source.writer import BatchWriter
 from lakecore.table import Table
+from lakecore.types.datatypes import RowType
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -35,9 +39,13 @@ class LakecoreSource(DataSource):  # type: ignore[misc] # pyspark is not seen by
         return FORMAT
 
     def schema(self) -> StructType:
-        """Return the columns of the read. Raises the errors of `open_scan`."""
+        """Return the columns of the read. Raises the errors of `open_scan`.
+
+        Spark does not tell whether the read is a stream: where only a stream can begin so, the columns are
+        those of the table.
+        """
         request = self._request()
-        return spark_schema(open_scan(request).row_type, request.nanoseconds)
+        return spark_schema(_row_type(request), request.nanoseconds, kinds=request.kinds)
 
     def reader(self, schema: StructType) -> ScanReader:
         """Return a reader of the snapshot that is the latest now, or of the one that the options name.
@@ -46,6 +54,11 @@ class LakecoreSource(DataSource):  # type: ignore[misc] # pyspark is not seen by
         InvalidInputError for a column that the table does not have with its type.
         """
         request = self._request()
+        if request.stream_options:
+            raise InvalidOptionError(
+                f"option {request.stream_options[0]}: it is for spark.readStream, and has no effect on "
+                "spark.read; leave it out"
+            )
         scan = open_scan(request)
         columns = projected_columns(schema, scan.row_type, request.nanoseconds)
         if not columns:
@@ -53,6 +66,31 @@ class LakecoreSource(DataSource):  # type: ignore[misc] # pyspark is not seen by
         chosen = Scan(scan.source, scan.where, columns, scan.limit)
         kind = _reader_class(request.push_filters)
         return kind(chosen, ColumnsForSpark(schema, request.nanoseconds), request.parallelism)
+
+    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - of Spark
+        """Return a reader of a streaming query, which begins as the options `scan.…` say, or at the offset in
+        its checkpoint.
+
+        Raises the errors of `Table.stream`, InvalidInputError for a column that the table does not have with
+        its type, UnsupportedError for a read that only a batch can be.
+        """
+        request = self._request()
+        table = _stream_table(request)
+        wanted = [field for field in schema.fields if not (request.kinds and field.name == KIND_COLUMN)]
+        columns = projected_columns(type(schema)(wanted), table.schema.row_type, request.nanoseconds)
+        if not columns:
+            raise InvalidInputError("the given schema has no columns; name at least one column")
+        where = request.where
+        read = StreamRead(
+            table=table,
+            columns=columns,
+            where=None if where is None else parse_where(where, table.schema.row_type),
+            consumer=None,
+            limits=request.limits,
+            parallelism=request.parallelism,
+            kinds=request.kinds,
+        )
+        return StreamReader(read, ColumnsForSpark(schema, request.nanoseconds))
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """Return a writer of the table. `overwrite` replaces partitions or all rows, as options say.
@@ -63,6 +101,16 @@ class LakecoreSource(DataSource):  # type: ignore[misc] # pyspark is not seen by
         table = load_place(request.place, request.table_options)
         handle = table if request.branch is None else table.at_branch(request.branch)
         return BatchWriter(handle.new_batch_write(overwrite=overwrite, partitions=request.partitions))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 - of Spark
+        """Return a writer of the micro-batches of a query.
+
+        Raises NotFoundError without the table, InvalidOptionError, UnsupportedError before rows are written.
+        """
+        request = SinkRequest.of_stream(self._options())
+        table = load_place(request.place, request.table_options)
+        handle = table if request.branch is None else table.at_branch(request.branch)
+        return StreamWriter(handle, overwrite=overwrite)
 
     def _request(self) -> SourceRequest:
         return SourceRequest.parse(self._options())
@@ -80,6 +128,32 @@ def _reader_class(push_filters: PushFilters) -> type[ScanReader]:
             "out, and give the condition in the option where"
         )
     return PushingScanReader
+
+
+def _stream_table(request: SourceRequest) -> Table:
+    """Return the table of a stream. Raises UnsupportedError for what a stream does not do."""
+    if request.limit is not None:
+        raise UnsupportedError("option limit: a stream has no last row; leave it out")
+    if request.push_filters is PushFilters.ONCE:
+        raise UnsupportedError(
+            "option push-filters: Spark hands no conditions to streams; use the option where"
+        )
+    table = load_place(request.place, request.table_options)
+    if not isinstance(table, Table):
+        raise UnsupportedError(
+            f"{request.place.table} is a system table, which is read in batch only; use spark.read for it"
+        )
+    return table if request.branch is None else table.at_branch(request.branch)
+
+
+def _row_type(request: SourceRequest) -> RowType:
+    try:
+        return open_scan(request).row_type
+    except LakeError:
+        if not request.is_stream:
+            raise
+        row_type = _stream_table(request).schema.row_type
+        return row_type.select(checked_columns(request.columns, row_type))
 
 
 def load_place(place: TablePlace, options: Mapping[str, str]) -> Table:

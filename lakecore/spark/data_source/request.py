@@ -12,13 +12,29 @@ from lakecore.errors import InvalidOptionError, UnsupportedError
 from lakecore.index.definition import READ_ENABLED
 from lakecore.metadata.dedicated_columns import BLOB_AS_DESCRIPTOR, BLOB_VIEW_RESOLVE
 from lakecore.metadata.options import DELETION_VECTORS_MERGE
-from lakecore.options import Option, parse_bool, parse_enum, parse_list
+from lakecore.options import Option, parse_bool, parse_enum, parse_list, parse_size
 from lakecore.read.source.batch import FALLBACK_BRANCH, PRIMARY_BRANCH
+from lakecore.read.source.batch_limits import BatchLimits
+from lakecore.read.source.stream import CONSUMER_ID, CONSUMER_MODE, IGNORE_PROGRESS
 from lakecore.scan.plan import OPEN_FILE_COST, SPLIT_TARGET
-from lakecore.scan.startup import BETWEEN_MODE, START_OPTIONS, TAG_TO_SNAPSHOT
+from lakecore.scan.startup import BETWEEN_MODE, SCAN_MODE, START_OPTIONS, TAG_TO_SNAPSHOT
+from lakecore.scan.stream_policy import (
+    BOUNDED_WATERMARK,
+    READ_APPEND_OVERWRITE,
+    READ_OVERWRITE,
+    SNAPSHOT_DELAY,
+)
 from lakecore.system.system_table import SHOW_SEQUENCE
 
-__all__ = ["FORMAT", "Nanoseconds", "Parallelism", "PushFilters", "SourceRequest", "TablePlace"]
+__all__ = [
+    "FORMAT",
+    "STREAM_ONLY",
+    "Nanoseconds",
+    "Parallelism",
+    "PushFilters",
+    "SourceRequest",
+    "TablePlace",
+]
 
 FORMAT = "lakecore"
 """Spark finds the format by this name."""
@@ -72,14 +88,38 @@ PUSH_FILTERS = Option(
     "push-filters", parse_enum(PushFilters), PushFilters.NEVER, "Whether the scan takes conditions of Spark."
 )
 
+KINDS = Option("kinds", parse_bool, False, "The rows of a stream have the column `_kind`.")
+MAX_SNAPSHOTS: Option[int | None] = Option(
+    "read.stream.maxsnapshotspertrigger", _count, None, "The most snapshots of a micro-batch."
+)
+MAX_SPLITS: Option[int | None] = Option(
+    "read.stream.maxsplitspertrigger", _count, None, "The most splits of a micro-batch."
+)
+MAX_FILES: Option[int | None] = Option(
+    "read.stream.maxfilespertrigger", _count, None, "The most files of a micro-batch."
+)
+MAX_ROWS: Option[int | None] = Option(
+    "read.stream.maxrowspertrigger", _count, None, "The most rows of a micro-batch, before merging."
+)
+MAX_BYTES: Option[int | None] = Option(
+    "read.stream.maxbytespertrigger", parse_size, None, "The most bytes of a micro-batch."
+)
+_OF_STREAM = (KINDS, MAX_SNAPSHOTS, MAX_SPLITS, MAX_FILES, MAX_ROWS, MAX_BYTES)
+_TABLE_STREAM = (CONSUMER_ID, IGNORE_PROGRESS, CONSUMER_MODE, BOUNDED_WATERMARK, SNAPSHOT_DELAY,
+READ_OVERWRITE,
+                 READ_APPEND_OVERWRITE)  # fmt: skip
+_MODES = (SCAN_MODE.key, *SCAN_MODE.old_keys)
+STREAM_ONLY = tuple(key for option in (*_OF_STREAM, *_TABLE_STREAM) for key in option.keys)
+"""A read in batch is not given these options."""
+
 _PLACE = (PATH, TABLE, WAREHOUSE, CATALOG)
 _OWN = (BRANCH, COLUMNS, WHERE, LIMIT, PARALLELISM, INFER, INFER_MAX,
-        NANOSECONDS, PUSH_FILTERS)  # fmt: skip
+        NANOSECONDS, PUSH_FILTERS, *_OF_STREAM)  # fmt: skip
 _OF_TABLE = frozenset(START_OPTIONS) | {
     key
     for option in (BETWEEN_MODE, TAG_TO_SNAPSHOT, FALLBACK_BRANCH, PRIMARY_BRANCH, SPLIT_TARGET,
                    OPEN_FILE_COST, SHOW_SEQUENCE, DELETION_VECTORS_MERGE, BLOB_AS_DESCRIPTOR,
-                   BLOB_VIEW_RESOLVE, READ_ENABLED)
+                   BLOB_VIEW_RESOLVE, READ_ENABLED, *_TABLE_STREAM)
     for key in option.keys
 }  # fmt: skip
 _LOCATION_MARKS = "/\\:"
@@ -130,6 +170,15 @@ class SourceRequest:
     parallelism: Parallelism
     nanoseconds: Nanoseconds
     push_filters: PushFilters
+    kinds: bool
+    limits: BatchLimits
+    stream_options: tuple[str, ...]
+    """These of the options are for streams only."""
+
+    @property
+    def is_stream(self) -> bool:
+        """Return whether options say where a stream begins, or are for streams only."""
+        return bool(self.stream_options) or any(key in self.table_options for key in _MODES)
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceRequest:
@@ -145,6 +194,7 @@ class SourceRequest:
                 f"table is read; use CREATE TEMPORARY VIEW … USING {FORMAT} OPTIONS (…)"
             )
         place = TablePlace.parse(raw, {option.key for option in _OWN} | _OF_TABLE)
+        CONSUMER_MODE.read(raw)  # its values are the same for a micro-batch; others are refused
         return cls(
             place=place,
             table_options={key: value for key, value in raw.items() if key in _OF_TABLE},
@@ -155,6 +205,15 @@ class SourceRequest:
             parallelism=_parallelism(raw),
             nanoseconds=NANOSECONDS.read(raw),
             push_filters=PUSH_FILTERS.read(raw),
+            kinds=KINDS.read(raw),
+            limits=BatchLimits(
+                snapshots=MAX_SNAPSHOTS.read(raw),
+                splits=MAX_SPLITS.read(raw),
+                files=MAX_FILES.read(raw),
+                rows=MAX_ROWS.read(raw),
+                size=MAX_BYTES.read(raw),
+            ),
+            stream_options=tuple(key for key in STREAM_ONLY if key in raw),
         )
 
 

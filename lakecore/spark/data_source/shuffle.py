@@ -8,7 +8,8 @@ has one writer; where keys may move between partitions, the table has. Tables wi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -26,16 +27,22 @@ from lakecore.write.rows.casting import cast_column
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["write_frame"]
+__all__ = ["run_writers", "write_frame"]
 
 _PLACE = "__lakecore_place"
+WriteTask: TypeAlias = Callable[[Iterator[pa.RecordBatch]], bytes]
+"""It writes the rows of one task and returns what it prepared."""
 
 
 def write_frame(frame: DataFrame, table: Table, write: BatchWrite, parallelism: int | None) -> CommitResult:
     """Write the rows in one snapshot; see `lakecore.spark.write`."""
-    shuffled = _shuffled(frame, table, parallelism)
-    rows = shuffled.mapInArrow(_task_writer(write, _PLACE), "prepared binary").collect()
-    return write.commit([bytes(row.prepared) for row in rows])
+    return write.commit(run_writers(frame, table, parallelism, partial(write_task, write)))
+
+
+def run_writers(frame: DataFrame, table: Table, parallelism: int | None, write: WriteTask) -> list[bytes]:
+    """Bring the rows to the writers of their buckets; returns what `write` prepared in each task."""
+    rows = _shuffled(frame, table, parallelism).mapInArrow(_task_writer(write), "prepared binary").collect()
+    return [bytes(row.prepared) for row in rows]
 
 
 def _shuffled(frame: DataFrame, table: Table, parallelism: int | None) -> DataFrame:
@@ -88,13 +95,11 @@ def _columns(batch: pa.RecordBatch, kind: RowType) -> list[pa.Array]:
     ]
 
 
-def _task_writer(
-    write: BatchWrite, extra: str
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _task_writer(write: WriteTask) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return a function that writes the rows of a task, and yields what it prepared as one row."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = (batch.drop_columns([extra]) if extra in batch.schema.names else batch for batch in batches)
-        yield pa.RecordBatch.from_pydict({"prepared": [write_task(write, rows)]})
+        rows = (batch.drop_columns([_PLACE]) if _PLACE in batch.schema.names else batch for batch in batches)
+        yield pa.RecordBatch.from_pydict({"prepared": [write(rows)]})
 
     return run

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lakecore.errors import InvalidOptionError
 from lakecore.format.writer_options import COMPRESSION, ZSTD_LEVEL
 from lakecore.metadata.options import FILE_FORMAT, TARGET_FILE_SIZE
 from lakecore.options import Option
 from lakecore.spark.data_source.request import BRANCH, TablePlace
 from lakecore.write.options import DYNAMIC_OVERWRITE, OVERWRITE_UPGRADE, SPILLABLE, WRITE_BUFFER
 from lakecore.write.rows.local_merge import BUFFER_SIZE
+from lakecore.write.stream_write import IGNORE_EMPTY
 
 __all__ = ["SinkRequest"]
 
@@ -19,9 +21,12 @@ PARTITIONS: Option[str | None] = Option(
     "partitions", str.strip, None, "The partitions that an overwrite replaces: `dt=a,hh=b;dt=c`."
 )
 _OWN = (BRANCH, PARTITIONS)
+_OF_BATCHES = (PARTITIONS, DYNAMIC_OVERWRITE, OVERWRITE_UPGRADE)
+_OF_SPARK = ("checkpointlocation", "queryname")
+"""Spark adds these options of a streaming query to those of the sink."""
 _OBEYED: tuple[Option[Any], ...] = (
     DYNAMIC_OVERWRITE, OVERWRITE_UPGRADE, WRITE_BUFFER, SPILLABLE, BUFFER_SIZE, FILE_FORMAT, COMPRESSION,
-    ZSTD_LEVEL, TARGET_FILE_SIZE,
+    ZSTD_LEVEL, TARGET_FILE_SIZE, IGNORE_EMPTY,
 )  # fmt: skip
 _OF_TABLE = frozenset(key for option in _OBEYED for key in option.keys)
 
@@ -34,6 +39,13 @@ class SinkRequest:
     table_options: Mapping[str, str]
     branch: str | None
     partitions: str | None
+
+    @classmethod
+    def of_stream(cls, options: Mapping[str, str]) -> SinkRequest:
+        """Check the options of a streaming query, see `parse`. Those of an overwrite are refused."""
+        for key in sorted({key for option in _OF_BATCHES for key in option.keys} & set(options)):
+            raise InvalidOptionError(f"option {key}: a stream does not overwrite; leave it out")
+        return cls.parse({key: value for key, value in options.items() if key not in _OF_SPARK})
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SinkRequest:

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType as SparkType
     from pyspark.sql.types import StructType
 
-__all__ = ["spark_schema"]
+__all__ = ["KIND_COLUMN", "spark_schema"]
+
+KIND_COLUMN = "_kind"
+"""This column has the kinds of rows: +I, -U, +U or -D."""
 
 _PLAIN = {
     TypeRoot.CHAR: "StringType",
@@ -52,16 +55,23 @@ _PLAIN = {
 _TIMESTAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 
 
-def spark_schema(row_type: RowType, nanoseconds: Nanoseconds) -> StructType:
-    """Return the schema of a DataFrame with these columns. Raises UnsupportedError naming the column."""
-    from pyspark.sql.types import StructField, StructType
+def spark_schema(row_type: RowType, nanoseconds: Nanoseconds, *, kinds: bool = False) -> StructType:
+    """Return the schema of a DataFrame with these columns, and with the column of kinds behind them.
+
+    Raises UnsupportedError naming the column.
+    """
+    from pyspark.sql.types import StringType, StructField, StructType
 
     fields = []
     for field in row_type.fields:
         comment = {"comment": field.description} if field.description else None
         kind = _type(field.type, nanoseconds, field.name)
         fields.append(StructField(field.name, kind, nullable=True, metadata=comment))
-    return StructType(fields)
+    if kinds and KIND_COLUMN in row_type.names:
+        raise UnsupportedError(
+            f"the table has a column {KIND_COLUMN} itself; leave it out with the option columns, or rename it"
+        )
+    return StructType([*fields, StructField(KIND_COLUMN, StringType())] if kinds else fields)
 
 
 def _type(kind: DataType, nanoseconds: Nanoseconds, column: str) -> SparkType:

@@ -1,0 +1,77 @@
+"""This module limits the size of a micro-batch. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass
+from typing import Any
+
+from lakecore.scan.split import Split, SplitPlan
+
+__all__ = ["UNLIMITED", "BatchLimits", "BatchSize"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchSize:
+    """This is the size of some parts of a stream; rows are counted before they are merged."""
+
+    snapshots: int = 0
+    splits: int = 0
+    files: int = 0
+    rows: int = 0
+    size: int = 0
+    """It is in bytes."""
+
+    @classmethod
+    def of(cls, parts: Any, snapshots: int = 0) -> BatchSize:
+        """Count what the splits of a plan have; a part may be a split and a flag."""
+        if isinstance(parts, SplitPlan):
+            return cls(
+                snapshots=snapshots,
+                splits=len(parts),
+                files=parts.file_count,
+                rows=parts.row_count,
+                size=parts.size,
+            )
+        splits: Iterable[Split] = [one[0] if isinstance(one, tuple) else one for one in parts]
+        files = [file for split in splits for file in split.files]
+        return cls(
+            snapshots=snapshots,
+            splits=len(parts),
+            files=len(files),
+            rows=sum(file.row_count for file in files),
+            size=sum(file.file_size for file in files),
+        )
+
+    def plus(self, other: BatchSize) -> BatchSize:
+        """Return both together."""
+        return BatchSize(
+            snapshots=self.snapshots + other.snapshots,
+            splits=self.splits + other.splits,
+            files=self.files + other.files,
+            rows=self.rows + other.rows,
+            size=self.size + other.size,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchLimits:
+    """A micro-batch has at most this size, but at least one snapshot, or one split of the first state. None
+    means no limit.
+    """
+
+    snapshots: int | None = None
+    splits: int | None = None
+    files: int | None = None
+    rows: int | None = None
+    size: int | None = None
+    """It is in bytes."""
+
+    def admit(self, total: BatchSize) -> bool:
+        """Return whether a micro-batch may have this size."""
+        pairs = zip(astuple(self), astuple(total), strict=True)
+        return all(limit is None or size <= limit for limit, size in pairs)
+
+
+UNLIMITED = BatchLimits()
+"""A micro-batch has all that is there."""

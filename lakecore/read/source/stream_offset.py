@@ -1,0 +1,80 @@
+"""This module has the position of a stream that is read in micro-batches, as JSON for an engine's
+checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from lakecore.errors import InvalidInputError, UnsupportedError
+
+__all__ = ["StreamOffset"]
+
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamOffset:
+    """This is what a stream has read: the rows before it are in earlier micro-batches.
+
+    It also says where the stream began, because an engine that failed in its first micro-batch knows only the
+    end of it.
+    """
+
+    next_snapshot: int
+    """The changes of this snapshot are read next, after the first state."""
+    full: int | None = None
+    """The first state, of this snapshot, is not read to its end."""
+    splits_read: int = 0
+    """So many splits of the first state are read."""
+    plan: str = ""
+    """It identifies the splits of the first state, of which this offset or the one before counts some."""
+    first_next: int
+    """The stream began with the changes of this snapshot, after the first state."""
+    first_full: int | None = None
+    """The stream began with the state of this snapshot; None if it began with changes."""
+    seen_id: int | None = None
+    """This snapshot was the last one with rows."""
+    seen_time: int | None = None
+    """That snapshot was committed at this time, in milliseconds; another one is not of the same history."""
+
+    @classmethod
+    def begin(cls, next_snapshot: int, full: int | None) -> StreamOffset:
+        """Return the offset of a stream that has read nothing."""
+        return cls(next_snapshot=next_snapshot, full=full, first_next=next_snapshot, first_full=full)
+
+    @property
+    def start(self) -> StreamOffset:
+        """Return the offset at which the stream began."""
+        return StreamOffset.begin(self.first_next, self.first_full)
+
+    @property
+    def needed(self) -> int:
+        """Return the first snapshot that is still needed."""
+        return self.next_snapshot if self.full is None else self.full
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what JSON can hold."""
+        return {"version": _VERSION, **asdict(self)}
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> StreamOffset:
+        """Check and read an offset. Raises UnsupportedError for a later version, InvalidInputError."""
+        version = raw.get("version")
+        if version != _VERSION:
+            raise UnsupportedError(
+                f"an offset of a stream has version {version!r}, and this release knows {_VERSION}; use the "
+                "release that wrote the checkpoint, or a later one"
+            )
+        values = {key: value for key, value in raw.items() if key != "version"}
+        known = {one.name: (str,) if one.name == "plan" else (int, type(None)) for one in fields(cls)}
+        wrong = [key for key, value in values.items() if type(value) not in known.get(key, ())]
+        missing = [key for key in ("next_snapshot", "first_next", "splits_read") if values.get(key) is None]
+        if wrong or missing:
+            raise InvalidInputError(
+                f"an offset of a stream has wrong or missing fields ({', '.join([*wrong, *missing])}); the "
+                "checkpoint is damaged, or of another source"
+            )
+        return cls(**values)

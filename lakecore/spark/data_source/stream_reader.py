@@ -1,0 +1,154 @@
+"""This module has the reader of a streaming query: Spark keeps its offsets, executors read its
+micro-batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from lakecore.errors import UnsupportedError
+from lakecore.metadata.row_kind import KIND_NAME, RowKind
+from lakecore.predicate.tree import Predicate
+from lakecore.read.source.batch_limits import UNLIMITED, BatchLimits
+from lakecore.read.source.micro_batch import MicroBatches, Work
+from lakecore.read.source.stream_offset import StreamOffset
+from lakecore.scan.startup import Startup
+from lakecore.spark.data_source.columns import ColumnsForSpark
+from lakecore.spark.data_source.partitions import pack_parts
+from lakecore.spark.data_source.request import Parallelism
+from lakecore.spark.data_source.spark_types import KIND_COLUMN
+from lakecore.table import Table
+
+__all__ = ["StreamRead", "StreamReader"]
+
+_INITIAL = {"initial": True}
+"""The stream has no position yet: where it begins is found with its first micro-batch."""
+_SYMBOLS = pa.array([kind.symbol for kind in RowKind], pa.string())
+_NO_LIMIT_OF_ROWS = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamRead:
+    """It says what a query reads of a table."""
+
+    table: Table
+    columns: tuple[str, ...]
+    where: Predicate | None
+    consumer: str | None
+    limits: BatchLimits
+    parallelism: Parallelism
+    kinds: bool
+    """The rows have a last column with their kind."""
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc] # of pyspark
+    """It reads the micro-batches of a query. It is pickled: executors get their own work only."""
+
+    def __init__(self, read: StreamRead, columns: ColumnsForSpark) -> None:
+        self._read = read
+        self._columns = columns
+        self._batches: MicroBatches | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for a pickle, without what only the driver's side needs."""
+        return {**self.__dict__, "_batches": None}
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - the names are Spark's
+        """Return a marker: Spark does not keep the first offset, so the end of the first batch has it."""
+        return dict(_INITIAL)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Return a limit where an option sets one. Spark gives it back, or one that says to read all."""
+        if self._read.limits == UNLIMITED:
+            return ReadAllAvailable()
+        return ReadMaxRows(self._read.limits.rows or _NO_LIMIT_OF_ROWS)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Let the query end at the snapshot that is the latest now."""
+        self._planner().stop_at_latest()
+
+    def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Return the end of the next micro-batch; see `MicroBatches.latest`."""
+        limits = UNLIMITED if isinstance(limit, ReadAllAvailable) else self._read.limits
+        found = self._planner().latest(_offset(start), limits)
+        return dict(_INITIAL) if found is None else found.to_json()
+
+    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
+        """Return what the tasks of a micro-batch read; see `MicroBatches.work`."""
+        last = _offset(end)
+        work = () if last is None else self._planner().work(_offset(start), last)
+        most = self._read.parallelism.wanted or self._read.parallelism.most
+        packed = pack_parts([_Piece(one) for one in work], most)
+        return [InputPartition(tuple(pair for piece in group for pair in piece.work)) for group in packed]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read the work of a task; Spark makes one without work for an empty micro-batch."""
+        for rows, part in partition.value or ():
+            for batch in rows.read(part, kinds=True):
+                if batch.num_rows:
+                    yield self._columns.convert(self._with_kinds(batch))
+
+    def commit(self, end: Mapping[str, Any]) -> None:
+        """Store the position of the consumer: Spark has committed all micro-batches up to `end`."""
+        offset = _offset(end)
+        if offset is not None:
+            self._planner().acknowledge(offset)
+
+    def stop(self) -> None:
+        """Do nothing: nothing is held open."""
+
+    def _planner(self) -> MicroBatches:
+        if self._batches is None:
+            read = self._read
+            self._batches = MicroBatches(
+                read.table,
+                Startup.from_options(read.table.schema.options),
+                consumer=read.consumer,
+                where=read.where,
+                columns=read.columns,
+            )
+        return self._batches
+
+    def _with_kinds(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the batch with the kinds as text. Raises UnsupportedError for a row that is no insert, if
+        kinds are not read.
+        """
+        kinds = batch.column(KIND_NAME)
+        if self._read.kinds:
+            return batch.append_column(KIND_COLUMN, _SYMBOLS.take(kinds))
+        other = np.flatnonzero(kinds.to_numpy(zero_copy_only=False))
+        if len(other):
+            symbol = RowKind(kinds[int(other[0])].as_py()).symbol
+            raise UnsupportedError(
+                f"table {self._read.table.name}: the stream has a row of kind {symbol}, and without its "
+                f"kind it would be taken for a new row; set the option kinds=true, which adds the column "
+                f"{KIND_COLUMN}"
+            )
+        return batch
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    work: Work
+
+    @property
+    def size(self) -> int:
+        """Return the bytes of the splits."""
+        splits = (part[0] if isinstance(part, tuple) else part for _, part in self.work)
+        return sum(split.size for split in splits)
+
+
+def _offset(raw: Mapping[str, Any]) -> StreamOffset | None:
+    return None if raw == _INITIAL else StreamOffset.from_json(raw)

@@ -1,0 +1,72 @@
+"""This module starts streaming queries whose rows are brought to the writers of their buckets first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from lakecore.errors import InvalidInputError, UnsupportedError
+from lakecore.metadata.options import MergeEngine
+from lakecore.spark.data_source.shuffle import run_writers
+from lakecore.spark.data_source.stream_writer import (
+    StreamWriter,
+    commit_batch,
+    write_batch_task,
+)
+from lakecore.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming import StreamingQuery
+
+__all__ = ["start_stream"]
+
+_APPEND, _UPDATE = "append", "update"
+
+
+def start_stream(
+    frame: DataFrame,
+    table: Table,
+    checkpoint: str,
+    *,
+    output_mode: str,
+    trigger: Mapping[str, Any],
+    parallelism: int | None,
+) -> StreamingQuery:
+    """Start the query; see `lakecore.spark.write_stream`."""
+    if not frame.isStreaming:
+        raise InvalidInputError("the DataFrame is no stream; use lakecore.spark.write for it")
+    if not checkpoint:
+        raise InvalidInputError("a stream needs a checkpoint location, which names its commits; give one")
+    _check_mode(table, output_mode)
+    StreamWriter(table, overwrite=False)  # raises for tables that cannot be written to
+    writer = frame.writeStream.outputMode(output_mode).option("checkpointLocation", checkpoint)
+    writer = writer.trigger(**trigger) if trigger else writer
+    return writer.foreachBatch(_batch_writer(table, parallelism)).start()
+
+
+def _check_mode(table: Table, mode: str) -> None:
+    """Raise UnsupportedError unless the rows of the mode, added to the table, give the result of the
+    query.
+    """
+    if mode == _APPEND:
+        return
+    if mode != _UPDATE:
+        raise UnsupportedError(
+            f"output mode {mode}: a stream does not overwrite a table; use append, or update for a table "
+            "with a primary key"
+        )
+    if not table.schema.primary_keys or table.options.merge_engine is not MergeEngine.DEDUPLICATE:
+        raise UnsupportedError(
+            f"table {table.name}: output mode update gives the new value of a row again and again; it needs "
+            "a primary key and merge-engine=deduplicate, under which the last one is kept"
+        )
+
+
+def _batch_writer(table: Table, parallelism: int | None) -> Callable[[DataFrame, int], None]:
+    def write(batch: DataFrame, number: int) -> None:
+        task = partial(write_batch_task, table)
+        commit_batch(table, number, run_writers(batch, table, parallelism, task))
+
+    return write

@@ -1,0 +1,231 @@
+"""Streaming queries become commits of tables, each micro-batch once; Java Paimon reads them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+import lakecore
+from lakecore import spark as lakecore_spark
+from lakecore.errors import InvalidInputError, UnsupportedError
+from lakecore.table import Table
+from tests.support.golden import canonical
+from tests.support.oracle import Oracle, findings
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> lakecore.FilesystemCatalog:
+    return lakecore.load_catalog(tmp_path / "lake", create_warehouse=True, **{"local.fsync": "false"})
+
+
+def drop(folder: Path, number: int, rows: list[dict[str, Any]]) -> None:
+    """One file of input; each is a micro-batch."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{number:03}.json"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    os.utime(path, (1_700_000_000 + number,) * 2)  # Spark takes files in the order of their times
+
+
+def stream_of(session: SparkSession, folder: Path, schema: str = "k INT, v STRING") -> DataFrame:
+    return session.readStream.schema(schema).option("maxFilesPerTrigger", "1").json(str(folder))
+
+
+def sink(frame: DataFrame, table: Table, tmp_path: Path, **options: str) -> None:
+    """Everything that is there, by the plain format."""
+    writer = frame.writeStream.format("lakecore").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    writer = writer.option("warehouse", str(Path(table.path).parents[1]))
+    for key, value in options.items():
+        writer = writer.option(key.replace("_", "-"), value)
+    writer.trigger(availableNow=True).start("d.t").awaitTermination()
+
+
+def rows_of(table: Table) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row.values()) for row in table.scan().to_arrow().to_pylist())
+
+
+def files_of(table: Table) -> list[Path]:
+    return sorted(Path(table.path).glob("**/bucket-*/*"))
+
+
+def uncommit(tmp_path: Path, number: int) -> None:
+    """Make Spark forget that a micro-batch was committed, as a kill after the table's commit does."""
+    (tmp_path / "checkpoint/commits" / f"{number}").unlink()
+    (tmp_path / "checkpoint/commits" / f".{number}.crc").unlink(missing_ok=True)
+
+
+def test_each_micro_batch_is_one_commit(
+    session: SparkSession, oracle: Oracle, catalog: lakecore.FilesystemCatalog, tmp_path: Path
+) -> None:
+    table = catalog.create_table("d.t", {"columns": ["k INT", "v STRING"]})
+    for number in range(3):
+        drop(tmp_path / "in", number, [{"k": number, "v": f"{n}"} for n in range(2)])
+    frame = stream_of(session, tmp_path / "in")
+    sink(frame, table, tmp_path)
+    expected = [(number, f"{n}") for number in range(3) for n in range(2)]
+    assert rows_of(table) == expected
+    snapshots = list(table.snapshots())
+    assert [one.commit_identifier for one in reversed(snapshots)] == [0, 1, 2]
+    query = json.loads((tmp_path / "checkpoint/metadata").read_text())["id"]
+    assert {one.commit_user for one in snapshots} == {f"spark-{query}"}
+    files = files_of(table)
+    uncommit(tmp_path, 2)  # killed after the commit
+    drop(tmp_path / "in", 3, [{"k": 3, "v": "a"}])
+    sink(frame, table, tmp_path)
+    assert rows_of(table) == [*expected, (3, "a")]
+    assert len(files_of(table)) == len(files) + 1
+    assert oracle.read(catalog.warehouse, "d.t") == canonical(
+        [{"k": k, "v": v} for k, v in [*expected, (3, "a")]]
+    )
+    assert findings(oracle.fsck(catalog.warehouse, "d.t")) == set()
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        {"primaryKeys": ["k"], "options": {"bucket": "3"}},
+        {"primaryKeys": ["k"], "options": {"bucket": "-1"}},
+        {"primaryKeys": ["k"], "options": {"bucket": "2", "merge-engine": "partial-update"}},
+        {"options": {"bucket": "2", "bucket-key": "k"}},
+    ],
+    ids=["fixed", "dynamic", "partial-update", "bucketed"],
+)
+def test_rows_are_shuffled_to_buckets(
+    session: SparkSession,
+    oracle: Oracle,
+    catalog: lakecore.FilesystemCatalog,
+    tmp_path: Path,
+    definition: dict[str, Any],
+) -> None:
+    table = catalog.create_table("d.t", {"columns": ["k INT", "v STRING"], **definition})
+    expected = []
+    for number in range(3):
+        batch = [{"k": 10 * number + n, "v": f"{number}"} for n in range(15)]
+        drop(tmp_path / "in", number, batch)
+        old = [one for one in expected if one["k"] not in {row["k"] for row in batch}]
+        expected = [*(old if table.schema.primary_keys else expected), *batch]
+    frame = stream_of(session, tmp_path / "in").repartition(3)
+    for _ in range(2):
+        query = lakecore_spark.write_stream(
+            frame, table, str(tmp_path / "checkpoint"), parallelism=2, availableNow=True
+        )
+        query.awaitTermination()
+        uncommit(tmp_path, 2)
+    assert oracle.read(catalog.warehouse, "d.t") == canonical(expected)
+    assert findings(oracle.fsck(catalog.warehouse, "d.t")) == set()
+    assert [one.commit_identifier for one in table.snapshots()] == [2, 1, 0]
+
+
+def test_updates_of_an_aggregate(
+    session: SparkSession, catalog: lakecore.FilesystemCatalog, tmp_path: Path
+) -> None:
+    definition = {"columns": ["v STRING", "number BIGINT"], "primaryKeys": ["v"], "options": {"bucket": "1"}}
+    table = catalog.create_table("d.t", definition)
+    for number in range(2):
+        drop(tmp_path / "in", number, [{"k": n, "v": "even" if n % 2 == 0 else "odd"} for n in range(3)])
+    session.conf.set("spark.sql.shuffle.partitions", "2")
+    counts = stream_of(session, tmp_path / "in").groupBy("v").count().withColumnRenamed("count", "number")
+    checkpoint = str(tmp_path / "checkpoint")
+    with pytest.raises(UnsupportedError, match="output mode complete: a stream does not overwrite"):
+        lakecore_spark.write_stream(counts, table, checkpoint, output_mode="complete")
+    lakecore_spark.write_stream(
+        counts, table, checkpoint, output_mode="update", availableNow=True
+    ).awaitTermination()
+    assert rows_of(table) == [("even", 4), ("odd", 2)]
+    plain = catalog.create_table("d.plain", {"columns": ["v STRING", "number BIGINT"]})
+    with pytest.raises(UnsupportedError, match="it needs a primary key and merge-engine=deduplicate"):
+        lakecore_spark.write_stream(counts, plain, checkpoint, output_mode="update")
+    with pytest.raises(InvalidInputError, match="a stream needs a checkpoint location"):
+        lakecore_spark.write_stream(counts, table, "")
+    with pytest.raises(InvalidInputError, match=r"use lakecore\.spark\.write for it"):
+        lakecore_spark.write_stream(session.range(3), table, checkpoint)
+
+
+@pytest.mark.parametrize(
+    ("mode", "message"),
+    [
+        ("complete", "output mode complete replaces all rows with each micro-batch"),
+        ("update", "does not support Update mode"),
+    ],
+)
+def test_modes_of_the_plain_format(
+    session: SparkSession, catalog: lakecore.FilesystemCatalog, tmp_path: Path, mode: str, message: str
+) -> None:
+    table = catalog.create_table("d.t", {"columns": ["v STRING", "count BIGINT"]})
+    drop(tmp_path / "in", 0, [{"k": 1, "v": "a"}])
+    session.conf.set("spark.sql.shuffle.partitions", "2")
+    counts = stream_of(session, tmp_path / "in").groupBy("v").count()
+    writer = counts.writeStream.format("lakecore").outputMode(mode).trigger(availableNow=True)
+    writer = writer.options(warehouse=catalog.warehouse, checkpointLocation=str(tmp_path / "checkpoint"))
+    with pytest.raises(Exception, match=message) as caught:
+        writer.start("d.t").awaitTermination()
+    assert not isinstance(caught.value, AssertionError)
+    assert table.latest_snapshot() is None
+    assert files_of(table) == []
+
+
+def test_a_failed_batch_leaves_nothing(
+    session: SparkSession, catalog: lakecore.FilesystemCatalog, tmp_path: Path
+) -> None:
+    definition = {"columns": ["k INT", "v STRING"], "primaryKeys": ["k"], "options": {"bucket": "2"}}
+    table = catalog.create_table("d.t", definition)
+    drop(tmp_path / "in", 0, [{"k": 1, "v": "a"}])
+    frame = stream_of(session, tmp_path / "in")
+    sink(frame, table, tmp_path)
+    files = files_of(table)
+    drop(tmp_path / "in", 1, [{"k": 2, "v": "b"}, {"k": None, "v": "c"}])
+    with pytest.raises(StreamingQueryException, match="column k"):
+        sink(frame, table, tmp_path)
+    assert (files_of(table), rows_of(table)) == (files, [(1, "a")])
+    (tmp_path / "in/001.json").write_text('{"k": 2, "v": "b"}')  # the cause is mended
+    sink(frame, table, tmp_path)
+    assert rows_of(table) == [(1, "a"), (2, "b")]
+    drop(tmp_path / "in", 2, [{"k": k, "v": "d"} for k in range(10)])
+    with pytest.raises(StreamingQueryException, match=r"lakecore\.spark\.write"):
+        sink(frame.repartition(2), table, tmp_path)
+    assert rows_of(table) == [(1, "a"), (2, "b")]
+    assert len(files_of(table)) == 2
+
+
+def test_a_copied_checkpoint_adds_nothing_twice(
+    session: SparkSession, catalog: lakecore.FilesystemCatalog, tmp_path: Path
+) -> None:
+    """Two queries with one checkpoint, one after the other: they are one query for the table."""
+    table = catalog.create_table("d.t", {"columns": ["k INT", "v STRING"]})
+    drop(tmp_path / "in", 0, [{"k": 1, "v": "a"}])
+    frame = stream_of(session, tmp_path / "in")
+    sink(frame, table, tmp_path)
+    shutil.copytree(tmp_path / "checkpoint", tmp_path / "other/checkpoint")
+    drop(tmp_path / "in", 1, [{"k": 2, "v": "b"}])
+    sink(frame, table, tmp_path)
+    sink(frame, table, tmp_path / "other")
+    assert rows_of(table) == [(1, "a"), (2, "b")]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"partitions": "k=1"}, "option partitions: a stream does not overwrite"),
+        ({"write-only": "true"}, "option write-only: the format lakecore does not know it"),
+    ],
+)
+def test_refused_options(
+    session: SparkSession,
+    catalog: lakecore.FilesystemCatalog,
+    tmp_path: Path,
+    options: dict[str, str],
+    message: str,
+) -> None:
+    table = catalog.create_table("d.t", {"columns": ["k INT", "v STRING"]})
+    drop(tmp_path / "in", 0, [{"k": 1, "v": "a"}])
+    with pytest.raises(StreamingQueryException, match=message):
+        sink(stream_of(session, tmp_path / "in"), table, tmp_path, **options)
+    assert table.latest_snapshot() is None
