@@ -18,6 +18,7 @@ from lakecore.options import Option, parse_list
 
 __all__ = [
     "BLOB_ROOTS",
+    "EXTERNAL_PATHS",
     "EXTERNAL_ROOTS",
     "PATH_OPTIONS",
     "AllowedPaths",
@@ -35,7 +36,13 @@ BLOB_ROOTS: Option[tuple[str, ...] | None] = Option(
 PATH_OPTIONS = (EXTERNAL_ROOTS, BLOB_ROOTS)
 """These options of a catalog say where else than in the warehouse files may be."""
 
-_NAMING_OPTIONS = ("data-file.external-paths", "global-index.external-path")
+EXTERNAL_PATHS: Option[tuple[str, ...]] = Option(
+    "data-file.external-paths", parse_list, (), "Directories of new data files outside the table."
+)
+_NAMING_OPTIONS: tuple[Option[tuple[str, ...]], ...] = (
+    EXTERNAL_PATHS,
+    Option("global-index.external-path", parse_list, (), "Directory of global indexes outside the table."),
+)
 _ODD = re.compile(r"[\x00-\x1f\x7f]|(?:^|/)\.\.?(?:/|$)|(?<!:)//")
 _MOST_BYTES = 4096
 
@@ -63,8 +70,8 @@ def named_roots(options: Mapping[str, str]) -> tuple[str, ...]:
     that cannot be opened.
     """
     found = []
-    for key in _NAMING_OPTIONS:
-        for text in parse_list(options.get(key, "")):
+    for option in _NAMING_OPTIONS:
+        for text in option.read(options):
             try:
                 root = plain_path(text)
             except (InvalidInputError, UnsupportedError):

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 __all__ = [
     "BY_SNAPSHOT",
     "CLUSTERING_COLUMNS",
+    "INDEX_BESIDE_DATA",
     "PK_CLUSTERING_OVERRIDE",
+    "RECORD_TIME_FIELD",
+    "WRITE_ONLY",
     "BucketFunction",
     "BucketMode",
     "ChangelogProducer",
@@ -140,6 +143,10 @@ ROW_DEDUPLICATE_IGNORED: Option[tuple[str, ...]] = Option(
 )
 RECORD_EXPIRE: Option[int | None] = Option(
     "record-level.expire-time", parse_duration_ms, None, "Row time to live (ms), applied while compacting."
+)
+RECORD_TIME_FIELD = Option("record-level.time-field", str, "", "Column with the time of a row.")
+INDEX_BESIDE_DATA = Option(
+    "index-file-in-data-file-dir", parse_bool, False, "Index files lie in the directories of the buckets."
 )
 
 _PRIMARY_KEY_TARGET = 128 << 20

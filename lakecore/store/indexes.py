@@ -29,7 +29,7 @@ from lakecore.index.deletion_vectors import (
     encode_vectors,
 )
 from lakecore.metadata.manifest.index_file import DELETION_VECTORS, HASH_INDEX, DeletionFile, IndexFile
-from lakecore.metadata.options import TableOptions
+from lakecore.metadata.options import INDEX_BESIDE_DATA, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.options import Option, parse_bool, parse_size
 from lakecore.row.binary_row import decode_row
@@ -40,12 +40,6 @@ __all__ = ["IndexStore", "load_deletions"]
 
 logger = logging.getLogger(__name__)
 
-BESIDE_DATA = Option(
-    "index-file-in-data-file-dir",
-    parse_bool,
-    False,
-    "Whether index files lie in the directories of the buckets.",
-)
 BITMAP64 = Option(
     "deletion-vectors.bitmap64", parse_bool, False, "Whether new deletion vectors have 64 bits."
 )
@@ -184,7 +178,7 @@ class IndexStore:
             logger.warning("index file %s is not needed but could not be removed: %s", path, err)
 
     def _place(self, partition: bytes, bucket: int, name: str) -> str:
-        if not BESIDE_DATA.read(self.schema.options):
+        if not INDEX_BESIDE_DATA.read(self.schema.options):
             return self.paths.index_file(name)
         options = TableOptions.from_schema(self.schema)
         kind = self.schema.partition_type

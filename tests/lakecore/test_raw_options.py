@@ -8,21 +8,15 @@ import ast
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-HOMES = ("lakecore/metadata/", "lakecore/catalog/", "lakecore/options.py", "lakecore/verify/rules/")
-"""Options are declared or checked here; the proof reads the rules of a table a second time by itself (a contract)."""
-LEFT = {
-    "lakecore/compact/kinds/primary_key/expiry.py": 1,
-    "lakecore/fs/allowed_paths.py": 1,
-    "lakecore/maintain/deletion/reachable.py": 1,
-    "lakecore/maintain/forecast/observe.py": 1,
-    "lakecore/maintain/repair/levels.py": 1,
-    "lakecore/maintain/repair/times.py": 1,
-    "lakecore/maintain/tags/apply.py": 2,
-    "lakecore/scan/support.py": 5,
-    "lakecore/verify/digest/shape.py": 2,
-    "lakecore/verify/fsck/lineage.py": 1,
-}
-"""How many raw reads each module has. The numbers may only become less."""
+HOMES = (
+    "lakecore/metadata/",
+    "lakecore/catalog/",
+    "lakecore/options.py",
+    "lakecore/verify/rules/",
+    "lakecore/scan/support.py",
+)
+"""Options are declared or checked here; the proof reads the rules of a table a second time by itself (a contract). `support`
+refuses tables for options that this release does not obey, which have no type here: it needs the key and the text."""
 
 
 def raw_reads(path: Path) -> int:
@@ -45,4 +39,4 @@ def test_options_are_read_where_they_are_declared() -> None:
         for path in (ROOT / "lakecore").rglob("*.py")
         if not (name := path.relative_to(ROOT).as_posix()).startswith(HOMES) and (count := raw_reads(path))
     }
-    assert found == LEFT, "declare an Option for the key; where there are fewer, lower the number"
+    assert found == {}, "declare an Option for the key"

@@ -31,7 +31,7 @@ from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.index_file import IndexFile
 from lakecore.metadata.manifest.live_entries import live_entries
 from lakecore.metadata.manifest.manifest_file import ManifestFile
-from lakecore.metadata.options import ChangelogProducer, TableOptions
+from lakecore.metadata.options import INDEX_BESIDE_DATA, ChangelogProducer, TableOptions
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.verify.fsck.references import bucket_directory
 
@@ -282,7 +282,7 @@ class Reach:
             yield plain_path(file.external_path)
             return
         yield self.target.paths.index_file(file.file_name)
-        if self.target.schema.options.get("index-file-in-data-file-dir", "").strip().lower() == "true":
+        if INDEX_BESIDE_DATA.read(self.target.schema.options):
             directory = bucket_directory(self.target.paths, self.target.schema)
             yield f"{directory(file.partition, file.bucket)}/{file.file_name}"
 

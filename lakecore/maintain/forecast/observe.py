@@ -11,8 +11,8 @@ from lakecore.maintain.forecast.plan import Environment, RecentCommit
 from lakecore.maintain.lease.lease import holder
 from lakecore.maintain.target import Target
 from lakecore.maintain.why import expiry_blockers
+from lakecore.metadata.options import WRITE_ONLY
 from lakecore.metadata.snapshot import Snapshot
-from lakecore.options import parse_bool
 
 __all__ = ["observe"]
 
@@ -27,8 +27,7 @@ def observe(target: Target) -> Environment:
     return Environment(
         now_ms=target.clock.now_ms(),
         commits=_commits(target),
-        inline=bool(target.schema.primary_keys)
-        and not _is_on(target.schema.options.get("write-only", "false")),
+        inline=bool(target.schema.primary_keys) and not WRITE_ONLY.read(target.schema.options),
         lease=holder(target.file_io, target.warehouse, target.name, target.clock.now_ms()),
         holders=_holders(target),
     )
@@ -60,10 +59,3 @@ def _holders(target: Target) -> tuple[str, ...]:
         return tuple(expiry_blockers(target))
     except LakeError:
         return ()
-
-
-def _is_on(text: str) -> bool:
-    try:
-        return parse_bool(text)
-    except ValueError:
-        return False

@@ -14,19 +14,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lakecore.errors import CorruptDataError, InvalidInputError, UnsupportedError
+from lakecore.fs.allowed_paths import EXTERNAL_PATHS
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.resolve import plain_path
 from lakecore.maintain.target import in_threads
 from lakecore.metadata.schema import TableSchema
-from lakecore.options import Option
 from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
 
 __all__ = ["ExternalRoots", "external_roots", "is_created_by_writers"]
 
-EXTERNAL_PATHS = Option(
-    "data-file.external-paths", str, "", "Directories for data files outside the table, by commas."
-)
 _FRESH = re.compile(r".*-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-[0-9]+(\..+)?")
 
 
@@ -71,13 +68,11 @@ def external_roots(file_io: FileIO, warehouse: str, table_path: str, schema: Tab
 def _named(schema: TableSchema, warehouse: str) -> tuple[list[str], list[str]]:
     """Return the roots that this storage can list, and why not the others."""
     named, skipped = [], []
-    for text in EXTERNAL_PATHS.read(schema.options).split(","):
-        if not text.strip():
-            continue
+    for text in EXTERNAL_PATHS.read(schema.options):
         try:
-            root = plain_path(text.strip())
+            root = plain_path(text)
         except InvalidInputError as err:
-            skipped.append(f"{text.strip()} is not examined: {err}")
+            skipped.append(f"{text} is not examined: {err}")
             continue
         if _storage(root) == _storage(warehouse):
             named.append(root)
@@ -108,12 +103,12 @@ def _roots_of(file_io: FileIO, path: str) -> tuple[str, ...]:
     """Return the roots that any schema of a table names."""
     try:
         store = SchemaStore(file_io, TablePaths(path))
-        texts = {EXTERNAL_PATHS.read(store.load(number).options) for number in store.list_ids()}
+        schemas = map(store.load, store.list_ids())
+        parts = {part for schema in schemas for part in EXTERNAL_PATHS.read(schema.options)}
     except CorruptDataError as err:
         raise UnsupportedError(
             f"{err}: it is not known whether {path} shares an external root, so no external root is examined"
         ) from err
-    parts = {part.strip() for text in texts for part in text.split(",") if part.strip()}
     found = []
     for part in sorted(parts):
         try:

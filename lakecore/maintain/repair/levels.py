@@ -18,6 +18,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from lakecore.fs.allowed_paths import EXTERNAL_PATHS
 from lakecore.maintain.repair.context import Action, ActionResult, Parameters, RepairContext
 from lakecore.maintain.repair.copies import copy_files, replace_with_copies
 from lakecore.maintain.repair.plan import ActionPreview
@@ -40,7 +41,7 @@ def _may(target: Target) -> bool:
         bool(target.schema.primary_keys)
         and options.merge_engine is MergeEngine.DEDUPLICATE
         and not options.deletion_vectors
-        and not target.schema.options.get("data-file.external-paths", "").strip()
+        and not EXTERNAL_PATHS.read(target.schema.options)
         and options.changelog_producer in _SAFE_CHANGELOGS
     )
 

@@ -16,6 +16,7 @@ from lakecore.errors import CorruptDataError
 from lakecore.format.canonical import canonical
 from lakecore.format.data_reader import DataFileReader, open_reader
 from lakecore.format.data_writer import WriterOptions, WrittenFile, open_writer
+from lakecore.fs.allowed_paths import EXTERNAL_PATHS
 from lakecore.maintain.repair.context import Action, ActionResult, Parameters, RepairContext
 from lakecore.maintain.repair.copies import copy_files, replace_with_copies
 from lakecore.maintain.repair.plan import ActionPreview
@@ -39,7 +40,7 @@ def _find(target: Target, parameters: Parameters) -> dict[str, ManifestEntry]:
     """
     latest = target.snapshots.latest()
     paths = frozenset(parameters.get("unread", ()))
-    if latest is None or not paths or target.schema.options.get("data-file.external-paths", "").strip():
+    if latest is None or not paths or EXTERNAL_PATHS.read(target.schema.options):
         return {}
     entries = live_entries(target.manifests.read(target.manifests.data_manifests(latest)))
     index = target.manifests.read_index(latest.index_manifest)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from lakecore.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnavailableError
 from lakecore.fs.publish import publish_resolved
+from lakecore.maintain.auto_tags.options import MODE
 from lakecore.maintain.deletion.candidates import PlannedDeletion
 from lakecore.maintain.deletion.drop import plan_removal
 from lakecore.maintain.deletion.quarantined import quarantined_roots
@@ -20,6 +21,7 @@ from lakecore.maintain.target import Target
 from lakecore.maintain.wall_clock import WallClock
 from lakecore.metadata.json_record import json_object
 from lakecore.metadata.tag import TAG_KEYS
+from lakecore.options import Option, parse_bool
 from lakecore.scan.auto_tags import AutoTagNames
 from lakecore.types.text import timestamp_text
 
@@ -40,7 +42,7 @@ __all__ = [
 
 _WHY = "only this tag referred to it"
 _MILLI = 1_000_000
-_BY_PERIOD = ("process-time", "watermark")
+SUCCESS_FILE = Option("tag.create-success-file", parse_bool, False, "Whether a tag gets a success file.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +167,7 @@ def check_auto_name(target: Target, name: str, snapshot: int, *, instead_of: str
     table makes such tags by itself.
     """
     options = target.schema.options
-    if options.get("tag.automatic-creation", "").strip().lower() not in _BY_PERIOD:
+    if not MODE.read(options).by_period:
         return
     names = AutoTagNames.from_options(options)
     if names.time_of(name) is None:
@@ -289,7 +291,7 @@ def mark_missing(target: Target, names: Sequence[str]) -> None:
 
 def makes_marks(target: Target) -> bool:
     """Return whether the option tag.create-success-file is set."""
-    return target.schema.options.get("tag.create-success-file", "").strip().lower() == "true"
+    return SUCCESS_FILE.read(target.schema.options)
 
 
 def _mark(target: Target, name: str) -> None:

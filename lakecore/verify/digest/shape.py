@@ -13,7 +13,7 @@ from lakecore.metadata.schema import TableSchema
 from lakecore.types.datatypes import AtomicType, DataField, TypeRoot
 from lakecore.verify.digest.evolution import keeps_values
 from lakecore.verify.mode import ProofMode
-from lakecore.verify.rules.table_rules import TableRules, check_agreement
+from lakecore.verify.rules.table_rules import TableRules, check_agreement, expire_column, may_write_orc
 
 __all__ = ["ProofMode", "RowShape", "shape_of"]
 
@@ -88,7 +88,6 @@ class RowShape:
 
 _COLUMNS_PER_SAMPLE = 4
 _MOST_SAMPLES = 3
-_FORMATS = ("file.format", "file.format.per.level", "changelog-file.format")
 _VARIABLE = (
     TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BINARY, TypeRoot.VARBINARY, TypeRoot.VARIANT, TypeRoot.BLOB,
 )  # fmt: skip
@@ -135,7 +134,7 @@ def shape_of(
         descending=rules.descending,
         ignore_retracts=rules.ignore_delete,
         snapshot_ordering=rules.snapshot_ordering,
-        blanks_count=not any("orc" in schema.options.get(key, "").lower() for key in _FORMATS),
+        blanks_count=not may_write_orc(schema.options),
         values=tuple(field for field in values if field.id not in changed),
         positional=not keyed,
         uncompared=tuple(field.name for field_id, field in compared.items() if field_id in changed),
@@ -154,8 +153,8 @@ def _stored(schema: TableSchema) -> tuple[DataField, ...]:
 
 def _expiry(schema: TableSchema, rules: TableRules) -> tuple[DataField, ...]:
     """Return the column by which rows expire."""
-    name = schema.options.get("record-level.time-field")
-    if rules.expire_ms is None or name is None:
+    name = expire_column(schema.options)
+    if rules.expire_ms is None or not name:
         return ()
     return tuple(field for field in schema.fields if field.name == name)
 

@@ -25,7 +25,7 @@ from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.index_file import IndexFile
 from lakecore.metadata.manifest.live_entries import live_entries, remaining_deletes
 from lakecore.metadata.manifest.manifest_file import ManifestFile
-from lakecore.metadata.options import PK_CLUSTERING_OVERRIDE
+from lakecore.metadata.options import INDEX_BESIDE_DATA, PK_CLUSTERING_OVERRIDE
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import CommitKind, Snapshot
 from lakecore.store.manifests import ManifestStore
@@ -302,7 +302,7 @@ class Lineage:
         """
         if file.external_path is not None:
             return plain_path(file.external_path)
-        if self.schema.options.get("index-file-in-data-file-dir", "").lower() == "true":
+        if INDEX_BESIDE_DATA.read(self.schema.options):
             beside = f"{self.references.directory(file.partition, file.bucket)}/{file.file_name}"
             if self.file_io.stat(beside) is not None:
                 return beside

@@ -12,7 +12,7 @@ from lakecore.metadata.options import MergeEngine, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.options import Option, parse_bool, parse_list
 from lakecore.types.datatypes import ArrayType, AtomicType, DataType
-from lakecore.verify.rules.table_rules import TableRules, check_agreement
+from lakecore.verify.rules.table_rules import TableRules, check_agreement, expire_column
 
 __all__ = ["ChangeSource", "ColumnRule", "MergeRules", "SequenceGroup", "read_merge_rules"]
 
@@ -117,7 +117,7 @@ def read_merge_rules(
         groups=groups,
         columns=columns,
         needs_lookup=rules.needs_lookup,
-        expire_column=None if expires is None else raw.get("record-level.time-field"),
+        expire_column=None if expires is None else expire_column(raw),
         expire_seconds=0 if expires is None else expires // 1000,
         changes=_changes(rules, output_level, top_level),
         compared=_compared(schema, rules),

@@ -15,7 +15,7 @@ from typing import Any, Final
 from lakecore.errors import InvalidOptionError, ProofError
 from lakecore.metadata.row_kind import RowKind
 
-__all__ = ["KIND_NUMBERS", "TableRules", "check_agreement"]
+__all__ = ["KIND_NUMBERS", "TableRules", "check_agreement", "expire_column", "may_write_orc"]
 
 KIND_NUMBERS: Final[Mapping[str, int]] = {"+I": 0, "-U": 1, "+U": 2, "-D": 3}
 """These are the row kinds as files store them."""
@@ -23,6 +23,7 @@ KIND_NUMBERS: Final[Mapping[str, int]] = {"+I": 0, "-U": 1, "+U": 2, "-D": 3}
 _IGNORE_DELETE = (
     "ignore-delete", "first-row.ignore-delete", "deduplicate.ignore-delete", "partial-update.ignore-delete",
 )  # fmt: skip
+_FORMATS = ("file.format", "file.format.per.level", "changelog-file.format")
 _ENGINES = ("deduplicate", "partial-update", "aggregation", "first-row")
 _PRODUCERS = ("none", "input", "lookup", "full-compaction")
 _SECOND, _MINUTE, _HOUR, _DAY = 1000, 60_000, 3_600_000, 86_400_000
@@ -140,6 +141,16 @@ _TYPED: Final[Mapping[str, tuple[str, str]]] = {
     "row_tracking": ("row_tracking", "row-tracking.enabled"),
     "expire_ms": ("record_expire_ms", "record-level.expire-time"),
 }  # fmt: skip
+
+
+def expire_column(raw: Mapping[str, str]) -> str | None:
+    """Return the column with the time from which rows expire, if the table names one."""
+    return raw.get("record-level.time-field")
+
+
+def may_write_orc(raw: Mapping[str, str]) -> bool:
+    """Return whether new files of some level may be ORC, by the options of formats."""
+    return any("orc" in raw.get(key, "").lower() for key in _FORMATS)
 
 
 def check_agreement(rules: TableRules, options: Any) -> None:

@@ -15,14 +15,13 @@ import pyarrow as pa
 
 from lakecore.errors import InvalidOptionError
 from lakecore.metadata.manifest.data_file import DataFile
-from lakecore.metadata.options import TableOptions
+from lakecore.metadata.options import RECORD_TIME_FIELD, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.row.binary_row import decode_row
 from lakecore.types.datatypes import AtomicType, DataField, RowType, TypeRoot
 
 __all__ = ["Expiry"]
 
-_TIME_FIELD = "record-level.time-field"
 _FIRST_MILLIS = 10**12
 _NANOS = 10**9
 _UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -45,12 +44,13 @@ class Expiry:
         """
         if options.record_expire_ms is None:
             return None
-        name = schema.options.get(_TIME_FIELD, "")
+        name = RECORD_TIME_FIELD.read(schema.options)
         field = next((field for field in schema.fields if field.name == name), None)
         kinds = (TypeRoot.INT, TypeRoot.BIGINT, *_TIMESTAMPS)
         if field is None or not isinstance(field.type, AtomicType) or field.type.root not in kinds:
             raise InvalidOptionError(
-                f"option {_TIME_FIELD}={name!r}: must name a column of type INT, BIGINT or TIMESTAMP"
+                f"option {RECORD_TIME_FIELD.key}={name!r}: it must name a column of type INT, BIGINT or "
+                "TIMESTAMP"
             )
         return cls(field, options.record_expire_ms // 1000)
 
