@@ -1,6 +1,6 @@
 """`make compose-test`: the images are built, the stack comes up, its DAGs run over S3 on the Spark cluster, and it is killed in parts.
 
-Needs podman, buildah and mmdebstrap (Debian's packages) and Go; takes a quarter of an hour at first, some eight minutes later. A
+Needs podman, buildah and mmdebstrap (Debian's packages) and Go; takes some twenty minutes. A
 failure ends it with what failed; `KEEP=1` leaves the stack running.
 """
 
