@@ -11,7 +11,7 @@ import pytest
 
 import lakecore.compact.kinds.postpone.apply as apply
 import lakecore.compact.kinds.postpone.plan as plans
-import lakecore.compact.kinds.postpone.run as fold
+import lakecore.compact.kinds.postpone.run as units
 from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.errors import ProofError
 from lakecore.jobs import compact
@@ -139,13 +139,13 @@ def test_a_changelog_that_lacks_rows_is_refused(
 def test_a_file_that_is_left_behind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its rows would be replayed after newer ones."""
     catalog, table = waiting("deduplicate")
-    right = plans.plan_folds
+    right = plans.plan_partitions
 
     def wrong(*args: Any, **kwargs: Any) -> Any:
         return tuple(replace(one, files=one.files[1:]) for one in right(*args, **kwargs))
 
     with monkeypatch.context() as patched:
-        patched.setattr(apply, "plan_folds", wrong)
+        patched.setattr(apply, "plan_partitions", wrong)
         with pytest.raises(ProofError, match="is not replayed with the others"):
             run(catalog)
     run(catalog)
@@ -168,7 +168,7 @@ def test_a_sample_is_taken_again_where_the_first_keys_have_few_rows(monkeypatch:
     put(later, [{"k": 7, "n": 1, "s": "hot"} for _ in range(9000)])
     for seed in range(6):
         with monkeypatch.context() as patched:
-            patched.setattr(fold, "_postponed_rows", halves(fold._postponed_rows))
+            patched.setattr(units, "_postponed_rows", halves(units._postponed_rows))
             with pytest.raises(ProofError):
                 run(catalog, proof_seed=str(seed))
     report = run(catalog)

@@ -155,7 +155,7 @@ def test_a_refused_partition_of_postponed_rows_does_not_hold_back_the_others(
     table = key_table(catalog, ("k INT", "p STRING"), ("k", "p"), ("p",), bucket="-2")
     waiting = table.with_options({"postpone.batch-write-fixed-bucket": "false"})
     put(waiting, *([{"k": k, "p": p} for k in range(9) for p in "xyz"] for _ in range(2)))
-    right = postpone_apply.prove_fold
+    right = postpone_apply.prove_assignment
 
     def wrong(shape: Any, name: str, *args: Any, **kinds: Any) -> Any:
         if "p=y" in name:
@@ -164,7 +164,7 @@ def test_a_refused_partition_of_postponed_rows_does_not_hold_back_the_others(
 
     job = compact.Job(table="d.k")
     with monkeypatch.context() as patched:
-        patched.setattr(postpone_apply, "prove_fold", wrong)
+        patched.setattr(postpone_apply, "prove_assignment", wrong)
         (report,) = compact.run_many([job], catalog)
     assert (report.error_class, report.picks_left) == ("ProofError", 1)
     assert "p=y" in (report.error or "")

@@ -140,8 +140,8 @@ class CompactTask:
         target = target_of(table, lake, self._clock)
         found = forecast.forecast_of(target, run.kind.name, work, self._executor.name)
         count = snapshots_of(target)
-        folds = any(pick.place.bucket < 0 for pick in planned)  # a commit of their own
-        left = None if folds else count + -(-len(planned) // COMMIT_PICKS)
+        assigns = any(pick.place.bucket < 0 for pick in planned)  # a commit of their own
+        left = None if assigns else count + -(-len(planned) // COMMIT_PICKS)
         after = replace(after, snapshots=left)
         return replace(report, before=replace(report.before, snapshots=count), after=after, forecast=found)
 

@@ -32,20 +32,20 @@ from lakecore.verify.sample.choice import LEAST_SHARE, RowSample, join_samples
 from lakecore.verify.sample.postponed_sample import KeyChoice, SampledRows, check_postponed
 
 __all__ = [
-    "FoldFiles",
-    "FoldShare",
+    "AssignedFiles",
+    "AssignedShare",
     "PostponedRules",
     "PostponedTally",
-    "check_fold",
+    "check_assignment",
     "check_numbers",
-    "prove_fold",
+    "prove_assignment",
 ]
 
 _MOST_ROWS = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class FoldShare:
+class AssignedShare:
     """These are the postponed rows whose buckets leave one remainder when divided by `steps`; by default
     all rows.
     """
@@ -87,7 +87,7 @@ class PostponedTally:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoldFiles:
+class AssignedFiles:
     """These are the files of a share. `postponed` are in any order; `written` and `changelog` are new
     files with their buckets. `firsts` has the sequence number of the first new row of each bucket; it is 0
     for a bucket that is not in it.
@@ -117,8 +117,8 @@ class PostponedRules:
         return self.table.producer == "input"
 
 
-def check_fold(
-    context: ProofContext, name: str, files: FoldFiles, share: FoldShare, rules: PostponedRules
+def check_assignment(
+    context: ProofContext, name: str, files: AssignedFiles, share: AssignedShare, rules: PostponedRules
 ) -> PostponedTally:
     """Compare what was written with what a share of the postponed rows makes.
 
@@ -131,7 +131,7 @@ def check_fold(
     for number in range(passes):
         part = Part(share.rule, share.steps, share.remainder, passes, number)
         reader = PostponedReader(context, name, part, rules.table, files.firsts)
-        found += _FoldPass(reader, files, rules).check()
+        found += _AssignmentPass(reader, files, rules).check()
     return replace(
         found,
         read=tuple(stored.file for stored in files.postponed),
@@ -162,7 +162,7 @@ def check_numbers(
             )
 
 
-def prove_fold(
+def prove_assignment(
     shape: RowShape, name: str, rows: int, shares: Iterable[PostponedTally], *, replaces: bool
 ) -> PickProof:
     """Prove all shares of the postponed files of a partition, which have so many `rows`. Raises
@@ -190,11 +190,11 @@ def prove_fold(
 
 
 @dataclass(slots=True)
-class _FoldPass:
+class _AssignmentPass:
     """One reading of both sides, and what is compared of it."""
 
     reader: PostponedReader
-    files: FoldFiles
+    files: AssignedFiles
     rules: PostponedRules
 
     def check(self) -> PostponedTally:

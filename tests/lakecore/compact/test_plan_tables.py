@@ -10,7 +10,7 @@ import pytest
 
 from lakecore.compact.engine.work import Strategy
 from lakecore.compact.kinds.clustered_primary_key.plan import ClusteredRequest, plan_clustered
-from lakecore.compact.kinds.postpone.plan import Fold, cut, plan_folds
+from lakecore.compact.kinds.postpone.plan import PostponedFiles, cut, plan_partitions
 from lakecore.compact.kinds.primary_key.mode import Derivation, MergeMode
 from lakecore.compact.kinds.primary_key.plan import BucketPick, PickRequest, plan_picks
 from lakecore.compact.kinds.rescale.plan import bucket_groups, layers_of, target_count
@@ -144,7 +144,9 @@ def postpone_answer(case: Case) -> str:
     """Lines: a file, when it was made, its partition; files with `buckets` have a bucket already."""
     if case.command == "units":
         files = (data_file("x", rows=int(case.args["rows"])),)
-        return str(cut(Fold(EMPTY_ROW, int(case.args["buckets"]), files), int(case.args.get("idle", "0"))))
+        return str(
+            cut(PostponedFiles(EMPTY_ROW, int(case.args["buckets"]), files), int(case.args.get("idle", "0")))
+        )
     entries = []
     for line in case.input:
         name, *pairs = line.split()
@@ -157,7 +159,7 @@ def postpone_answer(case: Case) -> str:
         entries.append(
             manifest_entry(made, partition=partition, bucket=0 if total > 0 else -2, total_buckets=total)
         )
-    found = plan_folds(
+    found = plan_partitions(
         ManifestEntries.from_rows(entries),
         lambda rows: 1 + rows // 100,
         snapshot_ordering="snapshot_ordering" in case.args,

@@ -11,11 +11,11 @@ import pytest
 
 import lakecore.commit.attempt as attempt
 import lakecore.compact.kinds.postpone.plan as plans
-import lakecore.compact.kinds.postpone.run as fold
+import lakecore.compact.kinds.postpone.run as units
 import lakecore.verify.proof.postponed as proofs
 import lakecore.write.buckets.postpone as writing
 from lakecore.catalog.filesystem import FilesystemCatalog
-from lakecore.compact.kinds.postpone.plan import cut, plan_folds
+from lakecore.compact.kinds.postpone.plan import cut, plan_partitions
 from lakecore.errors import ProofError
 from lakecore.jobs.compact import Job, Report, Strategy, run
 from lakecore.metadata.manifest.data_file import EMPTY_ROW, EntryKind, ManifestEntry
@@ -43,14 +43,14 @@ def test_files_are_replayed_by_age_and_in_the_order_of_their_writer() -> None:
              ("data--u-y-s-9-w-u-0.avro", 4), ("strange.avro", 6)]  # fmt: skip
     entries = [entry(name, created) for name, created in names]
     entries += [entry("real", 1, bucket=0, total=4)]
-    (only,) = plan_folds(ManifestEntries.from_rows(entries), lambda rows: rows)
+    (only,) = plan_partitions(ManifestEntries.from_rows(entries), lambda rows: rows)
     assert [file.file_name for file in only.files] == [
         "data--u-y-s-9-w-u-0.avro", "data--u-x-s-3-w-u-0.avro", "data--u-x-s-7-w-u-9.avro",
         "data--u-x-s-7-w-u-10.avro", "strange.avro",
     ]  # fmt: skip
     assert (only.total_buckets, only.rows) == (4, 50)
-    assert plan_folds(ManifestEntries.from_rows(entries[-1:]), lambda rows: rows) == ()
-    (new,) = plan_folds(ManifestEntries.from_rows(entries[:2]), lambda rows: rows)
+    assert plan_partitions(ManifestEntries.from_rows(entries[-1:]), lambda rows: rows) == ()
+    (new,) = plan_partitions(ManifestEntries.from_rows(entries[:2]), lambda rows: rows)
     assert new.total_buckets == 20
 
 
@@ -83,7 +83,7 @@ def compact(table: Table, **job: Any) -> Report:
 def test_new_partitions_get_buckets_for_their_rows() -> None:
     options = {"postpone.target-row-num-per-bucket": "8", "postpone.default-bucket-num": "5"}
     assert [new_buckets(options, rows) for rows in (None, 0, 8, 9, 21)] == [5, 1, 1, 2, 3]
-    table = waiting_table("fold-target", postpone__target_row_num_per_bucket="8")
+    table = waiting_table("postponed-target", postpone__target_row_num_per_bucket="8")
     compact(table)
     live = table._scanner.live_entries(table._stores.snapshots.latest())
     assert set(live.total_buckets.tolist()) == {3}
@@ -103,12 +103,12 @@ def forget_kinds(rows: Rows) -> Rows:
 
 
 @pytest.mark.parametrize("damage", [lose_a_row, turn_around, forget_kinds])
-def test_the_proof_stops_a_fold_that_changes_rows(
+def test_the_proof_stops_an_assignment_that_changes_rows(
     damage: Callable[[Rows], Rows], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = waiting_table("fold-damage")
-    honest = fold._postponed_rows
-    monkeypatch.setattr(fold, "_postponed_rows", lambda *args: map(damage, honest(*args)))
+    table = waiting_table("postponed-damage")
+    honest = units._postponed_rows
+    monkeypatch.setattr(units, "_postponed_rows", lambda *args: map(damage, honest(*args)))
     before = paths_of(table, "")
     with pytest.raises(ProofError, match="bucket-postpone"):
         compact(table, proof=ProofMode.FULL if damage is turn_around else ProofMode.KEYS)
@@ -123,8 +123,8 @@ def test_the_proof_stops_a_fold_that_changes_rows(
     assert compact(table).nothing_to_do
 
 
-def test_the_proof_stops_a_fold_into_other_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = waiting_table("fold-places", postpone__default_bucket_num="3")
+def test_the_proof_stops_an_assignment_to_other_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = waiting_table("postponed-places", postpone__default_bucket_num="3")
     before = paths_of(table, "")
     monkeypatch.setattr(writing, "assign_buckets", lambda *args: (assign_buckets(*args) + 1) % 3)
     with pytest.raises(ProofError, match=r"has rows of other buckets than \d"):
@@ -135,12 +135,12 @@ def test_the_proof_stops_a_fold_into_other_buckets(monkeypatch: pytest.MonkeyPat
 def test_a_large_partition_is_cut_by_buckets_and_proven_in_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plans, "_UNIT_ROWS", 7)
     monkeypatch.setattr(proofs, "_MOST_ROWS", 3)
-    table = waiting_table("fold-cut", postpone__default_bucket_num="3")
+    table = waiting_table("postponed-cut", postpone__default_bucket_num="3")
     report = compact(table, strategy=Strategy.FULL)
     assert "21 postponed rows = 5 keys + 16 older rows" in report.proof
     assert [row[1:] for row in rows_of(table)] == [("15", 15), ("16", 16), ("17", 17), ("19", 19)]
     assert len({file.file_name.rpartition("-")[0] for file in live_files(table)}) > 1
-    (whole,) = plan_folds(ManifestEntries.from_rows([entry("a", 1)]), lambda rows: 64)
+    (whole,) = plan_partitions(ManifestEntries.from_rows([entry("a", 1)]), lambda rows: 64)
     large = replace(whole, files=(replace(whole.files[0], row_count=30_000_000),))
     monkeypatch.undo()
     assert [cut(one, idle) for one in (whole, large) for idle in (0, 4, 50)] == [1, 1, 1, 8, 8, 30]
@@ -148,7 +148,7 @@ def test_a_large_partition_is_cut_by_buckets_and_proven_in_passes(monkeypatch: p
 
 
 def test_retractions_that_the_table_does_not_take_any_more_are_left_out() -> None:
-    table = waiting_table("fold-ignore").with_options({"ignore-delete": "true"})
+    table = waiting_table("postponed-ignore").with_options({"ignore-delete": "true"})
     report = compact(table)
     assert "21 postponed rows = 5 keys + 15 older rows of these keys + 1 deletes" in report.proof
     assert [row[0] for row in rows_of(table)] == [0, 1, 2, 3, 4]
@@ -164,7 +164,7 @@ def test_retractions_that_the_table_does_not_take_any_more_are_left_out() -> Non
 )
 def test_other_ways_to_merge_are_obeyed(options: dict[str, str], rows: list[Any]) -> None:
     raw = {key.replace("sequence_field", "sequence__field"): value for key, value in options.items()}
-    table = key_table(memory_catalog("fold-engines"), ("k INT", "v STRING", "n INT"), bucket="-2", **raw)
+    table = key_table(memory_catalog("postponed-engines"), ("k INT", "v STRING", "n INT"), bucket="-2", **raw)
     waiting = table.with_options({"postpone.batch-write-fixed-bucket": "false"})
     put(
         waiting, *([{"k": k % 5, "v": str(k), "n": k} for k in range(start, start + 10)] for start in (0, 10))
@@ -186,10 +186,10 @@ def numbered_as_java(entries: ManifestEntries, *_: Any, **__: Any) -> ManifestEn
 @pytest.mark.parametrize(
     ("stamps", "numbers"), [(None, [3, 4, 5, 7]), (numbered_as_java, [104, 105, 106, 107])]
 )
-def test_rows_written_after_a_fold_come_after_it_whoever_made_it(
+def test_rows_written_after_an_assignment_come_after_it_whoever_made_it(
     monkeypatch: pytest.MonkeyPatch, stamps: Any, numbers: list[int]
 ) -> None:
-    table = waiting_table("fold-order", sequence__snapshot_ordering="true")
+    table = waiting_table("postponed-order", sequence__snapshot_ordering="true")
     waiting = table.with_options({"postpone.batch-write-fixed-bucket": "false"})
     monkeypatch.setattr(attempt, "with_snapshot_numbers", stamps or attempt.with_snapshot_numbers)
     compact(table)
@@ -205,8 +205,8 @@ def test_rows_written_after_a_fold_come_after_it_whoever_made_it(
     assert rows_of(table) == [(0, "again", 3), (1, "again", 3), (2, "17", 17), (4, "19", 19)]
 
 
-def test_a_dry_run_says_what_would_be_folded() -> None:
-    table = waiting_table("fold-dry")
+def test_a_dry_run_says_what_would_be_assigned() -> None:
+    table = waiting_table("postponed-dry")
     report = compact(table, dry_run=True)
     assert report.planned == (
         "bucket-postpone: postponed rows are assigned to 1 bucket: merge 2 files, 21 rows",
@@ -214,18 +214,20 @@ def test_a_dry_run_says_what_would_be_folded() -> None:
     assert rows_of(table) == []
 
 
-def test_of_two_folds_one_lands_and_the_other_does_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = waiting_table("fold-race")
-    honest = fold._proven
+def test_of_two_assignments_one_lands_and_the_other_does_what_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = waiting_table("postponed-race")
+    honest = units._proven
     waiting = table.with_options({"postpone.batch-write-fixed-bucket": "false"})
 
     def meanwhile(*args: Any) -> Any:
-        monkeypatch.setattr(fold, "_proven", honest)
+        monkeypatch.setattr(units, "_proven", honest)
         compact(table, commit_identifier=500)
         put(waiting, [{"k": 77, "v": "late", "n": 1}])
         return honest(*args)
 
-    monkeypatch.setattr(fold, "_proven", meanwhile)
+    monkeypatch.setattr(units, "_proven", meanwhile)
     report = compact(table)
     assert report.rows_in == 1
     assert [row[0] for row in rows_of(table)] == [0, 1, 2, 4, 77]

@@ -13,7 +13,7 @@ from lakecore.compact.engine.cleanup import Published, belongs, remove, sweep
 from lakecore.compact.engine.outcome import ProvenPick
 from lakecore.compact.engine.refusal import PickFailure
 from lakecore.compact.engine.work import Place, UnitTable, WorkPick, place_name
-from lakecore.compact.kinds.postpone.plan import Fold, cut, plan_folds, real_totals
+from lakecore.compact.kinds.postpone.plan import PostponedFiles, cut, plan_partitions, real_totals
 from lakecore.compact.kinds.postpone.run import AssignmentResult, AssignmentUnit, postponed_rules, run_unit
 from lakecore.errors import ProofError, most_severe
 from lakecore.executor import Executor
@@ -25,7 +25,7 @@ from lakecore.verify.digest.columns import StoredFile
 from lakecore.verify.digest.shape import ProofMode
 from lakecore.verify.proof.commit_check import Bucket, CommitClaim, check_commit, check_rows
 from lakecore.verify.proof.pick_proof import PickProof
-from lakecore.verify.proof.postponed import PostponedTally, check_numbers, prove_fold
+from lakecore.verify.proof.postponed import PostponedTally, check_numbers, prove_assignment
 from lakecore.verify.proof.second_decoder import SecondDecoders
 from lakecore.verify.rules.replay_order import check_waiting
 from lakecore.write.buckets.bucket_state import BucketState
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 def assignment_picks(table: UnitTable, live: ManifestEntries) -> tuple[WorkPick, ...]:
     """Return what a `BucketAssignment` of the postponed rows in `live` would do."""
-    return tuple(_pick(table, fold) for fold in _folds(table, live))
+    return tuple(_pick(table, postponed) for postponed in _partitions(table, live))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,9 @@ class BucketAssignment:
         self._live = live
         self._state = BucketState.of(live.select(live.bucket >= 0))
         self._totals = real_totals(live)
-        self.folds = tuple(fold for fold in _folds(table, live) if fold.partition not in excluded)
+        self.partitions = tuple(
+            postponed for postponed in _partitions(table, live) if postponed.partition not in excluded
+        )
         self._waiting: dict[bytes, list[DataFile]] = {}
         for entry in live.select(live.bucket == POSTPONE_BUCKET).rows():
             self._waiting.setdefault(entry.partition, []).append(entry.file)
@@ -112,24 +114,24 @@ class BucketAssignment:
             self._sweep(assigned.directories, kept, published)
 
     def _units(self) -> Iterable[AssignmentUnit]:
-        idle = self._executor.parallelism // len(self.folds)
-        for fold in self.folds:
-            steps = cut(fold, idle)
+        idle = self._executor.parallelism // len(self.partitions)
+        for postponed in self.partitions:
+            steps = cut(postponed, idle)
             state = replace(
                 self._state,
                 next_sequences={
                     place: number
                     for place, number in self._state.next_sequences.items()
-                    if place[0] == fold.partition
+                    if place[0] == postponed.partition
                 },
-                totals={fold.partition: fold.total_buckets},
+                totals={postponed.partition: postponed.total_buckets},
             )
-            name = _pick(self._table, fold).name
+            name = _pick(self._table, postponed).name
             for remainder in range(steps):
                 yield AssignmentUnit(
                     name=name if steps == 1 else f"{name} ({remainder + 1} of {steps})",
                     table=self._table,
-                    fold=fold,
+                    postponed=postponed,
                     state=state,
                     steps=steps,
                     remainder=remainder,
@@ -152,7 +154,7 @@ class BucketAssignment:
                     raise result
                 else:
                     failures.append(result)
-                    self._note(units[len(found) + len(failures) - 1].fold, result)
+                    self._note(units[len(found) + len(failures) - 1].postponed, result)
         finally:
             if isinstance(results, Generator):
                 results.close()
@@ -162,34 +164,34 @@ class BucketAssignment:
 
     def _assigned(self, units: Sequence[AssignmentUnit], results: Sequence[AssignmentResult]) -> AssignedRows:
         picks, messages, claims = [], [], []
-        for fold in self.folds:
-            own = [result for unit, result in zip(units, results, strict=True) if unit.fold is fold]
+        for postponed in self.partitions:
+            own = [result for unit, result in zip(units, results, strict=True) if unit.postponed is postponed]
             written = [message for result in own for message in result.messages]
-            pick = _pick(self._table, fold)
+            pick = _pick(self._table, postponed)
             tallies = [result.tally for result in own]
             try:
-                check_waiting(pick.name, fold.files, self._waiting.get(fold.partition, ()))
-                proof = prove_fold(
+                check_waiting(pick.name, postponed.files, self._waiting.get(postponed.partition, ()))
+                proof = prove_assignment(
                     self._table.shape,
                     pick.name,
-                    fold.rows,
+                    postponed.rows,
                     tallies,
                     replaces=postponed_rules(self._table).replaces,
                 )
                 new_files = [new for tally in tallies for new in tally.new_files]
-                check_numbers(pick.name, self._live, fold.partition, new_files)
-                claims.append(_claim(fold, proof, tallies))
+                check_numbers(pick.name, self._live, postponed.partition, new_files)
+                claims.append(_claim(postponed, proof, tallies))
                 self._decode_again(pick, written)
             except ProofError as err:
-                self._note(fold, err)
+                self._note(postponed, err)
                 raise
             files = tuple(file for message in written for file in message.new_files)
             picks.append(ProvenPick(pick, files, proof))
-            messages += [*map(_compacted, written), _emptied(fold)]
+            messages += [*map(_compacted, written), _emptied(postponed)]
         faults = check_commit(claims, messages)
-        for fold, claim in zip(self.folds, claims, strict=True):
+        for postponed, claim in zip(self.partitions, claims, strict=True):
             if claim.name in faults:
-                self._note(fold, faults[claim.name])
+                self._note(postponed, faults[claim.name])
         if faults:
             raise next(iter(faults.values()))
         directory = self._table.reading.bucket_dir
@@ -211,10 +213,10 @@ class BucketAssignment:
             stored = StoredFile(reading.paths.data_file(directory, file), file)
             self._decoders.look(pick.name, side, stored, reading.file_schema(file.schema_id))
 
-    def _note(self, fold: Fold, error: Exception) -> None:
+    def _note(self, postponed: PostponedFiles, error: Exception) -> None:
         """Record that the partition is refused, if its proof is what failed."""
         if isinstance(error, ProofError):
-            self.refused[fold.partition] = PickFailure.of(_pick(self._table, fold), error)
+            self.refused[postponed.partition] = PickFailure.of(_pick(self._table, postponed), error)
 
     def _paths(self) -> list[str]:
         reading = self._table.reading
@@ -228,9 +230,9 @@ class BucketAssignment:
     def _every_directory(self) -> Iterable[str]:
         reading = self._table.reading
         return (
-            reading.bucket_dir(fold.partition, bucket)
-            for fold in self.folds
-            for bucket in range(fold.total_buckets)
+            reading.bucket_dir(postponed.partition, bucket)
+            for postponed in self.partitions
+            for bucket in range(postponed.total_buckets)
         )
 
     def _sweep(
@@ -244,31 +246,31 @@ class BucketAssignment:
         )
 
 
-def _folds(table: UnitTable, live: ManifestEntries) -> tuple[Fold, ...]:
+def _partitions(table: UnitTable, live: ManifestEntries) -> tuple[PostponedFiles, ...]:
     buckets_for = partial(new_buckets, table.schema.options)
-    return plan_folds(live, buckets_for, snapshot_ordering=table.reading.options.snapshot_ordering)
+    return plan_partitions(live, buckets_for, snapshot_ordering=table.reading.options.snapshot_ordering)
 
 
-def _pick(table: UnitTable, fold: Fold) -> WorkPick:
-    place = Place(fold.partition, POSTPONE_BUCKET, POSTPONE_BUCKET)
+def _pick(table: UnitTable, postponed: PostponedFiles) -> WorkPick:
+    place = Place(postponed.partition, POSTPONE_BUCKET, POSTPONE_BUCKET)
     return WorkPick(
         name=place_name(place, table.schema),
         place=place,
-        bucket_dir=table.reading.bucket_dir(fold.partition, POSTPONE_BUCKET),
-        reason=f"postponed rows are assigned to {counted(fold.total_buckets, 'bucket')}",
-        replaced=fold.files,
+        bucket_dir=table.reading.bucket_dir(postponed.partition, POSTPONE_BUCKET),
+        reason=f"postponed rows are assigned to {counted(postponed.total_buckets, 'bucket')}",
+        replaced=postponed.files,
     )
 
 
-def _claim(fold: Fold, proof: PickProof, tallies: Sequence[PostponedTally]) -> CommitClaim:
+def _claim(postponed: PostponedFiles, proof: PickProof, tallies: Sequence[PostponedTally]) -> CommitClaim:
     """Return what a partition may change: its postponed files are removed, and what was read back is added to
     its buckets.
     """
     check_rows(proof)
-    waiting = Bucket(fold.partition, POSTPONE_BUCKET, POSTPONE_BUCKET)
+    waiting = Bucket(postponed.partition, POSTPONE_BUCKET, POSTPONE_BUCKET)
 
     def place(bucket: int) -> Bucket:
-        return Bucket(fold.partition, bucket, fold.total_buckets)
+        return Bucket(postponed.partition, bucket, postponed.total_buckets)
 
     return CommitClaim(
         name=proof.pick,
@@ -289,10 +291,10 @@ def _compacted(message: CommitMessage) -> CommitMessage:
     )
 
 
-def _emptied(fold: Fold) -> CommitMessage:
+def _emptied(postponed: PostponedFiles) -> CommitMessage:
     return CommitMessage(
-        partition=fold.partition,
+        partition=postponed.partition,
         bucket=POSTPONE_BUCKET,
         total_buckets=POSTPONE_BUCKET,
-        compact_before=fold.files,
+        compact_before=postponed.files,
     )

@@ -51,7 +51,7 @@ def _assign(run: RewriteRun, snapshot: Snapshot, prefixes: tuple[str, ...], exec
         return _assign(run, fresh, prefixes, executor)
     table = target.unit_table(live, request.proof, run.kind.seed, whole=True)
     assignment = BucketAssignment(table, live, prefixes, executor, run.decoders, run.refused.keys())
-    if not assignment.folds:
+    if not assignment.partitions:
         return False
     try:
         assigned = assignment.run()
@@ -60,9 +60,9 @@ def _assign(run: RewriteRun, snapshot: Snapshot, prefixes: tuple[str, ...], exec
         if not assignment.refused:
             raise
         return _assign(run, snapshot, prefixes, executor)  # the other partitions
-    run.picks_planned += len(assignment.folds)
+    run.picks_planned += len(assignment.partitions)
     if assigned is None:
-        run.record.outcome = replace(run.outcome, picks_left=len(assignment.folds))
+        run.record.outcome = replace(run.outcome, picks_left=len(assignment.partitions))
         return False
     _commit(run, assignment, assigned)
     return True

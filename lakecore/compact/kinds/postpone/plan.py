@@ -15,7 +15,7 @@ from functools import partial
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.entries import ManifestEntries
 
-__all__ = ["Fold", "cut", "plan_folds", "real_totals"]
+__all__ = ["PostponedFiles", "cut", "plan_partitions", "real_totals"]
 
 _POSTPONED = -2
 _UNIT_ROWS = 4_000_000
@@ -24,7 +24,7 @@ _NAME = re.compile(r"-s-(?P<writer>\d+)-w-(?P<unique>.+)-(?P<number>\d+)\.")
 
 
 @dataclass(frozen=True, slots=True)
-class Fold:
+class PostponedFiles:
     """These are the postponed files of one partition (a serialised row), in the order of their rows."""
 
     partition: bytes
@@ -36,22 +36,22 @@ class Fold:
         return sum(file.row_count for file in self.files)
 
 
-def plan_folds(
+def plan_partitions(
     live: ManifestEntries, buckets_for: Callable[[int], int], *, snapshot_ordering: bool = False
-) -> tuple[Fold, ...]:
-    """Return one fold per partition that has postponed files, in order of partitions. `live` are all live
+) -> tuple[PostponedFiles, ...]:
+    """Return the postponed files of each partition that has some, in order of partitions. `live` are all live
     files.
 
     `buckets_for`: the number of buckets of a new partition with so many rows. `snapshot_ordering`: the
     sequence numbers of files are those of their snapshots.
     """
     totals = real_totals(live)
-    postponed = live.select(live.bucket == _POSTPONED)
+    entries = live.select(live.bucket == _POSTPONED)
     files: dict[bytes, list[DataFile]] = {}
-    for entry in postponed.rows():
+    for entry in entries.rows():
         files.setdefault(entry.partition, []).append(entry.file)
     return tuple(
-        Fold(
+        PostponedFiles(
             partition,
             totals.get(partition) or buckets_for(sum(file.row_count for file in files[partition])),
             tuple(sorted(files[partition], key=partial(_age, snapshot_ordering=snapshot_ordering))),
@@ -60,12 +60,12 @@ def plan_folds(
     )
 
 
-def cut(fold: Fold, idle: int) -> int:
+def cut(postponed: PostponedFiles, idle: int) -> int:
     """Return the number of units: each takes the buckets with one remainder. `idle` is the number of cores
-    that no other fold uses. Every unit decodes all files, so a fold is cut only if it is large.
+    that no other partition uses. Every unit decodes all files, so a partition is cut only if it is large.
     """
-    wanted = max(-(-fold.rows // _UNIT_ROWS), min(idle, fold.rows // _LEAST_ROWS))
-    return max(1, min(fold.total_buckets, wanted))
+    wanted = max(-(-postponed.rows // _UNIT_ROWS), min(idle, postponed.rows // _LEAST_ROWS))
+    return max(1, min(postponed.total_buckets, wanted))
 
 
 def real_totals(live: ManifestEntries) -> Mapping[bytes, int]:

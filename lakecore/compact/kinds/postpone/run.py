@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakecore.compact.engine.work import UnitTable
-from lakecore.compact.kinds.postpone.plan import Fold
+from lakecore.compact.kinds.postpone.plan import PostponedFiles
 from lakecore.errors import ProofError
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.row_kind import KIND_NAME, RowKind
@@ -21,7 +21,13 @@ from lakecore.read.file.file_reader import read_file
 from lakecore.row.bucket import assign_buckets
 from lakecore.store.table_stores import TableStores
 from lakecore.verify.digest.columns import StoredFile
-from lakecore.verify.proof.postponed import FoldFiles, FoldShare, PostponedRules, PostponedTally, check_fold
+from lakecore.verify.proof.postponed import (
+    AssignedFiles,
+    AssignedShare,
+    PostponedRules,
+    PostponedTally,
+    check_assignment,
+)
 from lakecore.verify.proof.rescaled import BucketRule
 from lakecore.verify.rules.merge_rules import read_merge_rules
 from lakecore.verify.rules.table_rules import TableRules
@@ -38,14 +44,14 @@ _OPTIONS = {"postpone.batch-write-fixed-bucket": "true", "write-buffer-spillable
 
 @dataclass(frozen=True, kw_only=True)
 class AssignmentUnit:
-    """This unit writes the rows of `fold` whose buckets leave `remainder` when divided by `steps`.
+    """This unit writes the rows of `postponed` whose buckets leave `remainder` when divided by `steps`.
 
     `state` is that of its real buckets. `file_prefix` begins the names of new data files.
     """
 
     name: str
     table: UnitTable
-    fold: Fold
+    postponed: PostponedFiles
     state: BucketState
     steps: int
     remainder: int
@@ -54,7 +60,7 @@ class AssignmentUnit:
     @property
     def rows(self) -> int:
         """Return the approximate number of rows."""
-        return self.fold.rows // self.steps
+        return self.postponed.rows // self.steps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,8 +105,8 @@ def _postponed_rows(unit: AssignmentUnit) -> Iterator[Rows]:
     """Yield the rows of the unit, without kinds that the table does not accept."""
     table, rule = unit.table, _rule(unit)
     names, ignored = table.schema.row_type.names, [int(kind) for kind in _ignored(table)]
-    directory = table.reading.bucket_dir(unit.fold.partition, POSTPONE_BUCKET)
-    for file in unit.fold.files:
+    directory = table.reading.bucket_dir(unit.postponed.partition, POSTPONE_BUCKET)
+    for file in unit.postponed.files:
         for batch in read_file(table.reading, directory, file, (*names, KIND_NAME)):
             kinds = batch.column(KIND_NAME).to_numpy(zero_copy_only=False)
             part = batch.select(list(names))
@@ -114,11 +120,14 @@ def _postponed_rows(unit: AssignmentUnit) -> Iterator[Rows]:
 
 
 def _proven(unit: AssignmentUnit, written: Sequence[CommitMessage]) -> PostponedTally:
-    table, fold, outputs, changelog_files = unit.table, unit.fold, [], []
+    table, postponed, outputs, changelog_files = unit.table, unit.postponed, [], []
     reading = table.reading
     for message in written:
         place = (message.partition, message.total_buckets)
-        if place != (fold.partition, fold.total_buckets) or not 0 <= message.bucket < fold.total_buckets:
+        if (
+            place != (postponed.partition, postponed.total_buckets)
+            or not 0 <= message.bucket < postponed.total_buckets
+        ):
             raise ProofError(
                 unit.name,
                 f"rows were assigned to bucket {message.bucket} of {message.total_buckets}, which does not "
@@ -137,23 +146,24 @@ def _proven(unit: AssignmentUnit, written: Sequence[CommitMessage]) -> Postponed
             (StoredFile(reading.paths.data_file(directory, file), file), message.bucket)
             for file in message.changelog_files
         ]
-    waiting = reading.bucket_dir(fold.partition, POSTPONE_BUCKET)
-    files = FoldFiles(
-        postponed=[StoredFile(reading.paths.data_file(waiting, file), file) for file in fold.files],
+    waiting = reading.bucket_dir(postponed.partition, POSTPONE_BUCKET)
+    files = AssignedFiles(
+        postponed=[StoredFile(reading.paths.data_file(waiting, file), file) for file in postponed.files],
         written=outputs,
         changelog=changelog_files,
         firsts={
-            bucket: unit.state.next_sequence(fold.partition, bucket) for bucket in range(fold.total_buckets)
+            bucket: unit.state.next_sequence(postponed.partition, bucket)
+            for bucket in range(postponed.total_buckets)
         },
     )
-    share = FoldShare(_rule(unit), unit.steps, unit.remainder)
-    return check_fold(table.proof, unit.name, files, share, postponed_rules(table))
+    share = AssignedShare(_rule(unit), unit.steps, unit.remainder)
+    return check_assignment(table.proof, unit.name, files, share, postponed_rules(table))
 
 
 def _rule(unit: AssignmentUnit) -> BucketRule:
     schema, options = unit.table.schema, unit.table.reading.options
     key = schema.row_type.select(schema.bucket_keys)
-    return BucketRule(key, options.bucket_function.value, unit.fold.total_buckets)
+    return BucketRule(key, options.bucket_function.value, unit.postponed.total_buckets)
 
 
 def _ignored(table: UnitTable) -> frozenset[RowKind]:
