@@ -2,9 +2,9 @@
 least once.
 
 All watchers of one connection share one poll. A round reads the latest snapshot of every table once, and only
-the watchers of tables that changed look closer. A watcher's mark is kept in Airflow's asset state store. The
-mark moves on after Airflow has confirmed that the event is in its database. A triggerer that is killed in
-between emits the same snapshots again, and none is lost.
+the watchers of tables that changed look closer. A watcher's position is kept in Airflow's asset state store.
+The position moves on after Airflow has confirmed that the event is in its database. A triggerer that is
+killed in between emits the same snapshots again, and none is lost.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from operators.assets import table_asset
 
 if TYPE_CHECKING:
     from lakecore.jobs.watching.poll import TablePoll
-    from lakecore.jobs.watching.watch import Mark
+    from lakecore.jobs.watching.watch import WatchPosition
 
 __all__ = ["SnapshotWatch", "watched_asset"]
 
@@ -73,8 +73,8 @@ class SnapshotWatch(BaseEventTrigger):
     """Fire for the new snapshots of one table; one event covers several snapshots that came between two
     rounds.
 
-    :param asset: the name of its asset: two assets must not share a trigger, because its mark belongs to one
-        asset.
+    :param asset: the name of its asset: two assets must not share a trigger, because its position belongs to
+        one asset.
     :param wanted: the fields of `lakecore.jobs.watching.arrivals.ArrivalCondition`, as plain JSON.
     """
 
@@ -95,10 +95,10 @@ class SnapshotWatch(BaseEventTrigger):
         self.poke_interval = poke_interval
         self.start = start
         self.wanted = dict(wanted or {})
-        self.looked: Mark | None = None
+        self.looked: WatchPosition | None = None
         """The position of the table at the last look; None before the first."""
-        self._mark: Mark | None = None
-        self._after_round: dict[int, Mark] = {}
+        self._position: WatchPosition | None = None
+        self._after_round: dict[int, WatchPosition] = {}
         self._at_work_on: int | None = None
         self._memo: dict[Any, Any] = {}
 
@@ -125,7 +125,7 @@ class SnapshotWatch(BaseEventTrigger):
     async def filter_shared_stream(self, shared_stream: AsyncIterator[Any]) -> AsyncIterator[TriggerEvent]:
         """Yield the events of this watcher for each round."""
         watching = _WATCHING.setdefault(self.shared_stream_key(), [])
-        self._mark = await self._begin()
+        self._position = await self._begin()
         watching.append(self)
         try:
             async for number, moved in shared_stream:
@@ -140,8 +140,8 @@ class SnapshotWatch(BaseEventTrigger):
             watching.remove(self)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Poll without sharing, where an Airflow release does not offer it; a mark moves on one round after
-        its event.
+        """Poll without sharing, where an Airflow release does not offer it; a position moves on one round
+        after its event.
         """
         rounds = self.create_shared_stream_producer(self.serialize()[1])
 
@@ -156,57 +156,57 @@ class SnapshotWatch(BaseEventTrigger):
         async for event in self.filter_shared_stream(stream()):
             yield event
 
-    async def _begin(self) -> Mark:
-        """Return the stored mark, or a first one, which is stored at once so that nothing committed from now
-        on is missed.
+    async def _begin(self) -> WatchPosition:
+        """Return the stored position, or a first one, which is stored at once so that nothing committed from
+        now on is missed.
         """
         store = self.asset_state_store
         kept = await store.aget(_POSITION) if store is not None else None
         if isinstance(kept, dict) and kept.get("table") == self.table:
             self.log.info("watching %s; events were sent up to %s", self.table, kept)
-            return await asyncio.to_thread(_as_mark, kept)
+            return await asyncio.to_thread(_as_position, kept)
         while True:
             try:
-                mark = await asyncio.to_thread(self._first)
+                position = await asyncio.to_thread(self._first)
                 break
             except Exception as err:  # noqa: BLE001 - a trigger that fails is started again every other second
                 self.log.warning("%s cannot be watched yet: %s", self.table, err)
                 await asyncio.sleep(self.poke_interval)
-        await self._save(mark)
-        self.log.info("watching %s from %s on", self.table, mark)
-        return mark
+        await self._save(position)
+        self.log.info("watching %s from %s on", self.table, position)
+        return position
 
-    def _first(self) -> Mark:
-        from lakecore.jobs.watching.watch import first_mark
+    def _first(self) -> WatchPosition:
+        from lakecore.jobs.watching.watch import first_watch_position
 
-        return first_mark(_catalog(self.lake_conn_id), self.table, self.start)
+        return first_watch_position(_catalog(self.lake_conn_id), self.table, self.start)
 
-    async def _news(self, number: int, stands: Mark) -> dict[str, Any] | None:
+    async def _news(self, number: int, stands: WatchPosition) -> dict[str, Any] | None:
         try:
-            news, mark = await asyncio.to_thread(self._look)
+            news, position = await asyncio.to_thread(self._look)
         except Exception as err:  # noqa: BLE001 - one table's trouble must not end the watch: next round again
             self.log.warning(
                 "a look at %s failed, it is looked at again in the next round: %s", self.table, err
             )
             return None
         self.looked = stands
-        if mark != self._mark:
-            self._mark = self._after_round[number] = mark
+        if position != self._position:
+            self._position = self._after_round[number] = position
             self._memo.clear()
         return news
 
-    def _look(self) -> tuple[dict[str, Any] | None, Mark]:
+    def _look(self) -> tuple[dict[str, Any] | None, WatchPosition]:
         from lakecore.jobs.watching.arrivals import ArrivalCondition, Arrivals
         from lakecore.jobs.watching.watch import BEGINNING, new_snapshots_since
 
         table = _catalog(self.lake_conn_id).load_table(self.table)
         arrivals = Arrivals(table, ArrivalCondition.from_json(self.wanted), self._memo)
-        return new_snapshots_since(arrivals, self._mark or BEGINNING)
+        return new_snapshots_since(arrivals, self._position or BEGINNING)
 
     async def keep(self, number: int) -> None:
-        """Store the mark: the events of that round, and of those before, are safe. The events of the round
-        that this watcher is still processing are not: the round timed out, and later rounds did not wait for
-        it.
+        """Store the position: the events of that round, and of those before, are safe. The events of the
+        round that this watcher is still processing are not: the round timed out, and later rounds did
+        not wait for it.
         """
         done = [one for one in self._after_round if one <= number and one != self._at_work_on]
         if done:
@@ -214,9 +214,9 @@ class SnapshotWatch(BaseEventTrigger):
         for one in done:
             del self._after_round[one]
 
-    async def _save(self, mark: Mark) -> None:
+    async def _save(self, position: WatchPosition) -> None:
         if self.asset_state_store is not None:
-            await self.asset_state_store.aset(_POSITION, {"table": self.table, **mark.to_json()})
+            await self.asset_state_store.aset(_POSITION, {"table": self.table, **position.to_json()})
 
 
 _WATCHING: dict[Hashable, list[SnapshotWatch]] = {}
@@ -245,7 +245,7 @@ class _Rounds(SharedStreamProducer):
                 yield (number, changed), number
             await asyncio.sleep(self._poke_interval)
 
-    def _changed(self, seen: Sequence[tuple[str, Mark | None]]) -> dict[str, Mark]:
+    def _changed(self, seen: Sequence[tuple[str, WatchPosition | None]]) -> dict[str, WatchPosition]:
         """Return the latest snapshot by table, for the tables of which some watcher has not seen it."""
         from lakecore.catalog.config import CatalogConfig
         from lakecore.jobs.watching.poll import TablePoll
@@ -261,7 +261,7 @@ class _Rounds(SharedStreamProducer):
 
     async def advance(self, batch: Sequence[AdvanceItem]) -> None:
         """Confirm that Airflow has stored the events of these rounds. No watcher stores a round with a
-        failure: the failed watcher starts again at its mark, the others store a later round.
+        failure: the failed watcher starts again at its position, the others store a later round.
         """
         for item in batch:
             if item.outcome.failed:
@@ -269,17 +269,17 @@ class _Rounds(SharedStreamProducer):
             for watcher in tuple(self._watching):
                 try:
                     await watcher.keep(item.broker_payload)
-                except Exception as err:  # noqa: BLE001 - the mark stays: the same is told again, nothing is lost
+                except Exception as err:  # noqa: BLE001 - the position stays: nothing is lost
                     _log().warning("how far %s was watched could not be written down: %s", watcher.asset, err)
 
 
-def _as_mark(kept: Mapping[str, Any]) -> Mark:
-    """Parse a stored mark. This runs in a thread, because the first import of the core takes seconds and the
-    triggerer must not block.
+def _as_position(kept: Mapping[str, Any]) -> WatchPosition:
+    """Parse a stored position. This runs in a thread, because the first import of the core takes seconds and
+    the triggerer must not block.
     """
-    from lakecore.jobs.watching.watch import Mark
+    from lakecore.jobs.watching.watch import WatchPosition
 
-    return Mark.from_json(kept)
+    return WatchPosition.from_json(kept)
 
 
 def _catalog(lake_conn_id: str) -> Any:

@@ -17,7 +17,7 @@ from airflow.triggers.shared_stream import AdvanceItem, AdvanceOutcome, SharedSt
 
 import lakecore
 from lakecore.jobs import compact
-from lakecore.jobs.watching.watch import Mark
+from lakecore.jobs.watching.watch import WatchPosition
 from operators.watch import SnapshotWatch, watched_asset
 from tests.support.golden import GoldenTable
 
@@ -80,7 +80,7 @@ class _Triggerer:
         try:
             async for event in trigger.filter_shared_stream(stream):
                 seq = self.manager.bind_pending_event(trigger_id=number, key=key)
-                assert seq is not None, "the mark waits for what is stored"
+                assert seq is not None, "the position waits for what is stored"
                 self.unconfirmed.append(seq)
                 self.fired.append(event.payload)
         finally:
@@ -132,7 +132,7 @@ def test_a_snapshot_that_was_not_stored_is_told_again_after_a_restart(table: Pat
             await first.until(lambda: first.fired)
             assert _ranges(first.fired) == [(9, 9)]
             await asyncio.sleep(0.1)
-            assert store.position == 8, "killed now, the event would be lost with the mark moved on"
+            assert store.position == 8, "killed now, the event would be lost with the position moved on"
         async with _triggerer() as second:
             _write(table)
             second.watch(store)
@@ -151,7 +151,7 @@ def test_a_snapshot_that_was_not_stored_is_told_again_after_a_restart(table: Pat
     _play(scenario)
 
 
-def test_many_tables_share_one_poll_and_keep_their_own_marks(table: Path) -> None:
+def test_many_tables_share_one_poll_and_keep_their_own_positions(table: Path) -> None:
     stores = [_Store(), _Store(), _Store()]
 
     async def scenario() -> None:
@@ -235,13 +235,13 @@ def test_a_round_that_failed_for_somebody_is_kept_by_nobody(table: Path) -> None
             trigger = triggerer.watch(store)
             await triggerer.until(lambda: store.position == 8)
             producer = SnapshotWatch.create_shared_stream_producer(trigger.serialize()[1])
-            trigger._after_round[70] = Mark(20, 1)
+            trigger._after_round[70] = WatchPosition(20, 1)
             await producer.advance([AdvanceItem(70, AdvanceOutcome(acked=1, failed=1))])
             assert store.position == 8
-            trigger._after_round[71] = Mark(21, 2)
+            trigger._after_round[71] = WatchPosition(21, 2)
             await producer.advance([AdvanceItem(71, AdvanceOutcome(acked=2, failed=0))])
             assert (store.position, trigger._after_round) == (21, {})
-            trigger._after_round[72], trigger._at_work_on = Mark(22, 3), 72
+            trigger._after_round[72], trigger._at_work_on = WatchPosition(22, 3), 72
             await producer.advance([AdvanceItem(73, AdvanceOutcome(acked=1, failed=0))])
             assert store.position == 21, "given up as too slow: its event may not be stored yet"
 

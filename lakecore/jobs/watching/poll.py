@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from lakecore.catalog.config import CatalogConfig
 from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.errors import NotFoundError
-from lakecore.jobs.watching.watch import Mark, newest
+from lakecore.jobs.watching.watch import WatchPosition, newest
 from lakecore.maintain.target import in_threads
 from lakecore.store.snapshots import SnapshotStore
 
@@ -29,22 +29,29 @@ class TablePoll:
         self._catalog: FilesystemCatalog
         self._stores: dict[str, SnapshotStore] = {}
 
-    def changed(self, config: CatalogConfig, seen: Sequence[tuple[str, Mark | None]]) -> dict[str, Mark]:
-        """Return the mark of the latest snapshot by table, for the tables of which a watcher has not seen it.
+    def changed(
+        self, config: CatalogConfig, seen: Sequence[tuple[str, WatchPosition | None]]
+    ) -> dict[str, WatchPosition]:
+        """Return the position of the latest snapshot by table, for the tables of which a watcher has not
+        seen it.
 
         `config` is that of this round, because addresses and secrets may change. `seen`: the table of each
-        watcher and its mark, None before its first look. Costs three small reads a table, several tables at
-        once. A table that does not exist, or whose storage does not answer, is left out. Raises the errors of
-        opening the warehouse.
+        watcher and its position, None before its first look. Costs three small reads a table, several tables
+        at once. A table that does not exist, or whose storage does not answer, is left out. Raises the errors
+        of opening the warehouse.
         """
         if config != self._config:
             self._catalog = FilesystemCatalog.open(config)
             self._config, self._stores = config, {}
         tables = sorted({table for table, _ in seen})
         latest = dict(zip(tables, in_threads(self._latest, tables), strict=True))
-        return {table: mark for table, last in seen if (mark := latest[table]) is not None and mark != last}
+        return {
+            table: position
+            for table, last in seen
+            if (position := latest[table]) is not None and position != last
+        }
 
-    def _latest(self, table: str) -> Mark | None:
+    def _latest(self, table: str) -> WatchPosition | None:
         try:
             if table not in self._stores:
                 self._stores[table] = self._catalog.load_table(table)._stores.snapshots

@@ -1,8 +1,8 @@
-"""The mark of a table's watcher, and its events: each snapshot is emitted at least once.
+"""The position of a table's watcher, and its events: each snapshot is emitted at least once.
 
 A watcher that only remembered an id would miss what is committed after a rollback, or to a table that was
-dropped and created again, because ids begin again there. So a mark is an id and the time of that snapshot:
-when the two no longer belong together, every snapshot that is not older than the mark is new.
+dropped and created again, because ids begin again there. So a position is an id and the time of that
+snapshot: when the two no longer belong together, every snapshot that is not older than the position is new.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ __all__ = [
     "BEGINNING",
     "EARLIEST",
     "LATEST",
-    "Mark",
-    "first_mark",
-    "mark_of",
+    "WatchPosition",
+    "first_watch_position",
     "new_snapshots_since",
     "newest",
+    "watch_position",
 ]
 
 LATEST = "latest"
@@ -40,9 +40,9 @@ _LOOKED_INTO = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """A mark: everything up to `snapshot` has been emitted; `time_millis` is when that snapshot was
-    committed.
+class WatchPosition:
+    """This is where a watcher stands: everything up to `snapshot` has been emitted; `time_millis` is when
+    that snapshot was committed.
     """
 
     snapshot: int
@@ -52,11 +52,11 @@ class Mark:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> Mark:
+    def from_json(cls, raw: Mapping[str, Any]) -> WatchPosition:
         return cls(int(raw["snapshot"]), int(raw["time_millis"]))
 
 
-BEGINNING = Mark(0, 0)
+BEGINNING = WatchPosition(0, 0)
 
 
 class Tables(Protocol):
@@ -65,13 +65,13 @@ class Tables(Protocol):
     def load_table(self, name: str) -> Table: ...
 
 
-def mark_of(snapshot: Snapshot | None) -> Mark:
-    """Return the mark at a snapshot."""
-    return BEGINNING if snapshot is None else Mark(snapshot.id, snapshot.time_millis)
+def watch_position(snapshot: Snapshot | None) -> WatchPosition:
+    """Return the position at a snapshot."""
+    return BEGINNING if snapshot is None else WatchPosition(snapshot.id, snapshot.time_millis)
 
 
-def first_mark(tables: Tables, table: str, start: str) -> Mark:
-    """Return the mark of a watcher that has never emitted anything; with `latest` it is after the present
+def first_watch_position(tables: Tables, table: str, start: str) -> WatchPosition:
+    """Return the position of a watcher that has never emitted anything; with `latest` it is after the present
     snapshots.
 
     A table that does not exist yet is watched from its first snapshot on.
@@ -81,50 +81,56 @@ def first_mark(tables: Tables, table: str, start: str) -> Mark:
     if start == EARLIEST:
         return BEGINNING
     try:
-        return mark_of(tables.load_table(table)._stores.snapshots.latest())
+        return watch_position(tables.load_table(table)._stores.snapshots.latest())
     except NotFoundError:
         return BEGINNING
 
 
-def newest(snapshots: SnapshotStore) -> Mark | None:
-    """Return the mark at the latest snapshot, with three small reads. None for a table without snapshots."""
+def newest(snapshots: SnapshotStore) -> WatchPosition | None:
+    """Return the position at the latest snapshot, with three small reads; None for a table without any."""
     found = snapshots.latest()
-    return None if found is None else mark_of(found)
+    return None if found is None else watch_position(found)
 
 
-def new_snapshots_since(arrivals: Arrivals, mark: Mark) -> tuple[dict[str, Any] | None, Mark]:
-    """Return the event for the snapshots after `mark`, if any, and the mark to store when it has been
+def new_snapshots_since(
+    arrivals: Arrivals, position: WatchPosition
+) -> tuple[dict[str, Any] | None, WatchPosition]:
+    """Return the event for the snapshots after `position`, if any, and the position to store when it has been
     emitted.
 
-    While the condition does not hold, the mark stays. The event is a small JSON object: `table`, `first`,
+    While the condition does not hold, the position stays. The event is a small JSON object: `table`, `first`,
     `last` and `snapshot` (the last), `count`, `watermark`, and, where they are known, `partitions` (of at
     most 50 snapshots) and `tags`, the first 20 of each.
     """
     store, wanted = arrivals.table._stores.snapshots, arrivals.wanted
     ids = store.list_ids()
     after = [
-        snapshot for snapshot in arrivals.existing(_candidates(store, ids, mark)) if _is_new(snapshot, mark)
+        snapshot
+        for snapshot in arrivals.existing(_candidates(store, ids, position))
+        if _is_new(snapshot, position)
     ]
     if not after:
-        return None, mark
+        return None, position
     found, rows = arrivals.gather(after)
     if not found:
-        return None, mark_of(after[-1])
+        return None, watch_position(after[-1])
     if len(found) < wanted.count or rows < wanted.rows:
-        return None, mark
-    return _event(arrivals.table, found, after[-1]), mark_of(after[-1])
+        return None, position
+    return _event(arrivals.table, found, after[-1]), watch_position(after[-1])
 
 
-def _candidates(store: SnapshotStore, ids: Sequence[int], mark: Mark) -> Sequence[int]:
-    """Return the ids above the mark; all ids when the mark was made in another history."""
-    there = store.find(mark.snapshot) if mark.snapshot in ids else None
-    other = bool(ids) and (ids[-1] < mark.snapshot or (there is not None and mark_of(there) != mark))
-    return ids if other else [one for one in ids if one > mark.snapshot]
+def _candidates(store: SnapshotStore, ids: Sequence[int], position: WatchPosition) -> Sequence[int]:
+    """Return the ids above the position; all ids when the position was made in another history."""
+    there = store.find(position.snapshot) if position.snapshot in ids else None
+    other = bool(ids) and (
+        ids[-1] < position.snapshot or (there is not None and watch_position(there) != position)
+    )
+    return ids if other else [one for one in ids if one > position.snapshot]
 
 
-def _is_new(snapshot: Snapshot, mark: Mark) -> bool:
-    return snapshot.id > mark.snapshot or (
-        snapshot.time_millis >= mark.time_millis and mark_of(snapshot) != mark
+def _is_new(snapshot: Snapshot, position: WatchPosition) -> bool:
+    return snapshot.id > position.snapshot or (
+        snapshot.time_millis >= position.time_millis and watch_position(snapshot) != position
     )
 
 

@@ -27,7 +27,13 @@ from lakecore.maintain.auto_tags.plan import (
 )
 from lakecore.maintain.deletion.roots import Root, RootKind
 from lakecore.maintain.retention_options import TAG_DEFAULT_TIME
-from lakecore.maintain.tags.apply import Lifetime, aged_tags, create, makes_marks, mark_missing
+from lakecore.maintain.tags.apply import (
+    Lifetime,
+    aged_tags,
+    create,
+    write_missing_success_files,
+    writes_success_files,
+)
 from lakecore.maintain.tags.plan import expired_tags
 from lakecore.maintain.target import Target, in_threads
 from lakecore.maintain.wall_clock import WallClock
@@ -102,8 +108,8 @@ def make(target: Target, due: DueTags, zone: str) -> tuple[str, ...]:
         root = Root(RootKind.SNAPSHOT, target.paths.branch, str(snapshot.id), path, snapshot)
         if create(target, tag.name, root, lifetime):
             names.append(tag.name)
-    if not names and due.mode.by_period and makes_marks(target):
-        _mark_newest(target)
+    if not names and due.mode.by_period and writes_success_files(target):
+        _complete_newest(target)
     return tuple(names)
 
 
@@ -182,10 +188,10 @@ def _moment(snapshot: Snapshot, wall: WallClock, *, by_watermark: bool) -> Momen
     return Moment(snapshot.id, None if time in (None, _NO_WATERMARK) else wall.local_ms(time or 0))
 
 
-def _mark_newest(target: Target) -> None:
+def _complete_newest(target: Target) -> None:
     """Write the success file of the newest automatic tag, which a run that was killed after its last tag may
     have left out.
     """
     last = _last_automatic(target)
     if last is not None:
-        mark_missing(target, [last])
+        write_missing_success_files(target, [last])

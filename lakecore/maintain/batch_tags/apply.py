@@ -11,7 +11,7 @@ from lakecore.maintain.auto_tags.options import MODE
 from lakecore.maintain.batch_tags.plan import PeriodAction, Point, Series, State
 from lakecore.maintain.deletion.roots import NamedRoot, Root, RootKind, named_roots, root_reader
 from lakecore.maintain.deletion.sweep import Sweeper, SweepResult
-from lakecore.maintain.tags.apply import Lifetime, create, mark_missing, replace
+from lakecore.maintain.tags.apply import Lifetime, create, replace, write_missing_success_files
 from lakecore.maintain.target import Target, in_threads
 from lakecore.scan.auto_tags import AutoTagNames
 
@@ -123,7 +123,7 @@ def make(
             if create(target, duty.period.name, _tagged(history, duty.snapshot), lifetime):
                 names.append(duty.period.name)
         elif duty.found is not None:
-            mark_missing(target, [duty.period.name])
+            write_missing_success_files(target, [duty.period.name])
     return tuple(names)
 
 

@@ -33,11 +33,11 @@ __all__ = [
     "create",
     "delete",
     "deletion",
-    "makes_marks",
-    "mark_missing",
     "move_tag",
     "rename",
     "replace",
+    "write_missing_success_files",
+    "writes_success_files",
 ]
 
 _WHY = "only this tag referred to it"
@@ -106,7 +106,7 @@ def create(target: Target, name: str, root: Root, lifetime: Lifetime | None) -> 
         target.file_io, path, data, target.clock
     ):
         if _lists(target.file_io.read(path)) == _lists(data):
-            mark_missing(target, [name])
+            write_missing_success_files(target, [name])
             return False
         raise AlreadyExistsError(f"tag {name!r} of {target.name} exists; replace it, or choose another name")
     if not _still_there(target, root, path):
@@ -115,7 +115,7 @@ def create(target: Target, name: str, root: Root, lifetime: Lifetime | None) -> 
             f"snapshot {root.snapshot.id} of {target.name} expired while it was being tagged; "
             "tag another snapshot"
         )
-    _mark(target, name)
+    _write_success_file(target, name)
     return True
 
 
@@ -214,11 +214,11 @@ def deletion(target: Target, sweeper: Sweeper, names: Sequence[str]) -> tuple[Re
     kept = roots.without(root.path for root in removed_roots)
     held = quarantined_roots(sweeper.runs, target.name)
     removal = plan_removal(target, removed_roots, kept, held, _WHY)
-    marks = [_mark_path(target, root.name) for root in removed_roots]
+    success_files = [_success_path(target, root.name) for root in removed_roots]
     found = tuple(
-        PlannedDeletion(mark, 0, "it belongs to the tag")
-        for mark in marks
-        if target.file_io.stat(mark) is not None
+        PlannedDeletion(path, 0, "it belongs to the tag")
+        for path in success_files
+        if target.file_io.stat(path) is not None
     )
     return Removal((*removal.roots, *found), removal.files), kept
 
@@ -278,24 +278,24 @@ def _still_there(target: Target, root: Root, path: str) -> bool:
     return any(other.identity[1:] == same and other.path != path for other in roots.roots)
 
 
-def _mark_path(target: Target, name: str) -> str:
+def _success_path(target: Target, name: str) -> str:
     return f"{target.paths.tag_dir}/tag-success-file/{name}_SUCCESS"
 
 
-def mark_missing(target: Target, names: Sequence[str]) -> None:
+def write_missing_success_files(target: Target, names: Sequence[str]) -> None:
     """Make the success files that a killed run left out."""
-    for name in names if makes_marks(target) else ():
-        if target.file_io.stat(_mark_path(target, name)) is None:
-            _mark(target, name)
+    for name in names if writes_success_files(target) else ():
+        if target.file_io.stat(_success_path(target, name)) is None:
+            _write_success_file(target, name)
 
 
-def makes_marks(target: Target) -> bool:
+def writes_success_files(target: Target) -> bool:
     """Return whether the option tag.create-success-file is set."""
     return SUCCESS_FILE.read(target.schema.options)
 
 
-def _mark(target: Target, name: str) -> None:
-    if makes_marks(target):
+def _write_success_file(target: Target, name: str) -> None:
+    if writes_success_files(target):
         now = target.clock.now_ms()
         text = json.dumps({"creationTime": now, "modificationTime": now})
-        target.file_io.overwrite(_mark_path(target, name), text.encode())
+        target.file_io.overwrite(_success_path(target, name), text.encode())
