@@ -1,0 +1,63 @@
+"""This module has the frames of Paimon's query service. Pure.
+
+A frame is int32 length of what follows, int32 version 1, int32 type, int64 request id, body; all big-endian.
+A failure of a whole server has no request id. Source: Paimon's MessageSerializer and MessageType.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+
+from lakecore.errors import CorruptDataError
+
+__all__ = ["LENGTH", "SMALLEST", "Frame", "FrameType", "decode_frame", "encode_frame"]
+
+LENGTH = struct.Struct(">i")
+_VERSION = 1
+_HEADER = struct.Struct(">ii")
+_ID = struct.Struct(">q")
+SMALLEST = _HEADER.size
+"""No frame is shorter, in bytes after its length."""
+
+
+class FrameType(IntEnum):
+    """It tells what a frame is. `TOKEN` is lakecore's own: Java has no such frame."""
+
+    REQUEST = 0
+    RESULT = 1
+    REQUEST_FAILURE = 2
+    SERVER_FAILURE = 3
+    TOKEN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """This is one message. `request_id` is 0 in a failure of the server."""
+
+    type: FrameType
+    request_id: int
+    body: bytes
+
+
+def encode_frame(frame: Frame) -> bytes:
+    """Return the bytes of a frame, with its length."""
+    number = b"" if frame.type is FrameType.SERVER_FAILURE else _ID.pack(frame.request_id)
+    content = _HEADER.pack(_VERSION, frame.type) + number + frame.body
+    return LENGTH.pack(len(content)) + content
+
+
+def decode_frame(content: bytes, peer: str) -> Frame:
+    """Return the frame of the bytes after the length. Raises CorruptDataError naming `peer`."""
+    try:
+        version, kind = _HEADER.unpack_from(content)
+        if version != _VERSION:
+            raise CorruptDataError(peer, f"the frame has version {version}; only {_VERSION} is known")
+        known = FrameType(kind)
+        if known is FrameType.SERVER_FAILURE:
+            return Frame(known, 0, content[_HEADER.size :])
+        (number,) = _ID.unpack_from(content, _HEADER.size)
+        return Frame(known, number, content[_HEADER.size + _ID.size :])
+    except (struct.error, ValueError) as err:
+        raise CorruptDataError(peer, f"the frame of {len(content)} bytes is not one of Paimon's") from err

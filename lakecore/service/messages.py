@@ -1,0 +1,106 @@
+"""This module has the bodies of requests and results. Pure.
+
+A request is partition, int32 bucket, int32 number of keys, keys; a result is int32 number of values, and for
+each a byte 1 (there is no row), or 0 and the row. A row is int32 length, int32 number of fields, BinaryRow.
+Source: Paimon's KvRequest, KvResponse and SerializationUtils.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakecore.errors import CorruptDataError
+
+__all__ = ["LookupRequest", "decode_request", "decode_result", "encode_request", "encode_result"]
+
+_INT = struct.Struct(">i")
+_ABSENT = b"\1"
+_PRESENT = b"\0"
+
+
+@dataclass(frozen=True, slots=True)
+class LookupRequest:
+    """It asks for keys of one bucket; the partition and the keys are serialised rows."""
+
+    partition: bytes
+    bucket: int
+    keys: tuple[bytes, ...]
+
+
+def encode_request(request: LookupRequest) -> bytes:
+    """Return the body of a request."""
+    head = _sized(request.partition) + struct.pack(">ii", request.bucket, len(request.keys))
+    return head + b"".join(map(_sized, request.keys))
+
+
+def decode_request(body: bytes, peer: str) -> LookupRequest:
+    """Return the request of a body. Raises CorruptDataError naming `peer`; memory is that of the body."""
+    reader = _Reader(body, peer)
+    partition, bucket, count = reader.sized(), reader.number(), reader.number()
+    if bucket < 0:
+        raise CorruptDataError(peer, f"the request has bucket {bucket}; buckets begin with 0")
+    reader.check_count(count, 2 * _INT.size)
+    keys = tuple(reader.sized() for _ in range(count))
+    reader.check_end()
+    return LookupRequest(partition, bucket, keys)
+
+
+def encode_result(values: Sequence[bytes | None]) -> bytes:
+    """Return the body of a result; None is a key without row."""
+    parts = (_ABSENT if value is None else _PRESENT + _sized(value) for value in values)
+    return _INT.pack(len(values)) + b"".join(parts)
+
+
+def decode_result(body: bytes, peer: str) -> tuple[bytes | None, ...]:
+    """Return the values of a body. Raises CorruptDataError naming `peer`."""
+    reader = _Reader(body, peer)
+    count = reader.number()
+    reader.check_count(count, 1)
+    values = tuple(None if reader.take(1) == _ABSENT else reader.sized() for _ in range(count))
+    reader.check_end()
+    return values
+
+
+def _sized(row: bytes) -> bytes:
+    return _INT.pack(len(row)) + row
+
+
+class _Reader:
+    """It reads a body from its start."""
+
+    def __init__(self, body: bytes, peer: str) -> None:
+        self._body = body
+        self._peer = peer
+        self._at = 0
+
+    def take(self, size: int) -> bytes:
+        end = self._at + size
+        if size < 0 or end > len(self._body):
+            left = len(self._body) - self._at
+            raise CorruptDataError(self._peer, f"the message claims {size} bytes where {left} are left")
+        part = self._body[self._at : end]
+        self._at = end
+        return part
+
+    def number(self) -> int:
+        (value,) = _INT.unpack(self.take(_INT.size))
+        return int(value)
+
+    def sized(self) -> bytes:
+        size = self.number()
+        if size < _INT.size:
+            raise CorruptDataError(
+                self._peer, f"the message has a row of {size} bytes; at least 4 are needed"
+            )
+        return self.take(size)
+
+    def check_count(self, count: int, smallest: int) -> None:
+        left = len(self._body) - self._at
+        if count < 0 or count * smallest > left:
+            raise CorruptDataError(self._peer, f"the message claims {count} rows in {left} bytes")
+
+    def check_end(self) -> None:
+        if left := len(self._body) - self._at:
+            raise CorruptDataError(self._peer, f"the message has {left} bytes after its end")

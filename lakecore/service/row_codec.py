@@ -1,0 +1,81 @@
+"""This module turns serialised keys into Arrow columns, and found rows into serialised rows. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakecore.lookup.query.found_rows import FoundRows
+from lakecore.metadata.schema import TableSchema
+from lakecore.row.binary_batch import encode_batch
+from lakecore.row.binary_row import decode_row, row_decoder
+from lakecore.row.values import normal_array, rows_batch, values_array
+from lakecore.types.arrow import arrow_schema
+from lakecore.types.datatypes import RowType
+
+__all__ = ["RowCodec"]
+
+
+@dataclass(frozen=True)
+class RowCodec:
+    """It converts the rows of one table. Costs grow with the number of keys, and with their bytes."""
+
+    schema: TableSchema
+
+    @cached_property
+    def key_type(self) -> RowType:
+        """Return the primary key without partition columns."""
+        return self.schema.row_type.select(self.schema.trimmed_primary_keys)
+
+    def partition_values(self, data: bytes) -> tuple[object, ...]:
+        """Return the Python values of a serialised partition. Raises CorruptDataError."""
+        kind = self.schema.partition_type
+        values = decode_row(data, kind, "partition of a request")
+        pairs = zip(values, kind.fields, strict=True)
+        return tuple(values_array([value], field.type)[0].as_py() for value, field in pairs)
+
+    def keys_table(self, keys: Sequence[bytes]) -> pa.Table:
+        """Return serialised keys as columns. Raises CorruptDataError, InvalidInputError."""
+        decode = row_decoder(self.key_type, "key of a request")
+        rows = [decode(key) for key in keys]
+        return pa.Table.from_batches([rows_batch(rows, self.key_type, self._key_schema)])
+
+    def keys_bytes(self, keys: pa.Table) -> tuple[bytes, ...]:
+        """Return the keys of a table serialised."""
+        return _encoded(keys, self.key_type)
+
+    def values_bytes(self, answer: FoundRows) -> tuple[bytes | None, ...]:
+        """Return the rows of an answer serialised; None where a key has none."""
+        rows = iter(_encoded(answer.rows.filter(answer.found), self.schema.row_type))
+        return tuple(next(rows) if found else None for found in answer.found.to_pylist())
+
+    def found_rows(self, values: Sequence[bytes | None]) -> FoundRows:
+        """Return serialised rows as columns. Raises CorruptDataError."""
+        kind = self.schema.row_type
+        decode = row_decoder(kind, "row of an answer")
+        rows = [decode(value) for value in values if value is not None]
+        names = [pa.field(field.name, field.type, True) for field in arrow_schema(kind)]
+        table = pa.Table.from_batches([rows_batch(rows, kind, pa.schema(names))])
+        found = pa.array([value is not None for value in values], pa.bool_())
+        places = pc.subtract(pc.cumulative_sum(found.cast(pa.int64())), 1)
+        return FoundRows(found, table.take(pc.if_else(found, places, pa.scalar(None, pa.int64()))))
+
+    @cached_property
+    def _key_schema(self) -> pa.Schema:
+        return pa.schema([field.with_nullable(True) for field in arrow_schema(self.key_type)])
+
+
+def _encoded(table: pa.Table, kind: RowType) -> tuple[bytes, ...]:
+    if not table.num_rows:
+        return ()
+    columns = [normal_array(table.column(field.name), field.type) for field in kind.fields]
+    rows = encode_batch(columns, kind)
+    arity = len(kind.fields).to_bytes(4, "big")
+    starts = rows.starts.tolist()
+    data = rows.words.astype("<u8").tobytes()
+    return tuple(arity + data[8 * first : 8 * last] for first, last in pairwise(starts))

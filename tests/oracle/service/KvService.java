@@ -1,0 +1,69 @@
+import java.io.*;
+import java.net.InetSocketAddress;
+import java.util.*;
+import java.util.concurrent.TimeUnit;
+import org.apache.paimon.data.BinaryRow;
+import org.apache.paimon.disk.IOManager;
+import org.apache.paimon.fs.Path;
+import org.apache.paimon.fs.local.LocalFileIO;
+import org.apache.paimon.io.DataFileMeta;
+import org.apache.paimon.manifest.ManifestEntry;
+import org.apache.paimon.query.QueryLocationImpl;
+import org.apache.paimon.service.ServiceManager;
+import org.apache.paimon.service.client.KvQueryClient;
+import org.apache.paimon.service.network.stats.DisabledServiceRequestStats;
+import org.apache.paimon.service.server.KvQueryServer;
+import org.apache.paimon.table.FileStoreTable;
+import org.apache.paimon.table.FileStoreTableFactory;
+import org.apache.paimon.table.query.LocalTableQuery;
+import org.apache.paimon.utils.SerializationUtils;
+
+/** Java's query service: `serve TABLE_PATH N` until the end of input; `ask TABLE_PATH`: lines "partition bucket key,key" in hex. */
+public class KvService {
+    public static void main(String[] a) throws Throwable {
+        FileStoreTable t = FileStoreTableFactory.create(LocalFileIO.create(), new Path(a[1]));
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
+        if (a[0].equals("serve")) serve(t, Integer.parseInt(a[2]), in);
+        else ask(t, in);
+        System.exit(0);
+    }
+
+    static void serve(FileStoreTable t, int n, BufferedReader in) throws Throwable {
+        LocalTableQuery q = t.newLocalTableQuery().withIOManager(IOManager.create(System.getProperty("java.io.tmpdir")));
+        Map<List<Object>, List<DataFileMeta>> files = new LinkedHashMap<>();
+        for (ManifestEntry e : t.store().newScan().plan().files())
+            files.computeIfAbsent(Arrays.asList(e.partition().copy(), e.bucket()), k -> new ArrayList<>()).add(e.file());
+        files.forEach((k, v) -> q.refreshFiles((BinaryRow) k.get(0), (Integer) k.get(1), List.of(), v));
+        InetSocketAddress[] at = new InetSocketAddress[n];
+        for (int i = 0; i < n; i++) {
+            KvQueryServer s = new KvQueryServer(i, n, "127.0.0.1", List.of(0).iterator(), 1, 1, q, new DisabledServiceRequestStats());
+            s.start();
+            at[i] = s.getServerAddress();
+        }
+        t.store().newServiceManager().resetService(ServiceManager.PRIMARY_KEY_LOOKUP, at);
+        System.out.println("ready");
+        while (in.readLine() != null) {}
+    }
+
+    static void ask(FileStoreTable t, BufferedReader in) throws Throwable {
+        KvQueryClient c = new KvQueryClient(new QueryLocationImpl(t.store().newServiceManager()), 1);
+        for (String line; (line = in.readLine()) != null; ) {
+            String[] p = line.split(" ");
+            String[] k = p[2].split(",");
+            BinaryRow[] keys = new BinaryRow[k.length];
+            for (int i = 0; i < k.length; i++) keys[i] = row(k[i]);
+            try {
+                StringBuilder out = new StringBuilder();
+                for (BinaryRow r : c.getValues(row(p[0]), Integer.parseInt(p[1]), keys).get(20, TimeUnit.SECONDS))
+                    out.append(out.length() == 0 ? "" : ",").append(r == null ? "-" : HexFormat.of().formatHex(SerializationUtils.serializeBinaryRow(r)));
+                System.out.println(out);
+            } catch (Exception e) {
+                System.out.println("! " + String.valueOf(e).replace('\n', ' '));
+            }
+        }
+    }
+
+    static BinaryRow row(String hex) {
+        return SerializationUtils.deserializeBinaryRow(HexFormat.of().parseHex(hex)).copy();
+    }
+}
