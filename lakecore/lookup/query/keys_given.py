@@ -68,7 +68,7 @@ class KeyReader:
         for kind, value in zip(kinds, key, strict=True):
             try:
                 arrays.append(pa.array([value], kind.type))
-            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as err:
+            except (pa.ArrowException, TypeError, ValueError, OverflowError) as err:
                 raise InvalidInputError(
                     f"table {self.table}: key {kind.name}={value!r}: not a value of type {kind.type}"
                 ) from err

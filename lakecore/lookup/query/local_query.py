@@ -117,19 +117,25 @@ class LocalTableQuery:
         with self._lock:
             self._check_open()
             monitor = self._monitor = self._monitor or FileMonitor(self._table._scanner)
-            view = self._view
             for _ in range(_TRIES):
                 try:
-                    for plan in monitor:
-                        view = view.applied(plan)
-                    self._replace(view)
+                    self._follow(monitor)
                     return monitor.snapshot_id
-                except ExpiredError:
+                except (ExpiredError, InvalidInputError):  # the latter: the files do not fit its changes
                     monitor.restart()
             raise ExpiredError(
                 f"table {self._table.name}: snapshots expired {_TRIES} times while their files were listed; "
                 "keep snapshots longer (snapshot.time-retained)"
             )
+
+    def _follow(self, monitor: FileMonitor) -> None:
+        """Apply the plans that exist by now. What was applied stays where a later one fails."""
+        view = self._view
+        try:
+            for plan in monitor:
+                view = view.applied(plan)
+        finally:
+            self._replace(view)
 
     def refresh_files(
         self,

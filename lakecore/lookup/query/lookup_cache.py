@@ -18,7 +18,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from lakecore.clock import Clock, SystemClock
-from lakecore.errors import UnavailableError
+from lakecore.errors import InvalidInputError, UnavailableError
 from lakecore.lookup.query.block_cache import BlockCache
 from lakecore.lookup.query.cache_options import CacheOptions
 from lakecore.lookup.query.local_disk import LocalDisk, StoredFile
@@ -57,6 +57,7 @@ class LookupCache:
         self._disk: LocalDisk | None = None
         self._blocks = BlockCache(0)
         self._size = 0
+        self._writers = 0
         self._retention_ms = 0
         self._most = max(64, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
 
@@ -86,9 +87,8 @@ class LookupCache:
             self.release(holder, list(self._entries))
             if self._limits:
                 self._limit()
-            elif self._disk is not None:
-                self._disk.close()
-                self._disk = None
+            else:
+                self._close_disk()
 
     def file(self, holder: int, name: Hashable, writer: Callable[[], CopyWriter]) -> LookupFile:
         """Return the copy of that name; the first who asks makes it, others wait for it.
@@ -97,6 +97,8 @@ class LookupCache:
         the data file raises.
         """
         with self._lock:
+            if holder not in self._limits:
+                raise InvalidInputError("the query was closed during a lookup; make a new one")
             entry = self._entries.get(name)
             if entry is None:
                 entry = self._entries[name] = _Entry()
@@ -135,9 +137,22 @@ class LookupCache:
                         self._remove(name)
 
     def _make(self, writer: Callable[[], CopyWriter]) -> LookupFile:
-        parts, index = writer()
-        stored = self._write(parts)
-        return LookupFile(stored, index(), self._blocks)
+        with self._lock:
+            self._writers += 1
+        try:
+            parts, index = writer()
+            stored = self._write(parts)
+            return LookupFile(stored, index(), self._blocks)
+        finally:
+            with self._lock:
+                self._writers -= 1
+                self._close_disk()
+
+    def _close_disk(self) -> None:
+        """Remove the directories once there is neither a holder nor a writer."""
+        if self._disk is not None and not self._limits and not self._writers:
+            self._disk.close()
+            self._disk = None
 
     def _write(self, parts: Callable[[], Parts]) -> StoredFile:
         with self._lock:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import threading
 import time
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
-from lakecore.errors import InvalidInputError, NotFoundError, UnsupportedError
+from lakecore.errors import InvalidInputError, NotFoundError, UnavailableError, UnsupportedError
 from lakecore.jobs import compact, expire_snapshots
 from lakecore.lookup.query.lookup_cache import LookupCache
+from tests.support.fault_fs import FaultyFileIO
+from tests.support.handles import with_stores
 from tests.support.lake import append_table, key_table, live_files, memory_catalog, put
 
 
@@ -79,8 +83,6 @@ def test_files_of_writers_at_the_same_time_compare_sequence_numbers() -> None:
 
 
 def _with_numbers(file: Any, low: int, high: int) -> Any:
-    from dataclasses import replace
-
     return replace(file, min_sequence_number=low, max_sequence_number=high)
 
 
@@ -144,6 +146,32 @@ def test_long_keys() -> None:
         assert query.lookup_table(wanted).rows.column("v").to_pylist() == expected
         assert query.lookup((), 0, ("x" * 300 + "7", "yy")) == {**rows[7], "v": -7}
         assert query.lookup((), 0, ("x" * 300 + "7", "y")) is None
+
+
+def test_storage_that_fails_once_fails_one_call_only() -> None:
+    """Whatever operation fails, the next call answers, and a value is never wrong."""
+    table = key_table(memory_catalog("faults"), deletion_vectors__enabled="false")
+    put(table, [{"k": k, "v": "a"} for k in range(9)], [{"k": k, "v": "b"} for k in range(5)])
+    fired = 0
+    for number in itertools.count(1):
+        storage = FaultyFileIO(table._stores.file_io, fail_at=number)
+        faulty = with_stores(table, file_io=storage)
+        cache = LookupCache()
+        with faulty.new_query(cache=cache) as query:
+            for _ in range(4):
+                try:
+                    query.refresh()
+                    assert query.lookup((), 0, (3,)) == {"k": 3, "v": "b"}
+                    assert query.lookup((), 0, (8,)) == {"k": 8, "v": "a"}
+                    break
+                except UnavailableError:
+                    fired += 1
+            else:
+                raise AssertionError(number)
+        assert (cache.disk_size, cache.memory_size) == (0, 0)
+        if not storage.fired:
+            break
+    assert fired > 5
 
 
 def chores(catalog: FilesystemCatalog, number: int) -> None:
