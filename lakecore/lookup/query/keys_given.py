@@ -41,7 +41,9 @@ class KeyReader:
 
     @cached_property
     def _key_type(self) -> RowType:
-        return self.schema.key_type
+        kind = self.schema.key_type
+        KeyColumns([pa.array([], field.type) for field in arrow_schema(kind)], kind)  # refuses other types
+        return kind
 
     @cached_property
     def _key_fields(self) -> tuple[pa.Field, ...]:
@@ -72,7 +74,7 @@ class KeyReader:
                 raise InvalidInputError(
                     f"table {self.table}: key {kind.name}={value!r}: not a value of type {kind.type}"
                 ) from err
-        return KeyColumns(arrays, self._key_type)
+        return KeyColumns.of(arrays, self._key_type)
 
     def columns(self, keys: pa.Table) -> KeyColumns:
         """Return the key columns. Raises InvalidInputError when one is missing or of another type."""

@@ -86,6 +86,15 @@ def test_texts_that_are_cut_compare_with_those_that_are_not(
             assert (left == right) == (one == other)
 
 
+@given(data=st.data(), kinds=st.lists(st.sampled_from(sorted(VALUES)), min_size=1, max_size=4))
+def test_one_key_is_packed_as_many_are(data: st.DataObject, kinds: list[str]) -> None:
+    rows = data.draw(st.lists(st.tuples(*(VALUES[kind] for kind in kinds)), min_size=2, max_size=4))
+    keys = columns(rows, key_type(*kinds))
+    for widths in (keys.widths, tuple(0 for _ in keys.widths)):
+        alone = [keys.take(np.array([at])).packed(widths)[0] for at in range(len(rows))]
+        assert alone == keys.packed(widths).tolist()
+
+
 def test_keys_of_a_slice() -> None:
     array = pa.array(["x", "long enough to need two words", "", "a"]).slice(1)
     keys = KeyColumns([array, pa.array([9, 1, 2, 3]).slice(1)], key_type("STRING", "BIGINT"))
