@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from lakecore.lookup.query.found_rows import FoundRows
     from lakecore.lookup.query.local_query import LocalTableQuery
     from lakecore.lookup.query.lookup_cache import LookupCache
+    from lakecore.lookup.tables.lookup_table import LookupTable
     from lakecore.metadata.snapshot import Snapshot
     from lakecore.read.source.scan import Scan
     from lakecore.read.source.stream import Changes, Stream
@@ -68,6 +69,7 @@ __all__ = [
     "LakeError",
     "LocalTableQuery",
     "LookupCache",
+    "LookupTable",
     "NotFoundError",
     "OnHoldError",
     "ProofError",
@@ -90,6 +92,7 @@ _HOMES = {
     "Incremental": "lakecore.scan.startup",
     "LocalTableQuery": "lakecore.lookup.query.local_query",
     "LookupCache": "lakecore.lookup.query.lookup_cache",
+    "LookupTable": "lakecore.lookup.tables.lookup_table",
     "Scan": "lakecore.read.source.scan",
     "Snapshot": "lakecore.metadata.snapshot",
     "Stream": "lakecore.read.source.stream",

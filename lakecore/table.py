@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -56,6 +56,7 @@ from lakecore.write.update.row_deletion import DeletedRows, RowDeletion
 if TYPE_CHECKING:
     from lakecore.lookup.query.local_query import LocalTableQuery
     from lakecore.lookup.query.lookup_cache import LookupCache
+    from lakecore.lookup.tables.lookup_table import LookupTable
 
 __all__ = ["Commit", "DeletedRows", "Scan", "Table", "UpdatedRows"]
 
@@ -298,6 +299,31 @@ class Table:
         from lakecore.lookup.query.local_query import LocalTableQuery  # rare, and `lookup` imports much
 
         return LocalTableQuery(self, columns, where, cache)
+
+    def new_lookup(
+        self,
+        on: Sequence[str],
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | Predicate | None = None,
+        buckets: Iterable[int] | None = None,
+        directory: str | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> LookupTable:
+        """Load a lookup table: it finds the rows that have given values in the columns `on`, and follows the
+        table by its options `lookup.*`, or by `options` (docs/lookup_join.md).
+
+        Found rows have `columns`, by default all, and meet `where`. With `buckets` only these are loaded.
+        Files without names, for large tables, are in `directory`, by default that of the system for
+        temporary files. Raises UnsupportedError for a table whose changes do not tell its rows,
+        InvalidOptionError for an option without effect, InvalidInputError, UnavailableError.
+        """
+        from lakecore.lookup.tables.lookup_options import check_given  # rare, and `lookup` imports much
+        from lakecore.lookup.tables.lookup_table import open_lookup
+
+        check_given(options or {})
+        table = self.with_options(options) if options else self
+        return open_lookup(table, on, columns=columns, where=where, buckets=buckets, directory=directory)
 
     def _on(self, branch: str | None) -> Table:
         return self if branch is None or branch == self._stores.paths.branch else self.at_branch(branch)
