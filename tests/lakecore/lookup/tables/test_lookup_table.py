@@ -77,7 +77,7 @@ def test_random_histories_of_a_key_table(
         table.new_lookup(["g"], where=where, options=options) as by_other,
         table.new_lookup(["g", "k"], where=where, options=options) as by_both,
     ):
-        for step in range(25):
+        for step in range(13):
             if step % 11 == 10:
                 table.overwrite(pa.Table.from_pylist([{"k": 1, "g": 2, "v": "o", "s": 3}]))
             else:
