@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lakecore.catalog.column_text import parse_column, parse_type_text
 from lakecore.catalog.field_ids import numbered_column
+from lakecore.catalog.option_change import is_on
 from lakecore.catalog.validation import check_columns, check_keys, check_schema
 from lakecore.errors import InvalidInputError, InvalidOptionError, UnsupportedError
 from lakecore.metadata.schema import TableSchema
@@ -87,12 +88,12 @@ def first_schema(definition: TableDefinition, time_millis: int) -> TableSchema:
     keys.
 
     Raises InvalidInputError or InvalidOptionError naming the invalid column, key or option, UnsupportedError
-    for a type of table that this release does not create.
+    for a type of table that this release does not create, for a path of its own and for auto-create=true.
     """
     options = dict(definition.options)
     primary = _keys(definition.primary_keys, options, "primary-key")
     partition = _keys(definition.partition_keys, options, "partition")
-    options.pop("path", None)
+    _check_place(options)
     kind = options.get("type", TABLE_TYPES[0])
     if kind.strip().lower() not in TABLE_TYPES:
         raise UnsupportedError(
@@ -126,6 +127,16 @@ def first_schema(definition: TableDefinition, time_millis: int) -> TableSchema:
     )
     check_schema(schema)
     return schema
+
+
+def _check_place(options: Mapping[str, str]) -> None:
+    """Refuse what Paimon refuses too: a path that the catalog does not choose, and tables made by readers."""
+    if "path" in options:
+        raise UnsupportedError(
+            f"option path={options['path']}: the catalog chooses the path of a table; leave the option out"
+        )
+    if is_on(options, "auto-create"):
+        raise UnsupportedError("option auto-create=true: create the table first, and leave the option out")
 
 
 def _keys(given: tuple[str, ...], options: dict[str, str], key: str) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from lakecore.catalog.change_text import changes_from_json
 from lakecore.catalog.config import CatalogConfig, resolve
 from lakecore.catalog.definition import TableDefinition, first_schema
 from lakecore.catalog.names import DATABASE_SUFFIX, TableName, alternatives, check_name
+from lakecore.catalog.privileges import check_no_privileges
 from lakecore.clock import Clock, SystemClock
 from lakecore.display import one_line
 from lakecore.errors import (
@@ -58,7 +59,8 @@ def load_catalog(
 
     `options` reach the storage (`**{"s3.endpoint": …}`) and win over configured ones. Raises NotFoundError
     when there is no such catalog or warehouse, InvalidInputError for what is not a location, UnsupportedError
-    and InvalidOptionError for options that this catalog does not obey.
+    and InvalidOptionError for options that this catalog does not obey, and UnsupportedError for a warehouse
+    with Paimon's users and privileges.
     """
     config = resolve(None if warehouse is None else os.fspath(warehouse), os.environ)
     merged = {**config.options, **{key: str(value) for key, value in options.items()}}
@@ -89,7 +91,8 @@ class FilesystemCatalog:
         """Open a catalog. Raises NotFoundError when a local warehouse is missing; with `create` the first
         table creates it.
 
-        Raises UnsupportedError and InvalidOptionError for options that this catalog does not obey.
+        Raises UnsupportedError and InvalidOptionError for options that this catalog does not obey, and
+        UnsupportedError for a warehouse with Paimon's users and privileges.
         """
         check_catalog_options(config.options)
         warehouse = plain_path(config.warehouse)
@@ -104,6 +107,7 @@ class FilesystemCatalog:
                 raise InvalidInputError(
                     f"warehouse {warehouse} is a file; give the directory that holds databases"
                 )
+        check_no_privileges(file_io, warehouse)
         external = declared_roots(EXTERNAL_ROOTS, config.options)
         blobs = declared_roots(BLOB_ROOTS, config.options) or ()
         return cls(file_io, warehouse, external_roots=external, blob_roots=blobs)

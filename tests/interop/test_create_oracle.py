@@ -46,6 +46,7 @@ def summed(**options: str) -> dict[str, Any]:
 PARTITIONED = {"primary_keys": ["k", "p"], "partition_keys": ["p"]}
 ACROSS = {"primary_keys": ["k"], "partition_keys": ["p"]}
 DEFINITIONS = [
+    table(path="/elsewhere/t"), table(auto_create="true"), table(auto_create="FALSE"),
     # keys and buckets
     table(), keyed(), table(**PARTITIONED), table(**ACROSS), table(**ACROSS, bucket=2),
     table(primary_keys=["a"], bucket=1), table(partition_keys=["a"]), table(primary_keys=["p"], partition_keys=["p"]),

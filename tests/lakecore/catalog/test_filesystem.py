@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 import threading
 from pathlib import Path
 
@@ -226,6 +227,33 @@ def test_catalog_options_without_effect_are_refused(
 def test_catalog_options_that_are_obeyed_are_taken(tmp_path: Path) -> None:
     options = {"metastore": "filesystem", "local.fsync": "false", "s3.access.key": "a", "s3.secret.key": "b"}
     assert load_catalog(tmp_path, **options).list_databases() == []
+
+
+@pytest.mark.parametrize("name", ["user.sys", "privilege.sys"])
+def test_a_warehouse_with_users_and_privileges_is_not_opened(tmp_path: Path, name: str) -> None:
+    load_catalog(tmp_path).create_table("d.t", KEYED)
+    (tmp_path / name / "schema").mkdir(parents=True)
+    for create in (False, True):
+        with pytest.raises(UnsupportedError, match=f"users and privileges .{name}.*engine that obeys them"):
+            load_catalog(tmp_path, create_warehouse=create)
+    shutil.rmtree(tmp_path / name)
+    assert load_catalog(tmp_path).list_tables("d") == ["t"]
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"path": "/elsewhere/t"}, "path=/elsewhere/t: the catalog chooses the path"),
+        ({"auto-create": "TRUE"}, "auto-create=true: create the table first"),
+    ],
+)
+def test_a_table_elsewhere_or_made_by_readers_is_refused_before_anything_is_written(
+    catalog: FilesystemCatalog, options: dict[str, str], text: str
+) -> None:
+    with pytest.raises(UnsupportedError, match=text):
+        catalog.create_table("d.t", {"columns": ["a INT"], "options": options})
+    assert list(catalog.file_io.list(catalog.warehouse)) == []
+    catalog.create_table("d.t", {"columns": ["a INT"], "options": {"auto-create": "false"}})
 
 
 def test_the_database_of_the_catalog_itself_takes_no_tables(catalog: FilesystemCatalog) -> None:
