@@ -4,6 +4,7 @@ package that imports pyspark.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from lakecore.read.source.scan import Scan
     from lakecore.table import Commit, Table
 
-__all__ = ["partitions_in", "register", "write", "write_stream"]
+__all__ = ["lookup_join", "partitions_in", "register", "write", "write_stream"]
 
 
 def register(spark: SparkSession) -> None:
@@ -26,6 +27,32 @@ def register(spark: SparkSession) -> None:
     from lakecore.spark.data_source.format import LakecoreSource
 
     spark.dataSource.register(LakecoreSource)
+
+
+def lookup_join(
+    frame: DataFrame,
+    table: Table,
+    on: str | Sequence[str] | Mapping[str, str],
+    columns: Sequence[str] | None = None,
+    *,
+    how: str = "left",
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """Add columns of the rows of `table` that the rows of a DataFrame match, batch or streaming, without a
+    shuffle.
+
+    `on` names columns, or maps columns of the DataFrame to columns of the table; `columns` are added, by
+    default all. `how` is `left` or `inner`; a row that matches several rows comes several times. Each Python
+    worker loads the table's columns once and follows the table by its options `lookup.*`, or by `options`
+    (docs/lookup_join.md): two tasks may see different snapshots, and none sees one that is older than the
+    refresh interval. Raises InvalidInputError, UnsupportedError before a task starts for columns and types;
+    what the lookup table refuses fails the task.
+    """
+    from lakecore.spark.joined_frame import JoinRequest, as_mapping, join_frame
+
+    names = table.schema.row_type.names if columns is None else tuple(columns)
+    request = JoinRequest(on=as_mapping(on), columns=tuple(names), how=how, options=dict(options or {}))
+    return join_frame(frame, table, request)
 
 
 def partitions_in(scan: Scan, frame: DataFrame) -> Scan:

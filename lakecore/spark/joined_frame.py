@@ -1,0 +1,192 @@
+"""This module joins DataFrames with the rows of a table by lookup tables in the Python workers of Spark.
+
+A worker process loads one lookup table for each join, keeps it for later tasks and micro-batches, and follows
+the table at the refresh interval of its options. So each worker of an executor has a cache of its own (Spark
+runs one worker a core and reuses them), which costs a load of the table's columns each, and no shuffle of the
+DataFrame.
+"""
+
+from __future__ import annotations
+
+import atexit
+import pickle
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lakecore.errors import InvalidInputError
+from lakecore.spark.data_source.columns import ColumnsForSpark
+from lakecore.spark.data_source.request import NANOSECONDS
+from lakecore.spark.data_source.spark_types import spark_schema
+from lakecore.types.arrow import arrow_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from lakecore.lookup.tables.lookup_table import LookupTable
+    from lakecore.table import Table
+
+__all__ = ["JoinRequest", "as_mapping", "join_frame"]
+
+_MOST_TABLES = 8
+"""A worker keeps so many lookup tables; the one that was not used for the longest time is closed."""
+_KEY = "_lakecore_lookup_"
+_HOW = ("left", "inner")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinRequest:
+    """It says what a lookup join is asked for."""
+
+    on: Mapping[str, str]
+    """These columns of the DataFrame are looked up in these columns of the table."""
+    columns: tuple[str, ...]
+    """These columns of the table are added."""
+    how: str
+    """It is `left` or `inner`."""
+    options: Mapping[str, str]
+    """These are options of the lookup table."""
+
+
+class _Worker:
+    """The lookup tables of this process. Tasks of one worker process run one after the other, and threads of
+    local tests side by side.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._tables: OrderedDict[str, LookupTable] = OrderedDict()
+        atexit.register(self.close)
+
+    def table(self, name: str, make: Callable[[], LookupTable]) -> LookupTable:
+        """Return the lookup table of that name, which is made at the first call."""
+        with self._lock:
+            found = self._tables.pop(name, None) or make()
+            self._tables[name] = found
+            while len(self._tables) > _MOST_TABLES:
+                self._tables.popitem(last=False)[1].close()
+            return found
+
+    def close(self) -> None:
+        """Release all lookup tables."""
+        with self._lock:
+            while self._tables:
+                self._tables.popitem()[1].close()
+
+
+_worker: _Worker | None = None
+
+
+def _of_this_process() -> _Worker:
+    global _worker
+    if _worker is None:
+        _worker = _Worker()
+    return _worker
+
+
+def join_frame(frame: DataFrame, table: Table, request: JoinRequest) -> DataFrame:
+    """Return the DataFrame with the columns of the rows that it matches; see `lakecore.spark.lookup_join`."""
+    from pyspark.sql.types import StructType
+
+    _check(frame, table, request)
+    row_type = table.schema.row_type
+    columns = tuple(name for name in request.columns if name not in request.on.values())
+    handling = NANOSECONDS.default
+    added = spark_schema(row_type.select(columns), handling)
+    schema = StructType([*frame.schema.fields, *added.fields])
+    kinds = arrow_schema(row_type.select(tuple(request.on.values())))
+    task = _JoinTask(table, request, columns, tuple(kinds.types), ColumnsForSpark(added, handling))
+    return frame.mapInArrow(task, schema)
+
+
+def _check(frame: DataFrame, table: Table, request: JoinRequest) -> None:
+    """Raise InvalidInputError for what no task could do, before one is started."""
+    if request.how not in _HOW:
+        raise InvalidInputError(f"how={request.how!r}: a lookup join is {' or '.join(_HOW)}")
+    if not request.on:
+        raise InvalidInputError("on={}: a lookup join needs at least one column; name the columns of the key")
+    for name in request.on:
+        if name not in frame.columns:
+            raise InvalidInputError(
+                f"column {name!r}, which is looked up, is not in the DataFrame; it has the columns "
+                f"{', '.join(frame.columns)}"
+            )
+    known = table.schema.row_type.names
+    for name in (*request.on.values(), *request.columns):
+        if name not in known:
+            raise InvalidInputError(
+                f"column {name!r} is not in table {table.name}; it has the columns {', '.join(known)}"
+            )
+    for name in request.columns:
+        if name in frame.columns and name not in request.on.values():
+            raise InvalidInputError(
+                f"column {name!r} is in the DataFrame and in table {table.name}: rename it, or name other "
+                "columns"
+            )
+
+
+@dataclass(frozen=True)
+class _JoinTask:
+    """It joins the batches of a task. It is pickled with the table's handle, so that credentials are in the
+    closure and not in the text of the plan.
+    """
+
+    table: Table
+    request: JoinRequest
+    columns: tuple[str, ...]
+    kinds: tuple[pa.DataType, ...]
+    convert: ColumnsForSpark
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        found: LookupTable | None = None
+        for batch in batches:
+            if batch.num_rows:
+                found = found or _of_this_process().table(self._name(), self._open)
+                yield from self._join(found, batch)
+
+    def _join(self, lookup: LookupTable, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        names = [f"{_KEY}{number}" for number in range(len(self.kinds))]
+        keys = [_cast(batch, name, kind) for name, kind in zip(self.request.on, self.kinds, strict=True)]
+        left = pa.RecordBatch.from_arrays([*batch.columns, *keys], [*batch.schema.names, *names])
+        on = dict(zip(names, self.request.on.values(), strict=True))
+        for joined in lookup.join_batches([left], on, self.request.how):
+            added = self.convert.convert(joined.select(list(self.columns)))
+            taken = joined.select(list(batch.schema.names)).columns
+            schema = pa.schema([*batch.schema, *added.schema])
+            yield pa.RecordBatch.from_arrays([*taken, *added.columns], schema=schema)
+
+    def _open(self) -> LookupTable:
+        request = self.request
+        return self.table.new_lookup(
+            tuple(request.on.values()),
+            columns=tuple(dict.fromkeys((*request.on.values(), *self.columns))),
+            options=request.options,
+        )
+
+    def _name(self) -> str:
+        request = self.request
+        parts = (tuple(request.on.values()), self.columns, sorted(request.options.items()))
+        return sha256(pickle.dumps((self.table, parts))).hexdigest()
+
+
+def _cast(batch: pa.RecordBatch, name: str, kind: pa.DataType) -> pa.Array:
+    column = batch.column(name)
+    try:
+        return column if column.type == kind else column.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as err:
+        raise InvalidInputError(
+            f"column {name!r} is {column.type}, and the column of the table is {kind}: {err}; cast it "
+            "before the join"
+        ) from err
+
+
+def as_mapping(on: Sequence[str] | Mapping[str, str] | str) -> dict[str, str]:
+    """Return the columns of a join as a mapping: names stand for columns of one name on both sides."""
+    if isinstance(on, str):
+        on = [on]
+    return dict(on) if isinstance(on, Mapping) else {name: name for name in on}
