@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import datetime
-import os
-import signal
-from collections.abc import Iterator
-from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import lakecore
@@ -113,28 +107,6 @@ def test_rows_of_a_stream_are_joined(session: SparkSession, table: lakecore.Tabl
     )
     assert rows_of(session.table("joined")) == rows_of(again)
     assert session.table("joined").count() > 10
-
-
-def test_a_killed_worker_is_replaced(session: SparkSession, table: lakecore.Table, tmp_path: Path) -> None:
-    killed = tmp_path / "killed"
-
-    def kill_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield batch
-            if not killed.exists():
-                killed.touch()
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    frame = orders(session)
-    dying = lakecore_spark.lookup_join(frame, table, {"article": "k", "p": "p"}, ["name"]).mapInArrow(
-        kill_once, "id INT, article INT, p INT, name STRING"
-    )
-    for _ in range(4):  # one try a task in local mode, and both tasks may have been killed
-        with suppress(PySparkException, Py4JJavaError):
-            found = rows_of(dying)
-            break
-    assert killed.exists()
-    assert found == rows_of(lakecore_spark.lookup_join(frame, table, {"article": "k", "p": "p"}, ["name"]))
 
 
 BAD: dict[str, tuple[Any, Any, str, str]] = {
