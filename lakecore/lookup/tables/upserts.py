@@ -27,7 +27,7 @@ from lakecore.predicate.tree import Predicate
 __all__ = ["ChangeRules", "apply_changes", "loaded_rows", "sequence_ranks"]
 
 Flags = npt.NDArray[np.bool_]
-_ADDS = pa.array([int(RowKind.INSERT), int(RowKind.UPDATE_AFTER)], pa.int8())
+_ADDS = np.array([int(RowKind.INSERT), int(RowKind.UPDATE_AFTER)], np.int8)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ def apply_changes(state: CacheState, batch: pa.RecordBatch, rules: ChangeRules) 
 
     The cost is that of a lookup of the keys of the batch; with sequence fields some 2 us a row more.
     """
-    adds = _flags(pc.is_in(batch.column(KIND_NAME).cast(pa.int8()), _ADDS))
+    adds = _is_added(batch)
     primary = state.layout.primary
     if primary is None:
         kept = adds if rules.where is None else adds & _flags(mask(rules.where, batch))
@@ -75,7 +75,7 @@ def apply_changes(state: CacheState, batch: pa.RecordBatch, rules: ChangeRules) 
 def loaded_rows(batch: pa.RecordBatch, rules: ChangeRules, schema: pa.Schema) -> pa.RecordBatch:
     """Return the rows to store of a batch of all rows, which has their kinds if deleted rows are kept."""
     if rules.sequence:
-        adds = _flags(pc.is_in(batch.column(KIND_NAME).cast(pa.int8()), _ADDS))
+        adds = _is_added(batch)
         if rules.where is not None:
             adds = adds & _flags(mask(rules.where, batch))
         batch = _with_deletes(batch, adds)
@@ -156,6 +156,11 @@ def stored_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         for column, field in zip(columns, schema, strict=True)
     ]
     return pa.RecordBatch.from_arrays(same, schema=schema)
+
+
+def _is_added(batch: pa.RecordBatch) -> Flags:
+    """Return which rows of a change are inserts or new values."""
+    return np.isin(batch.column(KIND_NAME).cast(pa.int8()).to_numpy(zero_copy_only=False), _ADDS)
 
 
 def _flags(values: pa.Array) -> Flags:

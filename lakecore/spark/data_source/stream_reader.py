@@ -35,7 +35,7 @@ __all__ = ["StreamRead", "StreamReader"]
 
 _INITIAL = {"initial": True}
 """The stream has no position yet: where it begins is found with its first micro-batch."""
-_SYMBOLS = pa.array([kind.symbol for kind in RowKind], pa.string())
+_SYMBOLS = tuple(kind.symbol for kind in RowKind)
 _NO_LIMIT_OF_ROWS = (1 << 63) - 1
 
 
@@ -127,7 +127,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         """
         kinds = batch.column(KIND_NAME)
         if self._read.kinds:
-            return batch.append_column(KIND_COLUMN, _SYMBOLS.take(kinds))
+            return batch.append_column(KIND_COLUMN, pa.array(_SYMBOLS, pa.string()).take(kinds))
         other = np.flatnonzero(kinds.to_numpy(zero_copy_only=False))
         if len(other):
             symbol = RowKind(kinds[int(other[0])].as_py()).symbol
