@@ -63,8 +63,27 @@ def ask_both_ways(table: Table) -> int:
                 server.close()
     shown = [",".join("-" if row is None else row.hex() for row in answer) for answer in ours_of_java]
     assert shown == java_of_java
-    assert java_of_ours == java_of_java
+    assert comparable(table, java_of_ours) == comparable(table, java_of_java)
     return sum(row is not None for answer in ours_of_java for row in answer)
+
+
+def comparable(table: Table, lines: list[str]) -> list[str]:
+    """Answers as they are; where files are avro, as rows whose maps are sorted: Java's reader puts the entries of a map into the
+    order of a hash map.
+    """
+    if table.schema.options.get("file.format") != "avro":
+        return lines
+    values = [[None if part == "-" else bytes.fromhex(part) for part in line.split(",")] for line in lines]
+    return [repr(in_order(RowCodec(table.schema).found_rows(line).rows.to_pylist())) for line in values]
+
+
+def in_order(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: in_order(one) for name, one in value.items()}
+    if isinstance(value, list):
+        found = [in_order(one) for one in value]
+        return sorted(found, key=repr) if value and all(isinstance(one, tuple) for one in value) else found
+    return tuple(map(in_order, value)) if isinstance(value, tuple) else value
 
 
 def check_rows(table: Table, remote: RemoteTableQuery, asked: list[LookupRequest]) -> None:

@@ -1,5 +1,5 @@
 """Driver and workers of a streaming query are killed with SIGKILL again and again: every row of one table is in the
-other exactly once. `LAKECORE_KILLS` says how often (20).
+other exactly once. `LAKECORE_KILLS` says how often (4).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.support.oracle import Oracle, findings
 
 pytestmark = pytest.mark.slow
 
-KILLS = int(os.environ.get("LAKECORE_KILLS", "20"))
+KILLS = int(os.environ.get("LAKECORE_KILLS", "4"))
 PATIENCE = 180.0
 A_ROUND = 6
 TABLES = {
