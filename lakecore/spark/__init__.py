@@ -48,10 +48,10 @@ def lookup_join(
     refresh interval. Raises InvalidInputError, UnsupportedError before a task starts for columns and types;
     what the lookup table refuses fails the task.
     """
-    from lakecore.spark.joined_frame import JoinRequest, as_mapping, join_frame
+    from lakecore.spark.joined_frame import JoinRequest, join_columns, join_frame
 
     names = table.schema.row_type.names if columns is None else tuple(columns)
-    request = JoinRequest(on=as_mapping(on), columns=tuple(names), how=how, options=dict(options or {}))
+    request = JoinRequest(on=join_columns(on), columns=tuple(names), how=how, options=dict(options or {}))
     return join_frame(frame, table, request)
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lakecore.lookup.tables.lookup_table import LookupTable
     from lakecore.table import Table
 
-__all__ = ["JoinRequest", "as_mapping", "join_frame"]
+__all__ = ["JoinRequest", "join_columns", "join_frame"]
 
 _MOST_TABLES = 8
 """A worker keeps so many lookup tables; the one that was not used for the longest time is closed."""
@@ -185,7 +185,7 @@ def _cast(batch: pa.RecordBatch, name: str, kind: pa.DataType) -> pa.Array:
         ) from err
 
 
-def as_mapping(on: Sequence[str] | Mapping[str, str] | str) -> dict[str, str]:
+def join_columns(on: Sequence[str] | Mapping[str, str] | str) -> dict[str, str]:
     """Return the columns of a join as a mapping: names stand for columns of one name on both sides."""
     if isinstance(on, str):
         on = [on]

@@ -155,7 +155,17 @@ def _removes(job: type[Definition]) -> bool:
 
 def test_all_commands_of_jobs_and_all_operators_are_compared() -> None:
     lists = {"databases", "tables", "describe", "snapshots", "files", "runs", "attempts", "holds", "health"}
-    rows = {"create", "alter", "write", "delete", "update-columns", "read", "stream", "prepare-spark"}
+    rows = {
+        "create",
+        "alter",
+        "write",
+        "delete",
+        "update-columns",
+        "read",
+        "lookup",
+        "stream",
+        "prepare-spark",
+    }
     assert {job.command for job in JOBS} == {*TABLES, *MAINTENANCE} - lists - rows
     assert set(OPERATORS) == set(JOBS)
 

@@ -52,9 +52,10 @@ class History:
         return replace(self.catalog, file_io=storage)
 
     def untouched(self) -> bool:
-        """Whether nothing has changed but leases."""
-        paths = {path for path in _all_paths(self.catalog) if "/.lakecore/leases/" not in path}
-        old = {path for path in self.image if "/.lakecore/leases/" not in path}
+        """Whether nothing has changed but leases and the ledger of attempts."""
+        own = ("/.lakecore/leases/", "/.lakecore/ledger/")
+        paths = {path for path in _all_paths(self.catalog) if not any(part in path for part in own)}
+        old = {path for path in self.image if not any(part in path for part in own)}
         return paths == old and all(self.catalog.file_io.read(path) == self.image[path] for path in old)
 
     def files(self) -> set[str]:
