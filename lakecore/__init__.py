@@ -22,8 +22,10 @@ from typing import TYPE_CHECKING, Any
 os.environ.setdefault("MIMALLOC_PURGE_DELAY", "-1")
 
 if TYPE_CHECKING:
+    from lakecore.catalog.catalog import Catalog, Database
     from lakecore.catalog.definition import TableDefinition
-    from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
+    from lakecore.catalog.filesystem import FilesystemCatalog
+    from lakecore.catalog.registry import load_catalog
     from lakecore.commit.request import CommitResult
     from lakecore.errors import (
         AlreadyExistsError,
@@ -54,12 +56,14 @@ if TYPE_CHECKING:
 __all__ = [
     "AlreadyExistsError",
     "BusyError",
+    "Catalog",
     "Changes",
     "Commit",
     "CommitConflictError",
     "CommitResult",
     "CommitUncertainError",
     "CorruptDataError",
+    "Database",
     "ExpiredError",
     "FilesystemCatalog",
     "FoundRows",
@@ -84,9 +88,11 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Catalog": "lakecore.catalog.catalog",
     "Changes": "lakecore.read.source.stream",
     "Commit": "lakecore.table",
     "CommitResult": "lakecore.commit.request",
+    "Database": "lakecore.catalog.catalog",
     "FilesystemCatalog": "lakecore.catalog.filesystem",
     "FoundRows": "lakecore.lookup.query.found_rows",
     "Incremental": "lakecore.scan.startup",
@@ -98,7 +104,7 @@ _HOMES = {
     "Stream": "lakecore.read.source.stream",
     "Table": "lakecore.table",
     "TableDefinition": "lakecore.catalog.definition",
-    "load_catalog": "lakecore.catalog.filesystem",
+    "load_catalog": "lakecore.catalog.registry",
 }
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from difflib import get_close_matches
 
+from lakecore.catalog.warehouse.table_defaults import TABLE_DEFAULT_PREFIX
 from lakecore.errors import InvalidOptionError, UnsupportedError
 from lakecore.fs.allowed_paths import PATH_OPTIONS
 from lakecore.fs.resolve import STORAGE_OPTIONS
@@ -15,20 +16,23 @@ __all__ = ["catalog_option_keys", "check_catalog_options"]
 
 METASTORE = "metastore"
 
-_METASTORES = ("filesystem",)
 _KNOWN = frozenset(
     {METASTORE, "warehouse"} | {key for one in (*STORAGE_OPTIONS, *PATH_OPTIONS) for key in one.keys}
 )
 _PRIVILEGES = ("user", "password")
 
 
-def check_catalog_options(options: Mapping[str, str]) -> None:
-    """Raise UnsupportedError for another metastore and for users, InvalidOptionError for unknown options."""
-    metastore = options.get(METASTORE, _METASTORES[0]).strip().lower()
-    if metastore not in _METASTORES:
+def check_catalog_options(
+    options: Mapping[str, str], kind: str = "filesystem", own: frozenset[str] = frozenset()
+) -> None:
+    """Raise UnsupportedError for another metastore than `kind` and for users, InvalidOptionError for unknown
+    options. `own` are the options of that kind of catalog, beside those of storage.
+    """
+    metastore = options.get(METASTORE, kind).strip().lower()
+    if metastore != kind:
         raise UnsupportedError(
-            f"catalog option {METASTORE}={options[METASTORE]}: this release has the metastore "
-            f"{', '.join(_METASTORES)} only; leave the option out to find tables by their directories"
+            f"catalog option {METASTORE}={options[METASTORE]}: this is a catalog of the kind {kind}; open it "
+            "with lakecore.load_catalog, which chooses the kind"
         )
     for key in _PRIVILEGES:
         if key in options:  # the value may be a secret
@@ -36,12 +40,15 @@ def check_catalog_options(options: Mapping[str, str]) -> None:
                 f"catalog option {key}: this release has no users and privileges of its own; protect the "
                 "warehouse by the rights of its storage, and leave the option out"
             )
-    for key in sorted(set(options) - _KNOWN):
-        near = get_close_matches(key, sorted(_KNOWN), 3)
+    known_keys = _KNOWN | own
+    for key in sorted(set(options) - known_keys):
+        if key.startswith(TABLE_DEFAULT_PREFIX):
+            continue
+        near = get_close_matches(key, sorted(known_keys), 3)
         known = (
             f"did you mean {' or '.join(near)}"
             if near
-            else f"the known options are {', '.join(sorted(_KNOWN))}"
+            else f"the known options are {', '.join(sorted(known_keys))}, {TABLE_DEFAULT_PREFIX}*"
         )
         raise InvalidOptionError(f"catalog option {key}: it is not known and would have no effect; {known}")
 

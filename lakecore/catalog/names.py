@@ -11,9 +11,19 @@ from difflib import get_close_matches
 
 from lakecore.errors import InvalidInputError
 
-__all__ = ["DATABASE_SUFFIX", "TableName", "alternatives", "check_name"]
+__all__ = [
+    "DATABASE_SUFFIX",
+    "SYSTEM_DATABASE",
+    "TableName",
+    "alternatives",
+    "check_data_table",
+    "check_name",
+    "check_not_system",
+]
 
 DATABASE_SUFFIX = ".db"
+SYSTEM_DATABASE = "sys"
+"""This database holds the tables of the catalog itself."""
 
 _BRANCH_MARK = "branch_"
 _FORBIDDEN = re.compile(r"[/\\\x00-\x1f\x7f]")
@@ -85,3 +95,30 @@ class TableName:
         if mark:
             system = check_name(suffix, "system table")
         return cls(check_name(database, "database"), check_name(table, "table"), branch, system)
+
+
+def check_not_system(database: str, verb: str) -> None:
+    """Raise InvalidInputError for the database of the catalog itself; `verb` is what was asked for."""
+    if database == SYSTEM_DATABASE:
+        raise InvalidInputError(
+            f"database {database!r} cannot be {verb}: it holds the tables of the catalog itself; "
+            "choose another database"
+        )
+
+
+def check_data_table(name: str, verb: str) -> TableName:
+    """Parse the name of a table that may be created, renamed or dropped; `verb` is what was asked for.
+
+    Raises InvalidInputError for a branch, a system table and a table of the database `sys`.
+    """
+    parsed = TableName.parse(name)
+    if parsed.branch != "main" or parsed.system is not None:
+        raise InvalidInputError(
+            f"table {name!r}: a branch or system table cannot be {verb} like a table; name the table itself"
+        )
+    if parsed.database == SYSTEM_DATABASE:
+        raise InvalidInputError(
+            f"table {name!r}: the database {SYSTEM_DATABASE!r} holds the tables of the catalog itself; "
+            "choose another database"
+        )
+    return parsed

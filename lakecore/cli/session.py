@@ -18,7 +18,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from lakecore.errors import InvalidInputError, mask_secrets, printable
 
 if TYPE_CHECKING:
-    from lakecore.catalog.filesystem import FilesystemCatalog
+    from lakecore.catalog.catalog import Catalog
 
 __all__ = ["Session", "session_of"]
 
@@ -34,16 +34,16 @@ class Session:
     json: bool
 
     @cached_property
-    def catalog(self) -> FilesystemCatalog:
+    def catalog(self) -> Catalog:
         """Open the catalog at first use. It raises the errors of `load_catalog`."""
         return self._open(create=False)
 
-    def catalog_for_create(self) -> FilesystemCatalog:
+    def catalog_for_create(self) -> Catalog:
         """Open the catalog; a warehouse that does not exist yet is created with its first table."""
         return self._open(create=True)
 
-    def _open(self, *, create: bool) -> FilesystemCatalog:
-        from lakecore.catalog.filesystem import load_catalog  # help needs no tables
+    def _open(self, *, create: bool) -> Catalog:
+        from lakecore.catalog.registry import load_catalog  # help needs no tables
 
         if self.warehouse is not None and self.catalog_name is not None:
             raise InvalidInputError("--warehouse and --catalog exclude each other; give one")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
-from lakecore.catalog.filesystem import FilesystemCatalog
+from lakecore.catalog.catalog import Catalog
 from lakecore.errors import InvalidInputError, NotFoundError
 
 __all__ = ["expand_tables"]
@@ -13,7 +13,7 @@ __all__ = ["expand_tables"]
 _GLOB = frozenset("*?[")
 
 
-def expand_tables(catalog: FilesystemCatalog, patterns: Sequence[str]) -> list[str]:
+def expand_tables(catalog: Catalog, patterns: Sequence[str]) -> list[str]:
     """Return the names in the given order, each once; a glob is replaced by its matches in order.
 
     Plain names are not checked. Raises NotFoundError for a glob that matches nothing.
@@ -27,7 +27,7 @@ def expand_tables(catalog: FilesystemCatalog, patterns: Sequence[str]) -> list[s
     return list(names)
 
 
-def _matches(catalog: FilesystemCatalog, pattern: str) -> list[str]:
+def _matches(catalog: Catalog, pattern: str) -> list[str]:
     database, dot, table = pattern.partition(".")
     if not dot or not table:
         raise InvalidInputError(f"table {pattern!r}: write DATABASE.TABLE, for example 'db.*'")

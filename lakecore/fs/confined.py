@@ -94,6 +94,19 @@ class ConfinedFileIO:
         self._check_change("move to", target)
         self.inner.move(path, target)
 
+    def make_directory(self, path: str) -> bool:
+        self._check_change("create", path)
+        return self.inner.make_directory(path)
+
+    def move_directory(self, path: str, target: str) -> bool:
+        self._check_change("move", path)
+        self._check_change("move to", target)
+        return self.inner.move_directory(path, target)
+
+    def remove_directory(self, path: str) -> None:
+        self._check_change("delete", path)
+        self.inner.remove_directory(path)
+
     def delete_listed(self, directory: str, name: str) -> None:
         """Delete an entry that a listing of `directory` showed, also one whose name no record could have.
 

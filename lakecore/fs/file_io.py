@@ -131,3 +131,21 @@ class FileIO(Protocol):
         After a failure the file has the old name, the new one or both, and is always complete. Raises
         NotFoundError, AlreadyExistsError when `target` exists.
         """
+
+    def make_directory(self, path: str) -> bool:
+        """Create an empty directory that a listing shows, and missing parents; False if something is there.
+
+        Storage without directories creates an empty object of the name `<path>/`, as Paimon does.
+        """
+
+    def move_directory(self, path: str, target: str) -> bool:
+        """Rename a directory with all that is below in one step; missing parents of `target` are made.
+
+        False where this storage cannot do that in one step: then nothing has happened. Raises NotFoundError,
+        AlreadyExistsError when `target` exists.
+        """
+
+    def remove_directory(self, path: str) -> None:
+        """Remove an empty directory, or what stands for it; it may be missing. Raises UnavailableError when
+        it holds something, where storage can tell.
+        """

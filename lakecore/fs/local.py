@@ -203,6 +203,46 @@ class LocalFileIO:
                 new.sync(self.sync)
                 os.unlink(old.name, dir_fd=old.descriptor)
 
+    def make_directory(self, path: str) -> bool:
+        with storage_errors("create", path), self._making(path) as parent:
+            try:
+                os.mkdir(parent.name, dir_fd=parent.descriptor)
+            except FileExistsError:
+                return False
+            parent.sync(self.sync)
+            return True
+
+    def move_directory(self, path: str, target: str) -> bool:
+        """Rename the directory. The kernel refuses a target that holds something; another disk is no single
+        step.
+        """
+        with (
+            storage_errors("move", path),
+            parent_directory(path, self.roots) as old,
+            self._making(target) as new,
+        ):
+            if _exists(new):
+                raise FileExistsError(errno.EEXIST, "exists", target)
+            try:
+                os.rename(old.name, new.name, src_dir_fd=old.descriptor, dst_dir_fd=new.descriptor)
+            except OSError as err:
+                if err.errno == errno.EXDEV:
+                    return False
+                if err.errno == errno.ENOTEMPTY:
+                    raise FileExistsError(errno.EEXIST, "exists", target) from err
+                raise
+            new.sync(self.sync)
+            old.sync(self.sync)
+            return True
+
+    def remove_directory(self, path: str) -> None:
+        with storage_errors("delete", path):
+            try:
+                with parent_directory(path, self.roots) as parent:
+                    os.rmdir(parent.name, dir_fd=parent.descriptor)
+            except FileNotFoundError:
+                return
+
     def _copy(self, old: ParentDirectory, new: ParentDirectory) -> None:
         """Copy a file to another disk: the copy is complete before it gets its name. Raises UnsupportedError
         for a symbolic link, because the copy would be of the file that it refers to.

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakecore.clock import Clock, SystemClock
-from lakecore.errors import AlreadyExistsError, NotFoundError
+from lakecore.errors import AlreadyExistsError, NotFoundError, UnavailableError
 from lakecore.fs.file_io import FileStatus
 
 __all__ = ["MemoryFileIO"]
@@ -80,6 +80,8 @@ class MemoryFileIO:
                 if not name.startswith(prefix):
                     continue
                 child, below, _ = name[len(prefix) :].partition("/")
+                if not child:
+                    continue  # what stands for the directory itself
                 size = 0 if below else len(data)
                 found[child] = FileStatus(prefix + child, size, bool(below), time)
         return sorted(found.values(), key=lambda status: status.path)
@@ -88,6 +90,9 @@ class MemoryFileIO:
         found = self._files.get(path)
         if found is not None:
             return FileStatus(path, len(found[0]), False, found[1])
+        marker = self._files.get(f"{path.rstrip('/')}/")
+        if marker is not None:
+            return FileStatus(path, 0, True, marker[1])
         children = self.list(path)
         return FileStatus(path, 0, True, children[0].mtime_ms) if children else None
 
@@ -102,6 +107,29 @@ class MemoryFileIO:
             if target in self._files:
                 raise AlreadyExistsError(f"cannot move {path}: {target} exists already")
             self._files[target] = self._files.pop(path)
+
+    def make_directory(self, path: str) -> bool:
+        """Keep an empty file of the name `<path>/`, which no listing shows as a file."""
+        return self.stat(path) is None and self.publish(f"{path.rstrip('/')}/", b"")
+
+    def move_directory(self, path: str, target: str) -> bool:
+        old, new = f"{path.rstrip('/')}/", f"{target.rstrip('/')}/"
+        with self._lock:
+            names = [name for name in self._files if name.startswith(old)]
+            if not names:
+                raise NotFoundError(f"cannot move {path}: the directory does not exist")
+            if any(name.startswith(new) or name == target for name in self._files):
+                raise AlreadyExistsError(f"cannot move {path}: {target} exists already")
+            for name in names:
+                self._files[new + name.removeprefix(old)] = self._files.pop(name)
+            return True
+
+    def remove_directory(self, path: str) -> None:
+        with self._lock:
+            marker = f"{path.rstrip('/')}/"
+            if any(name.startswith(marker) and name != marker for name in self._files):
+                raise UnavailableError(f"cannot delete {path}: the directory is not empty")
+            self._files.pop(marker, None)
 
 
 class MemoryOutput:

@@ -172,6 +172,24 @@ class S3FileIO:
             self._client.copy({"Bucket": bucket, "Key": key}, other_bucket, other_key)
         self.delete(path)
 
+    def make_directory(self, path: str) -> bool:
+        """Put an empty object of the name `<path>/`; two that make it at once may both get True."""
+        if self.stat(path) is not None:
+            return False
+        bucket, key = _split(path)
+        with _service_errors("create", path):
+            self._client.put_object(Bucket=bucket, Key=f"{key.rstrip('/')}/", Body=b"")
+        return True
+
+    def move_directory(self, path: str, target: str) -> bool:
+        """Return False: an object store has no directories, so each object would be copied."""
+        return False
+
+    def remove_directory(self, path: str) -> None:
+        bucket, key = _split(path)
+        with suppress(NotFoundError), _service_errors("delete", path):
+            self._client.delete_object(Bucket=bucket, Key=f"{key.rstrip('/')}/")
+
     @property
     def _client(self) -> Any:
         return self._connect()[0]

@@ -14,6 +14,7 @@ from lakecore.jobs.runner.chore import Chore, ChoreKind, ChoreResult, Lake, Repo
 from lakecore.jobs.runner.counts import UNKNOWN
 from lakecore.maintain.deletion.quarantine import purge, undo
 from lakecore.maintain.deletion.runs import RunRecord, RunState, RunStore
+from lakecore.maintain.dropped.store import DroppedTables
 from lakecore.maintain.forecast.history import HistoryLine, HistoryStore
 from lakecore.maintain.holds.store import HoldStore
 from lakecore.maintain.orphans.external import external_roots
@@ -65,13 +66,14 @@ def run(
     runs = RunStore(lake.file_io, lake.warehouse, clock or SystemClock())
     if isinstance(job, Purge):
         purged_runs = purge(runs, ttl_ms=job.ttl_ms, cap=job.cap)
+        dropped = DroppedTables(lake.file_io, lake.warehouse, runs.clock).purge(job.ttl_ms)
         return Report(
             table="",
             job="purge-quarantine",
-            names=tuple(record.id for record, _ in purged_runs),
+            names=(*(record.id for record, _ in purged_runs), *(f"{one.table} {one.id}" for one in dropped)),
             bytes=sum(size for _, size in purged_runs),
             notes=_kept_back(runs),
-            nothing_to_do=not purged_runs,
+            nothing_to_do=not purged_runs and not dropped,
         )
     record = runs.find(job.run_id)
     work = partial(_undo, job, runs, record)

@@ -183,6 +183,41 @@ def test_a_move_to_another_disk_is_a_copy_and_a_removal(
     assert [storage.read(f"{root}/{name}/file") for name in "ab"] == [b"other", b"abc"]
 
 
+def test_an_empty_directory_is_listed_until_it_is_removed(place: Place) -> None:
+    storage, root = place
+    assert storage.make_directory(f"{root}/a/b")
+    assert not storage.make_directory(f"{root}/a/b")
+    assert [(s.name, s.is_dir) for s in storage.list(f"{root}/a")] == [("b", True)]
+    assert storage.list(f"{root}/a/b") == []
+    found = storage.stat(f"{root}/a/b")
+    assert found is not None
+    assert found.is_dir
+    storage.remove_directory(f"{root}/a/b")
+    storage.remove_directory(f"{root}/a/b")
+    assert storage.stat(f"{root}/a/b") is None
+    storage.write_new(f"{root}/file", b"x")
+    assert not storage.make_directory(f"{root}/file")
+
+
+def test_a_directory_moves_in_one_step_or_not_at_all(place: Place) -> None:
+    storage, root = place
+    storage.write_new(f"{root}/old/x/1", b"one")
+    storage.write_new(f"{root}/old/2", b"two")
+    storage.write_new(f"{root}/taken/3", b"three")
+    if not storage.move_directory(f"{root}/old", f"{root}/new/place"):
+        assert root.startswith("s3://")
+        assert storage.read(f"{root}/old/x/1") == b"one"
+        assert storage.list(f"{root}/new") == []
+        return
+    assert (storage.read(f"{root}/new/place/x/1"), storage.read(f"{root}/new/place/2")) == (b"one", b"two")
+    assert storage.stat(f"{root}/old") is None
+    with pytest.raises(AlreadyExistsError):
+        storage.move_directory(f"{root}/new/place", f"{root}/taken")
+    with pytest.raises(NotFoundError):
+        storage.move_directory(f"{root}/old", f"{root}/newer")
+    assert storage.read(f"{root}/taken/3") == b"three"
+
+
 def test_output_counts_bytes_and_appears_when_closed(place: Place) -> None:
     storage, root = place
     with storage.open_output(f"{root}/d/out") as out:

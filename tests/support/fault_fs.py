@@ -102,6 +102,15 @@ class FaultyFileIO:
     def move(self, path: str, target: str) -> None:
         self.operation("move", path, lambda: self.inner.move(path, target))
 
+    def make_directory(self, path: str) -> bool:
+        return self.operation("make_directory", path, lambda: self.inner.make_directory(path))
+
+    def move_directory(self, path: str, target: str) -> bool:
+        return self.operation("move_directory", path, lambda: self.inner.move_directory(path, target))
+
+    def remove_directory(self, path: str) -> None:
+        self.operation("remove_directory", path, lambda: self.inner.remove_directory(path))
+
     def operation(self, name: str, path: str, effect: Any, torn: Any = None) -> Any:
         """Do `effect`, or fail as the mode says."""
         self.count += 1

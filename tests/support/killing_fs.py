@@ -18,7 +18,19 @@ from tests.support.fault_fs import FaultyFileIO
 __all__ = ["CHANGES", "ChangingFileIO", "KillPoint", "KillingFileIO", "run_and_die"]
 
 
-CHANGES = ("close", "delete", "move", "open_output", "overwrite", "publish", "write", "write_new")
+CHANGES = (
+    "close",
+    "delete",
+    "make_directory",
+    "move",
+    "move_directory",
+    "open_output",
+    "overwrite",
+    "publish",
+    "remove_directory",
+    "write",
+    "write_new",
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,9 @@ def create(
     context: typer.Context,
     table: Annotated[str, typer.Argument(metavar="DB.TABLE")],
     schema: Annotated[str, typer.Option(help="JSON file, '-' for standard input, or the JSON itself.")],
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="A table that exists is no error, and stays as it is.")
+    ] = False,
 ) -> None:
     """Create a table.
 
@@ -28,7 +31,7 @@ def create(
     """
     session = session_of(context)
     definition = _definition(schema)
-    created_table = session.catalog_for_create().create_table(table, definition)
+    created_table = session.catalog_for_create().create_table(table, definition, if_not_exists=if_not_exists)
     if session.json:
         print_json(
             session.out,

@@ -159,7 +159,8 @@ class Undo(TableJob):
 @dataclass(frozen=True, kw_only=True)
 class Purge(Definition):
     """Delete for good the files that have been in the quarantine for longer than `ttl_ms`, and the oldest
-    beyond `cap` bytes.
+    beyond `cap` bytes. Tables that were dropped longer ago than `ttl_ms` are deleted, too; they do not count
+    for `cap`.
     """
 
     command: ClassVar[str] = "purge-quarantine"

@@ -7,8 +7,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from lakecore.catalog.catalog import Catalog
 from lakecore.catalog.config import CatalogConfig
-from lakecore.catalog.filesystem import FilesystemCatalog
+from lakecore.catalog.registry import open_catalog
 from lakecore.errors import NotFoundError
 from lakecore.jobs.watching.watch import WatchPosition, newest
 from lakecore.maintain.target import in_threads
@@ -26,7 +27,7 @@ class TablePoll:
 
     def __init__(self) -> None:
         self._config: CatalogConfig | None = None
-        self._catalog: FilesystemCatalog
+        self._catalog: Catalog
         self._stores: dict[str, SnapshotStore] = {}
 
     def changed(
@@ -41,7 +42,7 @@ class TablePoll:
         of opening the warehouse.
         """
         if config != self._config:
-            self._catalog = FilesystemCatalog.open(config)
+            self._catalog = open_catalog(config)
             self._config, self._stores = config, {}
         tables = sorted({table for table, _ in seen})
         latest = dict(zip(tables, in_threads(self._latest, tables), strict=True))

@@ -204,8 +204,13 @@ def test_a_warehouse_on_an_object_store(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [
-        ({"metastore": "jdbc", "uri": "jdbc:x"}, UnsupportedError, "metastore=jdbc.*filesystem only"),
-        ({"metastore": "hive"}, UnsupportedError, "metastore=hive"),
+        (
+            {"metastore": "hive"},
+            UnsupportedError,
+            "metastore=hive: this release has no.*there are filesystem",
+        ),
+        ({"metastore": "rest"}, UnsupportedError, "metastore=rest"),
+        ({"metastore": "glue"}, UnsupportedError, "metastore=glue: there is no such catalog"),
         ({"user": "root"}, UnsupportedError, "option user.*no users"),
         ({"password": "geheim"}, UnsupportedError, "option password"),
         ({"s3.endpont": "http://x"}, InvalidOptionError, r"s3\.endpont.*did you mean s3\.endpoint"),

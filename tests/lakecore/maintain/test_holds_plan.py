@@ -36,6 +36,7 @@ create-tag                      allowed          a tag protects
 delete-branch                   refused
 delete-tag                      refused
 drop-partition                  refused
+drop-table                      refused
 expire-changelogs               refused
 expire-consumers                refused          their positions protect snapshots
 expire-partitions               refused
@@ -52,6 +53,7 @@ remove-orphan-files             refused          an orphan may be what a lost ma
 remove-unexisting-files         allowed          a remedy; commits
 remove-unexisting-manifests     allowed          a remedy; commits
 rename-branch                   refused          moves the files of a branch
+rename-table                    refused          a hold is by name
 rename-tag                      allowed          what it protects stays protected
 repair                          quarantine only  a remedy
 repair-earliest-snapshot        allowed          a hint
@@ -59,6 +61,7 @@ repair-hints                    allowed          hints
 replace-tag                     refused          frees what the tag protected
 rescale                         allowed          proves what it writes; the old files stay
 reset-consumer                  allowed          after a rollback a reader has to be moved
+restore-table                   allowed          takes files back
 rewrite-file-index              allowed          proves what it writes; the old files stay
 rollback-to                     quarantine only  a remedy
 rollback-to-as-latest           allowed          a remedy; commits
@@ -69,12 +72,16 @@ why                             allowed          reads
 
 NO_CHORES = {
     "alter": "changes the schema as its user asks",
+    "alter-database": "touches no table",
     "attempts": "reads",
     "compact-database": "is compact, on many tables",
     "create": "makes a table",
+    "create-database": "touches no table",
     "databases": "reads",
     "delete": "commits the deletion of rows as its user asks; files stay",
     "describe": "reads",
+    "drop-database": "is drop-table, on the tables of a database",
+    "dropped-tables": "reads",
     "files": "reads",
     "health": "reads",
     "holds": "reads",
@@ -124,10 +131,13 @@ def test_every_job_begins_under_a_name_that_is_classified() -> None:
     others = {
         "automatic-tags",
         "compact",
+        "drop-table",  # of the catalog, no job
         "fsck",
         "hold",
         "purge-quarantine",
         "release",
+        "rename-table",  # of the catalog, no job
+        "restore-table",  # of the catalog, no job
         "rewrite-file-index",
     }
     assert set(EFFECTS) - found <= others

@@ -1,0 +1,99 @@
+"""This module opens catalogs by the option `metastore`.
+
+Other packages add kinds by entry points of the group `lakecore.catalogs`: the name is the value of
+`metastore`, and the object has the methods of `CatalogKind`. The kinds of lakecore itself cannot be replaced.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Protocol, cast
+
+from lakecore.catalog.catalog_options import METASTORE
+from lakecore.catalog.config import CatalogConfig, resolve
+from lakecore.errors import InvalidOptionError, UnsupportedError, reason
+
+if TYPE_CHECKING:
+    from lakecore.catalog.catalog import Catalog
+
+__all__ = ["CatalogKind", "load_catalog", "open_catalog"]
+
+_GROUP = "lakecore.catalogs"
+_OWN = {"filesystem": "lakecore.catalog.filesystem:FilesystemCatalog"}
+_DEFAULT = "filesystem"
+_NOT_YET = ("hive", "rest")
+
+
+class CatalogKind(Protocol):
+    """This is a kind of catalog, as the registry needs it; usually the class of the catalog."""
+
+    def option_keys(self) -> frozenset[str]:
+        """Return the keys of options that only this kind has, beside those of storage."""
+
+    def open(self, config: CatalogConfig, *, create: bool = False) -> Catalog:
+        """Open a catalog. `create`: the warehouse may be missing. Raises InvalidOptionError for options that
+        the kind does not obey.
+        """
+
+
+def load_catalog(
+    warehouse: str | os.PathLike[str] | None = None, *, create_warehouse: bool = False, **options: str
+) -> Catalog:
+    """Open a warehouse: its location, the name of a configured catalog, or None for the configured default.
+
+    The option `metastore` chooses the kind of catalog. `options` reach the storage
+    (`**{"s3.endpoint": …}`) and win over configured ones. Raises NotFoundError
+    when there is no such catalog or warehouse, InvalidInputError for what is not a location, UnsupportedError
+    and InvalidOptionError for options that this catalog does not obey, and UnsupportedError for a warehouse
+    with Paimon's users and privileges.
+    """
+    config = resolve(None if warehouse is None else os.fspath(warehouse), os.environ)
+    merged = {**config.options, **{key: str(value) for key, value in options.items()}}
+    return open_catalog(CatalogConfig(config.warehouse, merged), create=create_warehouse)
+
+
+def open_catalog(config: CatalogConfig, *, create: bool = False) -> Catalog:
+    """Open the catalog of the kind that the option `metastore` names, by default of a file system.
+
+    Raises UnsupportedError for an unknown kind, naming those there are with their options, and the errors of
+    opening the catalog.
+    """
+    metastore = config.options.get(METASTORE, _DEFAULT).strip().lower()
+    return _kind(metastore).open(config, create=create)
+
+
+def _kind(metastore: str) -> CatalogKind:
+    if metastore in _OWN:
+        module, _, name = _OWN[metastore].partition(":")
+        return cast("CatalogKind", getattr(importlib.import_module(module), name))
+    found = _others().get(metastore)
+    if found is not None:
+        return _loaded(found)
+    why = "this release has no such catalog yet" if metastore in _NOT_YET else "there is no such catalog"
+    known = "; ".join(_described(name) for name in (*_OWN, *sorted(_others())))
+    raise UnsupportedError(f"catalog option {METASTORE}={metastore}: {why}; there are {known}")
+
+
+def _others() -> dict[str, EntryPoint]:
+    return {one.name: one for one in entry_points(group=_GROUP) if one.name not in _OWN}
+
+
+def _loaded(found: EntryPoint) -> CatalogKind:
+    try:
+        return cast("CatalogKind", found.load())
+    except (ImportError, AttributeError) as err:
+        raise InvalidOptionError(
+            f"catalog option {METASTORE}={found.name}: {found.value} cannot be imported ({reason(err)}); "
+            "install or mend the package that registers it"
+        ) from err
+
+
+def _described(name: str) -> str:
+    """Return a kind with its options; of one that cannot be imported the name alone."""
+    try:
+        keys = sorted(_kind(name).option_keys())
+    except InvalidOptionError:
+        return name
+    return f"{name} ({', '.join(keys)})" if keys else name

@@ -1,0 +1,79 @@
+"""This module publishes the next schema of a table."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lakecore.catalog.alter import apply_changes
+from lakecore.catalog.change_text import changes_from_json
+from lakecore.clock import Clock
+from lakecore.errors import CommitConflictError, InvalidOptionError
+from lakecore.metadata.options import BucketMode, TableOptions
+from lakecore.metadata.schema import TableSchema
+from lakecore.metadata.schema_change import SchemaChange
+from lakecore.table import Table
+
+__all__ = ["alter_schema"]
+
+logger = logging.getLogger(__name__)
+
+_ALTER_TRIES = 50
+
+
+def alter_schema(
+    table: Table,
+    changes: Sequence[SchemaChange] | SchemaChange | Sequence[Mapping[str, Any]],
+    clock: Clock,
+) -> None:
+    """Publish the next schema of the table, with all changes or none.
+
+    When others change the schema at the same time, the changes are applied again on top of theirs. Raises
+    InvalidInputError naming what cannot change, CommitConflictError when others won every retry.
+    """
+    wanted = _changes(changes)
+    for _ in range(_ALTER_TRIES):
+        old = table._stores.schemas.latest() or table.schema
+        has_snapshots = table._stores.snapshots.latest_id() is not None
+        schema = apply_changes(old, wanted, clock.now_ms(), has_snapshots=has_snapshots)
+        _check_branches(table, schema)
+        _check_postponed(table, old, schema)
+        if table._stores.schemas.publish(schema):
+            logger.info("apply_changes table %s: schema %d", table.name, schema.id)
+            return
+    raise CommitConflictError(
+        f"table {table.name!r}: its schema was changed {_ALTER_TRIES} times by others during this "
+        "change; try again"
+    )
+
+
+def _check_branches(table: Table, schema: TableSchema) -> None:
+    """Check that branches which options name exist."""
+    for key in ("scan.fallback-branch", "scan.primary-branch"):
+        branch = schema.options.get(key, "").strip()
+        if branch and table.schema.options.get(key, "").strip() != branch:
+            table._stores.branches.open(branch)
+
+
+def _check_postponed(table: Table, old: TableSchema, new: TableSchema) -> None:
+    """Refuse to drop postponed buckets while rows wait in them: nobody would read these rows afterwards."""
+    latest = table._stores.snapshots.latest()
+    modes = [TableOptions.from_schema(schema).bucket_mode for schema in (old, new)]
+    if latest is None or modes[0] is not BucketMode.POSTPONE or modes[1] is BucketMode.POSTPONE:
+        return
+    if (table._scanner.live_entries(latest).bucket < 0).any():
+        raise InvalidOptionError(
+            f"option bucket={new.options.get('bucket')}: rows of bucket-postpone would be lost; compact first"
+        )
+
+
+def _changes(
+    given: Sequence[SchemaChange] | SchemaChange | Sequence[Mapping[str, Any]],
+) -> tuple[SchemaChange, ...]:
+    """Parse changes, of which some may still be JSON."""
+    items = given if isinstance(given, Sequence) else (given,)
+    changes: list[SchemaChange] = []
+    for item in items:
+        changes += changes_from_json(item) if isinstance(item, Mapping) else (item,)
+    return tuple(changes)

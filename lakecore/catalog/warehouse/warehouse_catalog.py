@@ -1,0 +1,286 @@
+"""This module has what catalogs of one warehouse have in common, as Java's `AbstractCatalog` has it."""
+
+from __future__ import annotations
+
+import logging
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, cast
+
+import pyarrow as pa
+
+from lakecore.catalog.definition import TableDefinition, first_schema
+from lakecore.catalog.names import (
+    TableName,
+    alternatives,
+    check_data_table,
+    check_name,
+)
+from lakecore.catalog.warehouse.alteration import alter_schema
+from lakecore.catalog.warehouse.database_catalog import DatabaseCatalog
+from lakecore.catalog.warehouse.table_defaults import with_table_defaults
+from lakecore.errors import AlreadyExistsError, NotFoundError, UnsupportedError
+from lakecore.fs.confined import confine
+from lakecore.maintain.dropped.record import DroppedTable, DropState
+from lakecore.metadata.schema_change import SchemaChange
+from lakecore.store.branches import BranchStore
+from lakecore.store.paths import TablePaths
+from lakecore.store.schemas import SchemaStore
+from lakecore.store.table_stores import TableStores
+from lakecore.system.catalog_tables import CATALOG_DATABASE, CATALOG_TABLES, CatalogTable
+from lakecore.system.system_table import SystemTable
+from lakecore.table import Table
+
+__all__ = ["WarehouseCatalog"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, repr=False)
+class WarehouseCatalog(DatabaseCatalog):
+    """This is a catalog whose tables lie below one warehouse, at `<warehouse>/<database>.db/<table>`.
+
+    A kind of catalog decides where the names of databases and tables are, and how changes exclude each other.
+    """
+
+    @abstractmethod
+    def _has_table(self, name: TableName) -> bool:
+        """Return whether the table, whatever its branch, exists."""
+
+    def _enter_table(self, name: TableName) -> None:
+        """Enter a table that was created or restored into the list of names."""
+
+    def _strike_table(self, name: TableName) -> None:
+        """Remove a table that was dropped from the list of names."""
+
+    def _rename_entry(self, name: TableName, new: TableName) -> None:
+        """Change the name of a table in the list of names, before its directory moves."""
+
+    def _locked(self, name: TableName) -> AbstractContextManager[None]:
+        """Return what excludes other changes of the table's name and schemas, if the catalog has a lock."""
+        return nullcontext()
+
+    def list_tables(self, database: str) -> list[str]:
+        """List the tables of one database, in order. Raises NotFoundError naming existing databases."""
+        if database == CATALOG_DATABASE:
+            return sorted(CATALOG_TABLES)
+        found = self._table_names(check_name(database, "database"))
+        if not found and self._find_database(database) is None:
+            raise self._no_database(database)
+        return sorted(found)
+
+    def table_exists(self, name: str) -> bool:
+        """Return whether `load_table` would find the table, branch or system table."""
+        try:
+            self.load_table(name)
+        except NotFoundError:
+            return False
+        return True
+
+    def load_table(self, name: str, options: Mapping[str, str] | None = None) -> Table:
+        """Load `db.t`, or `db.t$branch_b`. `options` hold for this handle only.
+
+        A system table (`db.t$files`, `sys.tables`) has `scan` only: anything else of it is refused. Raises
+        NotFoundError naming what exists instead.
+        """
+        parsed = TableName.parse(name)
+        if parsed.database == CATALOG_DATABASE and parsed.table in CATALOG_TABLES:
+            found: Any = CatalogTable(parsed.table, self._all_tables, {"warehouse": self.warehouse})
+            return cast("Table", found)
+        table = self._load(replace(parsed, system=None), options)
+        return table if parsed.system is None else cast("Table", SystemTable(table, parsed.system.lower()))
+
+    def _all_tables(self) -> Iterator[tuple[str, str, Table]]:
+        for database in self.list_databases():
+            for name in self.list_tables(database):
+                yield database, name, self._load(TableName(database, name), None)
+
+    def _load(self, parsed: TableName, options: Mapping[str, str] | None) -> Table:
+        paths = TablePaths(self._table_path(parsed))
+        storage = confine(self.file_io, self.allowed_paths.of_table(paths.table_path, {}))
+        if parsed.branch != paths.branch:
+            paths = BranchStore(storage, paths).open(parsed.branch)
+        schema = SchemaStore(storage, paths, self.clock).latest() if self._is_listed(parsed) else None
+        if schema is None:
+            raise NotFoundError(
+                f"table {str(parsed)!r} does not exist in {self.warehouse}; {self._tables(parsed)}"
+            )
+        allowed = self.allowed_paths.of_table(paths.table_path, schema.options)
+        stores = TableStores(schema, confine(self.file_io, allowed), paths, self.clock)
+        table = Table(str(parsed), stores)
+        return table.with_options(options) if options else table
+
+    def _is_listed(self, name: TableName) -> bool:
+        """Return whether a table may exist, without a look at its schemas."""
+        return True
+
+    def create_table(
+        self,
+        name: str,
+        definition: TableDefinition | pa.Schema | Mapping[str, Any],
+        *,
+        primary_keys: tuple[str, ...] = (),
+        partition_keys: tuple[str, ...] = (),
+        options: Mapping[str, str] | None = None,
+        if_not_exists: bool = False,
+    ) -> Table:
+        """Create an empty table, all or nothing: `schema-0` is created atomically.
+
+        `definition` is a TableDefinition, its JSON, or an Arrow schema (then keys and options are arguments).
+        With `if_not_exists` a table that exists is returned as it is, whatever its definition. Raises
+        AlreadyExistsError, InvalidInputError for an invalid definition.
+        """
+        parsed = check_data_table(name, "created")
+        if isinstance(definition, pa.Schema):
+            definition = TableDefinition.from_arrow(
+                definition, primary_keys=primary_keys, partition_keys=partition_keys, options=options or {}
+            )
+        elif isinstance(definition, Mapping):
+            definition = TableDefinition.from_json(definition)
+        schema = first_schema(with_table_defaults(definition, self.table_defaults), self.clock.now_ms())
+        self._check_database(parsed)
+        with self._locked(parsed):
+            self._removal.check_not_half_dropped(name, self._table_path(parsed))
+            store = SchemaStore(self._storage, TablePaths(self._table_path(parsed)), self.clock)
+            if self._has_table(parsed) or store.list_ids() or not store.publish(schema):
+                if if_not_exists:
+                    return self.load_table(name)
+                raise AlreadyExistsError(
+                    f"table {name!r} exists in {self.warehouse}; drop it or choose another name"
+                )
+            self._enter_table(parsed)
+        table = self.load_table(name)
+        logger.info("created table %s at %s", name, table.path)
+        for warning in table.warnings:
+            logger.warning("%s: %s", name, warning)
+        return table
+
+    def _check_database(self, name: TableName) -> None:
+        """Raise NotFoundError where a table needs a database that was created before."""
+
+    def alter_table(
+        self, name: str, changes: Sequence[SchemaChange] | SchemaChange | Sequence[Mapping[str, Any]]
+    ) -> Table:
+        """Publish the next schema, with all changes or none; existing rows are read under it at once.
+
+        `db.t$branch_b` changes the branch alone. `changes` are values of `metadata.schema_change`, or their
+        JSON. When others change the schema at the same time, the changes are applied again on top of theirs.
+        Raises NotFoundError, InvalidInputError naming what cannot change, CommitConflictError when others won
+        every retry.
+        """
+        table = self.load_table(name)
+        with self._locked(replace(TableName.parse(name), branch="main")):
+            alter_schema(table, changes, self.clock)
+        return self.load_table(name)
+
+    def rename_table(self, name: str, new_name: str, *, if_exists: bool = False) -> None:
+        """Give a table another name, in its database or another one, in one step. Stop its writers first.
+
+        Runs in the ledger and the quarantine stay under the old name. Raises NotFoundError unless
+        `if_exists`, AlreadyExistsError, OnHoldError, BusyError when a chore works on the table, and
+        UnsupportedError on storage that cannot rename a directory in one step: then nothing has changed.
+        """
+        old, new = check_data_table(name, "renamed"), check_data_table(new_name, "the name of a table")
+        if not self._has_table(old):
+            if if_exists:
+                return
+            raise NotFoundError(f"table {name!r} does not exist in {self.warehouse}; {self._tables(old)}")
+        if self._has_table(new):
+            raise AlreadyExistsError(
+                f"table {name!r} cannot be renamed: {new_name!r} exists in {self.warehouse}"
+            )
+        if self._find_database(new.database) is None:
+            raise self._no_database(new.database)
+        source, target = self._table_path(old), self._table_path(new)
+        with self._removal.exclusive(name, "rename-table"), self._locked(old):
+            self._removal.check_not_half_dropped(new_name, target)
+            self._rename_entry(old, new)
+            try:
+                moved = self._storage.move_directory(source, target)
+            except BaseException:
+                self._rename_entry(new, old)
+                raise
+            if not moved:
+                self._rename_entry(new, old)
+                raise UnsupportedError(
+                    f"table {name!r} cannot be renamed: the storage of {self.warehouse} cannot rename a "
+                    "directory in one step; create the other table and copy the rows"
+                )
+        logger.info("renamed table %s of %s to %s", name, self.warehouse, new_name)
+
+    def drop_table(self, name: str, *, if_exists: bool = False, purge: bool = False) -> DroppedTable | None:
+        """Drop a table. Its files are kept, and `restore_table` takes them back; with `purge` they are
+        deleted. A drop that was interrupted is completed by a repetition. Returns None when there was nothing
+        to drop.
+
+        Raises NotFoundError unless `if_exists`; OnHoldError for a table on hold, BusyError when a chore works
+        on it; UnsupportedError for tables with files outside of their directory.
+        """
+        parsed = TableName.parse(name)
+        if parsed.branch != "main":
+            raise UnsupportedError(f"{name!r} is a branch: delete it with `lakecore delete-branch`")
+        parsed = check_data_table(name, "dropped")
+        path = self._table_path(parsed)
+        if not self._has_table(parsed) and self._removal.dropped.interrupted(name) is None:
+            if if_exists:
+                return None
+            raise NotFoundError(f"table {name!r} does not exist in {self.warehouse}; {self._tables(parsed)}")
+        storage = confine(self.file_io, self.allowed_paths.of_table(path, {}))
+        with self._removal.exclusive(name, "drop-table"), self._locked(parsed):
+            self._removal.check_files_inside(name, storage, path)
+            self._strike_table(parsed)
+            record = self._removal.dropped.drop(name, path, storage)
+        if purge:
+            self._removal.dropped.delete(record)
+        logger.info("dropped table %s at %s", name, path)
+        return record
+
+    def dropped_tables(self, table: str | None = None) -> tuple[DroppedTable, ...]:
+        """List the tables that were dropped and are kept, oldest first; of one name, or all."""
+        return self._removal.dropped.list(table)
+
+    def restore_table(self, name: str, drop_id: str | None = None) -> Table:
+        """Restore a dropped table: the last one of that name, or the one of that id of `dropped_tables`.
+
+        Raises NotFoundError, AlreadyExistsError when a table of that name exists.
+        """
+        parsed = check_data_table(name, "restored")
+        record = self._removal.dropped.find(name, drop_id)
+        if record.state is not DropState.RESTORING and self._has_table(parsed):
+            raise AlreadyExistsError(
+                f"table {name!r} exists in {self.warehouse}; rename or drop it before the restore"
+            )
+        self._check_database(parsed)
+        path = self._table_path(parsed)
+        storage = confine(self.file_io, self.allowed_paths.of_table(path, {}))
+        with self._removal.exclusive(name, "restore-table"), self._locked(parsed):
+            self._removal.dropped.restore(record, path, storage)
+            self._enter_table(parsed)
+        logger.info("restored table %s at %s", name, path)
+        return self.load_table(name)
+
+    def _table_path(self, name: TableName) -> str:
+        return f"{self._database_path(name.database)}/{name.table}"
+
+    def _has_schema(self, directory: str, table: str) -> bool:
+        return bool(SchemaStore(self.file_io, TablePaths(f"{directory}/{table}")).list_ids())
+
+    def _tables(self, missing: TableName) -> str:
+        """List the tables for an error message. Only tables that are named are checked: there may be very
+        many.
+        """
+        databases = self.list_databases()
+        if missing.database not in databases:
+            return alternatives("databases", missing.database, databases)
+        directory = self._database_path(missing.database)
+        exists = partial(self._has_schema, directory)
+        return alternatives(
+            f"tables of {missing.database}", missing.table, self._likely_tables(missing.database), exists
+        )
+
+    def _likely_tables(self, database: str) -> list[str]:
+        """List names that may be tables, without a look at each."""
+        return self._table_names(database)

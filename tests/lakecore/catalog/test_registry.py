@@ -1,0 +1,57 @@
+"""Kinds of catalogs by the option `metastore`, also those of other packages."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from lakecore.catalog import registry
+from lakecore.catalog.config import CatalogConfig
+from lakecore.catalog.filesystem import FilesystemCatalog
+from lakecore.errors import InvalidOptionError, UnsupportedError
+
+
+class Glue:
+    """A catalog of another package."""
+
+    @staticmethod
+    def option_keys() -> frozenset[str]:
+        return frozenset({"glue.region"})
+
+    @staticmethod
+    def open(config: CatalogConfig, *, create: bool = False) -> tuple[CatalogConfig, bool]:
+        return config, create
+
+
+@pytest.fixture(autouse=True)
+def others(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [
+        EntryPoint("glue", f"{__name__}:Glue", "lakecore.catalogs"),
+        EntryPoint("broken", "no_such_package:Catalog", "lakecore.catalogs"),
+        EntryPoint("filesystem", f"{__name__}:Glue", "lakecore.catalogs"),
+    ]
+    monkeypatch.setattr(registry, "entry_points", lambda group: found if group == "lakecore.catalogs" else [])
+    monkeypatch.setattr(
+        "sys.modules", {**__import__("sys").modules, __name__: __import__("types").SimpleNamespace(Glue=Glue)}
+    )
+
+
+def test_other_packages_add_kinds_and_replace_none(tmp_path: Path) -> None:
+    config, create = registry.load_catalog(
+        tmp_path, create_warehouse=True, metastore="Glue", **{"glue.region": "x"}
+    )
+    assert (config.warehouse, config.options["glue.region"], create) == (str(tmp_path), "x", True)
+    assert isinstance(registry.load_catalog(tmp_path, metastore="filesystem"), FilesystemCatalog)
+
+
+def test_an_unknown_kind_is_told_those_there_are_with_their_options(tmp_path: Path) -> None:
+    with pytest.raises(
+        UnsupportedError, match=r"metastore=x: there is no such catalog; .*broken; glue \(glue.region\)"
+    ):
+        registry.load_catalog(tmp_path, metastore="x")
+    with pytest.raises(
+        InvalidOptionError, match="metastore=broken: no_such_package:Catalog cannot be imported"
+    ):
+        registry.load_catalog(tmp_path, metastore="broken")

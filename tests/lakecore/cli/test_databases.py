@@ -1,0 +1,44 @@
+"""Commands on databases, and those that drop, restore and rename tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lakecore.catalog.registry import load_catalog
+from lakecore.cli.main import main
+
+SCHEMA = '{"columns": ["k INT"], "options": {}}'
+
+
+def run(capsys: pytest.CaptureFixture[str], warehouse: Path, *words: str) -> tuple[int, str]:
+    code = main(["--warehouse", str(warehouse), "--json", *words])
+    taken = capsys.readouterr()
+    return code, taken.out or taken.err
+
+
+def test_databases_and_tables_come_and_go(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    warehouse = tmp_path / "wh"
+    assert run(capsys, warehouse, "create-database", "d")[0] == 0
+    assert run(capsys, warehouse, "create-database", "d")[0] != 0
+    assert run(capsys, warehouse, "create-database", "d", "--if-not-exists")[0] == 0
+    code, text = run(capsys, warehouse, "alter-database", "d", "--property", "a=b")
+    assert code != 0
+    assert "stores no properties" in text
+    assert run(capsys, warehouse, "create", "d.t", "--schema", SCHEMA)[0] == 0
+    assert run(capsys, warehouse, "create", "d.t", "--schema", SCHEMA, "--if-not-exists")[0] == 0
+    assert run(capsys, warehouse, "rename-table", "d.t", "d.u")[0] == 0
+    code, text = run(capsys, warehouse, "drop-table", "d.u")
+    drop = json.loads(text)["drop"]
+    assert load_catalog(warehouse).list_tables("d") == []
+    assert [row["drop"] for row in json.loads(run(capsys, warehouse, "dropped-tables")[1])] == [drop]
+    assert run(capsys, warehouse, "restore-table", "d.u", "--drop", drop)[0] == 0
+    assert run(capsys, warehouse, "drop-database", "d")[0] != 0
+    assert run(capsys, warehouse, "drop-database", "d", "--cascade", "--purge")[0] == 0
+    assert load_catalog(warehouse).list_databases() == []
+    assert json.loads(run(capsys, warehouse, "dropped-tables", "d.u")[1]) == []
+    assert run(capsys, warehouse, "drop-table", "d.u")[0] != 0
+    assert json.loads(run(capsys, warehouse, "drop-table", "d.u", "--if-exists")[1])["drop"] is None
+    assert run(capsys, warehouse, "drop-database", "d", "--if-exists")[0] == 0
