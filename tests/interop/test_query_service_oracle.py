@@ -10,6 +10,7 @@ import pytest
 import lakecore
 from lakecore.clock import SystemClock
 from lakecore.jobs import remove_orphan_files
+from lakecore.lookup.query.serialized_query import SerializedQuery
 from lakecore.scan.file_monitor import FileMonitor
 from lakecore.service.addresses import Address
 from lakecore.service.messages import LookupRequest
@@ -50,9 +51,9 @@ def ask_both_ways(table: Table) -> int:
     with java_service(table.path, SERVERS), RemoteTableQuery(table) as remote:
         ours_of_java = [remote._client.ask(one) for one in asked]
         java_of_java = java_answers(table.path, lines)
-    with table.new_query() as query:
+    with SerializedQuery(table) as query:
         query.refresh()
-        servers = [KvQueryServer(query, table.schema, ServerNumber(n, SERVERS)) for n in range(SERVERS)]
+        servers = [KvQueryServer(query, ServerNumber(n, SERVERS)) for n in range(SERVERS)]
         try:
             service_manager(table).reset_service([server.start() for server in servers])
             java_of_ours = java_answers(table.path, lines)
@@ -145,9 +146,9 @@ def test_java_sees_failures_and_new_values(oracle2: Oracle, tmp_path: Path) -> N
     table = lakecore.load_catalog(str(tmp_path)).load_table("d.t")
     (asked,) = questions(table)
     line = [(asked.partition, asked.bucket, asked.keys)]
-    with table.new_query() as query:
+    with SerializedQuery(table) as query:
         query.refresh()
-        server = KvQueryServer(query, table.schema)
+        server = KvQueryServer(query)
         with server:
             service_manager(table).reset_service([server.start()])
             before = java_answers(table.path, line)

@@ -20,7 +20,17 @@ from lakecore.lookup.query.packed_keys import KeyColumns, Packed, Widths
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME
 from lakecore.types.datatypes import RowType
 
-__all__ = ["BLOCK_ROWS", "FILTERED_KIND", "Block", "BlockPlace", "DamagedCopyError", "decode", "encode"]
+__all__ = [
+    "BLOCK_ROWS",
+    "FILTERED_KIND",
+    "ROW_NAME",
+    "Block",
+    "BlockPlace",
+    "DamagedCopyError",
+    "NotInMemoryError",
+    "decode",
+    "encode",
+]
 
 Ints = np.ndarray[Any, Any]
 
@@ -30,10 +40,18 @@ BLOCK_ROWS = 4096
 """A block has at most so many rows: reading one costs some 0.3 ms, and a lookup of many keys some 50 us."""
 
 
+ROW_NAME = "_ROW"
+"""This column has whole rows in the format of BinaryRow, without their number of fields."""
+
+
 class DamagedCopyError(Exception):
     """A local copy is not what was written. Its argument is the copy. The error never leaves the package: the
     copy is made again.
     """
+
+
+class NotInMemoryError(Exception):
+    """A lookup in memory would have to read. The error never leaves the package."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +123,22 @@ class Block:
         column, at = self.batch.column, self._places
         return {name: column(at[name])[row].as_py() for name in columns}
 
+    def row_bytes(self, row: int) -> bytes:
+        """Return one row as bytes, of a block that has whole rows."""
+        offsets, data = self._serialized
+        return bytes(data[offsets.item(row) : offsets.item(row + 1)])
+
+    @cached_property
+    def _serialized(self) -> tuple[Ints, memoryview]:
+        column = self.batch.column(self._places[ROW_NAME])
+        offsets = np.frombuffer(column.buffers()[1], np.int32, len(column) + 1, 4 * column.offset)
+        return offsets, memoryview(column.buffers()[2] or b"")
+
     def row(self, key: Packed) -> int:
         """Return the row of one packed key (an array of one); -1 if it has none."""
-        at: int = int(self.packed.searchsorted(key)[0])
-        return at if at < len(self.packed) and self.packed[at] == key[0] else -1
+        packed = self.packed
+        at: int = packed.searchsorted(key).item(0)
+        return at if at < len(packed) and packed.item(at) == key.item(0) else -1
 
     def rows(self, keys: Packed) -> Ints:
         """Return the row of each packed key; -1 for those that it does not have."""

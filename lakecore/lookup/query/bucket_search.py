@@ -13,7 +13,7 @@ from pyroaring import BitMap
 from lakecore.lookup.query.block import FILTERED_KIND, Block
 from lakecore.lookup.query.bucket_view import BucketView
 from lakecore.lookup.query.lookup_file import Hits, LookupFile
-from lakecore.lookup.query.packed_keys import KeyColumns
+from lakecore.lookup.query.packed_keys import KeyColumns, OneKey
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.index_file import DeletionFile
 from lakecore.metadata.row_kind import is_retract
@@ -52,6 +52,8 @@ class BucketSource:
     columns: tuple[str, ...]
     ignores_retracts: bool
     """It tells whether a row that retracts hides no older row (option `ignore-delete`)."""
+    in_memory: bool = False
+    """It tells whether `search_one` raises NotInMemoryError rather than read a block."""
 
 
 def search_bucket(
@@ -78,7 +80,7 @@ def search_bucket(
     return _rows(winners, places, source.columns)
 
 
-def search_one(view: BucketView, key: KeyColumns, source: BucketSource) -> tuple[Block, int] | None:
+def search_one(view: BucketView, key: OneKey, source: BucketSource) -> tuple[Block, int] | None:
     """Return the block and the row in it that one key has; None where there is none, or it retracts.
 
     The nearest file that has the key must have its current row.
@@ -88,7 +90,7 @@ def search_one(view: BucketView, key: KeyColumns, source: BucketSource) -> tuple
         if number < 0:
             continue
         file = run.files[number]
-        found = source.file(file).find_one(key)
+        found = source.file(file).find_one(key, in_memory=source.in_memory)
         if found is None:
             continue
         block, row, position = found

@@ -9,6 +9,7 @@ as a merged read does.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from lakecore.errors import InvalidInputError
-from lakecore.lookup.query.packed_keys import KeyColumns, Packed, Widths
+from lakecore.lookup.query.packed_keys import KeyColumns, OneKey, Packed, Widths, plain_value
 from lakecore.lsm.runs import level_runs
 from lakecore.metadata.key_order import key_order
 from lakecore.metadata.manifest.data_file import DataFile
@@ -64,12 +65,17 @@ class Run:
         lows, highs = self._bounds
         return tuple(map(max, lows.widths, highs.widths))
 
-    def file_of(self, key: KeyColumns) -> int:
+    def file_of(self, key: OneKey) -> int:
         """Return the number of the file whose bounds enclose one key; -1 for none."""
+        lows, highs = self._plain
+        value = plain_value(key.packed(self.widths))
+        place = bisect_left(highs, value)
+        return place if place < len(highs) and lows[place] <= value else -1
+
+    @cached_property
+    def _plain(self) -> tuple[list[Any], list[Any]]:
         lows, highs = self._packed
-        packed = key.packed(self.widths)
-        place = int(highs.searchsorted(packed)[0])
-        return place if place < len(highs) and lows[place] <= packed[0] else -1
+        return lows.tolist(), highs.tolist()
 
     @cached_property
     def _packed(self) -> tuple[Packed, Packed]:

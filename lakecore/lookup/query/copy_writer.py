@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakecore.errors import CorruptDataError
-from lakecore.lookup.query.block import BLOCK_ROWS, FILTERED_KIND, BlockPlace, encode
+from lakecore.lookup.query.block import BLOCK_ROWS, FILTERED_KIND, ROW_NAME, BlockPlace, encode
 from lakecore.lookup.query.cache_options import CacheOptions
 from lakecore.lookup.query.key_filter import KeyFilter
 from lakecore.lookup.query.lookup_file import FileIndex
@@ -27,6 +27,8 @@ from lakecore.predicate.tree import Predicate, columns_of
 from lakecore.read.context import ReadContext
 from lakecore.read.file.file_reader import read_file
 from lakecore.read.file.sizes import ReadSizes
+from lakecore.row.binary_batch import encode_batch
+from lakecore.row.values import normal_array
 
 __all__ = ["CopyRows", "DataFileCopy"]
 
@@ -43,6 +45,13 @@ class CopyRows:
     """Rows for which it is not true have no values; None: all rows have."""
     sequences: bool
     """It tells whether sequence numbers matter."""
+    serialized: bool = False
+    """It tells whether `columns` are stored as one column of serialised rows."""
+
+    @property
+    def stored_columns(self) -> tuple[str, ...]:
+        """Return the names of the columns of a copy that have the values."""
+        return (ROW_NAME,) if self.serialized else self.columns
 
 
 @dataclass(slots=True)
@@ -133,7 +142,9 @@ class DataFileCopy:
             kept = mask(self._rows.keep, block).to_numpy(zero_copy_only=False)
             kinds = np.where(kept, kinds, FILTERED_KIND).astype(np.int8)
         hidden = (kinds & 1).astype(bool)
-        names = dict.fromkeys((*self._rows.columns, *self._keys))
+        if self._rows.serialized:
+            block = block.append_column(ROW_NAME, self._serialized(block))
+        names = dict.fromkeys((*self._rows.stored_columns, *self._keys))
         places = pa.array(np.arange(len(kinds)), mask=hidden)
         columns = [
             block.column(name) if name in self._keys or not hidden.any() else block.column(name).take(places)
@@ -147,3 +158,12 @@ class DataFileCopy:
             columns.append(pa.array(kinds))
             fields.append(pa.field(KIND_NAME, pa.int8()))
         return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+
+    def _serialized(self, block: pa.RecordBatch) -> pa.Array:
+        """Return the rows of a block as bytes, each without its number of fields."""
+        kind = self._ctx.schema.row_type.select(self._rows.columns)
+        rows = encode_batch([normal_array(block.column(one.name), one.type) for one in kind.fields], kind)
+        offsets = pa.py_buffer((rows.starts * 8).astype(np.int32))
+        return pa.Array.from_buffers(
+            pa.binary(), len(rows), [None, offsets, pa.py_buffer(rows.words.astype("<u8"))]
+        )

@@ -120,6 +120,16 @@ class LookupCache:
                     self._shrink(entry)
             return entry.file
 
+    def find(self, holder: int, name: Hashable) -> LookupFile | None:
+        """Return the copy of that name if it is there and the holder has it; nothing is made."""
+        with self._lock:
+            entry = self._entries.get(name)
+            if entry is None or holder not in entry.holders:
+                return None
+            entry.used_ms = self._clock.now_ms()
+            self._entries.move_to_end(name)
+            return entry.file
+
     def discard(self, file: LookupFile) -> None:
         """Remove a copy that is damaged: who asks next makes it again."""
         with self._lock:

@@ -24,11 +24,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lakecore.lookup.query.block import Block, BlockPlace, DamagedCopyError, decode
+from lakecore.lookup.query.block import Block, BlockPlace, DamagedCopyError, NotInMemoryError, decode
 from lakecore.lookup.query.block_cache import BlockCache
 from lakecore.lookup.query.key_filter import KeyFilter
 from lakecore.lookup.query.local_disk import StoredFile
-from lakecore.lookup.query.packed_keys import KeyColumns, Widths
+from lakecore.lookup.query.packed_keys import KeyColumns, OneKey, Widths, plain_value
 from lakecore.types.datatypes import RowType
 
 __all__ = ["FileIndex", "Hits", "LookupFile"]
@@ -85,20 +85,26 @@ class LookupFile:
         self.stored.remove()
         self._blocks.drop((self._number, at) for at in range(len(self._index.places)))
 
-    def find_one(self, key: KeyColumns) -> tuple[Block, int, int] | None:
-        """Return the block of one key, its row there and its position in the data file; None without one."""
+    def find_one(self, key: OneKey, *, in_memory: bool = False) -> tuple[Block, int, int] | None:
+        """Return the block of one key, its row there and its position in the data file; None without one.
+
+        With `in_memory` no block is read: NotInMemoryError is raised in its place.
+        """
         if self._wide:
             value = key.values()[0]
             at = bisect_right(self._first_values, value) - 1
         else:
             packed = key.packed(self._index.widths)
-            at = int(self._firsts.searchsorted(packed, "right")[0]) - 1
+            at = bisect_right(self._plain_firsts, plain_value(packed)) - 1
         if at < 0:
             return None
         block = self._blocks.find((self._number, at))
         if block is None:
-            if not self._may_have(key)[0]:
+            bloom = self._index.filter
+            if bloom is not None and not bloom.may_have(key.hashes)[0]:
                 return None
+            if in_memory:
+                raise NotInMemoryError
             block = self._block(at)
         row = block.row_of_value(value) if self._wide else block.row(packed)
         return None if row < 0 else (block, row, int(self._index.starts[at]) + row)
@@ -154,19 +160,16 @@ class LookupFile:
             return np.array([bisect_right(self._first_values, value) - 1 for value in values], np.int64)
         return np.searchsorted(self._firsts, keys.packed(self._index.widths), "right") - 1
 
-    def _may_have(self, keys: KeyColumns) -> Ints:
-        return (
-            np.ones(len(keys), bool)
-            if self._index.filter is None
-            else self._index.filter.may_have(keys.hashes)
-        )
-
     def _filtered(self, keys: KeyColumns, rows: Ints) -> Ints:
         return rows if self._index.filter is None else rows[self._index.filter.may_have(keys.hashes[rows])]
 
     @cached_property
     def _firsts(self) -> Ints:
         return self._index.firsts.packed(self._index.widths)
+
+    @cached_property
+    def _plain_firsts(self) -> list[Any]:
+        return list(self._firsts.tolist())
 
     @cached_property
     def _first_values(self) -> list[tuple[Any, ...]]:

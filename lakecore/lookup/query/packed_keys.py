@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +27,7 @@ from lakecore.row.values import array_values, normal_array
 from lakecore.types.arrow import arrow_schema
 from lakecore.types.datatypes import AtomicType, RowType
 
-__all__ = ["KeyColumns", "Packed", "Widths", "concat_keys"]
+__all__ = ["IntegerKey", "KeyColumns", "OneKey", "Packed", "Widths", "concat_keys", "plain_value"]
 
 Packed: TypeAlias = np.ndarray[Any, Any]
 """These are packed keys: 64-bit integers, or byte strings of one width."""
@@ -37,6 +37,45 @@ Widths: TypeAlias = tuple[int, ...]
 _SIGN = np.uint64(1 << 63)
 _STEP = 8
 _ROWS_AT_ONCE = 1 << 15
+
+
+class OneKey(Protocol):
+    """It is one key, as a search for one key needs it."""
+
+    def packed(self, widths: Widths) -> Packed:
+        """Return an array of one packed key, with these widths of texts."""
+
+    @property
+    def hashes(self) -> np.ndarray[Any, Any]:
+        """Return an array of one hash, for bloom filters."""
+
+    def values(self) -> list[tuple[Any, ...]]:
+        """Return a list of one key as Python values that compare as the format orders keys."""
+
+
+class IntegerKey:
+    """It is one key of one integer column, made without Arrow: that takes a microsecond."""
+
+    def __init__(self, value: int) -> None:
+        self._packed = np.array((value,), np.int64)
+
+    def packed(self, widths: Widths) -> Packed:
+        """Return the value; there are no texts."""
+        return self._packed
+
+    @property
+    def hashes(self) -> np.ndarray[Any, Any]:
+        """Return the value, as `KeyColumns.hashes` does."""
+        return self._packed.view(np.uint64)
+
+    def values(self) -> list[tuple[Any, ...]]:
+        """Return the value."""
+        return [(int(self._packed[0]),)]
+
+
+def plain_value(packed: Packed) -> Any:
+    """Return the first packed key as a Python value; those of one width compare as packed keys do."""
+    return packed.item(0)
 
 
 class KeyColumns:

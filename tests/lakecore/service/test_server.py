@@ -13,7 +13,7 @@ import pytest
 
 from lakecore.clock import SystemClock
 from lakecore.errors import InvalidInputError, LakeError, UnavailableError
-from lakecore.lookup.query.local_query import LocalTableQuery
+from lakecore.lookup.query.serialized_query import SerializedQuery
 from lakecore.row.binary_row import EMPTY_ROW
 from lakecore.service.addresses import Address
 from lakecore.service.client import KvQueryClient
@@ -42,8 +42,8 @@ def table() -> Table:
 
 
 @pytest.fixture
-def query(table: Table) -> Iterator[LocalTableQuery]:
-    with table.new_query() as query:
+def query(table: Table) -> Iterator[SerializedQuery]:
+    with SerializedQuery(table) as query:
         query.refresh()
         yield query
 
@@ -66,8 +66,8 @@ def closed(address: Address, data: bytes) -> bytes:
         return out
 
 
-def test_many_keys(table: Table, query: LocalTableQuery) -> None:
-    with KvQueryServer(query, table.schema) as server, RemoteTableQuery(table, QUICK) as remote:
+def test_many_keys(table: Table, query: SerializedQuery) -> None:
+    with KvQueryServer(query) as server, RemoteTableQuery(table, QUICK) as remote:
         assert not is_service_available(table)
         service_manager(table).reset_service([server.start()])
         assert is_service_available(table)
@@ -105,16 +105,16 @@ FORGED = {
 
 
 @pytest.mark.parametrize("name", FORGED)
-def test_strangers_learn_nothing(name: str, table: Table, query: LocalTableQuery) -> None:
-    with KvQueryServer(query, table.schema) as server, KvQueryClient(lambda: (address,), QUICK) as client:
+def test_strangers_learn_nothing(name: str, table: Table, query: SerializedQuery) -> None:
+    with KvQueryServer(query) as server, KvQueryClient(lambda: (address,), QUICK) as client:
         address = server.start()
         assert closed(address, FORGED[name]) == b""
         assert client.ask(request(table, 1))[0] is not None
 
 
-def test_slow_and_half_frames_are_dropped(table: Table, query: LocalTableQuery) -> None:
+def test_slow_and_half_frames_are_dropped(table: Table, query: SerializedQuery) -> None:
     options = ServerOptions(frame_seconds=0.2, idle_seconds=0.5)
-    with KvQueryServer(query, table.schema, options=options) as server:
+    with KvQueryServer(query, options=options) as server:
         address = server.start()
         whole = encode_frame(Frame(FrameType.REQUEST, 1, encode_request(request(table, 1))))
         assert closed(address, whole[:2]) == b""
@@ -123,17 +123,17 @@ def test_slow_and_half_frames_are_dropped(table: Table, query: LocalTableQuery) 
         assert len(closed(address, whole)) > 20
 
 
-def test_connections_are_bounded(table: Table, query: LocalTableQuery) -> None:
-    with KvQueryServer(query, table.schema, options=ServerOptions(max_connections=1)) as server:
+def test_connections_are_bounded(table: Table, query: SerializedQuery) -> None:
+    with KvQueryServer(query, options=ServerOptions(max_connections=1)) as server:
         address = server.start()
         with KvQueryClient(lambda: (address,), QUICK) as client:
             client.ask(request(table, 1))
             assert closed(address, b"") == b""
 
 
-def test_answers_are_bounded(table: Table, query: LocalTableQuery) -> None:
+def test_answers_are_bounded(table: Table, query: SerializedQuery) -> None:
     options = ServerOptions(max_answer=100)
-    with KvQueryServer(query, table.schema, options=options) as server:
+    with KvQueryServer(query, options=options) as server:
         address = server.start()
         with KvQueryClient(lambda: (address,), QUICK) as client:
             assert client.ask(request(table, 1))[0] is not None
@@ -141,8 +141,8 @@ def test_answers_are_bounded(table: Table, query: LocalTableQuery) -> None:
                 client.ask(request(table, *range(50)))
 
 
-def test_tokens(table: Table, query: LocalTableQuery) -> None:
-    with KvQueryServer(query, table.schema, options=ServerOptions(token="right")) as server:
+def test_tokens(table: Table, query: SerializedQuery) -> None:
+    with KvQueryServer(query, options=ServerOptions(token="right")) as server:
         address = server.start()
         plain = encode_frame(Frame(FrameType.REQUEST, 1, encode_request(request(table, 1))))
         assert closed(address, plain) == b""
@@ -159,9 +159,9 @@ def test_tokens(table: Table, query: LocalTableQuery) -> None:
         ServerOptions(token="")
 
 
-def test_another_server_has_the_bucket(table: Table, query: LocalTableQuery) -> None:
+def test_another_server_has_the_bucket(table: Table, query: SerializedQuery) -> None:
     numbers = [ServerNumber(number, 2) for number in range(2)]
-    servers = [KvQueryServer(query, table.schema, number) for number in numbers]
+    servers = [KvQueryServer(query, number) for number in numbers]
     first, second = (server.start() for server in servers)
     turns = iter([(second, first), (first, second)])
     try:
@@ -177,11 +177,11 @@ def test_another_server_has_the_bucket(table: Table, query: LocalTableQuery) -> 
             server.close()
 
 
-def test_servers_die_and_move_while_clients_ask(table: Table, query: LocalTableQuery) -> None:
+def test_servers_die_and_move_while_clients_ask(table: Table, query: SerializedQuery) -> None:
     """Every question is answered rightly, though the server is another one every few moments."""
     chance = random.Random(5)
     options = ClientOptions(answer_seconds=5, first_wait=0.02, tries=8)
-    server = KvQueryServer(query, table.schema)
+    server = KvQueryServer(query)
     manager = service_manager(table)
     manager.reset_service([server.start()])
     ended = threading.Event()
@@ -211,7 +211,7 @@ def test_servers_die_and_move_while_clients_ask(table: Table, query: LocalTableQ
     for _ in range(8):
         ended.wait(chance.random() / 5)
         server.close()
-        server = KvQueryServer(query, table.schema)
+        server = KvQueryServer(query)
         manager.reset_service([server.start()])
     ended.set()
     for thread in threads:
@@ -232,8 +232,8 @@ def test_no_service(table: Table) -> None:
         client.get_values(request(table, 1)).result(30)
 
 
-def test_the_port_is_taken(table: Table, query: LocalTableQuery) -> None:
-    with KvQueryServer(query, table.schema) as server:
+def test_the_port_is_taken(table: Table, query: SerializedQuery) -> None:
+    with KvQueryServer(query) as server:
         port = server.start().port
         with pytest.raises(UnavailableError, match="choose another"):
-            KvQueryServer(query, table.schema, options=ServerOptions(port=port)).start()
+            KvQueryServer(query, options=ServerOptions(port=port)).start()

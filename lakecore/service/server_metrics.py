@@ -1,0 +1,162 @@
+"""This module counts what a query server does, and writes the counts in the text format of Prometheus.
+
+Source of the format: Prometheus' documentation, "Text-based format", version 0.0.4.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+__all__ = ["BOUNDS", "Metric", "ServerFigures", "ServerMetrics", "figures_metrics", "prometheus_text"]
+
+BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
+"""These are the upper bounds of the buckets of the histogram of latencies, in seconds; the last has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFigures:
+    """These are the counts of a server since it was made."""
+
+    requests: int = 0
+    """It is the number of requests that were answered, failures among them."""
+    failures: int = 0
+    keys: int = 0
+    found: int = 0
+    """It is the number of keys that had a row."""
+    seconds: float = 0.0
+    """It is the sum of the times from the complete request to its answer."""
+    latencies: tuple[int, ...] = (0,) * (len(BOUNDS) + 1)
+    """These are the requests by latency, for each of `BOUNDS`, and those above."""
+    connections: int = 0
+    """It is the number of connections that are open now."""
+    refused_connections: int = 0
+    """It is the number of connections above the limit."""
+    closed_connections: int = 0
+    """It is the number of connections that the server closed because of what they sent, or did not send."""
+
+
+class ServerMetrics:
+    """It counts for one server. Several threads may use it; a count takes about a microsecond."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts = dict.fromkeys(("requests", "failures", "keys", "found"), 0)
+        self._connections = dict.fromkeys(("connections", "refused_connections", "closed_connections"), 0)
+        self._seconds = 0.0
+        self._latencies = [0] * (len(BOUNDS) + 1)
+
+    def answered(self, seconds: float, keys: int, found: int) -> None:
+        """Count a request that was answered with rows."""
+        with self._lock:
+            counts = self._counts
+            counts["requests"] += 1
+            counts["keys"] += keys
+            counts["found"] += found
+            self._seconds += seconds
+            self._latencies[bisect_left(BOUNDS, seconds)] += 1
+
+    def failed(self, seconds: float) -> None:
+        """Count a request that failed."""
+        with self._lock:
+            self._counts["requests"] += 1
+            self._counts["failures"] += 1
+            self._seconds += seconds
+            self._latencies[bisect_left(BOUNDS, seconds)] += 1
+
+    def connected(self, change: int) -> None:
+        """Count a connection that opened (1) or ended (-1)."""
+        with self._lock:
+            self._connections["connections"] += change
+
+    def refused(self) -> None:
+        """Count a connection above the limit."""
+        with self._lock:
+            self._connections["refused_connections"] += 1
+
+    def closed(self) -> None:
+        """Count a connection that the server closed because of what came over it, or did not come."""
+        with self._lock:
+            self._connections["closed_connections"] += 1
+
+    def figures(self) -> ServerFigures:
+        """Return the counts as they are now."""
+        with self._lock:
+            return ServerFigures(
+                **self._counts,
+                **self._connections,
+                seconds=self._seconds,
+                latencies=tuple(self._latencies),
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """This is one metric: its samples are pairs of labels and a value."""
+
+    name: str
+    kind: str
+    """It is `counter`, `gauge` or `histogram`."""
+    help: str
+    samples: tuple[tuple[str, float], ...]
+    """The first part of a sample is what follows the name: a suffix and labels in braces, or nothing."""
+
+
+def figures_metrics(figures: ServerFigures) -> tuple[Metric, ...]:
+    """Return the figures of a server as metrics."""
+    plain = (
+        ("requests_total", "counter", "Requests that were answered, failures among them.", figures.requests),
+        ("failures_total", "counter", "Requests that failed.", figures.failures),
+        ("keys_total", "counter", "Keys that were looked up.", figures.keys),
+        ("found_total", "counter", "Keys that had a row.", figures.found),
+        ("connections", "gauge", "Connections that are open.", figures.connections),
+        (
+            "refused_connections_total",
+            "counter",
+            "Connections above the limit.",
+            figures.refused_connections,
+        ),
+        (
+            "closed_connections_total",
+            "counter",
+            "Connections that the server closed because of what came over them.",
+            figures.closed_connections,
+        ),
+    )
+    out = [Metric(name, kind, text, (("", value),)) for name, kind, text, value in plain]
+    out.append(
+        Metric(
+            "request_seconds",
+            "histogram",
+            "Time from the complete request to its answer.",
+            tuple(_histogram(figures)),
+        )
+    )
+    return tuple(out)
+
+
+def prometheus_text(metrics: Iterable[Metric], labels: str = "") -> str:
+    """Return the metrics as text. `labels` are labels of every sample, such as `table="d.t"`."""
+    lines: list[str] = []
+    for metric in metrics:
+        name = f"lakecore_query_{metric.name}"
+        lines += [f"# HELP {name} {metric.help}", f"# TYPE {name} {metric.kind}"]
+        lines += [f"{name}{_labelled(suffix, labels)} {value:g}" for suffix, value in metric.samples]
+    return "\n".join(lines) + "\n"
+
+
+def _labelled(suffix: str, labels: str) -> str:
+    part, _, inside = suffix.partition("{")
+    both = ",".join(text for text in (labels, inside.removesuffix("}")) if text)
+    return f"{part}{{{both}}}" if both else part
+
+
+def _histogram(figures: ServerFigures) -> Iterator[tuple[str, float]]:
+    total = 0
+    for bound, count in zip((*map(str, BOUNDS), "+Inf"), figures.latencies, strict=True):
+        total += count
+        yield f'_bucket{{le="{bound}"}}', total
+    yield "_sum", figures.seconds
+    yield "_count", total
