@@ -36,6 +36,7 @@ TABLES: Mapping[str, str] = MappingProxyType(
         "update-columns": "tables.update_columns",
         "read": "tables.read",
         "lookup": "tables.lookup",
+        "query-service": "tables.query_service",
         "stream": "tables.stream",
         "compact": "maintenance.compact",
         "compact-database": "maintenance.compact_database",
@@ -59,6 +60,7 @@ HOLDING = frozenset(
         "update-columns",
         "read",
         "lookup",
+        "query-service",
         "stream",
     }
 )

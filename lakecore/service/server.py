@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from lakecore.errors import InvalidInputError, UnavailableError
 from lakecore.service.addresses import Address
 from lakecore.service.location import server_of
-from lakecore.service.server_connection import RowQuery, ServerConnection, Serving
+from lakecore.service.server_connection import RowQuery, ServerConnection, ServerContext
 from lakecore.service.server_metrics import ServerFigures, ServerMetrics
 from lakecore.service.server_options import ServerOptions
 
@@ -60,7 +60,7 @@ class KvQueryServer:
         self._metrics = ServerMetrics()
         self._pool = ThreadPoolExecutor(options.query_threads, "lakecore-query")
         self._connections: set[ServerConnection] = set()
-        self._serving = Serving(
+        self._context = ServerContext(
             query=lambda: self.query,
             own=number.owns,
             options=options,
@@ -117,7 +117,7 @@ class KvQueryServer:
 
     async def _listen(self) -> asyncio.Server:
         server = await self._loop.create_server(
-            lambda: ServerConnection(self._serving, self._loop), self._options.host, self._options.port
+            lambda: ServerConnection(self._context, self._loop), self._options.host, self._options.port
         )
         self._sweeping = self._loop.create_task(self._sweep())
         return server

@@ -28,7 +28,7 @@ from lakecore.service.messages import LookupRequest, decode_request, encode_resu
 from lakecore.service.server_metrics import ServerMetrics
 from lakecore.service.server_options import ServerOptions
 
-__all__ = ["CLIENT", "RowQuery", "ServerConnection", "Serving"]
+__all__ = ["CLIENT", "RowQuery", "ServerConnection", "ServerContext"]
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class RowQuery(Protocol):
 
 
 @dataclass(frozen=True)
-class Serving:
+class ServerContext:
     """These are the parts of a server that its connections share."""
 
     query: Callable[[], RowQuery]
@@ -66,12 +66,12 @@ class Serving:
 class ServerConnection(asyncio.Protocol):
     """It is used by the thread of the server's loop only."""
 
-    def __init__(self, serving: Serving, loop: asyncio.AbstractEventLoop) -> None:
-        self._serving = serving
+    def __init__(self, context: ServerContext, loop: asyncio.AbstractEventLoop) -> None:
+        self._context = context
         self._loop = loop
         self._buffer = bytearray()
         self._transport: asyncio.Transport | None = None
-        self._accepted = serving.options.token is None
+        self._accepted = context.options.token is None
         self._paused = False
         self._reading_paused = False
         self._draining = False
@@ -86,35 +86,35 @@ class ServerConnection(asyncio.Protocol):
         if not isinstance(transport, asyncio.Transport):
             raise TypeError(f"a transport of type {type(transport).__name__}")
         self._transport = transport
-        serving = self._serving
-        if len(serving.connections) >= serving.options.max_connections:
-            serving.metrics.refused()
+        context = self._context
+        if len(context.connections) >= context.options.max_connections:
+            context.metrics.count_refusal()
             transport.abort()
             return
-        serving.connections.add(self)
-        serving.metrics.connected(1)
+        context.connections.add(self)
+        context.metrics.count_connection(1)
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         self._transport = None
-        if self in self._serving.connections:
-            self._serving.connections.discard(self)
-            self._serving.metrics.connected(-1)
+        if self in self._context.connections:
+            self._context.connections.discard(self)
+            self._context.metrics.count_connection(-1)
 
     def data_received(self, data: bytes) -> None:
         """Answer the requests that are complete."""
         self._buffer += data
         if not self.busy:
             self._go_on()
-        elif len(self._buffer) > self._serving.options.max_frame and self._transport is not None:
+        elif len(self._buffer) > self._context.options.max_frame and self._transport is not None:
             self._reading_paused = True
             self._transport.pause_reading()  # the next requests wait in the network
 
     def pause_writing(self) -> None:
         """Wait for the client to take its answers before it is given more."""
         self._paused = True
-        self.deadline = time.monotonic() + self._serving.options.frame_seconds
+        self.deadline = time.monotonic() + self._context.options.frame_seconds
 
     def resume_writing(self) -> None:
         """Go on after the client took its answers."""
@@ -136,11 +136,11 @@ class ServerConnection(asyncio.Protocol):
     def expire(self) -> None:
         """Close the connection, whose time is over."""
         logger.debug("the query server closes a connection whose time is over")
-        self._serving.metrics.closed()
+        self._context.metrics.count_expulsion()
         self.abort()
 
     def _go_on(self) -> None:
-        """Handle the frames that are complete, up to one that a thread has to answer."""
+        """Answer the frames that are complete, up to one that a thread has to answer."""
         try:
             while self._transport is not None and not (self.busy or self._paused):
                 content = self._next_frame()
@@ -149,7 +149,7 @@ class ServerConnection(asyncio.Protocol):
                 self._handle(decode_frame(content, CLIENT))
         except (CorruptDataError, MalformedKeyError) as err:
             logger.debug("the query server closes a connection: %s", err)
-            self._serving.metrics.closed()
+            self._context.metrics.count_expulsion()
             self.abort()
             return
         if self._transport is not None and not (self.busy or self._paused):
@@ -164,7 +164,7 @@ class ServerConnection(asyncio.Protocol):
         if len(buffer) < LENGTH.size:
             return None
         (size,) = LENGTH.unpack_from(buffer)
-        most = self._serving.options.max_frame
+        most = self._context.options.max_frame
         if not SMALLEST <= size <= most:
             raise CorruptDataError(CLIENT, f"a frame of {size} bytes; at most {most}")
         end = LENGTH.size + size
@@ -177,7 +177,7 @@ class ServerConnection(asyncio.Protocol):
 
     def _wait(self) -> None:
         """Set the deadline: that of a frame which has begun, or of a token, or that of an idle client."""
-        options = self._serving.options
+        options = self._context.options
         begun = bool(self._buffer) or not self._accepted
         if not begun:
             self.deadline = time.monotonic() + options.idle_seconds
@@ -193,10 +193,10 @@ class ServerConnection(asyncio.Protocol):
             raise CorruptDataError(CLIENT, f"a frame of type {frame.type.name} where requests belong")
         started = time.perf_counter()
         request = decode_request(frame.body, CLIENT)
-        if not self._serving.own(request.partition, request.bucket):
+        if not self._context.own(request.partition, request.bucket):
             self._fail(frame.request_id, encode_failure(UNKNOWN_BUCKET, _UNKNOWN), started)
             return
-        query = self._serving.query()
+        query = self._context.query()
         try:
             found = query.lookup_in_memory(request.partition, request.bucket, request.keys)
         except MalformedKeyError:
@@ -210,7 +210,7 @@ class ServerConnection(asyncio.Protocol):
         self.busy = True
         self.deadline = _NEVER
         ask = partial(_rows, query, request)
-        future = self._loop.run_in_executor(self._serving.pool, ask)
+        future = self._loop.run_in_executor(self._context.pool, ask)
         future.add_done_callback(partial(self._looked_up, frame.request_id, started))
 
     def _looked_up(self, number: int, started: float, future: asyncio.Future[Rows | Exception]) -> None:
@@ -218,13 +218,13 @@ class ServerConnection(asyncio.Protocol):
         self.busy = False
         if future.cancelled() or self._transport is None:
             return
-        found = future.result()
+        found = future.exception() or future.result()
         if isinstance(found, MalformedKeyError):
             logger.debug("the query server closes a connection: %s", found)
-            self._serving.metrics.closed()
+            self._context.metrics.count_expulsion()
             self.abort()
             return
-        if isinstance(found, Exception):
+        if isinstance(found, BaseException):
             self._fail_lookup(number, found, started)
         else:
             self._answer(number, found, started)
@@ -234,30 +234,30 @@ class ServerConnection(asyncio.Protocol):
             self._go_on()
 
     def _answer(self, number: int, rows: Rows, started: float) -> None:
-        most = self._serving.options.max_answer
+        most = self._context.options.max_answer
         if sum(len(row) for row in rows if row is not None) > most:
             text = f"The rows have more than {most} bytes; ask for fewer keys."
             self._fail(number, encode_failure(LOOKUP_FAILED, text), started)
             return
         self._write(Frame(FrameType.RESULT, number, encode_result(rows)))
         found = sum(row is not None for row in rows)
-        self._serving.metrics.answered(time.perf_counter() - started, len(rows), found)
+        self._context.metrics.count_answer(time.perf_counter() - started, len(rows), found)
 
-    def _fail_lookup(self, number: int, error: Exception, started: float) -> None:
+    def _fail_lookup(self, number: int, error: BaseException, started: float) -> None:
         logger.warning("a lookup failed: %s", error)
         text = "The lookup failed; the log of the server has the cause."
         self._fail(number, encode_failure(LOOKUP_FAILED, text), started)
 
     def _fail(self, number: int, failure: bytes, started: float) -> None:
         self._write(Frame(FrameType.REQUEST_FAILURE, number, failure))
-        self._serving.metrics.failed(time.perf_counter() - started)
+        self._context.metrics.count_failure(time.perf_counter() - started)
 
     def _write(self, frame: Frame) -> None:
         if self._transport is not None:
             self._transport.write(encode_frame(frame))
 
     def _check_token(self, frame: Frame) -> None:
-        token = self._serving.options.token or ""
+        token = self._context.options.token or ""
         if frame.type is not FrameType.TOKEN or not hmac.compare_digest(frame.body, token.encode()):
             raise CorruptDataError(CLIENT, "the token is missing or wrong")
         self._accepted = True

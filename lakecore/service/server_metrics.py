@@ -10,7 +10,15 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-__all__ = ["BOUNDS", "Metric", "ServerFigures", "ServerMetrics", "figures_metrics", "prometheus_text"]
+__all__ = [
+    "BOUNDS",
+    "Metric",
+    "ServerFigures",
+    "ServerMetrics",
+    "figures_metrics",
+    "label",
+    "prometheus_text",
+]
 
 BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
 """These are the upper bounds of the buckets of the histogram of latencies, in seconds; the last has none."""
@@ -48,7 +56,7 @@ class ServerMetrics:
         self._seconds = 0.0
         self._latencies = [0] * (len(BOUNDS) + 1)
 
-    def answered(self, seconds: float, keys: int, found: int) -> None:
+    def count_answer(self, seconds: float, keys: int, found: int) -> None:
         """Count a request that was answered with rows."""
         with self._lock:
             counts = self._counts
@@ -58,7 +66,7 @@ class ServerMetrics:
             self._seconds += seconds
             self._latencies[bisect_left(BOUNDS, seconds)] += 1
 
-    def failed(self, seconds: float) -> None:
+    def count_failure(self, seconds: float) -> None:
         """Count a request that failed."""
         with self._lock:
             self._counts["requests"] += 1
@@ -66,17 +74,17 @@ class ServerMetrics:
             self._seconds += seconds
             self._latencies[bisect_left(BOUNDS, seconds)] += 1
 
-    def connected(self, change: int) -> None:
+    def count_connection(self, change: int) -> None:
         """Count a connection that opened (1) or ended (-1)."""
         with self._lock:
             self._connections["connections"] += change
 
-    def refused(self) -> None:
+    def count_refusal(self) -> None:
         """Count a connection above the limit."""
         with self._lock:
             self._connections["refused_connections"] += 1
 
-    def closed(self) -> None:
+    def count_expulsion(self) -> None:
         """Count a connection that the server closed because of what came over it, or did not come."""
         with self._lock:
             self._connections["closed_connections"] += 1
@@ -143,8 +151,18 @@ def prometheus_text(metrics: Iterable[Metric], labels: str = "") -> str:
     for metric in metrics:
         name = f"lakecore_query_{metric.name}"
         lines += [f"# HELP {name} {metric.help}", f"# TYPE {name} {metric.kind}"]
-        lines += [f"{name}{_labelled(suffix, labels)} {value:g}" for suffix, value in metric.samples]
+        lines += [f"{name}{_labelled(suffix, labels)} {_number(value)}" for suffix, value in metric.samples]
     return "\n".join(lines) + "\n"
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(float(value))
+
+
+def label(name: str, value: str) -> str:
+    """Return a label; quotes, backslashes and line ends of the value are escaped."""
+    escaped = value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+    return f'{name}="{escaped}"'
 
 
 def _labelled(suffix: str, labels: str) -> str:

@@ -163,6 +163,7 @@ def test_all_commands_of_jobs_and_all_operators_are_compared() -> None:
         "update-columns",
         "read",
         "lookup",
+        "query-service",
         "stream",
         "prepare-spark",
     }

@@ -52,7 +52,7 @@ class QueryState:
         cache: LookupCache | None = None,
         own: OwnBuckets | None = None,
     ) -> None:
-        """Begin without files. `rows` says what local copies have; `cache` keeps them, None: that of the
+        """Prepare without files. `rows` says what local copies have; `cache` keeps them, None: that of the
         process. Buckets that are not `own` are left out; None: all are.
         """
         self._table = table
@@ -160,10 +160,10 @@ class QueryState:
         """Return what supplies the contents of a bucket. With `in_memory` nothing is read: a lookup that
         would have to read raises NotInMemoryError.
         """
-        made = self._sources.get((place, in_memory))
-        if made is None:
-            made = self._sources[place, in_memory] = self._source(place, in_memory)
-        return made
+        source = self._sources.get((place, in_memory))
+        if source is None:
+            source = self._sources[place, in_memory] = self._source(place, in_memory)
+        return source
 
     def _source(self, place: Bucket, in_memory: bool) -> BucketSource:
         options = self._table.options

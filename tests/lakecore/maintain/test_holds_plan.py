@@ -86,6 +86,7 @@ NO_CHORES = {
     "health": "reads",
     "holds": "reads",
     "lookup": "reads",
+    "query-service": "reads",
     "prepare-spark": "touches no table",
     "read": "reads",
     "runs": "reads",

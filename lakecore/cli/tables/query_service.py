@@ -1,0 +1,134 @@
+"""This module has `query-service`, which answers lookups in a table over the network until it is stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from lakecore.cli.engine import key_values
+from lakecore.cli.session import session_of
+from lakecore.errors import InvalidInputError, reason
+
+__all__ = ["query_service"]
+
+TOKEN_VARIABLE = "LAKECORE_QUERY_SERVICE_TOKEN"
+
+
+@dataclass(frozen=True)
+class ListenOptions:
+    """These options say where the service listens, and who may ask."""
+
+    host: Annotated[str, typer.Option(help="Listen on this address of the machine.")] = "127.0.0.1"
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for a free one.")] = 0
+    advertised_host: Annotated[
+        str | None, typer.Option(help="Clients find the service under this name; needed for host 0.0.0.0.")
+    ] = None
+    health_port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Serve /health and /metrics over HTTP at this port.")
+    ] = None
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            help=f"File with the token that clients must send; else ${TOKEN_VARIABLE}, if it is set."
+        ),
+    ] = None
+    max_connections: Annotated[int, typer.Option(min=1, help="More connections are refused.")] = 256
+
+
+@dataclass(frozen=True)
+class RefreshOptions:
+    """These options say how the service follows the table."""
+
+    interval: Annotated[float, typer.Option(min=0.01, help="Seconds between two refreshes.")] = 10.0
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Take the place of a service that still runs.")
+    ] = False
+    option: Annotated[list[str] | None, typer.Option(help="Table option for this run: key=value.")] = None
+
+
+def query_service(
+    context: typer.Context,
+    table: Annotated[str, typer.Argument(metavar="DB.TABLE")],
+    listening: ListenOptions,
+    following: RefreshOptions,
+) -> None:
+    """Answer lookups of the newest rows of a table over the network, until SIGTERM or Ctrl-C.
+
+    The protocol is that of Paimon's query service: clients of Java and of lakecore find the address in the
+    table. The service answers what was asked before it ends, and takes its address out of the table.
+    """
+    from lakecore.service.query_service import QueryService, ServiceOptions  # help needs no network
+    from lakecore.service.server_options import ServerOptions
+
+    session = session_of(context)
+    options = ServiceOptions(
+        server=ServerOptions(
+            host=listening.host,
+            port=listening.port,
+            token=_token(listening.token_file),
+            max_connections=listening.max_connections,
+        ),
+        advertised_host=listening.advertised_host,
+        interval=following.interval,
+        health_port=listening.health_port,
+        replace=following.replace,
+    )
+    named = key_values(following.option or [], "--option")
+    with (
+        _stopped_by_signals() as stop,
+        QueryService(lambda: session.catalog.load_table(table, named), options) as service,
+    ):
+        address, health = service.start(), service.health_address
+        if session.json:
+            values = {
+                "table": table,
+                "address": str(address),
+                "health": None if health is None else str(health),
+            }
+            typer.echo(json.dumps(values))
+        else:
+            more = "" if health is None else f"; health at http://{health}/health"
+            session.note(f"table {table} is served at {address}{more}")
+        service.run(stop)
+    session.note(f"the query service of {table} has ended")
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[threading.Event]:
+    """Give an event that SIGTERM and SIGINT set. A second signal does what it does without this."""
+    stop = threading.Event()
+    known = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        signal.signal(number, known[signal.Signals(number)])
+        stop.set()
+
+    for number in known:
+        signal.signal(number, handle)
+    try:
+        yield stop
+    finally:
+        for number, handler in known.items():
+            signal.signal(number, handler)
+
+
+def _token(path: Path | None) -> str | None:
+    if path is None:
+        return os.environ.get(TOKEN_VARIABLE)
+    try:
+        text = path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as err:
+        raise InvalidInputError(f"--token-file {path}: it cannot be read ({reason(err)})") from err
+    if not text:
+        raise InvalidInputError(f"--token-file {path}: it is empty")
+    return text

@@ -1,0 +1,289 @@
+"""A query service follows its table, keeps its address there, and says how it is."""
+
+from __future__ import annotations
+
+import json
+import threading
+import urllib.error
+import urllib.request
+from dataclasses import replace
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from lakecore.catalog.filesystem import FilesystemCatalog
+from lakecore.errors import AlreadyExistsError, InvalidInputError, LakeError, NotFoundError, UnavailableError
+from lakecore.service.addresses import Address
+from lakecore.service.connection import ClientOptions
+from lakecore.service.query_service import QueryService, ServiceOptions
+from lakecore.service.remote_query import RemoteTableQuery, service_manager
+from lakecore.service.server_metrics import BOUNDS, label
+from lakecore.service.server_options import ServerOptions
+from lakecore.table import Table
+from tests.support.fault_fs import FaultMode, FaultyFileIO
+from tests.support.lake import key_table, memory_catalog, put
+
+QUICK = ClientOptions(answer_seconds=5, first_wait=0.01, tries=2)
+GONE = Address("127.0.0.1", 1)
+
+
+@pytest.fixture
+def lake() -> FilesystemCatalog:
+    return memory_catalog("query-service")
+
+
+@pytest.fixture
+def table(lake: FilesystemCatalog) -> Table:
+    table = key_table(lake)
+    put(table, [{"k": k, "v": f"value {k}"} for k in range(50)])
+    return table
+
+
+def service(lake: FilesystemCatalog, **options: object) -> QueryService:
+    return QueryService(lambda: lake.load_table("d.k"), ServiceOptions(**options), lake.clock)  # type: ignore[arg-type]
+
+
+def ask(table: Table, key: int) -> dict[str, object] | None:
+    with RemoteTableQuery(table, QUICK) as remote:
+        return remote.lookup((), 0, (key,))
+
+
+def get(address: Address | None, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://{address}{path}", timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as err:
+        return err.code, err.read().decode()
+
+
+def test_it_follows_the_table_and_leaves_no_address(lake: FilesystemCatalog, table: Table) -> None:
+    with service(lake) as running:
+        address = running.start()
+        assert service_manager(table).service() == (address,)
+        assert ask(table, 7) == {"k": 7, "v": "value 7"}
+        put(table, [{"_kind": "+I", "k": 7, "v": "new"}, {"_kind": "-D", "k": 8, "v": "x"}])
+        assert ask(table, 7) == {"k": 7, "v": "value 7"}
+        running.refresh()
+        assert ask(table, 7) == {"k": 7, "v": "new"}
+        assert ask(table, 8) is None
+        assert running.health()["snapshot"] == 2
+    assert service_manager(table).service() is None
+    with pytest.raises(UnavailableError, match="no query service is registered"):
+        ask(table, 7)
+
+
+def test_a_table_without_snapshots(lake: FilesystemCatalog) -> None:
+    table = key_table(lake)
+    with service(lake) as running:
+        running.start()
+        assert ask(table, 1) is None
+        put(table, [{"k": 1, "v": "first"}])
+        running.refresh()
+        assert ask(table, 1) == {"k": 1, "v": "first"}
+
+
+def test_a_new_schema_is_followed(lake: FilesystemCatalog, table: Table) -> None:
+    with service(lake) as running:
+        running.start()
+        lake.alter_table("d.k", [{"op": "add", "name": "w", "type": "INT"}])
+        changed = lake.load_table("d.k")
+        put(changed, [{"k": 7, "v": "new", "w": 3}])
+        running.refresh()
+        assert ask(changed, 7) == {"k": 7, "v": "new", "w": 3}
+        assert ask(changed, 6) == {"k": 6, "v": "value 6", "w": None}
+        assert ask(table, 6) == {"k": 6, "v": "value 6"}, (
+            "a client with the old schema ignores the new column"
+        )
+
+
+def test_another_service_that_runs_is_respected(lake: FilesystemCatalog, table: Table) -> None:
+    with service(lake) as first:
+        address = first.start()
+        with service(lake) as second, pytest.raises(AlreadyExistsError, match="runs already, its server 127"):
+            second.start()
+        assert service_manager(table).service() == (address,), "the second one has no part in it"
+        with service(lake, replace=True) as third:
+            taken = third.start()
+            with pytest.raises(AlreadyExistsError, match="has taken the place"):
+                first.refresh()
+            first.close()
+            assert service_manager(table).service() == (taken,)
+            assert ask(table, 7) == {"k": 7, "v": "value 7"}
+    assert service_manager(table).service() is None
+
+
+def test_the_address_of_a_service_that_crashed_is_replaced(lake: FilesystemCatalog, table: Table) -> None:
+    service_manager(table).reset_service([GONE])
+    with service(lake) as running:
+        address = running.start()
+        assert service_manager(table).service() == (address,)
+
+
+@pytest.mark.parametrize("damage", ["removed", "cut"])
+def test_an_address_that_was_removed_is_registered_again(
+    lake: FilesystemCatalog, table: Table, damage: str
+) -> None:
+    with service(lake) as running:
+        address = running.start()
+        if damage == "removed":
+            service_manager(table).delete_service()
+        else:
+            lake.file_io.overwrite(f"{table.path}/service/service-primary-key-lookup", b'["127.0')
+        running.refresh()
+        assert service_manager(table).service() == (address,)
+
+
+def test_it_goes_on_while_storage_fails(lake: FilesystemCatalog, table: Table) -> None:
+    """It answers what it knows, says since when, and recovers."""
+    broken = threading.Event()
+
+    def load() -> Table:
+        if broken.is_set():
+            raise UnavailableError("the store does not answer")
+        return lake.load_table("d.k")
+
+    with QueryService(load, ServiceOptions(health_port=0), lake.clock) as running:
+        running.start()
+        assert get(running.health_address, "/health")[0] == 200
+        broken.set()
+        put(table, [{"k": 7, "v": "new"}])
+        for _ in range(5):
+            running.refresh()
+            lake.clock.sleep(20)
+        status, text = get(running.health_address, "/health")
+        assert status == 503
+        found = json.loads(text)
+        assert found.pop("refreshed_seconds_ago") >= 100
+        assert found == {
+            "table": "d.k",
+            "state": "stale",
+            "snapshot": 1,
+            "error": "the store does not answer",
+        }
+        assert ask(table, 7) == {"k": 7, "v": "value 7"}
+        broken.clear()
+        running.refresh()
+        assert get(running.health_address, "/health")[0] == 200
+        assert ask(table, 7) == {"k": 7, "v": "new"}
+
+
+def test_a_table_that_is_gone_ends_the_service(lake: FilesystemCatalog, table: Table) -> None:
+    there = [True]
+
+    def load() -> Table:
+        if not there[0]:
+            raise NotFoundError("table d.k does not exist")
+        return lake.load_table("d.k")
+
+    with QueryService(load, clock=lake.clock) as running:
+        running.start()
+        there[0] = False
+        running.refresh()
+        running.refresh()
+        with pytest.raises(NotFoundError):
+            running.refresh()
+
+
+def test_metrics_are_those_of_prometheus(lake: FilesystemCatalog, table: Table) -> None:
+    with service(lake, health_port=0) as running:
+        running.start()
+        for key in (1, 2, 99):
+            ask(table, key)
+        status, text = get(running.health_address, "/metrics")
+        assert status == 200
+        families = {family.name: family for family in text_string_to_metric_families(text)}
+        values = {
+            sample.name.removeprefix("lakecore_query_"): sample.value
+            for family in families.values()
+            for sample in family.samples
+            if "le" not in sample.labels
+        }
+        assert {sample.labels["table"] for family in families.values() for sample in family.samples} == {
+            "d.k"
+        }
+        assert (values["requests_total"], values["keys_total"], values["found_total"]) == (3, 3, 2)
+        assert (values["failures_total"], values["snapshot"]) == (0, 1)
+        assert values["request_seconds_count"] == 3
+        buckets = [
+            (sample.labels["le"], sample.value)
+            for sample in families["lakecore_query_request_seconds"].samples
+            if "le" in sample.labels
+        ]
+        assert [name for name, _ in buckets] == [*map(str, BOUNDS), "+Inf"]
+        assert [count for _, count in buckets] == sorted(count for _, count in buckets)
+        assert buckets[-1][1] == 3
+        for path in ("/", "/health/", "/metrics?x=1", "/../etc/passwd"):
+            assert get(running.health_address, path)[0] == 404
+
+
+def test_labels_are_escaped() -> None:
+    hostile = 'a"b\\c\nd'
+    text = f"x{{{label('table', hostile)}}} 1\n"
+    (family,) = text_string_to_metric_families(text)
+    assert family.samples[0].labels == {"table": hostile}
+
+
+def test_run_ends_when_it_is_told_to(lake: FilesystemCatalog, table: Table) -> None:
+    stop = threading.Event()
+    with service(lake, interval=0.01) as running:
+        running.start()
+        thread = threading.Thread(target=running.run, args=(stop,))
+        thread.start()
+        put(table, [{"k": 7, "v": "new"}])
+        for _ in range(500):
+            if running.health()["snapshot"] == 2:
+                break
+            stop.wait(0.01)
+        stop.set()
+        thread.join(10)
+        assert not thread.is_alive()
+        assert ask(table, 7) == {"k": 7, "v": "new"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"interval": 0.0}, "interval=0.0"),
+        ({"server": ServerOptions(host="0.0.0.0")}, "advertised_host"),
+        ({"server": ServerOptions(host="::")}, "advertised_host"),
+    ],
+)
+def test_options_that_make_no_sense(options: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        ServiceOptions(**options)  # type: ignore[arg-type]
+
+
+def test_another_host_is_advertised(lake: FilesystemCatalog, table: Table) -> None:
+    with service(lake, server=ServerOptions(host="0.0.0.0"), advertised_host="localhost") as running:
+        address = running.start()
+        assert address.host == "localhost"
+        assert ask(table, 7) == {"k": 7, "v": "value 7"}
+
+
+@pytest.mark.parametrize("mode", list(FaultMode))
+def test_storage_that_fails_at_each_operation(lake: FilesystemCatalog, table: Table, mode: FaultMode) -> None:
+    """Whatever fails, either the service ends with an error and without an address of its own, or it serves
+    rightly; at the end its address is gone, or it is one where nobody listens.
+    """
+    signals = mode in (FaultMode.INTERRUPTED, FaultMode.INTERRUPTED_AFTER_EFFECT)  # to the main thread only
+    for fail_at in range(1, 200):
+        service_manager(table).delete_service()
+        storage = FaultyFileIO(lake.file_io, fail_at, mode)
+        faulty = replace(lake, file_io=storage)
+        try:
+            with service(faulty) as running:
+                running.start()
+                if not signals:
+                    assert ask(table, 7) == {"k": 7, "v": "value 7"}
+                running.refresh()
+                if not signals:
+                    assert ask(table, 7) == {"k": 7, "v": "value 7"}
+        except (LakeError, OSError, KeyboardInterrupt):
+            pass  # said, or killed
+        if not storage.fired:
+            assert service_manager(table).service() is None
+            return
+        with service(lake) as next_one:
+            next_one.start()
+            assert ask(table, 7) == {"k": 7, "v": "value 7"}
+    raise AssertionError("storage did not pass clean")
