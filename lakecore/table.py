@@ -23,6 +23,7 @@ from lakecore.errors import (
 from lakecore.maintain.retention_options import SNAPSHOT_MAX, SNAPSHOT_MIN, SNAPSHOT_TIME
 from lakecore.metadata.callbacks import callback_warnings
 from lakecore.metadata.commit_message import CommitMessage
+from lakecore.metadata.option_checks import option_warnings
 from lakecore.metadata.options import BucketMode, TableOptions
 from lakecore.metadata.run_options import with_run_options
 from lakecore.metadata.schema import TableSchema
@@ -467,7 +468,7 @@ class Table:
         table that cannot be written to.
         """
         check_writable(self.name, self.schema, self.options)
-        for warning in self.warnings:
+        for warning in (*self.warnings, *option_warnings(self.schema.options)):
             logger.warning("%s: %s", self.name, warning)
         limits = [key for key in _RETENTION if key in self.schema.options]
         if limits and not self.options.write_only:  # the command `write` expires by itself

@@ -14,6 +14,7 @@ from lakecore.catalog.field_ids import numbered_column
 from lakecore.catalog.option_change import is_on
 from lakecore.catalog.validation import check_columns, check_keys, check_schema
 from lakecore.errors import InvalidInputError, InvalidOptionError, UnsupportedError
+from lakecore.metadata.option_checks import check_new_option
 from lakecore.metadata.schema import TableSchema
 from lakecore.options import parse_list
 from lakecore.scan.support import TABLE_TYPES
@@ -94,6 +95,8 @@ def first_schema(definition: TableDefinition, time_millis: int) -> TableSchema:
     primary = _keys(definition.primary_keys, options, "primary-key")
     partition = _keys(definition.partition_keys, options, "partition")
     _check_place(options)
+    for key, value in options.items():
+        check_new_option(key, value)
     kind = options.get("type", TABLE_TYPES[0])
     if kind.strip().lower() not in TABLE_TYPES:
         raise UnsupportedError(

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from lakecore.errors import InvalidOptionError
+from lakecore.metadata.option_checks import check_new_option
 from lakecore.metadata.schema import TableSchema
 from lakecore.options import Option, parse_bool, parse_list
 
@@ -63,6 +64,7 @@ def check_set(schema: TableSchema, key: str, value: str, *, has_snapshots: bool)
         return False
     if key in _NEVER:
         raise InvalidOptionError(f"option {key}: it is part of the table and cannot change")
+    check_new_option(key, value)
     if not has_snapshots:
         return True
     if key in _IMMUTABLE:

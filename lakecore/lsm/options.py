@@ -53,6 +53,9 @@ FORCE_REWRITE = Option(
     "compaction.force-rewrite-all-files", parse_bool, False, "Full compaction rewrites what it could move."
 )
 MIN_FILES = Option("compaction.min.file-num", int, 5, "Small append files worth a compaction.")
+SMALL_RATIO: Option[float | None] = Option(
+    "compaction.small-file-ratio", float, None, "Files below this share of the target size are small (0.7)."
+)
 DELETE_RATIO = Option(
     "compaction.delete-ratio-threshold", float, 0.2, "Share of deleted rows that is worth a compaction."
 )
@@ -157,7 +160,7 @@ class TreePolicy:
             num_levels=levels or universal.run_trigger + 1,
             force_level_0=lookup or FORCE_LEVEL_0.read(raw),
             force_rewrite=FORCE_REWRITE.read(raw),
-            small_file_size=small_file_size(target_file_size),
+            small_file_size=small_file_size(target_file_size, SMALL_RATIO.read(raw)),
             level_0_files=_level_0_files(raw, universal.run_trigger) if lookup else 1,
         )
 
@@ -188,13 +191,17 @@ class AppendPolicy:
         """Read the policy. Raises InvalidOptionError naming the option and its value."""
         return cls(
             target_file_size=target_file_size,
-            small_file_size=small_file_size(target_file_size),
+            small_file_size=small_file_size(target_file_size, SMALL_RATIO.read(raw)),
             min_files=MIN_FILES.read(raw),
             open_file_cost=OPEN_FILE_COST.read(raw),
             delete_ratio=DELETE_RATIO.read(raw),
         )
 
 
-def small_file_size(target_file_size: int) -> int:
-    """Return the size below which files are worth joining (spec: target / 10 * 7 in integers)."""
+def small_file_size(target_file_size: int, ratio: float | None = None) -> int:
+    """Return the size below which files are worth joining. Rule of the format: target / 10 * 7 in integers;
+    since Paimon 2.0 the ratio that the table has.
+    """
+    if ratio is not None:
+        return int(target_file_size * ratio)
     return target_file_size // 10 * _SMALL_TENTHS

@@ -107,7 +107,9 @@ DELETION_VECTORS_MERGE = Option(
     "deletion-vectors.merge-on-read", parse_bool, False, "Merge level 0 too where there are deletion vectors."
 )
 THIN_MODE = Option("data-file.thin-mode", parse_bool, False, "Do not store _KEY_ columns.")
-WRITE_ONLY = Option("write-only", parse_bool, False, "Writers neither compact nor expire.")
+WRITE_ONLY = Option(
+    "write-only", parse_bool, False, "Writers neither compact nor expire.", ("write.compaction-skip",)
+)
 FILE_FORMAT = Option("file.format", str.lower, "parquet", "Format of new data files.")
 TARGET_FILE_SIZE: Option[int | None] = Option(
     "target-file-size", parse_size, None, "Rolling size; default 128 MB (primary key), 256 MB (append)."

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from lakecore.errors import InvalidInputError
+from lakecore.metadata.option_checks import check_run_option
 from lakecore.metadata.options import BUCKET, clustering_columns_of
 from lakecore.metadata.schema import TableSchema
 
@@ -20,9 +21,11 @@ _FIXED_OPTIONS = frozenset({
 
 def with_run_options(schema: TableSchema, options: Mapping[str, str]) -> TableSchema:
     """Return the schema with the options of a run. Raises InvalidInputError for options that describe how
-    stored rows are laid out.
+    stored rows are laid out, InvalidOptionError for options of Paimon without effect here.
     """
     for key, value in options.items():
+        if schema.options.get(key) != value:
+            check_run_option(key, value)
         if key in _FIXED_OPTIONS and schema.options.get(key) != value:
             raise InvalidInputError(
                 f"option {key}={value!r} is part of the table and cannot be changed for one run; leave it out"

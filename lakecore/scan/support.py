@@ -53,6 +53,10 @@ _READ_ELSEWHERE = (
 _CHAIN = "chain-table.enabled"
 _EXTERNAL_BLOBS = "blob-external-storage-field"
 _POSTPONED_TOO = "postpone.merge-on-read"
+_QUERY_RIGHTS = "query-auth.enabled"
+_STRICT_PARTITIONS = "partition.timestamp-format.strict"
+_UPSERT_KEY = "upsert-key"
+_ORC_TIMES = "orc.timestamp-ltz.legacy.type"
 _STREAM_MODE = "stream-scan-mode"
 _ONE_BUCKET = "scan.bucket"
 _OFF = ("", "false")
@@ -72,6 +76,7 @@ def check_readable(table: str, schema: TableSchema, options: TableOptions) -> No
     if _is_on(schema.options, _CHAIN):
         remedy = "partitions continue those of other branches; use another engine"
         raise _refuse(table, _CHAIN, "true", "read", remedy)
+    _check_rights(table, schema.options, "read")
     if one := schema.options.get(_ONE_BUCKET, "").strip():
         raise _refuse(table, _ONE_BUCKET, one, "read", "it reads all buckets: unset it")
     if options.bucket_mode is BucketMode.POSTPONE and _is_on(schema.options, _POSTPONED_TOO):
@@ -86,6 +91,14 @@ def check_streamable(table: str, schema: TableSchema) -> None:
     """
     _check_kind(table, schema)
     _check_one_branch(table, schema.options)
+    _check_rights(table, schema.options, "stream")
+
+
+def _check_rights(table: str, raw: Mapping[str, str], verb: str) -> None:
+    """Refuse rows and columns that the reader may not be allowed to see."""
+    if _is_on(raw, _QUERY_RIGHTS):
+        remedy = "only the catalog that grants rights knows which rows and columns; use another engine"
+        raise _refuse(table, _QUERY_RIGHTS, "true", verb, remedy)
 
 
 def check_emits_changes(table: str, raw: Mapping[str, str]) -> None:
@@ -151,6 +164,21 @@ def check_row_ids(table: str, options: TableOptions, files: Iterable[DataFile]) 
 def check_writable(table: str, schema: TableSchema, options: TableOptions) -> None:
     """Raise UnsupportedError unless rows written to `table` become what its options promise."""
     _check_new_files(table, schema, options, "write")
+    _check_written_rows(table, schema)
+
+
+def _check_written_rows(table: str, schema: TableSchema) -> None:
+    """Refuse options that want other rows or values than those that would be written."""
+    raw = schema.options
+    if _is_on(raw, _STRICT_PARTITIONS):
+        remedy = "the times in names of partitions are not checked; unset it"
+        raise _refuse(table, _STRICT_PARTITIONS, "true", "write", remedy)
+    if keys := raw.get(_UPSERT_KEY, "").strip():
+        remedy = "rows would be added where it wants them replaced; use another engine"
+        raise _refuse(table, _UPSERT_KEY, keys, "write", remedy)
+    if _ORC_TIMES in raw and not _is_on(raw, _ORC_TIMES):
+        remedy = "files of ORC would get the type that Paimon wrote before; unset it, or use another format"
+        raise _refuse(table, _ORC_TIMES, raw[_ORC_TIMES], "write", remedy)
 
 
 def _check_blobs(table: str, schema: TableSchema) -> None:

@@ -1,0 +1,65 @@
+"""This module refuses options of Paimon that would have no effect in lakecore, by name, and warns of those
+that another engine has set. It is pure.
+
+An option that is stored in a table speaks to all engines of the table; one that is given for a run speaks to
+lakecore. So the rule has three parts:
+
+1. What lakecore sets (create, alter) or is given for a run is obeyed, or refused by name. Options that only
+   direct other engines (`unused_options`) may be stored by lakecore, too, but not given for a run.
+2. An option that another engine has stored prevents only the operation whose rows or changes would be wrong
+   without it, or would be shown to people who must not see them (`REFUSED_BY` in `refused_options`).
+3. Other options that lakecore does not obey never prevent reads and maintenance. A write warns of them: it is
+   the operation that they ask for something.
+
+docs/options.md lists the class of every option.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lakecore.errors import InvalidOptionError
+from lakecore.metadata.refused_options import REFUSED, WARNED
+from lakecore.metadata.unused_options import UNUSED, UNUSED_PREFIXES
+
+__all__ = ["check_new_option", "check_run_option", "option_warnings", "unused_reason"]
+
+_TOLD_ELSEWHERE = ("commit.callbacks", "tag.callbacks", "metadata.iceberg.storage")
+_OTHERS = {key: why for key, why in WARNED.items() if key not in _TOLD_ELSEWHERE}
+"""`lakecore.metadata.callbacks` warns of the rest."""
+
+
+def check_new_option(key: str, value: str) -> None:
+    """Raise InvalidOptionError if lakecore does not set the option, because it would not obey it."""
+    if (why := _refused_because(key, value)) is not None:
+        raise InvalidOptionError(
+            f"option {key}={value}: this release does not obey it: {why}; leave it out, or set it with the "
+            "engine that obeys it"
+        )
+
+
+def check_run_option(key: str, value: str) -> None:
+    """Raise InvalidOptionError if the option has no effect on a run of lakecore."""
+    why = _refused_because(key, value) or unused_reason(key)
+    if why is not None:
+        raise InvalidOptionError(f"option {key}={value}: it has no effect here: {why}; leave it out")
+
+
+def option_warnings(raw: Mapping[str, str]) -> tuple[str, ...]:
+    """Return warnings for a writer about stored options that it does not obey; empty for most tables."""
+    return tuple(
+        f"option {key}={value}: this release does not obey it: {why}"
+        for key, value in raw.items()
+        if (why := _refused_because(key, value) or _OTHERS.get(key)) is not None
+    )
+
+
+def unused_reason(key: str) -> str | None:
+    """Return why lakecore does not need the option; None for an option that is obeyed, refused or unknown."""
+    prefixes = (why for begin, why in UNUSED_PREFIXES.items() if key.startswith(begin))
+    return UNUSED.get(key) or next(prefixes, None)
+
+
+def _refused_because(key: str, value: str) -> str | None:
+    refusal = REFUSED.get(key)
+    return None if refusal is None or value.strip().lower() in refusal.same else refusal.why

@@ -1,0 +1,218 @@
+"""No option without effect: each option of Paimon is obeyed, refused by name, warned of, or not needed here.
+
+The options come from Paimon's jars (`tests/support/option_dump.py`; a test dumps them again). That an option is obeyed
+is taken from the code: an `Option` with its key whose value is read, or its key in one of the modules that check raw keys.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakecore import FilesystemCatalog, Table, load_catalog
+from lakecore.catalog.catalog_options import catalog_option_keys, check_catalog_options
+from lakecore.errors import InvalidOptionError, LakeError
+from lakecore.fs.memory import MemoryFileIO
+from lakecore.metadata.option_checks import (
+    check_new_option,
+    check_run_option,
+    option_warnings,
+    unused_reason,
+)
+from lakecore.metadata.refused_options import REFUSED, REFUSED_BY, WARNED
+from lakecore.metadata.schema_change import SetOption
+from lakecore.metadata.unused_options import UNUSED
+from lakecore.options import Option
+from tests.support.option_dump import dumped, stored
+from tools.options_page import CATALOG_CLASSES, RAW_KEYS, options_in_code, page
+
+ROOT = Path(__file__).parents[2]
+LISTED = [one for one in stored() if one["key"] is not None]
+TABLE_OPTIONS = [one for one in LISTED if one["class"] not in CATALOG_CLASSES]
+OTHER_DEFAULTS = {
+    "partition.expiration-batch-size": "Java splits by the number of partitions at once, which is the same limit",
+    "snapshot.ignore-empty-commit": "Java decides by whether it commits a batch or a stream; batches always make none here",
+    "lookup.refresh.full-load-threshold": "Java has the largest number in its code",
+    "partition.mark-done-action.http.url": "the text is empty",
+    "record-level.time-field": "the text is empty",
+    "commit.user-prefix": "the text is empty",
+    "scan.fallback-branch": "the text is empty",
+    "scan.primary-branch": "the text is empty",
+    "lookup.cache-max-disk-size": "None is no limit",
+    "branch": "an option of the data source of Spark",
+    "compaction.small-file-ratio": "None is the formula of Paimon 1.4, which differs by bytes",
+}  # fmt: skip
+"""Defaults that are written differently, with the reason."""
+
+
+def classes(key: str) -> list[str]:
+    named = {"refused": REFUSED, "refused by": REFUSED_BY, "warned": WARNED, "unused": UNUSED}
+    found = [name for name, keys in named.items() if key in keys]
+    if not found and unused_reason(key):
+        found = ["unused"]
+    return found or (["obeyed"] if key in options_in_code() or key in RAW_KEYS else [])
+
+
+def test_the_list_is_that_of_the_jars() -> None:
+    assert stored() == dumped(), "run python -m tests.support.option_dump, and class what is new"
+
+
+def test_every_option_of_a_table_has_one_class() -> None:
+    wrong = {one["key"]: found for one in TABLE_OPTIONS if len(found := classes(one["key"])) != 1}
+    assert wrong == {}
+
+
+def test_earlier_keys_have_the_class_of_the_option() -> None:
+    wrong = {}
+    own = {one["key"] for one in TABLE_OPTIONS}
+    for one in TABLE_OPTIONS:
+        declared = options_in_code().get(one["key"], [])
+        for old in sorted(set(one["old"]) - own):
+            known = any(old in option.keys for _, option in declared)
+            if not known and classes(old) != classes(one["key"]) and classes(one["key"]) != ["obeyed"]:
+                wrong[old] = one["key"]
+            if classes(one["key"]) == ["obeyed"] and not known:
+                wrong[old] = one["key"]
+    assert wrong == {}
+
+
+def test_classes_name_options_of_paimon_only() -> None:
+    known = {key for one in stored() if one["key"] for key in (one["key"], *one["old"])} | {"log.system"}
+    assert {*REFUSED, *REFUSED_BY, *WARNED, *UNUSED} <= known
+
+
+def test_defaults_are_those_of_paimon() -> None:
+    wrong = {}
+    for one in TABLE_OPTIONS:
+        for _, option in options_in_code().get(one["key"], []):
+            if classes(one["key"]) == ["obeyed"] and not same_default(option, one["default"]):
+                wrong[one["key"]] = (one["default"], option.default)
+    assert {key: value for key, value in wrong.items() if key not in OTHER_DEFAULTS} == {}
+
+
+def same_default(option: Option[object], default: str | None) -> bool:
+    if default is None or default == "{}":
+        return not option.default
+    return bool(option.parse(default) == option.default)
+
+
+@pytest.fixture(scope="module")
+def catalog() -> FilesystemCatalog:
+    MemoryFileIO("options").clear()
+    return load_catalog("memory://options/wh")
+
+
+@pytest.fixture(scope="module")
+def table(catalog: FilesystemCatalog) -> Table:
+    return made(catalog, "d.k", bucket="1")
+
+
+def made(catalog: FilesystemCatalog, name: str, bucket: str) -> Table:
+    columns = {"columns": ["k INT", "v STRING"], "primaryKeys": ["k"], "options": {"bucket": bucket}}
+    table = catalog.create_table(name, columns)
+    table.write(pa.table({"k": pa.array([1], pa.int32()), "v": ["a"]}))
+    return table
+
+
+def named(key: str) -> str:
+    return f"(option )?{re.escape(key)}"
+
+
+@pytest.mark.parametrize("key", sorted(REFUSED))
+def test_refused_options_are_not_set(
+    catalog: FilesystemCatalog, table: Table, key: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    value = next(value for value in ("true", "other", "17") if value not in REFUSED[key].same)
+    columns = {"columns": ["k INT"], "options": {key: value}}
+    with pytest.raises(InvalidOptionError, match=named(key)):
+        catalog.create_table("d.refused", columns)
+    with pytest.raises(InvalidOptionError, match=named(key)):
+        catalog.alter_table("d.k", [SetOption(key, value)])
+    with pytest.raises(InvalidOptionError, match=named(key)):
+        table.with_options({key: value})
+    assert key in warned(table, key, value, caplog)
+    assert "refused" not in catalog.list_tables("d")
+    for same in REFUSED[key].same:
+        table.with_options({key: same})
+
+
+@pytest.mark.parametrize("key", sorted(WARNED))
+def test_writers_warn_of_what_they_do_not_do(
+    table: Table, key: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert key in warned(table, key, "1", caplog)
+
+
+def warned(table: Table, key: str, value: str, caplog: pytest.LogCaptureFixture) -> str:
+    """Write a row into the table that another engine has given the option; what is logged."""
+    holding(table, key, value).write(pa.table({"k": pa.array([1], pa.int32()), "v": ["a"]}))
+    return caplog.text
+
+
+@pytest.mark.parametrize("key", sorted(REFUSED_BY))
+def test_operations_refuse_what_would_make_rows_wrong(
+    catalog: FilesystemCatalog, table: Table, key: str
+) -> None:
+    one = REFUSED_BY[key]
+    if key.startswith("postpone."):
+        table = made(catalog, "d.postponed", bucket="-2")
+    if one.operation == "commit":  # it obeys the options as they are stored then
+        table = made(catalog, "d.committed", bucket="1")
+        catalog.alter_table("d.committed", [SetOption(key, one.example)])
+    held = holding(table, key, one.example)
+    rows = pa.table({"k": pa.array([2], pa.int32()), "v": ["b"]})
+    operations = {
+        "create": lambda: catalog.create_table(
+            "d.refused", {"columns": ["k INT"], "options": {key: one.example}}
+        ),
+        "read": lambda: held.scan().to_arrow(),
+        "stream": lambda: held.stream().poll(),
+        "write": lambda: held.write(rows),
+        "commit": lambda: held.write(rows),
+    }
+    before = table.latest_snapshot()
+    with pytest.raises(LakeError, match=named(key)):
+        operations[one.operation]()
+    assert table.latest_snapshot() == before
+
+
+def holding(table: Table, key: str, value: str) -> Table:
+    """The table as if another engine had stored the option."""
+    schema = replace(table.schema, options={**table.schema.options, key: value})
+    return replace(table, _stores=replace(table._stores, schema=schema))
+
+
+@pytest.mark.parametrize("key", sorted(UNUSED))
+def test_unused_options_are_stored_but_not_given_for_a_run(key: str) -> None:
+    check_new_option(key, "1")
+    assert option_warnings({key: "1"}) == ()
+    with pytest.raises(InvalidOptionError, match="no effect"):
+        check_run_option(key, "1")
+
+
+@pytest.mark.parametrize(
+    "one", [one for one in LISTED if one["class"] in CATALOG_CLASSES], ids=lambda one: one["key"]
+)
+def test_options_of_catalogs_are_obeyed_or_refused_by_name(one: dict[str, str]) -> None:
+    if one["key"] in catalog_option_keys() and one["key"] not in ("user", "password"):
+        check_catalog_options({one["key"]: "filesystem"})
+        return
+    with pytest.raises(LakeError, match=one["key"].replace(".", r"\.")):
+        check_catalog_options({one["key"]: "x"})
+
+
+def test_raw_keys_are_in_the_code_that_is_named() -> None:
+    for key, (module, _) in RAW_KEYS.items():
+        tree = ast.parse((ROOT / module).read_text(encoding="utf-8"))
+        assert key in {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}, (key, module)
+
+
+def test_the_page_is_current() -> None:
+    assert (ROOT / "docs" / "options.md").read_text(encoding="utf-8") == page(), (
+        "run python -m tools.options_page"
+    )
