@@ -40,7 +40,7 @@ class _BoundedBuffer(Generic[T]):
 
     def __init__(self, room: int) -> None:
         self._room = room
-        self._held = 0
+        self._size = 0
         self._waiting: deque[_Item[T] | _End] = deque()
         self._changed = threading.Condition()
         self._closed = False
@@ -48,11 +48,11 @@ class _BoundedBuffer(Generic[T]):
     def put(self, item: _Item[T] | _End) -> bool:
         """Wait for room and add the item. False when the buffer is closed, so that nobody will take it."""
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or not self._held or self._fits(item))
+            self._changed.wait_for(lambda: self._closed or not self._size or self._fits(item))
             if self._closed:
                 return False
             self._waiting.append(item)
-            self._held += item.size
+            self._size += item.size
             self._changed.notify_all()
             return True
 
@@ -60,7 +60,7 @@ class _BoundedBuffer(Generic[T]):
         with self._changed:
             self._changed.wait_for(lambda: self._waiting)
             item = self._waiting.popleft()
-            self._held -= item.size
+            self._size -= item.size
             self._changed.notify_all()
             return item
 
@@ -70,7 +70,7 @@ class _BoundedBuffer(Generic[T]):
             self._changed.notify_all()
 
     def _fits(self, item: _Item[T] | _End) -> bool:
-        return self._held + item.size <= self._room
+        return self._size + item.size <= self._room
 
 
 class Prefetch(Iterator[T]):

@@ -357,7 +357,7 @@ class Table:
         in the same partition meanwhile: they are placed again when `data` can be read again, else
         CommitConflictError is raised, and nothing was written.
         """
-        return self._session(self._named(commit)).add(data)
+        return self._session(self._with_user(commit)).add(data)
 
     def delete(self, where: str | Predicate, commit: Commit | None = None) -> DeletedRows:
         """Delete the rows for which `where` is true, in one snapshot; without such rows there is none.
@@ -370,7 +370,7 @@ class Table:
         """
         check_deletable(self.name, self.schema, self.options)
         found = parse_where(where, self.schema.row_type) if isinstance(where, str) else where
-        given = self._named(commit)
+        given = self._with_user(commit)
         if self.schema.primary_keys:
             context = self._read_context()
             latest = SnapshotRows(self._scanner, context, self._stores.snapshots.latest())
@@ -389,7 +389,7 @@ class Table:
         row, UnsupportedError for columns in vector files, CommitConflictError when others won every retry.
         """
         check_updatable(self.name, self.schema, self.options)
-        given = self._named(commit)
+        given = self._with_user(commit)
         update = ColumnUpdate(self._scanner, self._read_context())
         return update.run(data, lambda messages, base: self._commit(messages, given, preconditions=base))
 
@@ -410,7 +410,7 @@ class Table:
         as `upsert` would after the partitions were emptied: also keys of other partitions move, are merged
         into or left out, as the merge engine says. Data and errors are those of `append`.
         """
-        given = self._named(commit)
+        given = self._with_user(commit)
         replaced = self._overwrite(partitions, dynamic)
         if self.options.bucket_mode is BucketMode.KEY_DYNAMIC and replaced != Overwrite.table():
             return self._session(given).add(data, replace(replaced, append_elsewhere=True))
@@ -432,7 +432,7 @@ class Table:
         if not overwrite and (partitions is not None or dynamic is not None):
             raise InvalidInputError("partitions and dynamic define what an overwrite replaces; set overwrite")
         replaced = self._overwrite(partitions, dynamic) if overwrite else None
-        return BatchWrite.begin(self, self._named(commit), replaced)
+        return BatchWrite.begin(self, self._with_user(commit), replaced)
 
     def new_stream_write(self, user: str) -> StreamWrite:
         """Start a write of many commits, each with a number, exactly once; see `StreamWrite`.
@@ -498,7 +498,7 @@ class Table:
             forces_snapshot=self._forces_snapshot,
         )
 
-    def _named(self, commit: Commit | None) -> Commit:
+    def _with_user(self, commit: Commit | None) -> Commit:
         given = commit or Commit()
         return given if given.user else replace(given, user=self._fresh_user())
 

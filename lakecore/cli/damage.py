@@ -20,12 +20,12 @@ def holding(name: str, function: Callable[..., None]) -> Callable[..., None]:
     """
 
     @functools.wraps(function)
-    def command(*given: Any, **named: Any) -> None:
+    def command(*arguments: Any, **positional: Any) -> None:
         try:
-            function(*given, **named)
+            function(*arguments, **positional)
         except (CorruptDataError, ProofError) as err:
-            context = named.get("context", given[0] if given else None)
-            _hold(err, getattr(context, "obj", None), named.get("table"), name)
+            context = positional.get("context", arguments[0] if arguments else None)
+            _hold(err, getattr(context, "obj", None), positional.get("table"), name)
             raise
 
     return command

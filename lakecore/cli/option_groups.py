@@ -50,9 +50,9 @@ def expanded(function: Callable[..., None]) -> Callable[..., None]:
     if not groups:
         return function
 
-    def command(**given: Any) -> None:
-        whole = {name: _group_of(group, given) for name, group in groups.items()}
-        function(**given, **whole)
+    def command(**arguments: Any) -> None:
+        whole = {name: _group_of(group, arguments) for name, group in groups.items()}
+        function(**arguments, **whole)
 
     parameters = [
         option
@@ -70,11 +70,11 @@ def _is_group(kind: Any) -> bool:
     return get_origin(kind) is JobOptions or (isinstance(kind, type) and is_dataclass(kind))
 
 
-def _group_of(group: Any, given: dict[str, Any]) -> Any:
+def _group_of(group: Any, arguments: dict[str, Any]) -> Any:
     """Take the options of a group out of the arguments and return the group."""
     if get_origin(group) is JobOptions:
-        return job_options_of(get_args(group)[0], given)
-    return group(**{one.name: given.pop(one.name) for one in fields(group)})
+        return job_options_of(get_args(group)[0], arguments)
+    return group(**{one.name: arguments.pop(one.name) for one in fields(group)})
 
 
 def _options(group: Any) -> Iterable[inspect.Parameter]:

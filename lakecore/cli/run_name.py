@@ -38,9 +38,9 @@ class RunName:
             yield inspect.Parameter(one.name, kind, default=one.default, annotation=hints[one.name])
 
     @classmethod
-    def taken_from(cls, given: dict[str, Any]) -> RunName:
+    def taken_from(cls, arguments: dict[str, Any]) -> RunName:
         """Take the options out of the arguments of a command."""
-        return cls(**{one.name: given.pop(one.name) for one in fields(cls)})
+        return cls(**{one.name: arguments.pop(one.name) for one in fields(cls)})
 
     @property
     def user(self) -> str:

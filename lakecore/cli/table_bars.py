@@ -38,13 +38,13 @@ class TableBars:
         """Set the number of tables."""
         self._all = self._bars.add_task("tables", total=count) if count > 1 else None
 
-    def progress(self, job: jobs.Job, done: jobs.Progress) -> None:
+    def progress(self, job: jobs.Job, committed: jobs.Progress) -> None:
         """Add committed rows of one table."""
         if job.table not in self._tables:
             self._tables[job.table] = self._bars.add_task(job.table, total=None)
-        self._bars.update(self._tables[job.table], completed=done.rows_done, total=done.rows)
+        self._bars.update(self._tables[job.table], completed=committed.rows_done, total=committed.rows)
 
-    def done(self, report: Any) -> None:
+    def finish(self, report: Any) -> None:
         """Mark a table as finished."""
         bar = self._tables.pop(report.table, None)
         if bar is not None:

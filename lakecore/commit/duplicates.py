@@ -77,14 +77,14 @@ class DuplicateSearch:
         """
         if latest is None:
             return None
-        limit = min(LOOK_BACK, latest.id - self._known())
+        limit = min(LOOK_BACK, latest.id - self._last_examined())
         for found in _back(self._snapshots, latest, limit):
             if (found.commit_user, found.commit_identifier) == self._name and found.commit_kind is kind:
                 return found
         self._looked_at = latest
         return None
 
-    def _known(self) -> int:
+    def _last_examined(self) -> int:
         """Return the id up to which no snapshot needs another look: none, when another snapshot has that id
         now.
         """
@@ -111,5 +111,5 @@ def _back(snapshots: SnapshotStore, latest: Snapshot, limit: int) -> Iterator[Sn
                 return
 
 
-def _exists(found: Snapshot | None) -> TypeGuard[Snapshot]:
-    return found is not None
+def _exists(snapshot: Snapshot | None) -> TypeGuard[Snapshot]:
+    return snapshot is not None

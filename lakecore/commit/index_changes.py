@@ -82,8 +82,8 @@ def indexes_after(
     return after, conflicts
 
 
-def _refuse_others(kept: Sequence[IndexFile], data: DataFiles) -> None:
-    for file in kept:
+def _refuse_others(live: Sequence[IndexFile], data: DataFiles) -> None:
+    for file in live:
         if file.index_type not in (DELETION_VECTORS, HASH_INDEX) and data.removed_places():
             raise UnsupportedError(
                 f"index {file.file_name} of type {file.index_type} would have to be rewritten with the data "
@@ -101,11 +101,11 @@ def _lost(
 
 
 def _doubled(
-    kept: Sequence[IndexFile], added: Sequence[IndexFile], *, one_per_bucket: bool
+    live: Sequence[IndexFile], added: Sequence[IndexFile], *, one_per_bucket: bool
 ) -> Iterator[Conflict]:
     """Find two index files of a bucket, or two vectors of a data file, of which one is new."""
-    buckets = {_slot(file) for file in kept if one_per_bucket or file.index_type == HASH_INDEX}
-    vectors = {place for file in kept for place in _places(file)}
+    buckets = {_slot(file) for file in live if one_per_bucket or file.index_type == HASH_INDEX}
+    vectors = {place for file in live for place in _places(file)}
     for file in added:
         if _slot(file) in buckets:
             yield _conflict("another commit wrote an index of this bucket", file)
@@ -117,12 +117,12 @@ def _doubled(
             vectors.add(place)
 
 
-def _forgotten(kept: Sequence[IndexFile], data: DataFiles) -> Iterator[Conflict]:
+def _forgotten(live: Sequence[IndexFile], data: DataFiles) -> Iterator[Conflict]:
     """Find vectors of data files that the commit removes without having taken them into account."""
-    if not _vectors(kept):
+    if not _vectors(live):
         return
     removed_places = data.removed_places()
-    for file in kept:
+    for file in live:
         for place in _places(file):
             if place in removed_places:
                 yield Conflict("another commit deleted rows of the file to be replaced", *place)

@@ -77,9 +77,9 @@ class ManifestDraft:
         names, self._names = self._names, []
         return names
 
-    def take_back(self, kept: list[str]) -> None:
+    def take_back(self, paths: list[str]) -> None:
         """Let `discard` remove these files again: no snapshot names them, and none will."""
-        self._names += kept
+        self._names += paths
 
     def discard(self) -> None:
         """Remove everything written so far. A failure is logged: a file that stays is an orphan and does no

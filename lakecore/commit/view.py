@@ -62,13 +62,15 @@ class LiveView:
         self,
         stores: TableStores,
         partition_type: RowType,
-        wanted: frozenset[bytes] | SpecFilter,
+        partitions: frozenset[bytes] | SpecFilter,
     ) -> None:
         self._snapshots = stores.snapshots
         self._manifests = stores.manifests
-        self._wanted = wanted
+        self._partitions = partitions
         self._box = (
-            PartitionBounds.of(wanted, partition_type) if isinstance(wanted, frozenset) and wanted else None
+            PartitionBounds.of(partitions, partition_type)
+            if isinstance(partitions, frozenset) and partitions
+            else None
         )
         self._entries = ManifestEntries.empty()
         self._at: Snapshot | None = None
@@ -77,7 +79,7 @@ class LiveView:
         """Return the live entries as of `snapshot`. Raises CorruptDataError, NotFoundError for lost
         manifests.
         """
-        if snapshot is None or self._wanted == frozenset():
+        if snapshot is None or self._partitions == frozenset():
             return ManifestEntries.empty()
         if self._at != snapshot:
             manifests = self._changes(snapshot)
@@ -115,10 +117,10 @@ class LiveView:
         box = self._box
         chosen = [manifest for manifest in manifests if box is None or box.meets(manifest)]
         entries = self._manifests.read(chosen)
-        if isinstance(self._wanted, SpecFilter):
-            inside = self._wanted.select(entries.partitions)
+        if isinstance(self._partitions, SpecFilter):
+            inside = self._partitions.select(entries.partitions)
         else:
-            inside = self._wanted
+            inside = self._partitions
         codes = [code for code, value in enumerate(entries.partitions) if value in inside]
         return entries.select(np.isin(entries.partition, codes))
 

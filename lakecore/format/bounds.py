@@ -164,16 +164,16 @@ def leaves(kind: pa.DataType) -> int:
     return leaves(kind.value_type)
 
 
-def _over_groups(metadata: Any, leaf: int, kind: pa.DataType, known: ColumnBounds) -> ColumnBounds:
-    nulls = known.null_count
+def _over_groups(metadata: Any, leaf: int, kind: pa.DataType, bounds: ColumnBounds) -> ColumnBounds:
+    nulls = bounds.null_count
     for group in range(metadata.num_row_groups):
         column = metadata.row_group(group).column(leaf)
         stats = column.statistics
         if stats is not None and stats.has_min_max:
-            known = _wider(known, internal_value(stats.min_raw, kind), internal_value(stats.max_raw, kind))
+            bounds = _wider(bounds, internal_value(stats.min_raw, kind), internal_value(stats.max_raw, kind))
         elif not pa.types.is_floating(kind) and (stats is None or stats.null_count != column.num_values):
             return ColumnBounds(null_count=nulls)  # (a group of floats without bounds holds only NaN)
-    return known
+    return bounds
 
 
 def internal_value(raw: Any, kind: pa.DataType) -> Any:
@@ -208,9 +208,9 @@ def _min_max(column: pa.Array) -> tuple[Any, Any]:
     return (None, None) if low != low else (low, high)
 
 
-def _wider(known: ColumnBounds, low: Any, high: Any) -> ColumnBounds:
+def _wider(bounds: ColumnBounds, low: Any, high: Any) -> ColumnBounds:
     if low is None:
-        return known
-    minimum = low if known.minimum is None or low < known.minimum else known.minimum
-    maximum = high if known.maximum is None or high > known.maximum else known.maximum
-    return replace(known, minimum=minimum, maximum=maximum)
+        return bounds
+    minimum = low if bounds.minimum is None or low < bounds.minimum else bounds.minimum
+    maximum = high if bounds.maximum is None or high > bounds.maximum else bounds.maximum
+    return replace(bounds, minimum=minimum, maximum=maximum)

@@ -87,13 +87,13 @@ class AllowedPaths:
     replaced, moved and deleted below `own`.
 
     `service` is lakecore's own directory, for its ledger and quarantine; no record may name a file there.
-    `named` are external roots of the table's schema, `declared` those of the catalog option `external-roots`
-    (None without it), and `blob_roots` those of the option `blob-roots`.
+    `schema_roots` are external roots of the table's schema, `declared` those of the catalog option
+    `external-roots` (None without it), and `blob_roots` those of the option `blob-roots`.
     """
 
     warehouse: str
     own: str
-    named: tuple[str, ...] = ()
+    schema_roots: tuple[str, ...] = ()
     declared: tuple[str, ...] | None = None
     blob_roots: tuple[str, ...] = ()
 
@@ -113,7 +113,7 @@ class AllowedPaths:
         """Return the rules of the same warehouse for the work on one table. `options` are those of its
         schema.
         """
-        return replace(self, own=table_path, named=named_roots(options))
+        return replace(self, own=table_path, schema_roots=named_roots(options))
 
     def with_trusted_roots(self, roots: Iterable[str]) -> AllowedPaths:
         """Return rules with more declared roots, for whose safety the caller is responsible."""
@@ -127,7 +127,7 @@ class AllowedPaths:
         Raises CorruptDataError for other paths.
         """
         self._check_form(path)
-        named = self.named if self.declared is None else ()
+        named = self.schema_roots if self.declared is None else ()
         for root in (self.warehouse, *(self.declared or ()), *named):
             if is_below(path, root) or path == root:
                 return root
@@ -178,7 +178,7 @@ class AllowedPaths:
         for root in self.declared or ():
             if is_below(path, root):
                 return root
-        if any(is_below(path, root) for root in self.named):
+        if any(is_below(path, root) for root in self.schema_roots):
             raise InvalidOptionError(
                 f"{path} lies below an external root of {self.own} that only the table's schema names; "
                 "lakecore writes and deletes nothing there until the catalog option external-roots names it, "

@@ -362,9 +362,9 @@ class LocalOutput:
             self.abort()
 
 
-def _status(path: str, found: os.stat_result) -> FileStatus:
-    is_dir = (found.st_mode & 0o170000) == 0o040000
-    return FileStatus(path, 0 if is_dir else found.st_size, is_dir, found.st_mtime_ns // 1_000_000)
+def _status(path: str, status: os.stat_result) -> FileStatus:
+    is_dir = (status.st_mode & 0o170000) == 0o040000
+    return FileStatus(path, 0 if is_dir else status.st_size, is_dir, status.st_mtime_ns // 1_000_000)
 
 
 def _link(entry: os.DirEntry[str]) -> FileStatus:

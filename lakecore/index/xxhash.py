@@ -47,7 +47,7 @@ class _Hashing:
         self._halves = _view(data, "<u4")
         self._bytes = data
         self._at = start
-        self._left = length.copy()
+        self._remaining = length.copy()
         self._length = length
 
     def run(self) -> Words:
@@ -60,7 +60,7 @@ class _Hashing:
 
     def _stripes(self) -> Words:
         hashes = np.full(len(self._at), _P5, np.uint64)
-        long = np.flatnonzero(self._left >= _STRIPE)
+        long = np.flatnonzero(self._remaining >= _STRIPE)
         if not len(long):
             return hashes
         seeds = (_P1 + _P2, _P2, np.uint64(0), np.uint64(0) - _P1)
@@ -71,8 +71,8 @@ class _Hashing:
             for i, lane in enumerate(lanes):
                 lane[live] = _round(lane[live], self._words[self._at[rows] + 8 * i])
             self._at[rows] += _STRIPE
-            self._left[rows] -= _STRIPE
-            live = live[self._left[rows] >= _STRIPE]
+            self._remaining[rows] -= _STRIPE
+            live = live[self._remaining[rows] >= _STRIPE]
         total: Words = np.zeros(len(long), np.uint64)
         for lane, bits in zip(lanes, (1, 7, 12, 18), strict=True):
             total = total + _rotate(lane, bits)
@@ -82,12 +82,12 @@ class _Hashing:
         return hashes
 
     def _tail(self, hashes: Words, size: int, mix: Any) -> None:
-        live = np.flatnonzero(self._left >= size)
+        live = np.flatnonzero(self._remaining >= size)
         while len(live):
             hashes[live] = mix(hashes[live], self._at[live])
             self._at[live] += size
-            self._left[live] -= size
-            live = live[self._left[live] >= size]
+            self._remaining[live] -= size
+            live = live[self._remaining[live] >= size]
 
     def _word(self, hashes: Words, at: Ints) -> Words:
         return _rotate(hashes ^ _round(np.uint64(0), self._words[at]), 27) * _P1 + _P4

@@ -40,11 +40,11 @@ class AttemptFilter:
         )
 
 
-def attempts_of(lake: Lake, wanted: AttemptFilter, clock: Clock | None = None) -> Attempts:
+def attempts_of(lake: Lake, attempt_filter: AttemptFilter, clock: Clock | None = None) -> Attempts:
     """Return the attempts of a warehouse that are wanted, the oldest first. For its cost see
     `lakecore.maintain.attempts.store`. Raises UnavailableError.
     """
     now_ms = (clock or SystemClock()).now_ms()
-    since_ms = now_ms - _DEFAULT_DAYS * DAY_MS if wanted.since_ms is None else wanted.since_ms
+    since_ms = now_ms - _DEFAULT_DAYS * DAY_MS if attempt_filter.since_ms is None else attempt_filter.since_ms
     found = AttemptStore(lake.file_io, lake.warehouse).read(since_ms, now_ms)
-    return Attempts(tuple(one for one in found.attempts if wanted.wants(one)), found.damaged)
+    return Attempts(tuple(one for one in found.attempts if attempt_filter.wants(one)), found.damaged)

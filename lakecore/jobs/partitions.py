@@ -177,16 +177,16 @@ def _without(chore: Chore, entries: ManifestEntries, commits: int | None) -> Cal
     return Change.removing(entries, keyed=keyed, snapshots=commits).of
 
 
-def _look(chore: Chore, partitions: Sequence[Mapping[str, Any]], done: ChoreResult) -> ChoreResult:
+def _look(chore: Chore, partitions: Sequence[Mapping[str, Any]], result: ChoreResult) -> ChoreResult:
     """Return for a dry run what is dropped with the partitions. This reads the manifests that may have files
     of them.
     """
     latest = chore.table._stores.snapshots.latest()
     if latest is None:
-        return replace(done, report=replace(done.report, nothing_to_do=True))
+        return replace(result, report=replace(result.report, nothing_to_do=True))
     entries = chore.table._scanner.live_entries(latest, ScanFilter(partitions=tuple(partitions)))
     after = _without(chore, entries, 1 if len(partitions) <= _batch_size(chore) else None)
-    return replace(done, report=replace(done.report, nothing_to_do=not len(entries)), after=after)
+    return replace(result, report=replace(result.report, nothing_to_do=not len(entries)), after=after)
 
 
 def _next_identifier(job: ExpirePartitions, table: Table) -> int:

@@ -45,17 +45,17 @@ class Rule:
         return wanted and not any(fnmatchcase(table, pattern) for pattern in self.excluded)
 
 
-def parse_policy(raw: Any, known: Iterable[str]) -> tuple[Rule, ...]:
-    """Parse a policy. Raises InvalidInputError that names the rule and what is wrong with it. `known` are the
-    chores that exist.
+def parse_policy(raw: Any, allowed_chores: Iterable[str]) -> tuple[Rule, ...]:
+    """Parse a policy. Raises InvalidInputError that names the rule and what is wrong with it.
+    `allowed_chores` are the chores that exist.
     """
     if not isinstance(raw, Sequence) or isinstance(raw, str) or not raw:
         raise InvalidInputError(f"policy {raw!r}: write a list of rules, each with tables and chores")
-    chores = tuple(known)
+    chores = tuple(allowed_chores)
     return tuple(_rule(one, f"rule {number} of the policy", chores) for number, one in enumerate(raw, 1))
 
 
-def _rule(raw: Any, where: str, known: Sequence[str]) -> Rule:
+def _rule(raw: Any, where: str, allowed_chores: Sequence[str]) -> Rule:
     if not isinstance(raw, Mapping) or not raw.get("tables") or not isinstance(raw.get("chores"), Mapping):
         raise InvalidInputError(f"{where}: {raw!r}: a rule needs tables (patterns) and chores (names)")
     strange = sorted(set(raw) - set(_KEYS))
@@ -63,8 +63,10 @@ def _rule(raw: Any, where: str, known: Sequence[str]) -> Rule:
         raise InvalidInputError(f"{where}: {strange[0]!r} is unknown; a rule has {', '.join(_KEYS)}")
     given: dict[str, Mapping[str, Any] | None] = {}
     for name, parameters in raw["chores"].items():
-        if name not in known:
-            raise InvalidInputError(f"{where}: {name!r} is not a chore; the chores are {', '.join(known)}")
+        if name not in allowed_chores:
+            raise InvalidInputError(
+                f"{where}: {name!r} is not a chore; the chores are {', '.join(allowed_chores)}"
+            )
         if parameters in _OFF:
             given[name] = None
         elif parameters is True or isinstance(parameters, Mapping):
@@ -74,8 +76,8 @@ def _rule(raw: Any, where: str, known: Sequence[str]) -> Rule:
     return Rule(tables=_patterns(raw["tables"]), excluded=_patterns(raw.get("except") or ()), chores=given)
 
 
-def _patterns(given: Sequence[str] | str) -> tuple[str, ...]:
-    parts = given.split(",") if isinstance(given, str) else given
+def _patterns(patterns: Sequence[str] | str) -> tuple[str, ...]:
+    parts = patterns.split(",") if isinstance(patterns, str) else patterns
     return tuple(str(part).strip() for part in parts)
 
 

@@ -57,10 +57,10 @@ def _remove(job: Job, chore: Chore) -> ChoreResult:
     report = replace(
         chore.report.planned(removal),
         names=tuple(deletion.path for deletion in removal.files),
-        notes=(f"{planned.found.files} files were checked", *_about(external, job)),
+        notes=(f"{planned.counts.files} files were checked", *_about(external, job)),
         nothing_to_do=not removal.files,
     )
-    work = Work(files=len(removal), bytes=removal.size, entries=planned.found.files)
+    work = Work(files=len(removal), bytes=removal.size, entries=planned.counts.files)
     if removal.files and not job.dry_run:
         sweeper = replace(chore.sweeper, target=target)
         swept = apply_removal(planned, sweeper, quarantine=chore.quarantine, parameters=parameters(job))

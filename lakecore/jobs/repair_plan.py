@@ -130,12 +130,12 @@ def _catch_up(context: RepairContext, steps: tuple[Step, ...]) -> None:
         SnapshotStore(main.file_io, main.paths.with_branch(branch), main.clock).catch_up_latest()
 
 
-def _outcome(done: ActionResult | None) -> str:
-    if done is None:
+def _outcome(result: ActionResult | None) -> str:
+    if result is None:
         return "it was already done"
-    parts = [f"{done.files} files"]
-    parts += [f"snapshot {done.snapshot}"] if done.snapshot is not None else []
-    parts += [f"undo it with: lakecore undo {done.run}"] if done.run is not None else []
+    parts = [f"{result.files} files"]
+    parts += [f"snapshot {result.snapshot}"] if result.snapshot is not None else []
+    parts += [f"undo it with: lakecore undo {result.run}"] if result.run is not None else []
     return ", ".join(parts)
 
 

@@ -85,7 +85,7 @@ def _with_outcome(report: Report, outcome: RescaleOutcome, notes: tuple[str, ...
     )
     left = (
         f"partition {name} was not rescaled, because the job's time was over; run again"
-        for name in outcome.left
+        for name in outcome.remaining
     )
     return replace(
         report,
@@ -107,7 +107,7 @@ def _figures(outcome: RescaleOutcome) -> dict[str, Any]:
         "snapshots": list(outcome.snapshots),
         "partitions": list(outcome.partitions),
         "dropped": list(outcome.dropped),
-        "left": list(outcome.left),
+        "left": list(outcome.remaining),
     }
 
 

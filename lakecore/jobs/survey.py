@@ -164,13 +164,13 @@ class _Surveyor:
         return self.holds.get(table_key(name), ())
 
 
-def _failed(known: TableRecord, fresh: TableRecord, state: State, err: Exception) -> TableRecord:
-    """Return a record with the figures that are `known`, and why the table could not be read."""
+def _failed(record: TableRecord, fresh: TableRecord, state: State, err: Exception) -> TableRecord:
+    """Return a record with the figures of `record`, and why the table could not be read."""
     known_error = isinstance(err, LakeError)
     text = explain(err) if known_error else f"unexpected {type(err).__name__}: {err} (please report it)"
-    score = known.score if state is State.UNREACHABLE else 0
+    score = record.score if state is State.UNREACHABLE else 0
     return replace(
-        known,
+        record,
         state=state,
         score=score,
         surveyed_ms=fresh.surveyed_ms,

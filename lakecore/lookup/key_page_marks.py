@@ -29,7 +29,7 @@ class KeyPageMarks:
         self._key_type = key_type
         self._lows = [_bound(page.low) for page in pages]
         self._highs = [_bound(page.high) for page in pages]
-        self._wanted = [False] * len(pages)
+        self._marks = [False] * len(pages)
 
     def mark(self, keys: pa.RecordBatch) -> None:
         """Mark the pages of these keys, which are in key order; columns have the names of the key.
@@ -46,13 +46,13 @@ class KeyPageMarks:
         for number in range(page, len(self._pages)):
             if self._lows[number] > last:
                 return
-            if not self._wanted[number]:
-                self._wanted[number] = self._encloses(rows, number)
+            if not self._marks[number]:
+                self._marks[number] = self._encloses(rows, number)
 
     def ranges(self) -> list[Rows]:
         """Return the rows [start, stop) of the marked pages, in order, neighbours joined."""
         found: list[Rows] = []
-        for page, wanted in zip(self._pages, self._wanted, strict=True):
+        for page, wanted in zip(self._pages, self._marks, strict=True):
             if not wanted:
                 continue
             start, stop = page.first_row, page.first_row + page.rows

@@ -80,8 +80,8 @@ class LevelsAbove:
             for rows in files:
                 rows.mark(batch)
 
-    def find(self, wanted: Sequence[Keys], known: Sequence[Keys], bound: KeyTuple) -> list[LookupResult]:
-        """Return, for each of the `wanted` keys that is not among the `known` ones, its row on the nearest
+    def find(self, sought: Sequence[Keys], excluded: Sequence[Keys], bound: KeyTuple) -> list[LookupResult]:
+        """Return, for each key of `sought` that is not among `excluded`, its row on the nearest
         level.
 
         All keys are up to `bound` and above that of the last call; each sequence of them is in key order. The
@@ -89,10 +89,10 @@ class LevelsAbove:
         """
         if not self._cursors:
             self._cursors = [_Cursor(self._read(level), self._keys) for level in self._levels]
-        met = list(known)
+        met = list(excluded)
         found: list[LookupResult] = []
         for cursor in self._cursors:
-            hits = [hit for part in cursor.take(bound) if (hit := _hits(part, wanted, met)) is not None]
+            hits = [hit for part in cursor.take(bound) if (hit := _hits(part, sought, met)) is not None]
             met += [hit.keys for hit in hits]
             found = hits + found
         return found
@@ -144,27 +144,27 @@ def _slice(part: LookupResult, start: int, stop: int) -> LookupResult:
     )
 
 
-def _hits(part: LookupResult, wanted: Sequence[Keys], met: Sequence[Keys]) -> LookupResult | None:
-    """Return the rows whose key is among `wanted` and not among `met`."""
+def _hits(part: LookupResult, included: Sequence[Keys], excluded: Sequence[Keys]) -> LookupResult | None:
+    """Return the rows whose key is among `included` and not among `excluded`."""
     hit = np.zeros(len(part.keys), bool)
-    for keys in wanted:
+    for keys in included:
         hit |= _members(part.keys, keys)
-    for keys in met:
+    for keys in excluded:
         if not hit.any():
             return None
         hit &= ~_members(part.keys, keys)
     return part.rows(np.flatnonzero(hit)) if hit.any() else None
 
 
-def _members(have: Keys, wanted: Keys) -> Any:
-    """Mark those of `have` that are among `wanted`; both are strictly increasing."""
+def _members(have: Keys, others: Keys) -> Any:
+    """Mark those of `have` that are among `others`; both are strictly increasing."""
     if len(have.columns) == 1 and isinstance(have.columns[0], np.ndarray):
-        column, values = have.columns[0], wanted.columns[0]
+        column, values = have.columns[0], others.columns[0]
         places = np.minimum(np.searchsorted(column, values), len(column) - 1)
         hit = np.zeros(len(column), bool)
         hit[places[column[places] == values]] = True
         return hit
-    columns = [concat([a, b]) for a, b in zip(have.columns, wanted.columns, strict=True)]
+    columns = [concat([a, b]) for a, b in zip(have.columns, others.columns, strict=True)]
     ordered = order_rows(columns, ())
     hit = np.zeros(len(have), bool)
     hit[ordered.rows[:-1][ordered.same]] = True

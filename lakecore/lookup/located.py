@@ -49,7 +49,7 @@ class FileRows:
         self._ctx = source.ctx
         self._bucket_dir = source.bucket_dir
         self._source = source
-        self._wanted: KeyPageMarks | None = None
+        self._page_marks: KeyPageMarks | None = None
         self.file = file
 
     def read_page_index(self) -> None:
@@ -62,23 +62,23 @@ class FileRows:
         finally:
             pages.close()
         if found is not None:
-            self._wanted = KeyPageMarks(found, self._ctx.schema.key_type)
+            self._page_marks = KeyPageMarks(found, self._ctx.schema.key_type)
 
     def mark(self, keys: pa.RecordBatch) -> None:
         """Mark the pages of these keys, which are in key order."""
-        if self._wanted is not None:
-            self._wanted.mark(keys)
+        if self._page_marks is not None:
+            self._page_marks.mark(keys)
 
     def read(self, columns: Sequence[str], sizes: ReadSizes) -> Iterator[LocatedRows]:
         """Yield the rows of the marked keys, in file order, and others where pages or the whole file are the
         smallest unit.
         """
         ctx, rows, buffer = self._ctx, sizes.batch_rows, sizes.buffer_size
-        if self._wanted is None:
+        if self._page_marks is None:
             whole = read_file(ctx, self._bucket_dir, self.file, columns, ALL_ROWS, sizes)
             yield from self._located(whole, 0, self._source.deleted(self.file))
             return
-        ranges = self._wanted.ranges()
+        ranges = self._page_marks.ranges()
         pages = open_pages(ctx, self._bucket_dir, self.file) if ranges else None
         if pages is None:
             return

@@ -71,21 +71,21 @@ class ScatteredRows:
         for batch in keys:
             self._marks.add(self._hashes(batch))
 
-    def find(self, wanted: Sequence[Keys], known: Sequence[Keys], bound: KeyTuple) -> list[LookupResult]:
-        """Return the rows of the `wanted` keys, by file. All keys are up to `bound` and above that of the
+    def find(self, sought: Sequence[Keys], excluded: Sequence[Keys], bound: KeyTuple) -> list[LookupResult]:
+        """Return the rows of the keys `sought`, by file. All keys are up to `bound` and above that of the
         last call.
 
-        `known` is empty (levels of such files have no order). Several rows of a key, which compactions of
+        `excluded` is empty (levels of such files have no order). Several rows of a key, which compactions of
         Java Paimon 1.4 have left (keys of several columns), are all found.
         """
-        if known:
+        if excluded:
             raise ValueError("a lookup in files that are not sorted by key accepts no known rows")
         if self._cursor is None:
             self._cursor = _Cursor(self._sorted(), self._keys)
         found: list[LookupResult] = []
         for batch, keys in self._cursor.take(bound):
             hit = np.zeros(len(keys), bool)
-            for some in wanted:
+            for some in sought:
                 hit |= _members(keys, some)
             found += self._by_file(batch, np.flatnonzero(hit))
         return found
@@ -183,9 +183,9 @@ class _Cursor:
         return batch, Keys.of([batch.column(name) for name in self.names])
 
 
-def _members(have: Keys, wanted: Keys) -> Bools:
-    """Mark those of `have` that are among `wanted`."""
-    columns = [concat([a, b]) for a, b in zip(have.columns, wanted.columns, strict=True)]
+def _members(have: Keys, others: Keys) -> Bools:
+    """Mark those of `have` that are among `others`."""
+    columns = [concat([a, b]) for a, b in zip(have.columns, others.columns, strict=True)]
     ordered = order_rows(columns, ())
     key = np.concatenate(([0], np.cumsum(~ordered.same)))
     is_wanted = np.zeros(int(key[-1]) + 1, bool)

@@ -134,21 +134,21 @@ def _folded(parts: Sequence[Part], spec: MergeSpec, engine: Engine) -> MergedWin
     return MergedWindow(batch, groups.batch.num_rows, evidence)
 
 
-def _folded_evidence(groups: Groups, found: FoldedGroups, left_out: Bools, spec: MergeSpec) -> MergeEvidence:
+def _folded_evidence(groups: Groups, folded: FoldedGroups, left_out: Bools, spec: MergeSpec) -> MergeEvidence:
     """Return the evidence of folded groups. It needs all columns in what was folded."""
     batch, rows = groups.batch, groups.rows
     system = (SEQUENCE_NAME, KIND_NAME)
     names = list(dict.fromkeys((*spec.key_columns, *spec.sequence_columns, *spec.proof_columns, *system)))
     wanted, results = (
-        (batch, found.batch) if spec.lost_rows else (batch.select(names), found.batch.select(names))
+        (batch, folded.batch) if spec.lost_rows else (batch.select(names), folded.batch.select(names))
     )
     ordered_rows = wanted if groups.order is None else wanted.take(pa.array(rows))
-    several = np.repeat(found.several, np.diff(groups.starts, append=len(rows)))
+    several = np.repeat(folded.several, np.diff(groups.starts, append=len(rows)))
     retracts = is_retract(ordered_rows.column(KIND_NAME).to_numpy())
     return MergeEvidence(
         rows=ordered_rows,
         results=results.filter(pa.array(~left_out)) if left_out.any() else results,
-        groups=np.flatnonzero(found.present)[~left_out],
+        groups=np.flatnonzero(folded.present)[~left_out],
         ignored=retracts & several & spec.ignore_retracts,
     )
 
@@ -156,12 +156,12 @@ def _folded_evidence(groups: Groups, found: FoldedGroups, left_out: Bools, spec:
 def _merge(parts: Sequence[Part], spec: MergeSpec) -> MergedWindow:
     batch, order, last = _window(parts, spec)
     if not spec.kinds:
-        return MergedWindow(_kept(batch, order, last, spec), batch.num_rows)
+        return MergedWindow(_filtered_batch(batch, order, last, spec), batch.num_rows)
     kinds = batch.column(KIND_NAME).to_numpy()
     if order is not None:
         kinds = kinds[order.rows]
     lost, dropped = _verdicts(kinds, last, spec, alone=order is None)
-    kept = _kept(batch, order, ~(lost | dropped), spec)
+    kept = _filtered_batch(batch, order, ~(lost | dropped), spec)
     evidence = _evidence(batch, order, (kinds, lost, dropped), spec) if spec.evidence else None
     return MergedWindow(kept, batch.num_rows, evidence)
 
@@ -212,7 +212,9 @@ def _last_unless(ignored: Bools, last: Bools) -> Bools:
     return result
 
 
-def _kept(batch: pa.RecordBatch, order: Ordered | None, keep: Bools, spec: MergeSpec) -> pa.RecordBatch:
+def _filtered_batch(
+    batch: pa.RecordBatch, order: Ordered | None, keep: Bools, spec: MergeSpec
+) -> pa.RecordBatch:
     wanted = batch if spec.columns is None else batch.select(list(spec.columns))
     if order is None:
         return wanted if keep.all() else wanted.filter(pa.array(keep))

@@ -122,10 +122,12 @@ def checked_words(names: ByteWords, field: str) -> ByteWords:
     return names
 
 
-def _has_special_byte(words: npt.NDArray[np.uint64], left: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Return, per word, whether one of its first `left` bytes is a control, a separator or not ASCII."""
+def _has_special_byte(
+    words: npt.NDArray[np.uint64], remaining: npt.NDArray[np.int64]
+) -> npt.NDArray[np.bool_]:
+    """Return, per word, whether one of its first `remaining` bytes is a control, a separator or not ASCII."""
     # bytes beyond the string are zero: they are made spaces, so that only its own count
-    spare = np.clip(8 * left, 0, 64).astype(np.uint64)
+    spare = np.clip(8 * remaining, 0, 64).astype(np.uint64)
     beyond = np.where(spare >= 64, np.uint64(0), _SPACE << np.minimum(spare, np.uint64(63)))
     whole = words | np.where(spare == 0, _SPACE, beyond)
     found = whole & _HIGH

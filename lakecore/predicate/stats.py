@@ -98,7 +98,7 @@ def _rules(leaf: Any, stats: ColumnStats) -> list[pa.BooleanArray | None]:
     """Return conditions that each must hold for the file to be kept; null is unknown, None is no
     condition.
     """
-    low, high = _known(stats.minimum), _known(stats.maximum)
+    low, high = _without_nan(stats.minimum), _without_nan(stats.maximum)
     match leaf:
         case Compare(op=op, value=value):
             return _compare(op, value, low, high)
@@ -115,7 +115,7 @@ def _rules(leaf: Any, stats: ColumnStats) -> list[pa.BooleanArray | None]:
             return []
 
 
-def _known(bounds: pa.Array | None) -> pa.Array | None:
+def _without_nan(bounds: pa.Array | None) -> pa.Array | None:
     """Return the bounds, in which NaN is unknown, because it tells nothing."""
     if bounds is None or not pa.types.is_floating(bounds.type):
         return bounds

@@ -90,9 +90,9 @@ def json_to_batch(
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
-def _check_known(row: Mapping[str, Any], number: int, known: Set[str], row_type: RowType) -> None:
-    if not row.keys() <= known:
-        unknown = sorted(row.keys() - known)[0]
+def _check_known(row: Mapping[str, Any], number: int, names: Set[str], row_type: RowType) -> None:
+    if not row.keys() <= names:
+        unknown = sorted(row.keys() - names)[0]
         raise InvalidInputError(
             f"line {number}: no column {unknown!r}; columns are {', '.join(row_type.names)}"
         )

@@ -69,10 +69,10 @@ def keeps_manifest(file: ManifestFile, where: ScanFilter, partition_type: RowTyp
     return True
 
 
-def _meets(low: int | None, high: int | None, wanted: Iterable[int]) -> bool:
+def _meets(low: int | None, high: int | None, values: Iterable[int]) -> bool:
     if low is None or high is None:
         return True
-    return low <= max(wanted, default=low - 1) and min(wanted, default=high + 1) <= high
+    return low <= max(values, default=low - 1) and min(values, default=high + 1) <= high
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,13 +109,13 @@ def entry_request(
 
 
 def _mask_of(where: ScanFilter, condition: Predicate | None, partition_type: RowType) -> PartitionMask:
-    def wanted(partitions: Sequence[bytes]) -> Mask:
+    def select(partitions: Sequence[bytes]) -> Mask:
         found = filter_partitions(partitions, where, partition_type)
         if condition is not None:
             found &= matching_partitions(partitions, condition, partition_type)
         return found
 
-    return wanted
+    return select
 
 
 def _is_useful(pieces: Sequence[bytes | None]) -> bool:

@@ -168,7 +168,7 @@ class _Lookup:
 
     file_schema: TableSchema
     part: StatsPart
-    wanted: Sequence[DataField]
+    fields: Sequence[DataField]
 
     def keep(self, stats: StatsRows, inside: Ints, rows: Ints, condition: Predicate) -> Mask:
         """Return which files to keep. `inside` tells which of `stats` to use; `rows` are their row counts."""
@@ -190,7 +190,7 @@ class _Lookup:
         fields = {field.id: field for field in self.file_schema.fields}
         names = self._names(listed)
         out: dict[str, ColumnStats] = {}
-        for wanted in self.wanted:
+        for wanted in self.fields:
             stored = fields.get(wanted.id)
             if stored is None:
                 out[wanted.name] = ColumnStats(null_counts=rows.astype(np.int64))

@@ -198,7 +198,7 @@ class Startup:
         )
 
 
-def _startup_mode(raw: Mapping[str, str], given: list[str]) -> StartupMode:
+def _startup_mode(raw: Mapping[str, str], options: list[str]) -> StartupMode:
     text = SCAN_MODE.read(raw).strip()
     if text in _MODES:
         return _MODES[text]
@@ -206,7 +206,7 @@ def _startup_mode(raw: Mapping[str, str], given: list[str]) -> StartupMode:
         known = ", ".join(("default", *_MODES))
         raise InvalidOptionError(f"option scan.mode={text!r}: it must be one of {known}")
     for mode, takes in _TAKES.items():
-        if any(key in takes for key in given):
+        if any(key in takes for key in options):
             return mode
     return StartupMode.LATEST_FULL
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakecore.lookup.query.found_rows import FoundRows
-from lakecore.lookup.query.keys_given import KeyReader
+from lakecore.lookup.query.key_reader import KeyReader
 from lakecore.service.addresses import ServiceManager
 from lakecore.service.client import KvQueryClient
 from lakecore.service.connection import ClientOptions

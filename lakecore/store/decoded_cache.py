@@ -28,7 +28,7 @@ class DecodedCache(Generic[T]):
     def __init__(self, most: int) -> None:
         self._most = most
         self._count = 0
-        self._known: OrderedDict[str, tuple[bytes, T]] = OrderedDict()
+        self._entries: OrderedDict[str, tuple[bytes, T]] = OrderedDict()
         self._lock = Lock()
 
     def of(self, data: bytes, path: str, decode: Callable[[bytes, str], T]) -> T:
@@ -36,17 +36,17 @@ class DecodedCache(Generic[T]):
         raises what `decode` raises.
         """
         with self._lock:
-            before = self._known.get(path)
+            before = self._entries.get(path)
             if before is not None and before[0] == data:
-                self._known.move_to_end(path)
+                self._entries.move_to_end(path)
                 return before[1]
         value = decode(data, path)
         with self._lock:
-            before = self._known.pop(path, None)
+            before = self._entries.pop(path, None)
             self._count += _weight(data, value) - (0 if before is None else _weight(*before))
-            self._known[path] = data, value
+            self._entries[path] = data, value
             while self._count > self._most:
-                self._count -= _weight(*self._known.popitem(last=False)[1])
+                self._count -= _weight(*self._entries.popitem(last=False)[1])
         return value
 
 

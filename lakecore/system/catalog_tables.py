@@ -30,8 +30,8 @@ Named: TypeAlias = tuple[str, str, Readable]
 """These are the database, the table's name, and the table itself."""
 
 
-def _tables(found: Iterable[Named], _: Mapping[str, str]) -> Iterator[Row]:
-    for database, name, table in found:
+def _tables(tables: Iterable[Named], _: Mapping[str, str]) -> Iterator[Row]:
+    for database, name, table in tables:
         raw = table.schema.options
         yield (
             database,
@@ -55,14 +55,14 @@ def _number(text: str | None) -> int | None:
     return int(text) if text is not None and text.isdigit() else None
 
 
-def _table_options(found: Iterable[Named], _: Mapping[str, str]) -> Iterator[Row]:
-    for database, name, table in found:
+def _table_options(tables: Iterable[Named], _: Mapping[str, str]) -> Iterator[Row]:
+    for database, name, table in tables:
         for key, value in {**table.schema.options, "path": table._stores.paths.table_path}.items():
             yield database, name, key, value
 
 
-def _partitions(found: Iterable[Named], _: Mapping[str, str]) -> Iterator[Row]:
-    for database, name, table in found:
+def _partitions(tables: Iterable[Named], _: Mapping[str, str]) -> Iterator[Row]:
+    for database, name, table in tables:
         latest = table._stores.snapshots.latest()
         kind, options = table.schema.partition_type, table.options
         if latest is None or not kind.fields:
@@ -149,10 +149,10 @@ class CatalogTable:
         where: str | Predicate | None = None,
         columns: Sequence[str] | None = None,
         limit: int | None = None,
-        **named: Any,
+        **travel: Any,
     ) -> Scan:
         """Scan like `Table.scan`, but only the present: there are no snapshots to name."""
-        for name, value in named.items():
+        for name, value in travel.items():
             if value is not None:
                 raise InvalidInputError(
                     f"table {self.name}: a system table of the catalog has no {name}; leave it out"

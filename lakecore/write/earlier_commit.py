@@ -23,10 +23,12 @@ def is_in_table(table: Writable, prepared: Sequence[PreparedCommit], last: LastC
         return False
     if last.looked_since <= min(one.prepared_after for one in prepared) + 1:
         return False
-    return any(_is_of(one, prepared[0]) for one in _kept(table)) or _has_live_file(table, prepared)
+    return any(_is_of(one, prepared[0]) for one in _retained_snapshots(table)) or _has_live_file(
+        table, prepared
+    )
 
 
-def _kept(table: Writable) -> Iterator[Snapshot]:
+def _retained_snapshots(table: Writable) -> Iterator[Snapshot]:
     """Yield what is kept of snapshots that expired."""
     stores = table._stores
     for name in stores.tags.list():

@@ -130,14 +130,16 @@ def preconditions_of(prepared: Iterable[PreparedCommit], base: Snapshot | None) 
     )
 
 
-def remove_files(table: Writable, prepared: Iterable[PreparedCommit], kept: Collection[str] = ()) -> None:
-    """Remove new files, but not those whose names are `kept`, as far as storage lets; the others are removed
-    as orphans later.
+def remove_files(
+    table: Writable, prepared: Iterable[PreparedCommit], names_to_keep: Collection[str] = ()
+) -> None:
+    """Remove new files, but not those whose names are `names_to_keep`, as far as storage lets; the others are
+    removed as orphans later.
     """
     stores = table._stores
     for message in (message for one in prepared for message in one.messages):
         files = (*message.new_files, *message.changelog_files)
-        if not {file.file_name for file in files}.isdisjoint(kept):
+        if not {file.file_name for file in files}.isdisjoint(names_to_keep):
             continue  # its index files are in the table, too
         directory = _directory(table, message)
         for file in files:

@@ -216,7 +216,7 @@ class StreamWrite:
                 self._totals[message.partition] = message.total_buckets
 
     def _skipped(
-        self, found: Sequence[PreparedCommit], last: LastCommit, identifier: int
+        self, commits: Sequence[PreparedCommit], last: LastCommit, identifier: int
     ) -> CommitResult | None:
         """Return the result of a commit that was made before. Files that another try of it wrote are removed,
         where its snapshot shows that they are not in the table.
@@ -225,15 +225,15 @@ class StreamWrite:
             return None
         if last.snapshot.commit_identifier != identifier:
             return CommitResult(duplicate=True)
-        self._remove_others(found, (last.snapshot,))
+        self._remove_others(commits, (last.snapshot,))
         return CommitResult((last.snapshot.id,), duplicate=True)
 
-    def _remove_others(self, found: Sequence[PreparedCommit], snapshots: Sequence[Snapshot]) -> None:
+    def _remove_others(self, commits: Sequence[PreparedCommit], snapshots: Sequence[Snapshot]) -> None:
         try:
             kept = names_in(self._table._stores.manifests, snapshots)
         except LakeError:  # it expired meanwhile; what is left is removed as orphans
             return
-        remove_files(self._table, found, kept)
+        remove_files(self._table, commits, kept)
 
     def _commit(self, name: StreamCommit, prepared: Sequence[PreparedCommit]) -> CommitResult:
         table = self._table

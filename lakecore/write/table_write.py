@@ -158,7 +158,7 @@ class TableWrite:
         overwritten.
         """
         wanted = self._placement.total(share.partition)
-        total = self._placement.known.state.totals.get(share.partition, wanted)
+        total = self._placement.buckets.state.totals.get(share.partition, wanted)
         if total != wanted:
             name = partition_text(share.values, self._schema.partition_type) or "the table"
             raise InvalidInputError(

@@ -159,14 +159,14 @@ def wide_table(catalog: FilesystemCatalog) -> Table:
 
 def overwriting(results: Any) -> dict[str, bytes]:
     """Marks of a unit take the place of another's on the same file."""
-    return {name: positions for result in results for name, positions in result.found.items()}
+    return {name: positions for result in results for name, positions in result.lookups.items()}
 
 
 def one_more(results: Any) -> dict[str, bytes]:
-    (name,) = results[0].found
+    (name,) = results[0].lookups
     rows = BitMap()
     for result in results:
-        rows |= BitMap.deserialize(result.found[name])
+        rows |= BitMap.deserialize(result.lookups[name])
     return {name: (rows | BitMap([1])).serialize()}
 
 

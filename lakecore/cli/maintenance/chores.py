@@ -103,7 +103,7 @@ def run_jobs(
             lambda job: run_chore(job, catalog, workers),
             catalog,
             limits=concurrency.limits(TABLES_AT_ONCE),
-            on_done=bars.done,
+            on_done=bars.finish,
             passes_over=passes_over,
         )
     if session.json:

@@ -42,7 +42,7 @@ def compact(
 
         work = options.jobs(tables_of(context, table))
         bars.tables(len(work))
-        callbacks = jobs.Callbacks(on_progress=bars.progress, on_done=bars.done)
+        callbacks = jobs.Callbacks(on_progress=bars.progress, on_done=bars.finish)
         reports = jobs.run_many(work, session.catalog, workers, SystemClock(), callbacks, limits)
     if session.json:
         print_json(session.out, [report.to_json() for report in reports])

@@ -33,7 +33,7 @@ def compact_database(
         from lakecore.jobs import compact_database as jobs
         from lakecore.jobs.compact import Callbacks
 
-        callbacks = Callbacks(on_tables=bars.tables, on_progress=bars.progress, on_done=bars.done)
+        callbacks = Callbacks(on_tables=bars.tables, on_progress=bars.progress, on_done=bars.finish)
         report = jobs.run(job, session.catalog, workers, SystemClock(), callbacks)
     if session.json:
         print_json(session.out, report.to_json())

@@ -45,21 +45,21 @@ def health(
     _print(session, found, pattern)
 
 
-def _print(session: Session, found: Survey, pattern: str) -> None:
+def _print(session: Session, survey: Survey, pattern: str) -> None:
     from lakecore.jobs.survey import counts
 
-    records = [record for record in found.tables if fnmatchcase(record.table, pattern)]
+    records = [record for record in survey.tables if fnmatchcase(record.table, pattern)]
     records.sort(key=lambda record: (record.score, record.table))
     if session.json:
-        head = {"started_ms": found.started_ms, "seconds": found.seconds, "damaged_lines": found.damaged}
+        head = {"started_ms": survey.started_ms, "seconds": survey.seconds, "damaged_lines": survey.damaged}
         print_json(session.out, head | {"tables": [record.to_json() for record in records]})
         return
     print_rows(session, [_row(record) for record in records], _COLUMNS)
-    states = ", ".join(f"{count} {state}" for state, count in counts(found).items())
-    when = f"surveyed {time_text(found.started_ms)} in {found.seconds:.1f} s"
-    session.out.print(f"{len(found.tables)} tables: {states or 'none'}; {when}", markup=False)
-    if found.damaged:
-        session.note(f"warning: {found.damaged} lines of the survey cannot be read and were left out")
+    states = ", ".join(f"{count} {state}" for state, count in counts(survey).items())
+    when = f"surveyed {time_text(survey.started_ms)} in {survey.seconds:.1f} s"
+    session.out.print(f"{len(survey.tables)} tables: {states or 'none'}; {when}", markup=False)
+    if survey.damaged:
+        session.note(f"warning: {survey.damaged} lines of the survey cannot be read and were left out")
 
 
 def _row(record: TableRecord) -> dict[str, Any]:

@@ -64,7 +64,7 @@ class SchemaChanges:
 def alter(
     context: typer.Context,
     table: Annotated[str, typer.Argument(metavar="DB.TABLE", help="A branch: 'DB.TABLE$branch_NAME'.")],
-    given: SchemaChanges,
+    changes: SchemaChanges,
 ) -> None:
     """Change the schema of a table, all changes or none.
 
@@ -74,22 +74,22 @@ def alter(
     """
     session = session_of(context)
     requests: list[SchemaChange] = (
-        [] if given.changes is None else list(changes_from_json(_json(given.changes)))
+        [] if changes.changes is None else list(changes_from_json(_json(changes.changes)))
     )
-    requests += _each(given.set_, lambda text: SetOption(*parse_pair(text, "--set")))
-    requests += _each(given.unset, UnsetOption)
-    requests += _each(given.drop, lambda text: DropColumn(parse_path(text)))
-    requests += _each(given.rename, _renamed)
-    requests += _each(given.type_, parse_type_change)
-    requests += _each(given.nullable, lambda text: ChangeNullability(parse_path(text), True))
-    requests += _each(given.not_null, lambda text: ChangeNullability(parse_path(text), False))
-    requests += _each(given.add, parse_add)
-    requests += _each(given.move, parse_move)
-    requests += _each(given.comment, _commented)
-    requests += _each(given.default, _defaulted)
-    requests += _each(given.drop_default, lambda text: ChangeDefault(parse_path(text), None))
-    if given.table_comment is not None:
-        requests.append(SetTableComment(given.table_comment or None))
+    requests += _each(changes.set_, lambda text: SetOption(*parse_pair(text, "--set")))
+    requests += _each(changes.unset, UnsetOption)
+    requests += _each(changes.drop, lambda text: DropColumn(parse_path(text)))
+    requests += _each(changes.rename, _renamed)
+    requests += _each(changes.type_, parse_type_change)
+    requests += _each(changes.nullable, lambda text: ChangeNullability(parse_path(text), True))
+    requests += _each(changes.not_null, lambda text: ChangeNullability(parse_path(text), False))
+    requests += _each(changes.add, parse_add)
+    requests += _each(changes.move, parse_move)
+    requests += _each(changes.comment, _commented)
+    requests += _each(changes.default, _defaulted)
+    requests += _each(changes.drop_default, lambda text: ChangeDefault(parse_path(text), None))
+    if changes.table_comment is not None:
+        requests.append(SetTableComment(changes.table_comment or None))
     altered = session.catalog.alter_table(table, requests)
     if session.json:
         print_json(session.out, {"table": altered.name, "schema_id": altered.schema.id})

@@ -15,7 +15,7 @@ __all__ = ["ChangedRows"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedRows:
-    """`verb` says what was done to rows, as in "nothing deleted". `done` and `nothing` are the whole of
+    """`verb` says what was done to rows, as in "nothing deleted". `message` and `nothing` are the whole of
     it, in words.
 
     `more`: what JSON has besides.
@@ -25,7 +25,7 @@ class ChangedRows:
     rows: int
     commit: CommitResult
     verb: str
-    done: str
+    message: str
     nothing: str
     more: dict[str, Any] = field(default_factory=dict)
 
@@ -44,5 +44,5 @@ class ChangedRows:
         elif not result.snapshot_ids:
             text = self.nothing
         else:
-            text = f"{self.done} in snapshot {result.snapshot_ids[-1]}"
+            text = f"{self.message} in snapshot {result.snapshot_ids[-1]}"
         session.out.print(f"{self.table.name}: {text}", markup=False)

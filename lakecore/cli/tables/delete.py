@@ -30,18 +30,18 @@ def delete(
     context: typer.Context,
     table: Annotated[str, typer.Argument(metavar="DB.TABLE")],
     where: Annotated[str, typer.Option(metavar="EXPR", help="Rows for which this is true: a = 1 and b > 2.")],
-    given: CommitOptions,
+    commit_options: CommitOptions,
 ) -> None:
     """Delete rows: by deletion vectors, or by writing deletes when the table has a primary key."""
     from lakecore.cli.tables.changed_rows import ChangedRows  # help needs no tables
     from lakecore.table import Commit
 
     session = session_of(context)
-    loaded = session.catalog.load_table(table, key_values(given.option or [], "--option"))
+    loaded = session.catalog.load_table(table, key_values(commit_options.option or [], "--option"))
     commit = Commit(
-        user=given.commit_user,
-        identifier=given.identifier,
-        properties=key_values(given.property_ or [], "--property"),
+        user=commit_options.commit_user,
+        identifier=commit_options.identifier,
+        properties=key_values(commit_options.property_ or [], "--property"),
     )
     deleted = loaded.delete(where, commit)
     ChangedRows(
@@ -49,6 +49,6 @@ def delete(
         rows=deleted.rows,
         commit=deleted.commit,
         verb="deleted",
-        done=f"{counted(deleted.rows, 'row')} deleted",
+        message=f"{counted(deleted.rows, 'row')} deleted",
         nothing="no such rows",
     ).print(session)

@@ -206,9 +206,9 @@ def files(
     session.note(f"{len(rows)} files, {total}, {sum(row['rows'] for row in rows)} rows before merging")
 
 
-def _file_rows(table: Table, snapshot: Snapshot, wanted: ScanFilter) -> Iterator[dict[str, Any]]:
+def _file_rows(table: Table, snapshot: Snapshot, scan_filter: ScanFilter) -> Iterator[dict[str, Any]]:
     schema = table.schema
-    for entry in table._scanner.live_entries(snapshot, wanted):
+    for entry in table._scanner.live_entries(snapshot, scan_filter):
         file = entry.file
         yield {
             "partition": _row_text(entry.partition, schema.partition_type),

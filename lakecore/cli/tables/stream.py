@@ -115,6 +115,6 @@ def _print(changes: Changes) -> None:
     sys.stdout.buffer.flush()
 
 
-def _keep(found: Stream) -> None:
-    if found.consumer is not None:
-        found.acknowledge()
+def _keep(stream: Stream) -> None:
+    if stream.consumer is not None:
+        stream.acknowledge()

@@ -39,7 +39,7 @@ def update_columns(
         str, typer.Argument(metavar="FILE", help="_ROW_ID and the columns to set; '-' is standard input.")
     ],
     run_name: RunName,
-    given: InputOptions,
+    input_options: InputOptions,
 ) -> None:
     """Give rows new values in some columns: tables with data-evolution.enabled; TABLE$row_tracking has ids.
 
@@ -54,17 +54,17 @@ def update_columns(
     from lakecore.table import Commit, UpdatedRows
 
     session = session_of(context)
-    loaded = session.catalog.load_table(table, key_values(given.option or [], "--option"))
+    loaded = session.catalog.load_table(table, key_values(input_options.option or [], "--option"))
     commit = Commit(
         user=run_name.user or None,
         identifier=run_name.identifier,
-        properties=key_values(given.property_ or [], "--property"),
+        properties=key_values(input_options.property_ or [], "--property"),
     )
     row_id = DataField(ROW_ID_FIELD_ID, ROW_ID_NAME, AtomicType(TypeRoot.BIGINT))
     known = RowType((row_id, *loaded.schema.row_type.fields))
     with session.counting(f"reading {file}") as count:
         batches = []
-        for batch in read_columns(file, given.form, known):
+        for batch in read_columns(file, input_options.form, known):
             count(batch.num_rows)
             batches.append(batch)
     data = pa.Table.from_batches(batches) if batches else None
@@ -75,7 +75,7 @@ def update_columns(
         rows=updated.rows,
         commit=updated.commit,
         verb="updated",
-        done=f"{', '.join(columns)} set in {counted(updated.rows, 'row')}",
+        message=f"{', '.join(columns)} set in {counted(updated.rows, 'row')}",
         nothing="nothing to update",
         more={"columns": columns},
     ).print(session)

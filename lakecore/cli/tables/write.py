@@ -70,7 +70,7 @@ def write(
     context: typer.Context,
     table: Annotated[str, typer.Argument(metavar="DB.TABLE")],
     file: Annotated[str, typer.Argument(metavar="FILE", help="'-' is standard input.")],
-    given: InputOptions,
+    input_options: InputOptions,
     name: CommitName,
     after: CompactionAfter,
 ) -> None:
@@ -79,7 +79,7 @@ def write(
     from lakecore.table import Commit
 
     session = session_of(context)
-    loaded = session.catalog.load_table(table, key_values(given.option or [], "--option"))
+    loaded = session.catalog.load_table(table, key_values(input_options.option or [], "--option"))
     commit = Commit(
         user=name.commit_user,
         identifier=name.identifier,
@@ -87,8 +87,8 @@ def write(
         properties=key_values(name.property_ or [], "--property"),
     )
     with session.counting(f"writing {table}") as count:
-        counter = _Counter(read_input(file, given.form, loaded.schema.row_type), count)
-        result = _write(loaded, counter, given.overwrite, commit)
+        counter = _Counter(read_input(file, input_options.form, loaded.schema.row_type), count)
+        result = _write(loaded, counter, input_options.overwrite, commit)
     report = None
     if result.snapshot_ids and not result.duplicate and not after.no_compact and _compacts(loaded):
         report = _compact_after(session, loaded, result, after.engine, after.master)

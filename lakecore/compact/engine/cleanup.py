@@ -34,9 +34,9 @@ def remove(file_io: FileIO, paths: Iterable[str], published: Published | None = 
             logger.warning("%s is not needed but could not be removed: %s", path, err)
 
 
-def belongs(name: str, kept: Collection[str]) -> bool:
-    """Return whether a file is one of `kept`, or an index file that was made for one since."""
-    return name in kept or (name.endswith(INDEX_SUFFIX) and any(map(name.startswith, kept)))
+def belongs(name: str, names: Collection[str]) -> bool:
+    """Return whether a file is one of `names`, or an index file that was made for one since."""
+    return name in names or (name.endswith(INDEX_SUFFIX) and any(map(name.startswith, names)))
 
 
 def _unpublished(paths: list[str], published: Published) -> list[str]:

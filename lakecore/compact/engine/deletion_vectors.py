@@ -131,7 +131,7 @@ class VectorUpdates:
             before=self._vectors(old),
             after=self._vectors(new),
             new=new,
-            known=self.files.get((place.partition, place.bucket), ()),
+            live=self.files.get((place.partition, place.bucket), ()),
             removed=frozenset(file.file_name for file in old),
         )
 

@@ -208,14 +208,14 @@ class _PickRun:
                 yield proven
         self.interrupted = False
 
-    def _judge(self, pick: WorkPick, found: Sequence[UnitResult | BaseException]) -> ProvenPick | None:
+    def _judge(self, pick: WorkPick, results: Sequence[UnitResult | BaseException]) -> ProvenPick | None:
         """Return the pick with its proof, or None if a unit failed or the whole proof does not hold."""
-        errors = [error for error in found if isinstance(error, BaseException)]
+        errors = [error for error in results if isinstance(error, BaseException)]
         if errors:
             self.fail(pick, next((error for error in errors if isinstance(error, ProofError)), errors[0]))
             return None
         try:
-            return self._prove(pick, [result for result in found if isinstance(result, UnitResult)])
+            return self._prove(pick, [result for result in results if isinstance(result, UnitResult)])
         except ProofError as err:
             self.fail(pick, err)
             return None
@@ -285,6 +285,6 @@ def _marks(results: Sequence[UnitResult]) -> dict[str, bytes]:
     """Return the rows that the units looked up and replaced, by file."""
     marks: dict[str, BitMap] = {}
     for result in results:
-        for name, positions in result.found.items():
+        for name, positions in result.lookups.items():
             marks[name] = marks.get(name, BitMap()) | BitMap.deserialize(positions)
     return {name: positions.serialize() for name, positions in marks.items()}

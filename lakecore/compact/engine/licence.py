@@ -5,7 +5,7 @@ The planner's own flag is only a claim: a pick that claims more than `verify.dro
 before any of its units runs, and units without a licence have certifiers that let no delete go. A pick whose
 units ask too few files for older rows, or that moves rows nobody tells of, is refused likewise
 (`verify.lookup_files`), and so is one whose files would not fit in with those that stay (`verify.layout`),
-and one that does not know which rows of its files are deleted (`verify.known_vectors`).
+and one that does not know which rows of its files are deleted (`verify.vector_rules`).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.index_file import DeletionFile, IndexFile
 from lakecore.metadata.schema import TableSchema
 from lakecore.verify.rules.drop_licence import DropClaim, KeyOf, check_licence
-from lakecore.verify.rules.known_vectors import check_known_vectors
 from lakecore.verify.rules.layout import OutputRange, check_levels, check_row_order
 from lakecore.verify.rules.lookup_files import LookupClaim, check_lookup_claim, check_moved
 from lakecore.verify.rules.table_rules import TableRules
+from lakecore.verify.rules.vector_rules import check_planned_vectors
 
 __all__ = ["DroppingUnit", "JoiningUnit", "LookupUnit", "MarkedUnit", "levels_of", "licensed"]
 
@@ -154,7 +154,7 @@ def _licensed(pick: WorkPick, files: _LiveFiles, rules: TableRules, key_of: KeyO
     return replace(pick, units=tuple(units))
 
 
-def _check_vectors(pick: WorkPick, known: Sequence[IndexFile]) -> None:
+def _check_vectors(pick: WorkPick, live: Sequence[IndexFile]) -> None:
     """Check that merges by key use the deleted rows of the files that they read, and of those that they
     search.
     """
@@ -164,7 +164,7 @@ def _check_vectors(pick: WorkPick, known: Sequence[IndexFile]) -> None:
                 *unit.lookup_claim.merged,
                 *(file for level in unit.lookup_claim.levels for file in level),
             ]
-            check_known_vectors(pick.name, [file.file_name for file in files], unit.deletions, known)
+            check_planned_vectors(pick.name, [file.file_name for file in files], unit.deletions, live)
 
 
 def _stretches(pick: WorkPick) -> list[OutputRange]:

@@ -30,7 +30,7 @@ class RunName:
     """It is False for a fresh user, of whom there is no earlier run."""
 
     @property
-    def named(self) -> bool:
+    def has_name(self) -> bool:
         """Return whether another run of the same name may have existed, and can be distinguished from
         others.
         """

@@ -71,7 +71,7 @@ class RunCommits:
     def look_back(self, latest: Snapshot) -> None:
         """Find what an earlier run of the same name committed, and continue after it."""
         name = self.name
-        if not name.named:
+        if not name.has_name:
             return
         identifiers = range(name.identifier, name.identifier + MAX_COMMITS)
         self.earlier = earlier_commits(

@@ -61,11 +61,11 @@ def scheduled(picks: Sequence[WorkPick], engine: Executor) -> tuple[WorkPick, ..
     return with_second_threads(ordered, engine.parallelism)
 
 
-def _threaded(pick: WorkPick, wanted: Collection[int]) -> WorkPick:
+def _threaded(pick: WorkPick, indexes: Collection[int]) -> WorkPick:
     """Return the pick with a second thread for these of its units."""
-    if not wanted:
+    if not indexes:
         return pick
-    units = (unit.with_second_thread() if i in wanted else unit for i, unit in enumerate(pick.units))
+    units = (unit.with_second_thread() if i in indexes else unit for i, unit in enumerate(pick.units))
     return replace(pick, units=tuple(units))
 
 

@@ -118,7 +118,7 @@ class UnitResult:
     """The result of a unit, which has new files in key (or row) order, rows read, the digests of whole
     inputs, and the unit's proof.
 
-    `found`: positions (a serialised bitmap) by the name of a file that stays: rows that were looked up.
+    `lookups`: positions (a serialised bitmap) by the name of a file that stays: rows that were looked up.
     """
 
     unit: str
@@ -127,7 +127,7 @@ class UnitResult:
     inputs: tuple[Tally, ...]
     proof: UnitProof
     changelog: tuple[DataFile, ...] = ()
-    found: Mapping[str, bytes] = field(default_factory=dict)
+    lookups: Mapping[str, bytes] = field(default_factory=dict)
 
 
 UnitFunction = Callable[[Any], UnitResult]

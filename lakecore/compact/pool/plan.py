@@ -39,7 +39,7 @@ class FairQueue:
     """
 
     _waiting: dict[int, deque[Queued]] = field(default_factory=dict)
-    _given: dict[int, int] = field(default_factory=dict)
+    _assigned: dict[int, int] = field(default_factory=dict)
     _level: int = 0
     _cost: int = 0
 
@@ -51,14 +51,14 @@ class FairQueue:
         for unit in units:
             if unit.stream not in self._waiting:
                 self._waiting[unit.stream] = deque()
-                self._given[unit.stream] = max(self._level, self._given.get(unit.stream, 0))
+                self._assigned[unit.stream] = max(self._level, self._assigned.get(unit.stream, 0))
             self._waiting[unit.stream].append(unit)
             self._cost += unit.cost
 
     def drop(self, stream: int) -> int:
         """Forget a table; how many of its units had not been taken."""
         dropped = self._waiting.pop(stream, deque())
-        self._given.pop(stream, None)
+        self._assigned.pop(stream, None)
         self._cost -= sum(unit.cost for unit in dropped)
         return len(dropped)
 
@@ -71,7 +71,7 @@ class FairQueue:
         bundle: list[Queued] = []
         cost = 0
         while self._waiting and len(bundle) < _BUNDLE_UNITS:
-            stream = min(self._waiting, key=lambda one: (self._given[one], one))
+            stream = min(self._waiting, key=lambda one: (self._assigned[one], one))
             unit = self._waiting[stream][0]
             apart = unit.alone or bool(bundle and bundle[0].alone)
             if bundle and (apart or cost + unit.cost > share):
@@ -84,8 +84,8 @@ class FairQueue:
         unit = self._waiting[stream].popleft()
         if not self._waiting[stream]:
             del self._waiting[stream]
-        self._level = self._given[stream]
-        self._given[stream] += unit.cost
+        self._level = self._assigned[stream]
+        self._assigned[stream] += unit.cost
         self._cost -= unit.cost
         return unit
 

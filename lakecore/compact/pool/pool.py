@@ -115,7 +115,7 @@ class UnitPool:
         """Drop the units that nobody has taken and wait for the others, so that none writes after this."""
         with self._changed:
             self._queue.drop(stream.number)
-            stream.left = True
+            stream.abandoned = True
             self._changed.wait_for(lambda: not stream.under_way)
             del self._streams[stream.number]
 
@@ -172,7 +172,7 @@ class UnitPool:
             for unit, one in zip(task, results, strict=True):
                 stream = self._streams[unit.stream]
                 stream.under_way.discard(unit.number)
-                if result is None or stream.left:
+                if result is None or stream.abandoned:
                     continue
                 if len(task) > 1 and isinstance(one, (_Failed, BaseException)):
                     logger.info("a unit failed in a task with %d others and is retried alone", len(task) - 1)
@@ -190,7 +190,7 @@ class _Stream:
         self.calls = calls
         self.results: dict[int, Any] = {}
         self.under_way: set[int] = set()
-        self.left = False
+        self.abandoned = False
 
 
 class TableExecutor:

@@ -81,34 +81,34 @@ def _tree(text: bytes | str) -> AvroNode:
     return _parse(json.loads(text), {}, "", 0)
 
 
-def _parse(raw: Any, named: dict[str, AvroNode | None], space: str, depth: int) -> AvroNode:
+def _parse(raw: Any, types: dict[str, AvroNode | None], space: str, depth: int) -> AvroNode:
     if depth > _MAX_DEPTH:
         raise ValueError("the types are nested too deeply")
     if isinstance(raw, str):
-        return AvroPrimitive(raw) if raw in _ATOMS - {"enum", "fixed"} else _lookup(raw, named, space)
+        return AvroPrimitive(raw) if raw in _ATOMS - {"enum", "fixed"} else _lookup(raw, types, space)
     if isinstance(raw, list):
-        return AvroUnion(tuple(_parse(branch, named, space, depth + 1) for branch in raw))
+        return AvroUnion(tuple(_parse(branch, types, space, depth + 1) for branch in raw))
     match raw["type"]:
         case "record" | "enum" | "fixed":
-            return _parse_named(raw, named, space, depth)
+            return _parse_named(raw, types, space, depth)
         case "array":
-            return AvroArray(_counted(_parse(raw["items"], named, space, depth + 1)))
+            return AvroArray(_counted(_parse(raw["items"], types, space, depth + 1)))
         case "map":
-            return AvroMap(_parse(raw["values"], named, space, depth + 1))
+            return AvroMap(_parse(raw["values"], types, space, depth + 1))
         case inner:
-            return _parse(inner, named, space, depth + 1)
+            return _parse(inner, types, space, depth + 1)
 
 
 def _parse_named(
-    raw: Mapping[str, Any], named: dict[str, AvroNode | None], space: str, depth: int
+    raw: Mapping[str, Any], types: dict[str, AvroNode | None], space: str, depth: int
 ) -> AvroNode:
     space = raw.get("namespace") or space
     name = raw["name"] if "." in raw["name"] else f"{space}.{raw['name']}"
-    named[name] = None
+    types[name] = None
     node: AvroNode
     if raw["type"] == "record":
         fields = (
-            AvroField(field["name"], _parse(field["type"], named, space, depth + 1))
+            AvroField(field["name"], _parse(field["type"], types, space, depth + 1))
             for field in raw["fields"]
         )
         node = AvroRecord(tuple(fields))
@@ -117,12 +117,12 @@ def _parse_named(
         if not 0 <= size <= _MAX_FIXED:
             raise ValueError(f"a fixed type has an impossible size of {size} bytes")
         node = AvroPrimitive(raw["type"], size)
-    named[name] = node
+    types[name] = node
     return node
 
 
-def _lookup(name: str, named: Mapping[str, AvroNode | None], space: str) -> AvroNode:
-    node = named.get(name) or named.get(f"{space}.{name}")
+def _lookup(name: str, types: Mapping[str, AvroNode | None], space: str) -> AvroNode:
+    node = types.get(name) or types.get(f"{space}.{name}")
     if node is None:
         raise ValueError(f"type {name!r} is unknown or recursive")
     return node

@@ -169,7 +169,7 @@ def decode_blocks(run: Step, skip: Skip, lanes: Lanes, ends: I64, counts: I64) -
     return found
 
 
-def _decode_rest(run: Step, skip: Skip, lanes: Lanes, rest: tuple[I64, I64, I64, I64], found: I64) -> None:
+def _decode_rest(run: Step, skip: Skip, lanes: Lanes, rest: tuple[I64, I64, I64, I64], ends: I64) -> None:
     """Decode the rest of each lane. `rest` has, for each lane, the position, the number of the next record,
     the records left and the end.
     """
@@ -184,7 +184,7 @@ def _decode_rest(run: Step, skip: Skip, lanes: Lanes, rest: tuple[I64, I64, I64,
         if at != end:
             raise ValueError("the records do not end where their block ends")
     record = np.array(numbers, np.int64)
-    found[record] = places
+    ends[record] = places
     if (run(lanes, np.array(places, np.int64), record) != np.array(after, np.int64)).any():
         raise ValueError("the two decoders disagree about where a record ends")
 

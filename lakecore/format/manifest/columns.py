@@ -65,10 +65,10 @@ _REQUIRED = frozenset((*(name for name, default in _LONGS.items() if default is 
 
 
 def decode_columns(
-    containers: Iterable[AvroContainer], known: frozenset[str], request: EntryRequest
+    containers: Iterable[AvroContainer], known_columns: frozenset[str], request: EntryRequest
 ) -> ManifestEntries:
-    """Return the entries of manifests, in order: all of them, or at least those of the request. `known` are
-    the columns that a rewrite keeps.
+    """Return the entries of manifests, in order: all of them, or at least those of the request.
+    `known_columns` are the columns that a rewrite keeps.
 
     Iterates over `containers` in another thread, to read ahead. Raises CorruptDataError naming the file,
     UnsupportedError for another version or codec, and whatever the iteration raises.
@@ -80,7 +80,7 @@ def decode_columns(
         while (group := ahead.result()) is not None:
             ahead = pool.submit(next, groups, None)
             entries = _decode_group(group, request)
-            unknown = has_unknown_fields(group.schema_text, known)
+            unknown = has_unknown_fields(group.schema_text, known_columns)
             left_out = entries.left_out + group.left_out
             parts.append(replace(entries, has_unknown_columns=unknown, left_out=left_out))
     return ManifestEntries.concat(parts)
@@ -221,7 +221,7 @@ def _lock_step(group: _Group, request: EntryRequest) -> ManifestEntries:
     if (out.longs["_VERSION"] != MANIFEST_VERSION).any():
         raise ValueError("a record has another version")
     partitions, codes = _coded(_words(lanes, "_PARTITION", slice(None)))
-    rows = _wanted(partitions, codes, request)
+    rows = _requested_rows(partitions, codes, request)
     starts = np.concatenate([[0], group.ends[:-1]])
     block = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
     source = BlockSource(
@@ -239,7 +239,7 @@ Rows: TypeAlias = Ints | slice
 """These are the records of a group that are wanted."""
 
 
-def _wanted(partitions: tuple[bytes, ...], codes: Ints, request: EntryRequest) -> Rows:
+def _requested_rows(partitions: tuple[bytes, ...], codes: Ints, request: EntryRequest) -> Rows:
     if request.partitions is None:
         return slice(None)
     wanted = request.partitions(partitions)

@@ -166,11 +166,11 @@ class _Reading:
             out[record] = build(part)
         return out
 
-    def _pieces(self, found: list[tuple[Ints, Ints, Ints]]) -> list[tuple[int, bytes]]:
+    def _pieces(self, groups: list[tuple[Ints, Ints, Ints]]) -> list[tuple[int, bytes]]:
         data = self._data
         return [
             (record, data[start : start + length])
-            for parts in found
+            for parts in groups
             for record, start, length in zip(*(part.tolist() for part in parts), strict=True)
         ]
 

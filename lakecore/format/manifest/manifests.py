@@ -79,7 +79,7 @@ def decode_manifests(files: Iterable[tuple[bytes, str]], request: EntryRequest =
     """
     rest = _Opened(iter(files))
     parts: list[ManifestEntries] = []
-    while not rest.done:
+    while not rest.at_end:
         parts.append(_decode_avro(rest, request))
         if rest.other is not None:
             parts.append(_decode_arrow(*rest.other))
@@ -100,13 +100,13 @@ class _Opened(Iterator[AvroContainer]):
     def __init__(self, files: Iterator[tuple[bytes, str]]) -> None:
         self._files = files
         self.other: tuple[bytes, str] | None = None
-        self.done = False
+        self.at_end = False
 
     def __next__(self) -> AvroContainer:
-        if self.other is None and not self.done:
+        if self.other is None and not self.at_end:
             data, path = next(self._files, (None, ""))
             if data is None:
-                self.done = True
+                self.at_end = True
             elif is_avro(data):
                 return open_container(data, path)
             else:
@@ -227,14 +227,16 @@ def _with_kind(record: bytes, kind: int) -> bytes:
     return record[:1] + bytes([2 * kind]) + record[2:]
 
 
-def decode_records(data: bytes, path: str, known: frozenset[str]) -> tuple[list[dict[str, Any]], bool]:
+def decode_records(
+    data: bytes, path: str, known_columns: frozenset[str]
+) -> tuple[list[dict[str, Any]], bool]:
     """Return the rows of a metadata file in any of its formats as dicts, and whether it has columns beyond
-    `known`.
+    `known_columns`.
     """
     if is_parquet(data) or is_orc(data):
         records, names = arrow_records(data, path)
-        return records, not known.issuperset(names)
+        return records, not known_columns.issuperset(names)
     if not is_avro(data):
         raise CorruptDataError(path, f"is neither avro, parquet nor orc: it begins with {data[:4]!r}")
     container = open_container(data, path)
-    return list(container.all_records()), has_unknown_fields(container.schema_text, known)
+    return list(container.all_records()), has_unknown_fields(container.schema_text, known_columns)

@@ -185,9 +185,9 @@ def _json_names(node: Any, prefix: str) -> Iterable[str]:
 
 
 @lru_cache(KNOWN_SCHEMAS)
-def has_unknown_fields(schema_text: bytes, known: frozenset[str]) -> bool:
-    """Return whether a rewrite in the schema of `known` would lose columns of a writer's schema."""
-    return not known.issuperset(_names(parse_avro_schema(schema_text, "the avro schema"), ""))
+def has_unknown_fields(schema_text: bytes, known_columns: frozenset[str]) -> bool:
+    """Return whether a rewrite in the schema of `known_columns` would lose columns of a writer's schema."""
+    return not known_columns.issuperset(_names(parse_avro_schema(schema_text, "the avro schema"), ""))
 
 
 def _names(node: AvroNode, prefix: str) -> Iterable[str]:

@@ -119,8 +119,8 @@ def _offset(rules: ZoneInfo, moment: datetime) -> int:
     return 0 if local is None else int(local.total_seconds())
 
 
-def _fixed(found: re.Match[str] | None) -> int:
-    if found is None:
+def _fixed(match: re.Match[str] | None) -> int:
+    if match is None:
         return 0
-    seconds = int(found[2]) * 3600 + int(found[3] or 0) * 60
-    return -seconds if found[1] == "-" else seconds
+    seconds = int(match[2]) * 3600 + int(match[3] or 0) * 60
+    return -seconds if match[1] == "-" else seconds

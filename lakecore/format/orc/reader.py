@@ -81,7 +81,7 @@ class OrcReader:
     ) -> Iterator[pa.RecordBatch]:
         times = self._times
         apart = [] if times is None else [name for name in columns if name in times.columns(self.file.schema)]
-        if times is None or (times.named and not apart):
+        if times is None or (times.zoned and not apart):
             yield from self._read(self._source, columns, batch_size, stripes)
             return
         seconds = self._read(times.open(nanos=False), columns, batch_size, stripes)

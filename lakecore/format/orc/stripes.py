@@ -274,14 +274,14 @@ class _Merged:
             entries.extend(1, [entry])
         return chunks.packed(entries.encode())
 
-    def statistics(self, column: int, found: Message) -> Message:
+    def statistics(self, column: int, message: Message) -> Message:
         """Return the statistics of a column as the file records them, with bounds of times where the parts
         have those of integers.
         """
         if column not in self._columns:
-            return found
-        bounds = [(one.find(1), one.find(2)) for one in found.messages(_STATS_INTS)]
-        out = found.without(_STATS_INTS)
+            return message
+        bounds = [(one.find(1), one.find(2)) for one in message.messages(_STATS_INTS)]
+        out = message.without(_STATS_INTS)
         if not bounds or bounds[0][0] is None or bounds[0][1] is None:
             return out.extend(_STATS_TIMES, [Message()])
         low, high = (signed(bound) + BASE_SECONDS for bound in bounds[0] if bound is not None)

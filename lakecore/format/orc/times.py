@@ -138,7 +138,7 @@ class OrcTimes:
     footers: tuple[StripeFooter, ...]
     apart: frozenset[int]
     ends: tuple[int, ...]
-    named: bool
+    zoned: bool
 
     @classmethod
     def of(cls, source: Any) -> OrcTimes | None:
@@ -180,7 +180,7 @@ class OrcTimes:
         for stripe, footer in zip(self.tail.stripes, self.footers, strict=True):
             offset = view.size()
             streams = [self._stream(view, stripe, footer, stream, nanos) for stream in footer.streams]
-            zone = footer.zone if self.named and not nanos else "GMT"
+            zone = footer.zone if self.zoned and not nanos else "GMT"
             last = self.tail.chunks.packed(footer.changed(streams, zone))
             data = view.size() - offset - stripe.index
             view.append(last)

@@ -52,7 +52,7 @@ class OrcWriter:
         self._notes: dict[bytes, bytes] = {}
         self._rows = 0
         self._pending = 0
-        self._seen = 0
+        self._position = 0
         self._sink = _Sink(output)
         self._codec = _CODECS[options.compression]
         self._stripe_bytes = options.block_size or _STRIPE_BYTES
@@ -125,7 +125,7 @@ class OrcWriter:
         """Return the last stripe and the end of the file, which are not written."""
         self._sink.hold()
         self._end()
-        return self._sink.held()
+        return self._sink.pending()
 
     def _split(self) -> OrcStripes:
         """End the stripe."""
@@ -137,8 +137,8 @@ class OrcWriter:
 
     def _note(self, size: int) -> None:
         """Count the bytes that wait for their stripe. A stripe that reached the sink no longer waits."""
-        self._pending = 0 if self._sink.written > self._seen else self._pending + size
-        self._seen = self._sink.written
+        self._pending = 0 if self._sink.written > self._position else self._pending + size
+        self._position = self._sink.written
 
 
 class _Sink:
@@ -152,14 +152,14 @@ class _Sink:
     def __init__(self, output: OutputFile) -> None:
         self._output = output
         self._failure: Exception | None = None
-        self._held: list[bytes] | None = None
+        self._buffer: list[bytes] | None = None
         self.written = 0
 
     def write(self, data: Any) -> int:
         size = len(data)
         self.written += size
-        if self._held is not None:
-            self._held.append(bytes(data))
+        if self._buffer is not None:
+            self._buffer.append(bytes(data))
         elif self._failure is None:
             try:
                 self._output.write(data)
@@ -169,10 +169,10 @@ class _Sink:
 
     def hold(self) -> None:
         """Keep what is written from now on."""
-        self._held = []
+        self._buffer = []
 
-    def held(self) -> bytes:
-        return b"".join(self._held or ())
+    def pending(self) -> bytes:
+        return b"".join(self._buffer or ())
 
     def check(self) -> None:
         """Raise what storage raised."""

@@ -139,17 +139,17 @@ class FooterSink:
 
     def __init__(self, output: Any) -> None:
         self._output = output
-        self._held: deque[bytes] = deque()
+        self._tail: deque[bytes] = deque()
 
     def write(self, data: Any) -> int:
-        self._held.append(bytes(data))
-        while len(self._held) > _FOOTER_WRITES:
-            self._output.write(self._held.popleft())
-        return len(self._held[-1])
+        self._tail.append(bytes(data))
+        while len(self._tail) > _FOOTER_WRITES:
+            self._output.write(self._tail.popleft())
+        return len(self._tail[-1])
 
     def finish(self) -> None:
         """Write the footer with INT96. Raises ValueError when the last writes were not one."""
-        footer, length, magic = self._held
+        footer, length, magic = self._tail
         if magic != MAGIC or length != struct.pack("<I", len(footer)):
             raise ValueError("the parquet writer did not end with a footer")
         self._output.write(ended(_int96_footer(footer)))

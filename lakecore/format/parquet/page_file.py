@@ -86,9 +86,9 @@ class PageFile:
 
 
 def page_file(
-    meta: Struct, group: RowGroupPages, span: tuple[int, int], wanted: Container[int], read: ReadBytes
+    meta: Struct, group: RowGroupPages, span: tuple[int, int], leaves: Container[int], read: ReadBytes
 ) -> tuple[PageFile, bytes]:
-    """Return the file and its footer: it has rows `span` of `group`, of the `wanted` leaf columns; the others
+    """Return the file and its footer: it has rows `span` of `group`, of the leaf columns `leaves`; the others
     are empty.
 
     `span` must begin and end at pages of every wanted column. Reads nothing yet.
@@ -97,7 +97,7 @@ def page_file(
     file.add(MAGIC)
     chunks: list[Struct] = []
     for i, column in enumerate(group.columns):
-        chunks.append(_chunk(column, span, file) if i in wanted else _empty_chunk(column.chunk))
+        chunks.append(_chunk(column, span, file) if i in leaves else _empty_chunk(column.chunk))
     rows = span[1] - span[0]
     kept = {key: value for key, value in group.group.items() if key not in _GROUP_OPTIONAL}
     kept[_GROUP_COLUMNS] = Field(WireType.LIST, ThriftList(WireType.STRUCT, chunks))

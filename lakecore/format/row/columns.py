@@ -60,9 +60,9 @@ _NANOS_OF_MILLI = 1_000_000
 
 
 def decode_columns(
-    data: Bytes, places: tuple[Ints, Ints], fields: Sequence[tuple[str, DataType]], wanted: Sequence[str]
+    data: Bytes, places: tuple[Ints, Ints], fields: Sequence[tuple[str, DataType]], names: Sequence[str]
 ) -> dict[str, pa.Array]:
-    """Return the columns `wanted`, with the types of `arrow_type`, of rows at `places`: where each row
+    """Return the columns `names`, with the types of `arrow_type`, of rows at `places`: where each row
     begins, and ends.
 
     Costs some numpy calls a field, and as many an element of the longest array of elements without a width.
@@ -71,12 +71,12 @@ def decode_columns(
     null, at = _null_bits(data, places[0], len(fields))
     found: dict[str, pa.Array] = {}
     for i, (name, kind) in enumerate(fields):
-        if len(found) == len(set(wanted)):
+        if len(found) == len(set(names)):
             break
         present = ~null[:, i]
-        decode = _decoder(kind) if name in wanted else _skipper(kind)
+        decode = _decoder(kind) if name in names else _skipper(kind)
         values, at[present] = decode(data, at[present])
-        if name in wanted:
+        if name in names:
             found[name] = _spread(values, present)
     if (at > places[1]).any():
         raise ValueError("a row continues in the next one")
@@ -94,10 +94,10 @@ def _spread(values: pa.Array, present: Any) -> pa.Array:
     """Return `values` at the places that are present, and null elsewhere."""
     if present.all():
         return values
-    return _taken(values, np.cumsum(present) - 1, present)
+    return _take(values, np.cumsum(present) - 1, present)
 
 
-def _taken(values: pa.Array, index: Ints, present: Any) -> pa.Array:
+def _take(values: pa.Array, index: Ints, present: Any) -> pa.Array:
     return _strict(values.take(pa.array(index, pa.int64(), mask=~present)))
 
 
@@ -347,4 +347,4 @@ def _one_by_one(data: Bytes, at: Ints, sizes: Ints, present: Any, decode: Decode
         longer = longer[sizes[longer] > place]
     index = np.zeros(len(present), np.int64)
     index[np.concatenate(order)] = np.arange(int(present.sum()))
-    return _taken(pa.concat_arrays(parts), index, present), at
+    return _take(pa.concat_arrays(parts), index, present), at

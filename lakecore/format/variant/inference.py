@@ -71,7 +71,7 @@ _Seen: TypeAlias = "AtomicType | _Object | _List | None"
 class Evidence:
     """It says what the values of one column look like, and how many there are."""
 
-    seen: _Seen = None
+    kind: _Seen = None
     values: int = 0
 
     @classmethod
@@ -81,7 +81,7 @@ class Evidence:
         count = 0
         for value, metadata in rows:
             try:
-                found = _seen(value, VariantKeys.of(metadata), limits.depth)
+                found = _kind_of(value, VariantKeys.of(metadata), limits.depth)
             except (ValueError, IndexError, KeyError):
                 found = UNTYPED
             seen, count = _merged(seen, found), count + 1
@@ -91,10 +91,10 @@ class Evidence:
 def infer_types(columns: Iterable[Evidence], limits: Limits) -> list[DataType]:
     """Return the type of each column, in their order; VARIANT means that it is not shredded."""
     budget = _Budget(limits.width)
-    return [budget.kept(column.seen, math.ceil(column.values * limits.share)) for column in columns]
+    return [budget.type_of(column.kind, math.ceil(column.values * limits.share)) for column in columns]
 
 
-def _seen(value: bytes, keys: VariantKeys, depth: int) -> _Seen:
+def _kind_of(value: bytes, keys: VariantKeys, depth: int) -> _Seen:
     basic, header = value[0] & 3, value[0] >> 2
     if basic == _SHORT:
         return _STRING
@@ -102,11 +102,11 @@ def _seen(value: bytes, keys: VariantKeys, depth: int) -> _Seen:
         return UNTYPED
     if basic == _OBJECT:
         parts = object_fields(value, keys)
-        return _Object({name: (_seen(part, keys, depth - 1), 1) for name, part in parts.items()})
+        return _Object({name: (_kind_of(part, keys, depth - 1), 1) for name, part in parts.items()})
     if basic == _ARRAY:
         element: _Seen = None
         for part in array_elements(value):
-            element = _merged(element, _seen(part, keys, depth - 1))
+            element = _merged(element, _kind_of(part, keys, depth - 1))
         return _List(UNTYPED if element is None else element)
     if header == _NULL:
         return None
@@ -178,29 +178,29 @@ class _Budget:
     """Columns that may still be made. One for the values that do not fit, one for those that do."""
 
     def __init__(self, columns: int) -> None:
-        self._left = columns
+        self._remaining = columns
 
-    def kept(self, seen: _Seen, least: int) -> DataType:
+    def type_of(self, values: _Seen, least: int) -> DataType:
         """Return the type of what was seen. `least` is the number of times that a field must have been
         there.
         """
-        self._left -= 1
-        if self._left <= 0 or seen is None:
+        self._remaining -= 1
+        if self._remaining <= 0 or values is None:
             return UNTYPED
-        if isinstance(seen, _Object):
-            return self._row(seen, least)
-        if isinstance(seen, _List):
-            return ArrayType(self.kept(seen.element, least))
-        if seen != UNTYPED:
-            self._left -= 1
-        return _settled(seen)
+        if isinstance(values, _Object):
+            return self._row(values, least)
+        if isinstance(values, _List):
+            return ArrayType(self.type_of(values.element, least))
+        if values != UNTYPED:
+            self._remaining -= 1
+        return _settled(values)
 
-    def _row(self, seen: _Object, least: int) -> DataType:
+    def _row(self, values: _Object, least: int) -> DataType:
         fields: list[DataField] = []
-        for name in sorted(seen.fields, key=_order):
-            kind, count = seen.fields[name]
-            if count >= least and self._left > 0:
-                fields.append(DataField(len(fields), name, self.kept(kind, least)))
+        for name in sorted(values.fields, key=_order):
+            kind, count = values.fields[name]
+            if count >= least and self._remaining > 0:
+                fields.append(DataField(len(fields), name, self.type_of(kind, least)))
         return RowType(tuple(fields)) if fields else UNTYPED
 
 

@@ -181,12 +181,14 @@ def _objects(source: _Source, rows: _Rows, kind: RowType, may: Ints) -> tuple[pa
     return _binary(len(rows), *pieces), struct
 
 
-def _left_over(data: Ints, fields: Parts, left: Ints) -> tuple[Ints, Ints, Ints]:
+def _left_over(data: Ints, fields: Parts, field_indexes: Ints) -> tuple[Ints, Ints, Ints]:
     """Return the objects of the fields that have no column, one for each owner that has some: bytes, ends,
     owners.
     """
-    owners, counts = np.unique(fields.owner[left], return_counts=True)
-    out, bounds = containers(counts, fields.ids[left], data, fields.start[left], fields.size[left])
+    owners, counts = np.unique(fields.owner[field_indexes], return_counts=True)
+    out, bounds = containers(
+        counts, fields.ids[field_indexes], data, fields.start[field_indexes], fields.size[field_indexes]
+    )
     return out, bounds, owners
 
 

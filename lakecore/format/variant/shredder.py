@@ -99,10 +99,10 @@ class VariantShredder:
     def __init__(self, row_type: RowType, raw: Mapping[str, str]) -> None:
         self._row_type = row_type
         given = SCHEMA.read(raw)
-        self._given = None if given is None else _given(row_type, given)
+        self._configured = None if given is None else _types_by_path(row_type, given)
         self._limits = Limits(WIDTH.read(raw), DEPTH.read(raw), SHARE.read(raw))
         self._paths = list(_paths(row_type, ()))
-        self.sample_rows = SAMPLE.read(raw) if self._given is None else 0
+        self.sample_rows = SAMPLE.read(raw) if self._configured is None else 0
 
     @classmethod
     def of(cls, row_type: RowType, raw: Mapping[str, str], kind: str) -> VariantShredder | None:
@@ -111,12 +111,12 @@ class VariantShredder:
             return None
         is_requested = SCHEMA.key in raw or SCHEMA.old_keys[0] in raw or INFER.read(raw)
         shredder = cls(row_type, raw) if is_requested else None
-        return shredder if shredder is not None and shredder._given != {} else None
+        return shredder if shredder is not None and shredder._configured != {} else None
 
     def shape(self, sample: Sequence[pa.RecordBatch]) -> StoredLayout:
         """Choose the layout by the first rows of `sample`, as many as the options say."""
-        if self._given is not None:
-            return _Shredded(self._row_type, self._given)
+        if self._configured is not None:
+            return _Shredded(self._row_type, self._configured)
         evidence = [Evidence.of(self._values(sample, path), self._limits) for path in self._paths]
         kinds = infer_types(evidence, self._limits)
         return _Shredded(self._row_type, dict(zip(self._paths, kinds, strict=True)))
@@ -150,7 +150,7 @@ def _paths(row_type: RowType, above: Path) -> Iterator[Path]:
                 yield from _paths(inner, (*above, field.name))
 
 
-def _given(row_type: RowType, schema: RowType) -> dict[Path, DataType]:
+def _types_by_path(row_type: RowType, schema: RowType) -> dict[Path, DataType]:
     kinds = {field.name: field.type for field in schema}
     return {path: kinds[path[0]] for path in _paths(row_type, ()) if len(path) == 1 and path[0] in kinds}
 

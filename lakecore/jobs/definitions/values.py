@@ -146,13 +146,13 @@ _PARSERS: Mapping[Kind, Callable[[Declared, Any, str, int], Any]] = {
 }
 
 
-def fields_of(job: type, given: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
+def fields_of(job: type, parameters: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
     """Convert parameters by the names of operators to the fields of a job; what is not given is left out.
     Raises InvalidInputError.
     """
     found = {}
     for one in declared(job):
-        value = given.get(one.name) if one.parameter.on_operator else one.parameter.default_text
+        value = parameters.get(one.name) if one.parameter.on_operator else one.parameter.default_text
         if is_given(value):
             found[one.field] = parse_value(one, value, one.name, now_ms)
     return found

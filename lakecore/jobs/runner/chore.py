@@ -248,12 +248,12 @@ def _kept_lease(kind: ChoreKind, job: ChoreJob, lake: Lake, clock: Clock) -> Ite
         yield lease
 
 
-def _completed(done: ChoreResult, chore: Chore, started: float, landings: Sequence[str]) -> Report:
+def _completed(result: ChoreResult, chore: Chore, started: float, landings: Sequence[str]) -> Report:
     """Return the report with the seconds since `started`, with the notes on commits (`landings`: what
     happened to snapshots that other writers replaced), and for a dry run with its forecast.
     """
     target, sweeper = chore.target, chore.sweeper
-    report = replace(done.report, seconds=round(target.clock.monotonic() - started, 3))
+    report = replace(result.report, seconds=round(target.clock.monotonic() - started, 3))
     if report.dry_run and sweeper.gate.effect is HoldEffect.REFUSED:
         report = replace(report, held=chore.hold_text())
     if not report.nothing_to_do:
@@ -261,17 +261,17 @@ def _completed(done: ChoreResult, chore: Chore, started: float, landings: Sequen
     report = replace(report, notes=report.notes + tuple(dict.fromkeys(landings)))
     if not report.dry_run or report.nothing_to_do:
         return report
-    found = forecast_of(target, report.job, replace(done, report=report).measure, sweeper.executor.name)
-    before = done.before or counts_of(target)
+    found = forecast_of(target, report.job, replace(result, report=report).measure, sweeper.executor.name)
+    before = result.before or counts_of(target)
     report = replace(report, forecast=found, estimated_seconds=found.seconds)
-    return replace(report, before=before, after=done.after(before))
+    return replace(report, before=before, after=result.after(before))
 
 
-def _settle(done: ChoreResult, chore: Chore, started_ms: int) -> None:
+def _settle(result: ChoreResult, chore: Chore, started_ms: int) -> None:
     """Add the figures of a run to the history of its job. When nothing was left to do, correct the hint
     instead, because an earlier attempt may have been killed between its commit and LATEST.
     """
-    report = done.report
+    report = result.report
     if report.nothing_to_do:
         chore.target.snapshots.catch_up_latest()
     if report.nothing_to_do or report.dry_run:
@@ -280,7 +280,7 @@ def _settle(done: ChoreResult, chore: Chore, started_ms: int) -> None:
     took = {"seconds": report.seconds, "memory": peak_memory(), "snapshots": len(report.snapshots)}
     past = PastRun(
         job=report.job,
-        work=done.measure,
+        work=result.measure,
         engine=chore.sweeper.executor.name,
         started_ms=started_ms,
         outcome=figures | took,

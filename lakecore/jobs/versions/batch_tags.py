@@ -218,7 +218,7 @@ class _Work:
     def _complain(self, duties: Sequence[PeriodAction], period: Period | None, history: History) -> None:
         """Raise for the period that `date` asks for and that has no tag now."""
         duty = next((duty for duty in duties if duty.period == period), None)
-        if duty is None or self._job.dry_run or duty.found is not None:
+        if duty is None or self._job.dry_run or duty.current is not None:
             return
         name = f"{self._chore.target.name}: tag {duty.period.name!r}"
         if duty.state is State.OPEN:
@@ -275,11 +275,11 @@ def _notes(duties: Sequence[PeriodAction], others: Sequence[PeriodAction], repla
     """
     there = [duty for duty in duties if duty.state is State.THERE]
     if there:
-        origin = f", of snapshot {there[0].found}" if len(there) == 1 else ""
+        origin = f", of snapshot {there[0].current}" if len(there) == 1 else ""
         yield f"tags that already exist: {_names(there)}{origin}"
     for duty in [d for d in duties if d.state is State.OTHER and not replaces]:
         yield (
-            f"{duty.period.name} is a tag of snapshot {duty.found}, but the rule gives snapshot "
+            f"{duty.period.name} is a tag of snapshot {duty.current}, but the rule gives snapshot "
             f"{duty.snapshot}: "
             "it was not changed; --replace moves it"
         )

@@ -68,17 +68,17 @@ def _reset(job: ResetConsumer, chore: Chore) -> Report:
     return replace(chore.report, names=(job.consumer,), snapshot=job.next_snapshot, quarantined=False)
 
 
-def _cleared(job: ClearConsumers, found: Sequence[Consumer]) -> list[Consumer]:
+def _cleared(job: ClearConsumers, consumers: Sequence[Consumer]) -> list[Consumer]:
     try:
         wanted = re.compile(job.including)
         unwanted = None if job.excluding is None else re.compile(job.excluding)
     except re.error as err:
         raise InvalidInputError(f"including/excluding: not a regular expression: {err}") from err
-    chosen = [consumer for consumer in found if wanted.fullmatch(consumer.id)]
+    chosen = [consumer for consumer in consumers if wanted.fullmatch(consumer.id)]
     return [consumer for consumer in chosen if unwanted is None or not unwanted.fullmatch(consumer.id)]
 
 
-def _expired(job: ExpireConsumers, chore: Chore, found: Sequence[Consumer]) -> list[Consumer]:
+def _expired(job: ExpireConsumers, chore: Chore, consumers: Sequence[Consumer]) -> list[Consumer]:
     time = job.expiration_ms
     time = CONSUMER_TIME.read(chore.target.schema.options) if time is None else time
     if time is None:
@@ -88,7 +88,7 @@ def _expired(job: ExpireConsumers, chore: Chore, found: Sequence[Consumer]) -> l
             "expiration-time"
         )
     now = chore.target.clock.now_ms()
-    return [consumer for consumer in found if 0 < consumer.updated_ms < now - time]
+    return [consumer for consumer in consumers if 0 < consumer.updated_ms < now - time]
 
 
 def _forget(job: Any, chore: Chore, consumers: Sequence[Consumer]) -> Report:

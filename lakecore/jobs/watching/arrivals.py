@@ -53,28 +53,28 @@ class ArrivalCondition:
         )
 
 
-def _number(given: Mapping[str, Any], name: str, default: int) -> int:
+def _number(parameters: Mapping[str, Any], name: str, default: int) -> int:
     try:
-        value = int(given.get(name, default))
+        value = int(parameters.get(name, default))
     except ValueError as err:
-        raise InvalidInputError(f"{name}={given[name]!r}: use a whole number") from err
+        raise InvalidInputError(f"{name}={parameters[name]!r}: use a whole number") from err
     if value < 0:
         raise InvalidInputError(f"{name}={value}: use a number that is not negative")
     return value
 
 
-def _moment(given: Any) -> int | None:
+def _moment(value: Any) -> int | None:
     """Return a moment in milliseconds; a number is milliseconds already."""
-    return given if given is None or isinstance(given, int) else parse_moment(str(given), "watermark")
+    return value if value is None or isinstance(value, int) else parse_moment(str(value), "watermark")
 
 
-def _kinds(given: Sequence[str] | str) -> frozenset[CommitKind]:
-    names = given.split(",") if isinstance(given, str) else given
+def _kinds(kinds: Sequence[str] | str) -> frozenset[CommitKind]:
+    names = kinds.split(",") if isinstance(kinds, str) else kinds
     try:
         return frozenset(CommitKind(str(name).strip().upper()) for name in names)
     except ValueError as err:
         known = ", ".join(kind.value.lower() for kind in CommitKind)
-        raise InvalidInputError(f"kinds={given!r}: use some of {known}") from err
+        raise InvalidInputError(f"kinds={kinds!r}: use some of {known}") from err
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Arrivals:
     """
 
     table: Table
-    wanted: ArrivalCondition
+    condition: ArrivalCondition
     memo: Memo = field(default_factory=dict)
 
     def after(self, position: int) -> SnapshotRange | None:
@@ -115,7 +115,7 @@ class Arrivals:
                 continue
 
     def _enough(self, snapshots: Iterable[Snapshot]) -> SnapshotRange | None:
-        wanted = self.wanted
+        wanted = self.condition
         found, rows = self.gather(snapshots)
         ids = [snapshot.id for snapshot in found]
         if len(ids) < wanted.count or rows < wanted.rows:
@@ -131,7 +131,7 @@ class Arrivals:
         """Return the snapshots that count, and the rows they added where the condition asks for rows."""
         found, rows = [], 0
         for snapshot in snapshots:
-            counts = snapshot.commit_kind in self.wanted.kinds and not only_moves_rows(snapshot)
+            counts = snapshot.commit_kind in self.condition.kinds and not only_moves_rows(snapshot)
             added = self._added(snapshot) if counts else None
             if added is not None:
                 found.append(snapshot)
@@ -142,7 +142,7 @@ class Arrivals:
         """Return the rows that the commit added, where the condition asks for rows; None when the commit does
         not count.
         """
-        wanted = self.wanted
+        wanted = self.condition
         if wanted.partitions is None and not wanted.rows:
             return 0
         counted = snapshot.delta_record_count

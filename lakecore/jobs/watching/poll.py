@@ -31,24 +31,24 @@ class TablePoll:
         self._stores: dict[str, SnapshotStore] = {}
 
     def changed(
-        self, config: CatalogConfig, seen: Sequence[tuple[str, WatchPosition | None]]
+        self, config: CatalogConfig, positions: Sequence[tuple[str, WatchPosition | None]]
     ) -> dict[str, WatchPosition]:
         """Return the position of the latest snapshot by table, for the tables of which a watcher has not
         seen it.
 
-        `config` is that of this round, because addresses and secrets may change. `seen`: the table of each
-        watcher and its position, None before its first look. Costs three small reads a table, several tables
-        at once. A table that does not exist, or whose storage does not answer, is left out. Raises the errors
-        of opening the warehouse.
+        `config` is that of this round, because addresses and secrets may change. `positions`: the table of
+        each watcher and its position, None before its first look. Costs three small reads a table, several
+        tables at once. A table that does not exist, or whose storage does not answer, is left out. Raises the
+        errors of opening the warehouse.
         """
         if config != self._config:
             self._catalog = open_catalog(config)
             self._config, self._stores = config, {}
-        tables = sorted({table for table, _ in seen})
+        tables = sorted({table for table, _ in positions})
         latest = dict(zip(tables, in_threads(self._latest, tables), strict=True))
         return {
             table: position
-            for table, last in seen
+            for table, last in positions
             if (position := latest[table]) is not None and position != last
         }
 

@@ -102,7 +102,7 @@ def new_snapshots_since(
     `last` and `snapshot` (the last), `count`, `watermark`, and, where they are known, `partitions` (of at
     most 50 snapshots) and `tags`, the first 20 of each.
     """
-    store, wanted = arrivals.table._stores.snapshots, arrivals.wanted
+    store, wanted = arrivals.table._stores.snapshots, arrivals.condition
     ids = store.list_ids()
     after = [
         snapshot
@@ -134,26 +134,26 @@ def _is_new(snapshot: Snapshot, position: WatchPosition) -> bool:
     )
 
 
-def _event(table: Table, found: Sequence[Snapshot], latest: Snapshot) -> dict[str, Any]:
+def _event(table: Table, snapshots: Sequence[Snapshot], latest: Snapshot) -> dict[str, Any]:
     news: dict[str, Any] = {
         "table": table.name,
-        "first": found[0].id,
-        "last": found[-1].id,
-        "snapshot": found[-1].id,
-        "count": len(found),
+        "first": snapshots[0].id,
+        "last": snapshots[-1].id,
+        "snapshot": snapshots[-1].id,
+        "count": len(snapshots),
         "watermark": latest.watermark,
     }
-    if table.schema.partition_keys and len(found) <= _LOOKED_INTO:
-        names = _partitions(table, found)
+    if table.schema.partition_keys and len(snapshots) <= _LOOKED_INTO:
+        names = _partitions(table, snapshots)
         news |= {"partitions": names[:_LISTED], "partitions_count": len(names)}
-    tags = _tags(table, found)
+    tags = _tags(table, snapshots)
     return news | ({"tags": tags} if tags else {})
 
 
-def _partitions(table: Table, found: Sequence[Snapshot]) -> list[str]:
+def _partitions(table: Table, snapshots: Sequence[Snapshot]) -> list[str]:
     """Return the partitions that got files."""
     kind, seen = table.schema.partition_type, set()
-    for snapshot in found:
+    for snapshot in snapshots:
         try:
             entries = added_entries(table, snapshot)
         except NotFoundError:
@@ -162,9 +162,9 @@ def _partitions(table: Table, found: Sequence[Snapshot]) -> list[str]:
     return sorted(partition_text(decode_row(one, kind, table.path), kind) for one in seen)
 
 
-def _tags(table: Table, found: Sequence[Snapshot]) -> list[str]:
+def _tags(table: Table, snapshots: Sequence[Snapshot]) -> list[str]:
     """Return the tags that refer to one of the snapshots; tags older than the first one are not opened."""
-    ids, oldest = {snapshot.id for snapshot in found}, found[0].time_millis
+    ids, oldest = {snapshot.id for snapshot in snapshots}, snapshots[0].time_millis
     names = []
     for status in table._stores.file_io.list(table._stores.paths.tag_dir):
         name = status.name.removeprefix("tag-")

@@ -33,14 +33,14 @@ class _Winners:
         self.kind = np.zeros(count, np.int8)
         self.sequence = np.full(count, np.iinfo(np.int64).min, np.int64)
 
-    def put(self, file: LookupFile, keys: Ints, hits: Hits, won: Ints) -> None:
-        """Store the rows of the keys that `won` marks."""
+    def put(self, file: LookupFile, keys: Ints, hits: Hits, winners: Ints) -> None:
+        """Store the rows of the keys that `winners` marks."""
         self.files.append(file)
-        rows = keys[won]
+        rows = keys[winners]
         self.file[rows] = len(self.files) - 1
-        self.position[rows] = hits.positions[won]
-        self.kind[rows] = hits.kinds[won]
-        self.sequence[rows] = hits.sequences[won]
+        self.position[rows] = hits.positions[winners]
+        self.kind[rows] = hits.kinds[winners]
+        self.sequence[rows] = hits.sequences[winners]
 
 
 @dataclass(frozen=True, slots=True)

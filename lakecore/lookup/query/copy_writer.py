@@ -82,13 +82,13 @@ class DataFileCopy:
         self._options = options
         self._keys = ctx.schema.trimmed_primary_keys
         self._key_type = ctx.schema.key_type
-        self._done = _Written()
+        self._entries = _Written()
 
     def parts(self) -> Iterator[bytes]:
         """Yield the blocks as bytes; each call begins anew. Raises NotFoundError when the data file does not
         exist, CorruptDataError.
         """
-        done = self._done = _Written()
+        done = self._entries = _Written()
         extra = () if self._rows.keep is None else tuple(sorted(columns_of(self._rows.keep)))
         system = (SEQUENCE_NAME,) * self._rows.sequences + (KIND_NAME,)
         wanted = tuple(dict.fromkeys((*self._rows.columns, *self._keys, *extra, *system)))
@@ -105,7 +105,7 @@ class DataFileCopy:
 
     def index(self) -> FileIndex:
         """Return the index of the blocks that `parts` made."""
-        done = self._done
+        done = self._entries
         count, fpp = done.starts[-1], self._options.fpp
         return FileIndex(
             key_names=self._keys,
@@ -117,23 +117,25 @@ class DataFileCopy:
             filter=None if fpp is None else KeyFilter(done.hashes, count, fpp),
         )
 
-    def _enter(self, done: _Written, block: pa.RecordBatch) -> None:
+    def _enter(self, entries: _Written, block: pa.RecordBatch) -> None:
         """Note the keys of a block. Raises CorruptDataError when they are not in order."""
         keys = KeyColumns([block.column(name) for name in self._keys], self._key_type)
         first, last = (keys.take(np.array([at])) for at in (0, len(keys) - 1))
-        ordered = done.last is None or done.last < first.values()[0]
+        ordered = entries.last is None or entries.last < first.values()[0]
         if ordered and sum(keys.widths) <= _WIDEST_CHECK:
             packed = keys.packed(keys.widths)
             ordered = bool((packed[1:] > packed[:-1]).all())
         if not ordered:
             path = self._ctx.paths.data_file(self._bucket_dir, self._file)
             raise CorruptDataError(path, "its rows are not in the order of the key, or a key comes twice")
-        done.last = last.values()[0]
-        done.starts.append(done.starts[-1] + len(keys))
-        done.firsts.append(first)
-        done.widths = keys.widths if done.widths is None else tuple(map(max, done.widths, keys.widths))
+        entries.last = last.values()[0]
+        entries.starts.append(entries.starts[-1] + len(keys))
+        entries.firsts.append(first)
+        entries.widths = (
+            keys.widths if entries.widths is None else tuple(map(max, entries.widths, keys.widths))
+        )
         if self._options.fpp is not None:
-            done.hashes.append(keys.hashes)
+            entries.hashes.append(keys.hashes)
 
     def _stored(self, block: pa.RecordBatch) -> pa.RecordBatch:
         """Return the columns that are stored; kinds only where a row retracts or is filtered out."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 from lakecore.lookup.query.bucket_search import search_bucket, search_one
 from lakecore.lookup.query.copy_writer import CopyRows
 from lakecore.lookup.query.found_rows import FoundRows, gather
-from lakecore.lookup.query.keys_given import KeyReader, Share
+from lakecore.lookup.query.key_reader import KeyReader, Share
 from lakecore.lookup.query.lookup_cache import LookupCache
 from lakecore.lookup.query.query_state import QueryState
 from lakecore.lookup.query.support import check_lookups

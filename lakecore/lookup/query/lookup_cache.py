@@ -198,14 +198,14 @@ class LookupCache:
                 return
             self._remove(name)
 
-    def _shrink(self, kept: _Entry) -> None:
-        """Remove the least recently used copies above the limits, but not `kept`, nor those being made."""
+    def _shrink(self, spared: _Entry) -> None:
+        """Remove the least recently used copies above the limits; `spared` and those being made stay."""
         sizes = [limit.max_disk for limit in self._limits.values() if limit.max_disk is not None]
         most = min(sizes, default=None)
         for name, entry in list(self._entries.items()):
             if (most is None or self._size <= most) and len(self._entries) <= self._most:
                 return
-            if entry is not kept and entry.file is not None:
+            if entry is not spared and entry.file is not None:
                 self._remove(name)
 
     def _limit(self) -> None:

@@ -115,7 +115,7 @@ class BlockCache(Generic[T]):
 
     def __init__(self, most_bytes: int) -> None:
         self._most = most_bytes
-        self._held: OrderedDict[tuple[int, int], tuple[T, int]] = OrderedDict()
+        self._blocks: OrderedDict[tuple[int, int], tuple[T, int]] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
 
@@ -128,21 +128,21 @@ class BlockCache(Generic[T]):
         """Return block `number` of a store. `load` returns the block, decoded, and its size in bytes."""
         key = (store.serial, number)
         with self._lock:
-            if (found := self._held.get(key)) is not None:
-                self._held.move_to_end(key)
+            if (found := self._blocks.get(key)) is not None:
+                self._blocks.move_to_end(key)
                 return found[0]
         value, size = load()
         with self._lock:
-            if key not in self._held:
-                self._held[key] = (value, size)
+            if key not in self._blocks:
+                self._blocks[key] = (value, size)
                 self._bytes += size
-            while self._bytes > self._most and len(self._held) > 1:
-                self._bytes -= self._held.popitem(last=False)[1][1]
+            while self._bytes > self._most and len(self._blocks) > 1:
+                self._bytes -= self._blocks.popitem(last=False)[1][1]
         return value
 
     def drop(self, store: BlockStore) -> None:
         """Forget the blocks of a store."""
         with self._lock:
             for number in range(len(store)):
-                if (found := self._held.pop((store.serial, number), None)) is not None:
+                if (found := self._blocks.pop((store.serial, number), None)) is not None:
                     self._bytes -= found[1]

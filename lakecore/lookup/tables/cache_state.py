@@ -122,9 +122,9 @@ class CacheState:
                 builder.add(batch)
         return LiveRun(builder.finish())
 
-    def close(self, kept: CacheState | None = None) -> None:
-        """Forget the cached blocks of the runs that `kept` does not have."""
-        left = {id(one.run) for one in kept.runs} if kept is not None else set()
+    def close(self, successor: CacheState | None = None) -> None:
+        """Forget the cached blocks of the runs that `successor` does not have."""
+        left = {id(one.run) for one in successor.runs} if successor is not None else set()
         for one in self.runs:
             if id(one.run) not in left:
                 one.run.close()

@@ -43,22 +43,22 @@ class FullCache:
         self._read = read
         self._layout, self._storage, self._rules = layout, storage, rules
         self._turn = threading.RLock()
-        self._held = self._nothing()
+        self._partitions = self._nothing()
 
     @property
     def snapshot_id(self) -> int | None:
         """Return the snapshot whose rows are held; None before there is one."""
-        return self._held.snapshot_id
+        return self._partitions.snapshot_id
 
     @property
     def pending(self) -> int:
         """Return the number of snapshots that are still to be applied."""
-        return self._held.follower.pending
+        return self._partitions.follower.pending
 
     @property
     def count(self) -> int:
         """Return the number of rows that are held."""
-        return self._held.state.count
+        return self._partitions.state.count
 
     def use_partitions(self, partitions: tuple[tuple[object, ...], ...] | None) -> None:
         """Let the next load read these partitions only; None: all of them."""
@@ -110,10 +110,10 @@ class FullCache:
         """
         found = self._layout.join.encode(keys)
         try:
-            numbers, rows = self._held.state.joined(found)
+            numbers, rows = self._partitions.state.joined(found)
         except DamagedBlockError:
             self.load()
-            numbers, rows = self._held.state.joined(found)
+            numbers, rows = self._partitions.state.joined(found)
         if found.complete.all() or not len(numbers):
             return numbers, rows
         kept = found.complete[numbers]
@@ -128,7 +128,7 @@ class FullCache:
         return _Held(CacheState(self._layout, self._storage), Follower(self._table, self._read), None)
 
     def _step(self) -> bool:
-        held = self._held
+        held = self._partitions
         found = held.follower.next()
         if found is None:
             return False
@@ -140,9 +140,9 @@ class FullCache:
         self._hold(_Held(state, held.follower, snapshot.id))
         return True
 
-    def _hold(self, held: _Held) -> None:
-        before, self._held = self._held, held
-        before.state.close(kept=held.state)
+    def _hold(self, partitions: _Held) -> None:
+        before, self._partitions = self._partitions, partitions
+        before.state.close(successor=partitions.state)
 
 
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -61,11 +61,11 @@ class HashIndex:
         """Forget the blocks that the cache has of this index."""
         self._cache.drop(self._store)
 
-    def _in_block(self, number: int, wanted: Hashes) -> tuple[Places, Places]:
+    def _in_block(self, number: int, sought: Hashes) -> tuple[Places, Places]:
         hashes, places = self._cache.get(self._store, number, lambda: self._load(number))
-        low = np.searchsorted(hashes, wanted, "left")
-        counts = np.searchsorted(hashes, wanted, "right") - low
-        rows = np.repeat(np.arange(len(wanted)), counts)
+        low = np.searchsorted(hashes, sought, "left")
+        counts = np.searchsorted(hashes, sought, "right") - low
+        rows = np.repeat(np.arange(len(sought)), counts)
         ends = np.cumsum(counts)
         within = np.arange(len(rows)) - np.repeat(ends - counts, counts)
         return rows, places[np.repeat(low, counts) + within]
@@ -83,7 +83,7 @@ class HashIndexBuilder:
         self._cache = cache
         self._hashes: list[Hashes] = []
         self._places: list[Places] = []
-        self._held = 0
+        self._count = 0
         self._spilled: BlockStore | None = None
         self._parts: list[list[int]] = [[] for _ in range(_PARTS)]
         self._store = BlockStore(directory)
@@ -94,8 +94,8 @@ class HashIndexBuilder:
         """Add the rows at `places`."""
         self._hashes.append(hashes)
         self._places.append(places)
-        self._held += len(hashes)
-        if self._held >= _BUFFER and self._directory is not None:
+        self._count += len(hashes)
+        if self._count >= _BUFFER and self._directory is not None:
             self._spill()
 
     def finish(self) -> HashIndex:
@@ -114,7 +114,7 @@ class HashIndexBuilder:
 
     def _sorted(self) -> Sorted:
         hashes, places = self._hashes, self._places
-        self._hashes, self._places, self._held = [], [], 0
+        self._hashes, self._places, self._count = [], [], 0
         return _in_order(hashes, places)
 
     def _spill(self) -> None:

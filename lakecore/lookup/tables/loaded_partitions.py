@@ -61,16 +61,16 @@ def parse_loaded(schema: TableSchema, default_name: str, text: str) -> LoadedPar
     return LoadedPartitions(fixed=tuple(tuple(spec.get(name) for name in keys) for spec in specs))
 
 
-def partitions_of(wanted: LoadedPartitions, existing: Sequence[Values]) -> tuple[Values, ...]:
+def partitions_of(loaded: LoadedPartitions, existing: Sequence[Values]) -> tuple[Values, ...]:
     """Return the partitions to load, the greatest first; fixed ones whether they exist or not. Null is
     least.
     """
-    if wanted.fixed:
-        return wanted.fixed
+    if loaded.fixed:
+        return loaded.fixed
     ordered = sorted(set(existing), key=_order, reverse=True)
-    if wanted.greatest:
-        return tuple(ordered[: wanted.greatest])
-    count = wanted.columns
+    if loaded.greatest:
+        return tuple(ordered[: loaded.greatest])
+    count = loaded.columns
     return tuple(one for one in ordered if _order(one[:count]) == _order(ordered[0][:count]))
 
 

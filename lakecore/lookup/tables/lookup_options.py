@@ -113,11 +113,11 @@ class LookupOptions:
         )
 
 
-def check_given(given: Mapping[str, str]) -> None:
+def check_given(options: Mapping[str, str]) -> None:
     """Raise InvalidOptionError for an option of a lookup that has no effect. Those that are stored in a
     table may be for other engines, and are left alone.
     """
-    for key, value in given.items():
+    for key, value in options.items():
         if key not in _OBEYED and (key, value) != ("scan.mode", StartupMode.COMPACTED_FULL.value):
             known = ", ".join(sorted(_OBEYED))
             problem = _REFUSED.get(key, f"it has no effect on a lookup table; the options are {known}")

@@ -70,11 +70,11 @@ class LookupTable:
         stored = arrow_schema(table.schema.row_type.select(request.columns))
         self.schema = pa.schema([column.with_nullable(True) for column in stored])
         """The Arrow schema of found rows; all columns are nullable."""
-        self._wanted = self._loaded_partitions()
+        self._scope = self._loaded_partitions()
         self._partitions: tuple[tuple[Any, ...], ...] | None = None
         self._cache = self._partial(options) or self._full(options)
         clock = table._stores.clock
-        moves = self._wanted is not None
+        moves = self._scope is not None
         self._turns = RefreshTurns(self._cache, options, clock, self._look_for_partitions if moves else None)
         self._turns.begin()
 
@@ -171,30 +171,30 @@ class LookupTable:
             self._turns.close()
             self._cache.close()
 
-    def _join(self, left: pa.Table, names: Mapping[str, str], how: str) -> list[pa.RecordBatch]:
-        both = [name for name in self._new_columns() if name in left.column_names]
+    def _join(self, table: pa.Table, names: Mapping[str, str], how: str) -> list[pa.RecordBatch]:
+        both = [name for name in self._new_columns() if name in table.column_names]
         if both:
             raise InvalidInputError(
                 f"column {both[0]!r} is in the batches and in table {self._table.name}: rename it, or "
                 f"name other columns"
             )
-        if missing := [name for name in names if name not in left.column_names]:
+        if missing := [name for name in names if name not in table.column_names]:
             raise InvalidInputError(f"column {missing[0]!r}, which is looked up, is not in the batches")
-        keys = pa.Table.from_arrays([left.column(name) for name in names], names=list(names.values()))
+        keys = pa.Table.from_arrays([table.column(name) for name in names], names=list(names.values()))
         found = self.lookup(keys)
         numbers = found.column(KEY_ROW).to_numpy()
         rows = found.select(self._new_columns())
         order = pa.array(np.arange(len(numbers)))
         if how == "left":
-            absent = np.setdiff1d(np.arange(left.num_rows), numbers)
+            absent = np.setdiff1d(np.arange(table.num_rows), numbers)
             places = np.concatenate([np.arange(len(numbers)), np.full(len(absent), -1)])
             numbers = np.concatenate([numbers, absent])
             by_number = np.argsort(numbers, kind="stable")
             numbers, places = numbers[by_number], places[by_number]
             order = pa.array(places, mask=places < 0)
-        taken, joined = left.take(pa.array(numbers)), rows.combine_chunks().take(order)
+        taken, joined = table.take(pa.array(numbers)), rows.combine_chunks().take(order)
         columns = [*taken.columns, *joined.columns]
-        schema = pa.schema([*left.schema, *rows.schema])
+        schema = pa.schema([*table.schema, *rows.schema])
         batches: list[pa.RecordBatch] = (
             pa.Table.from_arrays(columns, schema=schema).combine_chunks().to_batches()
         )
@@ -203,9 +203,9 @@ class LookupTable:
     def _new_columns(self) -> list[str]:
         return [name for name in self._request.columns if name not in self.on]
 
-    def joined_schema(self, left: pa.Schema) -> pa.Schema:
-        """Return the schema of the batches that `join_batches` yields for batches of schema `left`."""
-        return pa.schema([*left, *(self.schema.field(name) for name in self._new_columns())])
+    def joined_schema(self, schema: pa.Schema) -> pa.Schema:
+        """Return the schema of the batches that `join_batches` yields for batches of `schema`."""
+        return pa.schema([*schema, *(self.schema.field(name) for name in self._new_columns())])
 
     def _loaded_partitions(self) -> Any:
         schema = self._table.schema
@@ -222,11 +222,11 @@ class LookupTable:
 
     def _look_for_partitions(self) -> bool:
         existing: tuple[tuple[Any, ...], ...] = ()
-        if self._wanted.moves:
+        if self._scope.moves:
             follower = Follower(self._table, LookupRead(columns=()))
             snapshot = follower.start()
             existing = () if snapshot is None else follower.partitions(snapshot)
-        found = partitions_of(self._wanted, existing)
+        found = partitions_of(self._scope, existing)
         changed, self._partitions = found != self._partitions, found
         if changed and isinstance(self._cache, FullCache):
             self._cache.use_partitions(found)
@@ -236,7 +236,7 @@ class LookupTable:
         """Return a partial cache, if the table and the request allow it."""
         request, schema = self._request, self._table.schema
         by_key = bool(schema.primary_keys) and set(request.on) == set(schema.primary_keys)
-        whole = self._wanted is None and request.buckets is None
+        whole = self._scope is None and request.buckets is None
         if options.cache is not CacheMode.AUTO or not by_key or not whole:
             return None
         try:

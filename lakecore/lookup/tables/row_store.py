@@ -85,15 +85,15 @@ class RowStoreBuilder:
         self._cache = cache
         self._codec = codec
         self._waiting: list[pa.RecordBatch] = []
-        self._held = 0
+        self._row_count = 0
         self._count = 0
 
     def add(self, batch: pa.RecordBatch) -> int:
         """Add rows and return the place of the first."""
-        first = self._count + self._held
+        first = self._count + self._row_count
         self._waiting.append(batch)
-        self._held += batch.num_rows
-        if self._held >= _PER_BLOCK:
+        self._row_count += batch.num_rows
+        if self._row_count >= _PER_BLOCK:
             self._flush(_PER_BLOCK)
         return first
 
@@ -104,7 +104,7 @@ class RowStoreBuilder:
 
     def _flush(self, least: int) -> None:
         """Write blocks while at least `least` rows wait."""
-        if self._held < least:
+        if self._row_count < least:
             return
         rows = pa.Table.from_batches(self._waiting, self._schema).combine_chunks()
         start = 0
@@ -114,7 +114,7 @@ class RowStoreBuilder:
             self._store.append(self._bytes(block))
         rest = rows.slice(start)
         self._waiting = rest.combine_chunks().to_batches() if rest.num_rows else []
-        self._held = rest.num_rows
+        self._row_count = rest.num_rows
         self._count += start
 
     def _bytes(self, rows: pa.Table) -> pa.Buffer:

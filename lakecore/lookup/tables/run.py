@@ -146,8 +146,8 @@ def last_rows(keys: KeyBytes) -> Places:
     return np.sort(last)
 
 
-def _alive(found: tuple[Places, Places], dead: Dead | None) -> tuple[Places, Places]:
-    numbers, places = found
+def _alive(matches: tuple[Places, Places], dead: Dead | None) -> tuple[Places, Places]:
+    numbers, places = matches
     if dead is None or not len(places):
         return numbers, places
     kept = ~dead[places]

@@ -73,7 +73,7 @@ def due_tags(target: Target, zone: str, *, latest_only: bool = False) -> DueTags
     rule, most = auto_rule(options), num_retained(options)
     by_watermark = mode is CreationMode.WATERMARK
     wall = WallClock.of(WATERMARK_ZONE.read(options) if by_watermark else PROCESS_ZONE.read(options) or zone)
-    named = _named(target, rule.names)
+    named = _times_by_tag(target, rule.names)
     newest = _newest(target, named)
     if latest_only and newest is not None:
         latest = target.snapshots.latest()
@@ -132,7 +132,7 @@ def _last_automatic(target: Target) -> str | None:
     options = target.schema.options
     mode, names = MODE.read(options), AutoTagNames.from_options(options)
     if mode.by_period:
-        named = _named(target, names)
+        named = _times_by_tag(target, names)
         return max(named, key=named.__getitem__, default=None)
     if mode is CreationMode.BATCH:
         own = [name for name in target.tags.list() if name.startswith(BATCH_PREFIX)]
@@ -144,37 +144,37 @@ def newest_tag(target: Target) -> AutoTag | None:
     """Return the last automatic tag, by its name. It costs a listing and a read. Raises
     InvalidOptionError.
     """
-    return _newest(target, _named(target, AutoTagNames.from_options(target.schema.options)))
+    return _newest(target, _times_by_tag(target, AutoTagNames.from_options(target.schema.options)))
 
 
-def _named(target: Target, names: AutoTagNames) -> dict[str, int]:
+def _times_by_tag(target: Target, names: AutoTagNames) -> dict[str, int]:
     """Return the tags with automatic names, and their times in nanoseconds."""
     return {name: nanos for name in target.tags.list() if (nanos := names.time_of(name)) is not None}
 
 
-def _newest(target: Target, named: dict[str, int]) -> AutoTag | None:
+def _newest(target: Target, ids: dict[str, int]) -> AutoTag | None:
     """Return the tag with the latest time in its name; of two (`2026-01-31`, `2026-01-31 x`) that of the
     newer snapshot.
     """
-    if not named:
+    if not ids:
         return None
-    latest = max(named.values())
-    found = list(_opened(target, {name: nanos for name, nanos in named.items() if nanos == latest}))
+    latest = max(ids.values())
+    found = list(_opened(target, {name: nanos for name, nanos in ids.items() if nanos == latest}))
     if not found:  # just deleted
-        return _newest(target, {name: nanos for name, nanos in named.items() if nanos != latest})
+        return _newest(target, {name: nanos for name, nanos in ids.items() if nanos != latest})
     return max(found, key=lambda tag: tag.snapshot)
 
 
-def _opened(target: Target, named: dict[str, int]) -> Iterator[AutoTag]:
+def _opened(target: Target, ids: dict[str, int]) -> Iterator[AutoTag]:
     """Yield the tags with their snapshots; those that are deleted meanwhile are left out."""
 
     def opened(name: str) -> AutoTag | None:
         try:
-            return AutoTag(name, named[name] // 1_000_000, target.tags.load(name).id)
+            return AutoTag(name, ids[name] // 1_000_000, target.tags.load(name).id)
         except NotFoundError:
             return None
 
-    return (tag for tag in in_threads(opened, sorted(named)) if tag is not None)
+    return (tag for tag in in_threads(opened, sorted(ids)) if tag is not None)
 
 
 def _after(target: Target, snapshot_id: int) -> Iterator[Snapshot]:

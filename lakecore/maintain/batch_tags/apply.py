@@ -38,14 +38,14 @@ class History:
         }
         self._snapshots = by_kind[RootKind.SNAPSHOT]
         self._files = by_kind[RootKind.CHANGELOG] | self._snapshots
-        self._kept = self._snapshots.keys() | self._loaded.keys()
+        self._taggable_ids = self._snapshots.keys() | self._loaded.keys()
         for snapshot in self._snapshots.keys() & self._loaded.keys():
             del self._loaded[snapshot]  # what keeps it is the snapshot, too
-        self.points: Sequence[Point] = _Points(sorted(self._files.keys() | self._kept), self._point)
+        self.points: Sequence[Point] = _Points(sorted(self._files.keys() | self._taggable_ids), self._point)
 
     def root(self, snapshot: int) -> Root | None:
         """Return the root that keeps a snapshot: its file, else a tag; None when it cannot be tagged."""
-        return self._root(snapshot) if snapshot in self._kept else None
+        return self._root(snapshot) if snapshot in self._taggable_ids else None
 
     @property
     def newest_ms(self) -> int | None:
@@ -57,10 +57,10 @@ class History:
     @property
     def oldest(self) -> Point | None:
         """Return the oldest snapshot that can be tagged."""
-        return self._point(min(self._kept)) if self._kept else None
+        return self._point(min(self._taggable_ids)) if self._taggable_ids else None
 
     def _point(self, snapshot: int) -> Point:
-        return Point(snapshot, self._clock(self._root(snapshot)), snapshot in self._kept)
+        return Point(snapshot, self._clock(self._root(snapshot)), snapshot in self._taggable_ids)
 
     def _root(self, snapshot: int) -> Root:
         if snapshot not in self._loaded:
@@ -122,7 +122,7 @@ def make(
         if duty.state is State.NEW and duty.snapshot is not None:
             if create(target, duty.period.name, _tagged(history, duty.snapshot), lifetime):
                 names.append(duty.period.name)
-        elif duty.found is not None:
+        elif duty.current is not None:
             write_missing_success_files(target, [duty.period.name])
     return tuple(names)
 
@@ -160,16 +160,16 @@ def replace_others(
     return done
 
 
-def _may_move(duty: PeriodAction, left: Sequence[PeriodAction], history: History) -> bool:
+def _may_move(duty: PeriodAction, actions: Sequence[PeriodAction], history: History) -> bool:
     """Return whether a tag may be moved: what it holds is held by others too, or no other period waits for
     it.
     """
     if duty.snapshot is None or history.root(duty.snapshot) is None:
         return False
-    waited = any(other.snapshot == duty.found for other in left if other is not duty)
-    root = history.root(duty.found or 0)
+    waited = any(other.snapshot == duty.current for other in actions if other is not duty)
+    root = history.root(duty.current or 0)
     by_snapshot = root is not None and root.kind is RootKind.SNAPSHOT
-    holders = sum(snapshot == duty.found for snapshot in history.tags.values())
+    holders = sum(snapshot == duty.current for snapshot in history.tags.values())
     return not waited or by_snapshot or holders > 1
 
 

@@ -65,13 +65,13 @@ class Series:
 class Point:
     """A snapshot that is known, with `clock_ms` of its commit or its watermark (None: it has none).
 
-    `kept` tells whether a snapshot file or a tag keeps it, so that it can be tagged. A changelog only tells
-    that it existed.
+    `taggable` tells whether a snapshot file or a tag keeps it, so that it can be tagged. A changelog only
+    tells that it existed.
     """
 
     snapshot: int
     clock_ms: int | None
-    kept: bool
+    taggable: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def last_before(points: Sequence[Point], end_ms: int) -> PeriodSnapshot:
         return PeriodSnapshot(None, _expired(1, after - 1))
     if after is not None and after != before.snapshot + 1:
         return PeriodSnapshot(None, _expired(before.snapshot + 1, after - 1))
-    if not before.kept:
+    if not before.taggable:
         return PeriodSnapshot(None, _expired(before.snapshot, before.snapshot))
     return PeriodSnapshot(before.snapshot)
 
@@ -158,12 +158,12 @@ class Period:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeriodAction:
-    """It says what is to be done about a period. Its tag should name `snapshot`, and names `found` now."""
+    """It says what is to be done about a period. Its tag should name `snapshot`, and names `current` now."""
 
     period: Period
     state: State
     snapshot: int | None = None
-    found: int | None = None
+    current: int | None = None
     why: str = ""
 
 
@@ -192,19 +192,23 @@ def plan(
     return tuple(_duty(period, points, tags.get(period.name), over_ms) for period in periods)
 
 
-def _duty(period: Period, points: Sequence[Point], found: int | None, over_ms: int | None) -> PeriodAction:
+def _duty(
+    period: Period, points: Sequence[Point], snapshot_id: int | None, over_ms: int | None
+) -> PeriodAction:
     if over_ms is None or over_ms < period.ends_ms:
-        state = State.OPEN if found is None else State.THERE
-        return PeriodAction(period=period, state=state, found=found, why="the period is not over")
+        state = State.OPEN if snapshot_id is None else State.THERE
+        return PeriodAction(period=period, state=state, current=snapshot_id, why="the period is not over")
     answer = last_before(points, period.ends_ms)
-    if found is not None:
-        other = answer.snapshot is not None and answer.snapshot != found
+    if snapshot_id is not None:
+        other = answer.snapshot is not None and answer.snapshot != snapshot_id
         state = State.OTHER if other else State.THERE
     elif answer.snapshot is not None:
         state = State.NEW
     else:
         state = State.EMPTY if answer.empty else State.LOST
-    return PeriodAction(period=period, state=state, snapshot=answer.snapshot, found=found, why=answer.why)
+    return PeriodAction(
+        period=period, state=state, snapshot=answer.snapshot, current=snapshot_id, why=answer.why
+    )
 
 
 def retire(

@@ -278,7 +278,7 @@ class FastForward:
         self.first = snapshots[0].snapshot.id
         self.last = snapshots[-1].snapshot.id
         self.removed_roots = tuple(root for root in self._replaced(roots) if not self._same(root))
-        self._kept = roots.without(root.path for root in self.removed_roots)
+        self._remaining = roots.without(root.path for root in self.removed_roots)
 
     @property
     def removal(self) -> Removal:
@@ -291,7 +291,7 @@ class FastForward:
         return sweeper.sweep(
             "fast-forward",
             self.removal,
-            self._kept,
+            self._remaining,
             quarantine=quarantine,
             steps=RootSteps(
                 prepare=lambda: self._target.file_io.delete(self._target.paths.latest_hint), settle=self._copy

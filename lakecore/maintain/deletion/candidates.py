@@ -108,22 +108,22 @@ class Candidates:
         special = np.array([one.name_hash for one in self.special], np.uint64)
         return name_set([*(part.hashes for part in self.plain), special])
 
-    def planned_deletions(self, held: Referenced, why: str) -> list[PlannedDeletion]:
+    def planned_deletions(self, referenced: Referenced, why: str) -> list[PlannedDeletion]:
         """Return the data and extra files that no root references; each path once."""
         out: dict[str, PlannedDeletion] = {}
-        for path, size in self._free(held):
+        for path, size in self._free(referenced):
             if path not in out:
                 out[path] = PlannedDeletion(path, size, why)
         return list(out.values())
 
-    def _free(self, held: Referenced) -> Iterator[tuple[str, int]]:
+    def _free(self, referenced: Referenced) -> Iterator[tuple[str, int]]:
         for part in self.plain:
-            free = np.flatnonzero(~within(part.hashes, held.names)).tolist()
+            free = np.flatnonzero(~within(part.hashes, referenced.names)).tolist()
             for lane in free:
                 folder = part.folders[part.folder[lane]]
                 yield f"{folder}/{part.names[lane].decode()}", int(part.sizes[lane])
-        kept = within(np.array([one.name_hash for one in self.special], np.uint64), held.names).tolist()
+        kept = within(np.array([one.name_hash for one in self.special], np.uint64), referenced.names).tolist()
         for one, needed in zip(self.special, kept, strict=True):
             if not needed:
                 yield one.path, one.size
-            yield from ((path, 0) for name, path in one.extras if name not in held.extras)
+            yield from ((path, 0) for name, path in one.extras if name not in referenced.extras)

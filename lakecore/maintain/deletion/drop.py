@@ -40,17 +40,17 @@ class RequiredFiles:
             path for reach, roots in (self._staying, self._quarantined) for path in reach.metadata(roots)
         )
 
-    def data(self, wanted: Hashes) -> Referenced:
+    def data(self, hashes: Hashes) -> Referenced:
         """Return which of the data files are required."""
         (reach, roots), (lenient, more) = self._staying, self._quarantined
-        return reach.data(roots, wanted).joined(lenient.data(more, wanted))
+        return reach.data(roots, hashes).joined(lenient.data(more, hashes))
 
 
 def plan_removal(
-    target: Target, old_roots: Sequence[Root], kept: RootSet, quarantined: QuarantinedRoots, why: str
+    target: Target, old_roots: Sequence[Root], remaining: RootSet, quarantined: QuarantinedRoots, why: str
 ) -> Removal:
-    """Plan the removal of the root files of `old_roots`, and of what only they need. `kept` are the roots
-    that stay.
+    """Plan the removal of the root files of `old_roots`, and of what only they need. `remaining` are the
+    roots that stay.
     """
     roots = tuple(PlannedDeletion(root.path, 0, why) for root in old_roots)
     if not old_roots:
@@ -67,7 +67,7 @@ def plan_removal(
         if name is not None
     ]
     candidates = old.candidates(lists, EntryKind.ADD)
-    needs = RequiredFiles(target, kept.roots, quarantined)
+    needs = RequiredFiles(target, remaining.roots, quarantined)
     held = needs.data(candidates.hashes())
     needed = needs.metadata()
     metadata = [

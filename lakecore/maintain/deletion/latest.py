@@ -65,7 +65,7 @@ def _missing(target: Target, latest: Snapshot) -> list[str]:
     manifests = target.manifests.data_manifests(latest)
     indexes = target.manifests.read_index(latest.index_manifest)
     step = _step(sum(file.num_added_files for file in manifests))
-    named = _named(target, manifests, step, latest.id % step)
+    named = _sampled_files(target, manifests, step, latest.id % step)
     paths = [deletion.path for deletion in named.planned_deletions(Referenced(NO_NAMES, frozenset()), "")]
     missing_paths = _missing_paths(target, paths, whole=step == 1)
     store = IndexStore(target.file_io, target.paths, target.schema)
@@ -80,7 +80,7 @@ def _step(files: int) -> int:
     return 1 if files <= _ALL_UP_TO else max(1, files // _SAMPLE)
 
 
-def _named(target: Target, manifests: Sequence[ManifestFile], step: int, first: int) -> Candidates:
+def _sampled_files(target: Target, manifests: Sequence[ManifestFile], step: int, first: int) -> Candidates:
     """Return every `step`-th of the files that the manifests add, from number `first` on. All manifests are
     decoded.
     """

@@ -135,8 +135,8 @@ def purge_quietly(runs: RunStore, table: str, *, ttl_ms: int, cap: int | None) -
         logger.warning("old files of the quarantine %s could not be removed: %s", runs.root, err)
 
 
-def _check_place(target: Target, place: str, path: str, kept: dict[str, int]) -> None:
-    if place not in kept or target.file_io.stat(path) is None:
+def _check_place(target: Target, place: str, path: str, quarantined: dict[str, int]) -> None:
+    if place not in quarantined or target.file_io.stat(path) is None:
         return
     if target.file_io.read(path) != target.file_io.read(place):
         raise AlreadyExistsError(

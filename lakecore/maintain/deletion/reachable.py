@@ -65,7 +65,7 @@ class Reach:
     _manifests: dict[str, ManifestFile] = field(default_factory=dict)
     _index: dict[str, tuple[IndexFile, ...]] = field(default_factory=dict)
     _about: dict[str, ManifestEntries] = field(default_factory=dict)
-    _wanted: Hashes = field(default_factory=lambda: NO_NAMES)
+    _sought: Hashes = field(default_factory=lambda: NO_NAMES)
 
     def metadata(self, roots: Sequence[Root]) -> dict[str, int]:
         """Return the paths and sizes of lists, manifests, index manifests, index files and statistics."""
@@ -76,10 +76,10 @@ class Reach:
             out.update(self._side_files(root))
         return out
 
-    def data(self, roots: Sequence[Root], wanted: Hashes) -> Referenced:
-        """Return which data and changelog files among `wanted` (hashes of names) the roots reach, exactly."""
-        self._want(wanted)
-        if not len(self._wanted):
+    def data(self, roots: Sequence[Root], hashes: Hashes) -> Referenced:
+        """Return which data and changelog files among `hashes` (hashes of names) the roots reach, exactly."""
+        self._want(hashes)
+        if not len(self._sought):
             return Referenced(NO_NAMES, frozenset())
         self._load_lists(roots)
         self._load_entries(roots)
@@ -97,9 +97,9 @@ class Reach:
         names = list(dict.fromkeys(lists))
         self._fetch(names)
         files = list(dict.fromkeys(file for name in names for file in self._lists[name]))
-        return Candidates.joined(self._groups(files, lambda group: self._named(group, kind)))
+        return Candidates.joined(self._groups(files, lambda group: self._candidates(group, kind)))
 
-    def _named(self, group: Sequence[ManifestFile], kind: EntryKind) -> Candidates:
+    def _candidates(self, group: Sequence[ManifestFile], kind: EntryKind) -> Candidates:
         entries = self._entries(group)
         return Candidates.of(self.target, entries.select(entries.kind == kind))
 
@@ -138,13 +138,13 @@ class Reach:
             if self.strict:
                 raise
             parts = [self._read(file) for file in group]
-        found = (part.select(within(part.name_hash, self._wanted)) for part in parts)
+        found = (part.select(within(part.name_hash, self._sought)) for part in parts)
         return [ManifestEntries.from_rows(part.rows()) if len(part) else part.empty() for part in found]
 
-    def _want(self, wanted: Hashes) -> None:
-        wanted = name_set([wanted])
-        if not np.array_equal(wanted, self._wanted):
-            self._wanted, self._about = wanted, {}
+    def _want(self, hashes: Hashes) -> None:
+        hashes = name_set([hashes])
+        if not np.array_equal(hashes, self._sought):
+            self._sought, self._about = hashes, {}
 
     @property
     def _streams_data(self) -> bool:

@@ -146,9 +146,9 @@ def root_reader(file_io: FileIO, branch: str) -> Callable[[NamedRoot], Root]:
     CorruptDataError.
     """
 
-    def read(named: NamedRoot) -> Root:
-        snapshot = Snapshot.from_json(file_io.read(named.path), named.path)
-        return Root(named.kind, branch, named.name, named.path, snapshot, named.begins_branch)
+    def read(root: NamedRoot) -> Root:
+        snapshot = Snapshot.from_json(file_io.read(root.path), root.path)
+        return Root(root.kind, branch, root.name, root.path, snapshot, root.begins_branch)
 
     return read
 

@@ -96,7 +96,7 @@ class Sweeper:
         self,
         job: str,
         removal: Removal,
-        kept: RootSet,
+        remaining: RootSet,
         *,
         quarantine: bool = False,
         steps: RootSteps = NO_STEPS,
@@ -105,7 +105,7 @@ class Sweeper:
         """Record the run, prepare, remove the roots, settle (see `steps`), read all roots again and remove
         the files.
 
-        `kept` are the roots that must still exist afterwards; none of them reaches `removal.files`. With
+        `remaining` are the roots that must still exist afterwards; none of them reaches `removal.files`. With
         `quarantine` the files move there. Raises UnavailableError when roots are missing: then no file is
         touched, and the next run on the table continues. Raises OnHoldError when the table is on hold, or is
         put on hold meanwhile; CorruptDataError when its latest snapshot cannot be read: then nothing is
@@ -126,7 +126,7 @@ class Sweeper:
         still_referenced: tuple[PlannedDeletion, ...] = ()
         if files:
             self.gate.check(quarantine=quarantine)
-            files, still_referenced = self._not_referenced(files, kept)
+            files, still_referenced = self._not_referenced(files, remaining)
         return self._finish(record, removal, files, still_referenced)
 
     def resume(self, *, roots_only: bool = False) -> list[SweepResult]:
@@ -205,11 +205,11 @@ class Sweeper:
             return
 
     def _not_referenced(
-        self, files: Sequence[PlannedDeletion], kept: RootSet
+        self, files: Sequence[PlannedDeletion], remaining: RootSet
     ) -> tuple[tuple[PlannedDeletion, ...], tuple[PlannedDeletion, ...]]:
         """Read the roots again: no root may have vanished; files that new ones reach are kept."""
         current = read_roots(self.target.file_io, self.target.paths)
-        before, now = kept.identities(), current.identities()
+        before, now = remaining.identities(), current.identities()
         lost = sorted(path for path, *_ in before - now)
         if lost or not current.roots:
             text = ", ".join(lost[:3]) or "all"

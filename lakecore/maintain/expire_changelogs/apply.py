@@ -52,7 +52,7 @@ def collect(
     files = (
         tuple(_files(target, old_roots, RequiredFiles(target, kept.roots, quarantined))) if old_roots else ()
     )
-    return ExpiryPlan(expiry=expiry, removal=Removal(deletion, files), kept=kept)
+    return ExpiryPlan(expiry=expiry, removal=Removal(deletion, files), remaining=kept)
 
 
 def apply_expiry(
@@ -62,19 +62,20 @@ def apply_expiry(
     return sweeper.sweep(
         "expire-changelogs",
         planned.removal,
-        planned.kept,
+        planned.remaining,
         quarantine=quarantine,
         steps=RootSteps(settle=lambda: settle(sweeper.target)),
         parameters=parameters,
     )
 
 
-def _all(found: Sequence[AgedSnapshot], earliest_snapshot: int) -> Expiry:
-    if found and found[-1].id >= earliest_snapshot:
+def _all(changelogs: Sequence[AgedSnapshot], earliest_snapshot: int) -> Expiry:
+    if changelogs and changelogs[-1].id >= earliest_snapshot:
         raise InvalidInputError(
-            f"changelog {found[-1].id} is not older than the earliest snapshot {earliest_snapshot}; run fsck"
+            f"changelog {changelogs[-1].id} is not older than the earliest snapshot {earliest_snapshot}; "
+            "run fsck"
         )
-    return Expiry(tuple(one.id for one in found), None, "all changelogs are to be expired")
+    return Expiry(tuple(one.id for one in changelogs), None, "all changelogs are to be expired")
 
 
 def _files(target: Target, old_roots: Sequence[Root], needs: RequiredFiles) -> list[PlannedDeletion]:

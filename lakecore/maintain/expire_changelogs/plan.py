@@ -13,14 +13,17 @@ __all__ = ["plan_changelog_expiry"]
 
 
 def plan_changelog_expiry(
-    found: Sequence[AgedSnapshot], latest_snapshot: int, retention: Retention, consumers: Mapping[str, int]
+    changelogs: Sequence[AgedSnapshot],
+    latest_snapshot: int,
+    retention: Retention,
+    consumers: Mapping[str, int],
 ) -> Expiry:
-    """Plan the expiry. `found` are the changelogs by id. `consumers` are the first snapshots that each
+    """Plan the expiry. `changelogs` are the changelogs by id. `consumers` are the first snapshots that each
     consumer still needs.
     """
-    if not found:
+    if not changelogs:
         return Expiry((), None, "there are no changelogs that outlived their snapshots")
-    earliest, latest = found[0].id, found[-1].id
+    earliest, latest = changelogs[0].id, changelogs[-1].id
     minimum = f"the newest changelogs are kept (changelog.num-retained.min={retention.retain_min})"
     limit = f"one run expires no more changelogs (snapshot.expire.limit={retention.max_deletes}); run again"
     bounds = [(latest_snapshot - retention.retain_min + 1, minimum)]
@@ -29,10 +32,10 @@ def plan_changelog_expiry(
     bounds += [(latest, "the latest changelog is always kept")]
     end, blocker = min(bounds)
     certain = max(latest_snapshot - retention.retain_max + 1, earliest)
-    for one in found:
+    for one in changelogs:
         if certain <= one.id <= end and one.time_ms >= retention.older_than_ms:
             young = f"changelog {one.id} is younger than the retention time (changelog.time-retained)"
             end, blocker = one.id, young
             break
-    ids = tuple(one.id for one in found if one.id < end)
-    return Expiry(ids, next((one.id for one in found if one.id >= end), None), blocker)
+    ids = tuple(one.id for one in changelogs if one.id < end)
+    return Expiry(ids, next((one.id for one in changelogs if one.id >= end), None), blocker)

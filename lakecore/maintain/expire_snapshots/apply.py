@@ -34,7 +34,7 @@ class ExpiryPlan:
 
     expiry: Expiry
     removal: Removal
-    kept: RootSet
+    remaining: RootSet
     """These roots stay."""
     changelogs: tuple[Root, ...] = ()
     """These expired snapshots live on as changelogs of their id."""
@@ -68,7 +68,9 @@ def collect(
     needs = RequiredFiles(target, staying, quarantined)
     files = tuple(_files(target, old_roots, _first_kept(found, expiry), needs)) if old_roots else ()
     kept = RootSet(staying, kept.branches)
-    return ExpiryPlan(expiry=expiry, removal=Removal(roots_gone, files), kept=kept, changelogs=changelogs)
+    return ExpiryPlan(
+        expiry=expiry, removal=Removal(roots_gone, files), remaining=kept, changelogs=changelogs
+    )
 
 
 def apply_expiry(
@@ -79,7 +81,7 @@ def apply_expiry(
     return sweeper.sweep(
         "expire-snapshots",
         planned.removal,
-        planned.kept,
+        planned.remaining,
         quarantine=quarantine,
         steps=RootSteps(
             prepare=lambda: _write_changelogs(target, planned.changelogs), settle=lambda: settle(target)
@@ -93,8 +95,8 @@ def _as_changelog(target: Target, root: Root) -> Root:
     return Root(RootKind.CHANGELOG, root.branch, root.name, path, root.snapshot)
 
 
-def _first_kept(found: Sequence[Root], expiry: Expiry) -> Root | None:
-    return next((root for root in found if root.snapshot.id == expiry.end), None)
+def _first_kept(roots: Sequence[Root], expiry: Expiry) -> Root | None:
+    return next((root for root in roots if root.snapshot.id == expiry.end), None)
 
 
 def _files(

@@ -63,13 +63,15 @@ class Expiry:
     blocker: str
 
 
-def plan_expiry(found: Sequence[AgedSnapshot], retention: Retention, consumers: Mapping[str, int]) -> Expiry:
-    """Plan the expiry. `found` is ordered by id. `consumers` are the first snapshots that each consumer still
-    needs.
+def plan_expiry(
+    snapshots: Sequence[AgedSnapshot], retention: Retention, consumers: Mapping[str, int]
+) -> Expiry:
+    """Plan the expiry. `snapshots` is ordered by id. `consumers` are the first snapshots that each consumer
+    still needs.
     """
-    if not found:
+    if not snapshots:
         return Expiry((), None, "there are no snapshots")
-    earliest, latest = found[0].id, found[-1].id
+    earliest, latest = snapshots[0].id, snapshots[-1].id
     minimum = f"the newest snapshots are kept (snapshot.num-retained.min={retention.retain_min})"
     limit = f"one run expires no more snapshots (snapshot.expire.limit={retention.max_deletes}); run again"
     bounds = [(latest - retention.retain_min + 1, minimum)]
@@ -77,8 +79,8 @@ def plan_expiry(found: Sequence[AgedSnapshot], retention: Retention, consumers: 
     bounds += [(earliest + retention.max_deletes, limit)]
     end, blocker = min(bounds)
     certain = max(latest - retention.retain_max + 1, earliest)
-    times = {one.id: one.time_ms for one in found}
-    for one in found:
+    times = {one.id: one.time_ms for one in snapshots}
+    for one in snapshots:
         if not certain <= one.id < end:
             continue
         time = times.get(one.id + 1, one.time_ms) if retention.by_successor else one.time_ms
@@ -86,5 +88,5 @@ def plan_expiry(found: Sequence[AgedSnapshot], retention: Retention, consumers: 
             young = f"snapshot {one.id} is younger than the retention time (snapshot.time-retained)"
             end, blocker = one.id, young
             break
-    ids = tuple(one.id for one in found if one.id < end)
-    return Expiry(ids, next((one.id for one in found if one.id >= end), None), blocker)
+    ids = tuple(one.id for one in snapshots if one.id < end)
+    return Expiry(ids, next((one.id for one in snapshots if one.id >= end), None), blocker)

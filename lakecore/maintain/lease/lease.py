@@ -115,7 +115,7 @@ def _awaited(places: _Places, owner: str, clock: Clock, millis: int, wait_ms: in
     waited = False
     while True:
         try:
-            lease = _taken(places, owner, clock, millis)
+            lease = _acquire(places, owner, clock, millis)
             lease.waited = waited
             return lease
         except BusyError as err:
@@ -130,7 +130,7 @@ def _awaited(places: _Places, owner: str, clock: Clock, millis: int, wait_ms: in
             clock.sleep(min(_POLL_SECONDS, left))
 
 
-def _taken(places: _Places, owner: str, clock: Clock, millis: int) -> Lease:
+def _acquire(places: _Places, owner: str, clock: Clock, millis: int) -> Lease:
     numbers = places.numbers()
     if numbers:
         _check_free(places, numbers[-1], owner, clock.now_ms())
@@ -156,7 +156,7 @@ def holder(file_io: FileIO, warehouse: str, table: str, now_ms: int) -> str | No
     """Return who holds the table's lease now."""
     places = _Places(file_io, warehouse, table)
     numbers = places.numbers()
-    record = _held(file_io, places.path(numbers[-1])) if numbers else _NOBODY
+    record = _current_record(file_io, places.path(numbers[-1])) if numbers else _NOBODY
     return record.owner.rpartition(" ")[0] if record.holds(now_ms) else None
 
 
@@ -202,7 +202,7 @@ class _Record:
 _NOBODY = _Record("", 0)
 
 
-def _held(file_io: FileIO, path: str) -> _Record:
+def _current_record(file_io: FileIO, path: str) -> _Record:
     """Return the record of a lease. Nobody holds a lease that was released, is half written by a process that
     ended, or is a link.
     """
@@ -215,7 +215,7 @@ def _held(file_io: FileIO, path: str) -> _Record:
 
 
 def _check_free(places: _Places, number: int, asking: str, now_ms: int) -> None:
-    record = _held(places.file_io, places.path(number))
+    record = _current_record(places.file_io, places.path(number))
     if not record.holds(now_ms) or record.owner.rpartition(" ")[0] == asking:
         return
     seconds = (record.until_ms - now_ms) // 1000

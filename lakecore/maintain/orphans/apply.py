@@ -46,7 +46,7 @@ class OrphanPlan:
     """This is what would be removed, and what the walk saw."""
 
     removal: Removal
-    found: OrphanCounts
+    counts: OrphanCounts
     roots: RootSet
 
 
@@ -87,17 +87,17 @@ def collect(
 
 
 def _data(
-    walk: Walk, known: KnownFiles, external: Sequence[str]
+    walk: Walk, references: KnownFiles, external: Sequence[str]
 ) -> tuple[list[FileStatus], list[tuple[FileStatus, int]]]:
     """Return old data files that nothing names, and those that some manifest removes."""
     unnamed: list[FileStatus] = []
     dead: list[tuple[FileStatus, int]] = []
-    for seen in walk.data_files(known):
+    for seen in walk.data_files(references):
         unnamed += seen.unnamed
         dead += seen.removed
     for root in external:
         beyond = Walk(walk.target.at_root(root), walk.lister)
-        for seen in beyond.data_files(known):
+        for seen in beyond.data_files(references):
             unnamed += [status for status in seen.unnamed if is_created_by_writers(status.name)]
             dead += seen.removed
         walk.add(beyond)

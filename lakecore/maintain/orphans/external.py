@@ -50,7 +50,7 @@ def external_roots(file_io: FileIO, warehouse: str, table_path: str, schema: Tab
 
     Raises UnsupportedError when another table's schema cannot be read: it may name the same root.
     """
-    named, skipped = _named(schema, warehouse)
+    named, skipped = _listable_roots(schema, warehouse)
     named = [root for root in named if not _within(root, table_path)]
     if not named:
         return ExternalRoots(skipped=tuple(skipped))
@@ -65,7 +65,7 @@ def external_roots(file_io: FileIO, warehouse: str, table_path: str, schema: Tab
     return ExternalRoots(tuple(own), tuple(skipped))
 
 
-def _named(schema: TableSchema, warehouse: str) -> tuple[list[str], list[str]]:
+def _listable_roots(schema: TableSchema, warehouse: str) -> tuple[list[str], list[str]]:
     """Return the roots that this storage can list, and why not the others."""
     named, skipped = [], []
     for text in EXTERNAL_PATHS.read(schema.options):

@@ -102,10 +102,10 @@ def _list_batch(task: tuple[FileIO, int, tuple[str, ...]]) -> list[_Short]:
     return [_shortened(path, found) for path, found in zip(directories, listings, strict=True)]
 
 
-def _shortened(directory: str, found: DirectoryListing) -> _Short:
+def _shortened(directory: str, listing: DirectoryListing) -> _Short:
     prefix = f"{directory}/"
-    old = tuple((s.path.removeprefix(prefix), s.size, s.mtime_ms) for s in found.old)
-    return tuple(path.removeprefix(prefix) for path in found.folders), found.files, found.size, old
+    old = tuple((s.path.removeprefix(prefix), s.size, s.mtime_ms) for s in listing.old)
+    return tuple(path.removeprefix(prefix) for path in listing.folders), listing.files, listing.size, old
 
 
 def _restored(directory: str, short: _Short) -> DirectoryListing:

@@ -52,13 +52,13 @@ class OrphanLimits:
                 "and nothing is removed; run fsck, drop the table, or allow it with --allow-empty"
             )
 
-    def check_share(self, table: str, found: OrphanCounts) -> None:
+    def check_share(self, table: str, counts: OrphanCounts) -> None:
         """Raise UnsupportedError when too much would be removed."""
-        if found.orphans <= self.few:
+        if counts.orphans <= self.few:
             return
         for what, part, whole in (
-            ("files", found.orphans, found.files),
-            ("bytes", found.orphan_size, found.size),
+            ("files", counts.orphans, counts.files),
+            ("bytes", counts.orphan_size, counts.size),
         ):
             if whole and part / whole > self.max_share:
                 raise UnsupportedError(

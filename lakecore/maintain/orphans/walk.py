@@ -24,14 +24,14 @@ __all__ = ["DirectoryScan", "KnownFiles", "Walk"]
 
 @dataclass(frozen=True, slots=True)
 class KnownFiles:
-    """These files are no orphans. `others` are names of index files and extra files. The rest are hashes
-    of names of data files: those that wait in the quarantine (`aside`), that any entry names (`named`), and
+    """These files are no orphans. `others` are names of index files and extra files. The rest are hashes of
+    names of data files: those that wait in the quarantine (`aside`), that any entry names (`referenced`), and
     that a DELETE removes (`deleted`).
     """
 
     others: frozenset[str]
     aside: Hashes
-    named: Hashes
+    referenced: Hashes
     deleted: Hashes
 
 
@@ -78,11 +78,11 @@ class Walk:
         self._count(found.files, found.size)
         return found.old
 
-    def data_files(self, known: KnownFiles) -> Iterator[DirectoryScan]:
+    def data_files(self, references: KnownFiles) -> Iterator[DirectoryScan]:
         """Yield all directories of data files. It keeps their paths in memory, and what looks like
         orphans.
         """
-        for seen in self.lister.each(self._buckets(), partial(_look, known)):
+        for seen in self.lister.each(self._buckets(), partial(_look, references)):
             self._count(seen.files, seen.size)
             yield seen
 
@@ -108,36 +108,36 @@ class Walk:
         self.size += size
 
 
-def _partitions(found: DirectoryListing) -> _Above:
-    return _Above([path for path in found.folders if "=" in _name(path)], _halves(found))
+def _partitions(listing: DirectoryListing) -> _Above:
+    return _Above([path for path in listing.folders if "=" in _name(path)], _halves(listing))
 
 
-def _bucket_dirs(found: DirectoryListing) -> _Above:
-    return _Above([path for path in found.folders if _name(path).startswith("bucket-")], _halves(found))
+def _bucket_dirs(listing: DirectoryListing) -> _Above:
+    return _Above([path for path in listing.folders if _name(path).startswith("bucket-")], _halves(listing))
 
 
-def _halves(found: DirectoryListing) -> tuple[FileStatus, ...]:
-    return tuple(status for status in found.old if is_temporary(status.name))
+def _halves(listing: DirectoryListing) -> tuple[FileStatus, ...]:
+    return tuple(status for status in listing.old if is_temporary(status.name))
 
 
 def _name(path: str) -> str:
     return path.rstrip("/").rpartition("/")[2]
 
 
-def _look(known: KnownFiles, found: DirectoryListing) -> DirectoryScan:
-    old = [status for status in found.old if not is_blob_pack(status.path)]
+def _look(references: KnownFiles, listing: DirectoryListing) -> DirectoryScan:
+    old = [status for status in listing.old if not is_blob_pack(status.path)]
     names = [status.path.rpartition("/")[2] for status in old]
-    if not known.others.isdisjoint(names):
-        old = [status for status, name in zip(old, names, strict=True) if name not in known.others]
-        names = [name for name in names if name not in known.others]
+    if not references.others.isdisjoint(names):
+        old = [status for status, name in zip(old, names, strict=True) if name not in references.others]
+        names = [name for name in names if name not in references.others]
     hashes = hash_bytes([name.encode() for name in names])
-    named = within(hashes, known.named)
-    free = ~within(hashes, known.aside)
+    named = within(hashes, references.referenced)
+    free = ~within(hashes, references.aside)
     unnamed = np.flatnonzero(free & ~named).tolist()
-    removed = np.flatnonzero(free & named & within(hashes, known.deleted)).tolist()
+    removed = np.flatnonzero(free & named & within(hashes, references.deleted)).tolist()
     return DirectoryScan(
-        found.files,
-        found.size,
+        listing.files,
+        listing.size,
         tuple(old[place] for place in unnamed),
         tuple((old[place], int(hashes[place])) for place in removed),
     )

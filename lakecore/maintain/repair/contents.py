@@ -77,9 +77,9 @@ def _damaged(context: RepairContext, branch: str, parameters: Parameters) -> Act
 
 
 def _set_damaged_aside(
-    context: RepairContext, branch: str, _: Parameters, wanted: frozenset[str]
+    context: RepairContext, branch: str, _: Parameters, paths: frozenset[str]
 ) -> ActionResult:
-    removal = Removal(tuple(PlannedDeletion(path, 0, "damaged") for path in sorted(wanted)))
+    removal = Removal(tuple(PlannedDeletion(path, 0, "damaged") for path in sorted(paths)))
     return move_to_quarantine(context, DAMAGED.removeprefix("repair-"), removal)
 
 
@@ -100,7 +100,7 @@ def _manifests(context: RepairContext, branch: str, _: Parameters) -> ActionPrev
 
 
 def _remove_manifests(
-    context: RepairContext, branch: str, _: Parameters, wanted: frozenset[str]
+    context: RepairContext, branch: str, _: Parameters, paths: frozenset[str]
 ) -> ActionResult:
     runs = context.sweeper.runs
     missing, snapshot = remove_missing_manifests(
@@ -125,7 +125,7 @@ def _files(context: RepairContext, branch: str, _: Parameters) -> ActionPreview 
     )
 
 
-def _remove_files(context: RepairContext, branch: str, _: Parameters, wanted: frozenset[str]) -> ActionResult:
+def _remove_files(context: RepairContext, branch: str, _: Parameters, paths: frozenset[str]) -> ActionResult:
     missing, snapshot = remove_missing_files(
         context.at(branch), context.sweeper.runs, ALL, Author(context.user)
     )
@@ -161,7 +161,7 @@ def _vectors(context: RepairContext, branch: str, _: Parameters) -> ActionPrevie
 
 
 def _remove_vectors(
-    context: RepairContext, branch: str, _: Parameters, wanted: frozenset[str]
+    context: RepairContext, branch: str, _: Parameters, paths: frozenset[str]
 ) -> ActionResult:
     """Remove the vectors in a COMPACT snapshot: no row changes."""
     target = context.at(branch)
@@ -210,11 +210,11 @@ def _orphans(context: RepairContext, branch: str, parameters: Parameters) -> Act
 
 
 def _remove_orphans(
-    context: RepairContext, branch: str, parameters: Parameters, wanted: frozenset[str]
+    context: RepairContext, branch: str, parameters: Parameters, paths: frozenset[str]
 ) -> ActionResult:
     kept = quarantined_roots(context.sweeper.runs, context.main.name)
     planned = collect_orphans(context.main, _limits(parameters), kept)
-    chosen = tuple(deletion for deletion in planned.removal.files if deletion.path in wanted)
+    chosen = tuple(deletion for deletion in planned.removal.files if deletion.path in paths)
     planned = replace(planned, removal=Removal(files=chosen))
     swept = apply_removal(
         planned, context.sweeper, quarantine=context.quarantine, parameters=dict(parameters)

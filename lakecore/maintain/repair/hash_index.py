@@ -101,7 +101,7 @@ def _line(target: Target, bucket: Bucket, file: IndexFile | None) -> str:
 
 
 def _rebuild(
-    context: RepairContext, branch: str, parameters: Parameters, wanted: frozenset[str]
+    context: RepairContext, branch: str, parameters: Parameters, paths: frozenset[str]
 ) -> ActionResult:
     """Rebuild the indexes in a COMPACT: no row changes. It needs memory for the hashes of one bucket, 4 bytes
     per row of it.
@@ -116,7 +116,7 @@ def _rebuild(
     messages: list[CommitMessage] = []
     try:
         for bucket, old in found.buckets.items():
-            if _line(target, bucket, old) in wanted:
+            if _line(target, bucket, old) in paths:
                 messages.append(_message(target, store, found.files, bucket, old))
     except BaseException:
         _discard(store, messages)

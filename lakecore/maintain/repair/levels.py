@@ -93,12 +93,12 @@ def _line(target: Target, entry: ManifestEntry) -> str:
     return f"{place}: {entry.file.file_name} is moved from level {entry.file.level} to level 0"
 
 
-def _lower(context: RepairContext, branch: str, _: Parameters, wanted: frozenset[str]) -> ActionResult:
+def _lower(context: RepairContext, branch: str, _: Parameters, paths: frozenset[str]) -> ActionResult:
     """Move the files to a lower level in a COMPACT. Raises CommitConflictError when others replaced one of
     the files meanwhile.
     """
     target = context.at(branch)
-    chosen = (entry for entry in _find(target) if _line(target, entry) in wanted)
+    chosen = (entry for entry in _find(target) if _line(target, entry) in paths)
     return replace_with_copies(context, target, chosen, partial(_copy, target))
 
 

@@ -47,7 +47,7 @@ def _hints(context: RepairContext, branch: str, _: Parameters) -> ActionPreview 
     )
 
 
-def _repair_hints(context: RepairContext, branch: str, _: Parameters, wanted: frozenset[str]) -> ActionResult:
+def _repair_hints(context: RepairContext, branch: str, _: Parameters, paths: frozenset[str]) -> ActionResult:
     return ActionResult(files=len(repair_hints(context.main.file_io, context.main.paths.with_branch(branch))))
 
 
@@ -66,7 +66,7 @@ def _earliest(context: RepairContext, branch: str, _: Parameters) -> ActionPrevi
 
 
 def _repair_earliest(
-    context: RepairContext, branch: str, _: Parameters, wanted: frozenset[str]
+    context: RepairContext, branch: str, _: Parameters, finding_paths: frozenset[str]
 ) -> ActionResult:
     paths = context.main.paths.with_branch(branch)
     right = earliest_after_gap(context.main.file_io, paths)
@@ -100,12 +100,10 @@ def _files(context: RepairContext, directory: str) -> Iterator[str]:
             yield status.path
 
 
-def _remove_branch(
-    context: RepairContext, branch: str, _: Parameters, wanted: frozenset[str]
-) -> ActionResult:
+def _remove_branch(context: RepairContext, branch: str, _: Parameters, paths: frozenset[str]) -> ActionResult:
     why = f"branch {branch!r} has no schema"
     return move_to_quarantine(
-        context, "branch", Removal(tuple(PlannedDeletion(path, 0, why) for path in sorted(wanted)))
+        context, "branch", Removal(tuple(PlannedDeletion(path, 0, why) for path in sorted(paths)))
     )
 
 
@@ -149,14 +147,16 @@ def _after(target: Target, goal: int) -> list[str]:
     return found
 
 
-def _roll_back(context: RepairContext, branch: str, _: Parameters, wanted: frozenset[str]) -> ActionResult:
+def _roll_back(
+    context: RepairContext, branch: str, _: Parameters, finding_paths: frozenset[str]
+) -> ActionResult:
     """Roll back. LATEST is changed first, because others trust it."""
     target = context.at(branch)
     goal = newest_readable(target, broken_roots(target))
     if goal is None:
         return ActionResult()
     why = f"it was committed after snapshot {goal}, the newest that can be read"
-    paths = [path for path in _after(target, goal) if path in wanted]
+    paths = [path for path in _after(target, goal) if path in finding_paths]
     target.file_io.overwrite(target.paths.latest_hint, str(goal).encode())
     removal = Removal(tuple(PlannedDeletion(path, 0, why) for path in paths))
     done = move_to_quarantine(context, "roll-back", removal, settle=lambda: _settle(context, branch))
@@ -194,11 +194,15 @@ def _up_to(target: Target, broken: list[int]) -> list[int]:
     return [number for number in target.snapshots.list_ids() if broken and number <= max(broken)]
 
 
-def _remove_roots(context: RepairContext, branch: str, _: Parameters, wanted: frozenset[str]) -> ActionResult:
+def _remove_roots(
+    context: RepairContext, branch: str, _: Parameters, finding_paths: frozenset[str]
+) -> ActionResult:
     """Remove roots, oldest first, as expiry does: an interruption leaves no gap."""
     target = context.at(branch)
-    paths = [path for path in map(target.paths.snapshot, target.snapshots.list_ids()) if path in wanted]
-    paths += sorted(wanted.difference(paths))
+    paths = [
+        path for path in map(target.paths.snapshot, target.snapshots.list_ids()) if path in finding_paths
+    ]
+    paths += sorted(finding_paths.difference(paths))
     removal = Removal(
         tuple(PlannedDeletion(path, 0, "it points at files that do not exist") for path in paths)
     )
@@ -225,7 +229,7 @@ def _changelog(context: RepairContext, branch: str, _: Parameters) -> ActionPrev
     )
 
 
-def _supersede(context: RepairContext, branch: str, _: Parameters, wanted: frozenset[str]) -> ActionResult:
+def _supersede(context: RepairContext, branch: str, _: Parameters, paths: frozenset[str]) -> ActionResult:
     """Commit a COMPACT snapshot that changes nothing. Raises CommitConflictError when another commit was
     first.
     """
@@ -254,7 +258,7 @@ def _totals(context: RepairContext, branch: str, _: Parameters) -> ActionPreview
     )
 
 
-def _count_again(context: RepairContext, branch: str, _: Parameters, wanted: frozenset[str]) -> ActionResult:
+def _count_again(context: RepairContext, branch: str, _: Parameters, paths: frozenset[str]) -> ActionResult:
     """Commit an OVERWRITE snapshot without changes: a state that does not follow from the one before."""
     target = context.at(branch)
     latest = target.snapshots.latest()

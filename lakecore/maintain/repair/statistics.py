@@ -68,7 +68,7 @@ def _problems(target: Target, entry: ManifestEntry, file: DataFile, path: str) -
     findings = Findings()
     reference = DataReference(path, entry.bucket, file, "the latest", target.schemas, entry.bucket >= 0)
     DataFileCheck(target.file_io, findings, keyed=True, deep=True).check(reference)
-    return {finding.kind for finding in findings.found}
+    return {finding.kind for finding in findings.items}
 
 
 def _described(target: Target, file: DataFile, path: str) -> DataFile:
@@ -102,7 +102,7 @@ def _look(context: RepairContext, branch: str, parameters: Parameters) -> Action
 
 
 def _correct(
-    context: RepairContext, branch: str, parameters: Parameters, wanted: frozenset[str]
+    context: RepairContext, branch: str, parameters: Parameters, paths: frozenset[str]
 ) -> ActionResult:
     """Commit a COMPACT snapshot of the same files in new manifests. It keeps all live entries in memory, as a
     plan does.
@@ -115,7 +115,7 @@ def _correct(
         return ActionResult()
     entries = _live(target, latest)
     found = _find(target, entries, parameters)
-    chosen = [pair for path, pair in found.items() if f"statistics of {path} -> those of its rows" in wanted]
+    chosen = [pair for path, pair in found.items() if f"statistics of {path} -> those of its rows" in paths]
     kept = np.ones(len(entries), bool)
     kept[[row for row, _ in chosen]] = False
     right = ManifestEntries.from_rows([entry for _, entry in chosen])

@@ -62,7 +62,7 @@ def _look(context: RepairContext, branch: str, parameters: Parameters) -> Action
 
 
 def _write_again(
-    context: RepairContext, branch: str, parameters: Parameters, wanted: frozenset[str]
+    context: RepairContext, branch: str, parameters: Parameters, paths: frozenset[str]
 ) -> ActionResult:
     """Rewrite the files in a COMPACT. The cost is one read and write of the files, with a batch and a stripe
     in memory. Raises CommitConflictError when others replaced one of the files meanwhile; then nothing is
@@ -70,7 +70,7 @@ def _write_again(
     """
     target = context.at(branch)
     found = _find(target, parameters).items()
-    chosen = (entry for path, entry in found if f"write {path} again" in wanted)
+    chosen = (entry for path, entry in found if f"write {path} again" in paths)
     return replace_with_copies(context, target, chosen, partial(_copy, target))
 
 

@@ -33,7 +33,7 @@ class RollbackPlan:
 
     state: Root
     removed_roots: tuple[Root, ...]
-    kept: RootSet
+    remaining: RootSet
 
     @property
     def removal(self) -> Removal:
@@ -93,7 +93,7 @@ def apply_rollback(
     swept = sweeper.sweep(
         "rollback-to",
         planned.removal,
-        planned.kept,
+        planned.remaining,
         quarantine=quarantine,
         steps=RootSteps(prepare=lambda: _prepare(target, state)),
         parameters=parameters,
@@ -105,7 +105,9 @@ def apply_rollback(
             repair_hints(target.file_io, target.paths)
             return swept
         more = RollbackPlan(state, late, roots.without(root.path for root in late))
-        sweeper.sweep("rollback-to", more.removal, more.kept, quarantine=quarantine, parameters=parameters)
+        sweeper.sweep(
+            "rollback-to", more.removal, more.remaining, quarantine=quarantine, parameters=parameters
+        )
     raise CommitConflictError(
         f"{target.name}: other writers commit while it is rolled back to snapshot "
         f"{state.snapshot.id}; stop its writers and run again"

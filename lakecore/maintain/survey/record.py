@@ -166,10 +166,10 @@ class TableRecord:
         Raises ValueError for anything that is not a record; every text comes back printable and bounded.
         """
         try:
-            given = _known(cls, raw)
+            given = _known_fields(cls, raw)
             given["state"] = State(given["state"])
-            given["figures"] = Figures(**_numbers(_known(Figures, given.get("figures", {}))))
-            taken = (_known(Deduction, one) for one in given.get("deductions", ()))
+            given["figures"] = Figures(**_numbers(_known_fields(Figures, given.get("figures", {}))))
+            taken = (_known_fields(Deduction, one) for one in given.get("deductions", ()))
             given["deductions"] = tuple(
                 Deduction(_text(one["rule"]), _whole(one["points"]), _text(one["text"])) for one in taken
             )
@@ -185,7 +185,7 @@ class TableRecord:
             raise ValueError(f"not a record of a survey: {reason(err)}") from err
 
 
-def _known(kind: type[Any], raw: Any) -> dict[str, Any]:
+def _known_fields(kind: type[Any], raw: Any) -> dict[str, Any]:
     if not isinstance(raw, Mapping):
         raise TypeError(f"{kind.__name__} is not an object")
     names = {one.name for one in fields(kind)}

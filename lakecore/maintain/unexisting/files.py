@@ -115,7 +115,7 @@ def _undecodable(target: Target, path: str, file: DataFile | None) -> bool:
     findings = Findings()
     reference = DataReference(path, 0, file, "", target.schemas, ordered=False)
     DataFileCheck(target.file_io, findings, bool(target.schema.primary_keys), deep=True).check(reference)
-    return any(finding.kind is FindingKind.BYTES for finding in findings.found)
+    return any(finding.kind is FindingKind.BYTES for finding in findings.items)
 
 
 def remove_missing_files(
@@ -217,14 +217,14 @@ def _look_again(target: Target, paths: tuple[str, ...]) -> None:
         )
 
 
-def _vectors(target: Target, found: MissingFiles) -> tuple[VectorChange, ...]:
+def _vectors(target: Target, missing: MissingFiles) -> tuple[VectorChange, ...]:
     """Index files without the deletion vectors of what goes (and of what is not there anyway)."""
-    files = target.manifests.read_index(found.snapshot.index_manifest)
+    files = target.manifests.read_index(missing.snapshot.index_manifest)
     if not files:
         return ()
-    keep = np.ones(len(found.live), np.bool_)
-    keep[np.isin(found.live.name_hash, found.entries.name_hash)] = False
-    return without_vectors(target, files, stale_vectors(files, found.live.select(keep)))
+    keep = np.ones(len(missing.live), np.bool_)
+    keep[np.isin(missing.live.name_hash, missing.entries.name_hash)] = False
+    return without_vectors(target, files, stale_vectors(files, missing.live.select(keep)))
 
 
 def _messages(missing_files: ManifestEntries, changes: tuple[VectorChange, ...]) -> list[CommitMessage]:

@@ -34,7 +34,7 @@ class MissingManifests:
 
     snapshot: Snapshot
     missing: tuple[ManifestFile, ...]
-    kept: tuple[ManifestFile, ...]
+    present: tuple[ManifestFile, ...]
     live: ManifestEntries
     lone: bool
 
@@ -98,34 +98,36 @@ def remove_missing_manifests(
     raise CommitConflictError(f"{target.name}: other writers committed first {_TRIES} times; run again")
 
 
-def _check(target: Target, found: MissingManifests, accepted: AcceptedLoss, *, accept_revived: bool) -> None:
-    if found.revived and not accept_revived:
+def _check(
+    target: Target, missing: MissingManifests, accepted: AcceptedLoss, *, accept_revived: bool
+) -> None:
+    if missing.revived and not accept_revived:
         raise UnsupportedError(
-            f"{target.name}: the missing manifests recorded that {found.revived} files were "
+            f"{target.name}: the missing manifests recorded that {missing.revived} files were "
             "removed; these files and their rows come back; roll back to a complete "
             "snapshot, or accept that with --accept-revived"
         )
-    rows = found.rows
+    rows = missing.rows
     if rows is None:
         raise UnsupportedError(
-            f"{target.name}: snapshot {found.snapshot.id} has no totalRecordCount, so it is "
+            f"{target.name}: snapshot {missing.snapshot.id} has no totalRecordCount, so it is "
             "not known how many rows are lost; roll back to a complete snapshot"
         )
-    named = len(found.missing) + len(found.kept)
-    accepted.check(target.name, "manifests", len(found.missing), named, rows)
+    named = len(missing.missing) + len(missing.present)
+    accepted.check(target.name, "manifests", len(missing.missing), named, rows)
 
 
-def _publish(target: Target, found: MissingManifests, author: Author, retry: int) -> int | None:
+def _publish(target: Target, missing: MissingManifests, author: Author, retry: int) -> int | None:
     """Return the id, or None when another commit was first: then nothing of ours is left, unless it was
     visible for a while.
     """
-    latest, manifests = found.snapshot, target.manifests
+    latest, manifests = missing.snapshot, target.manifests
     index = manifests.read_index(latest.index_manifest)
-    changes = without_vectors(target, index, stale_vectors(index, found.live))
+    changes = without_vectors(target, index, stale_vectors(index, missing.live))
     written: list[str] = []
-    kept = found.kept
-    if found.lone:
-        kept = manifests.write(found.live) if len(found.live) else ()
+    kept = missing.present
+    if missing.lone:
+        kept = manifests.write(missing.live) if len(missing.live) else ()
         written += [file.file_name for file in kept]
     base, delta = manifests.write_list(kept), manifests.write_list(())
     index_manifest = latest.index_manifest
@@ -141,7 +143,7 @@ def _publish(target: Target, found: MissingManifests, author: Author, retry: int
         index_manifest=index_manifest,
         commit_user=author.user,
         commit_identifier=author.number,
-        total_record_count=int(found.live.row_count.sum()),
+        total_record_count=int(missing.live.row_count.sum()),
     )
     publication = publish(target.snapshots, planned, latest, target.settle_ms, retry)
     if publication.published:

@@ -41,14 +41,14 @@ class AcceptedLoss:
     storage.
     """
 
-    def check(self, table: str, what: str, missing_count: int, named: int, rows: int) -> None:
+    def check(self, table: str, what: str, missing_count: int, referenced_count: int, rows: int) -> None:
         """Raise UnsupportedError, InvalidInputError that say what would be lost, unless it is accepted."""
         if not 0 < self.max_share <= 1:
             raise InvalidInputError(f"max-share {self.max_share}: must be above 0 and at most 1")
-        if missing_count > self.max_share * named:
+        if missing_count > self.max_share * referenced_count:
             raise UnsupportedError(
-                f"{table}: {missing_count} of {named} {what} seem to be missing, more than the limit of "
-                f"{self.max_share:.0%}: storage may have answered wrongly, so nothing is changed; "
+                f"{table}: {missing_count} of {referenced_count} {what} seem to be missing, more than the "
+                f"limit of {self.max_share:.0%}: storage may have answered wrongly, so nothing is changed; "
                 "check the files yourself, then raise --max-share"
             )
         if self.rows is None or rows > self.rows:
@@ -76,6 +76,6 @@ def losses(missing: ManifestEntries, partition: Callable[[bytes], str]) -> tuple
     return tuple(sorted(found, key=lambda loss: (loss.partition, loss.bucket)))
 
 
-def total_rows(found: Sequence[BucketLoss]) -> int:
+def total_rows(losses: Sequence[BucketLoss]) -> int:
     """Return the physical rows, before any merge."""
-    return sum(loss.rows for loss in found)
+    return sum(loss.rows for loss in losses)

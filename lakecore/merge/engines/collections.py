@@ -57,20 +57,20 @@ class _Collected:
         self._hashed = rule.distinct and isinstance(kind, AtomicType)
         self._codes = java_hashes(elements.values, kind) if self._hashed else []
 
-    def step(self, step: Step, kept: Places | None, places: Places | None) -> Places | None:
+    def step(self, step: Step, state: Places | None, places: Places | None) -> Places | None:
         if step is Step.SET:
             return places
         if step is Step.RETRACT:
-            return self._without(kept, places)
+            return self._without(state, places)
         if step is Step.OLDER and self._rule.late_first:
-            kept, places = places, kept
-        if kept is None and places is None:
+            state, places = places, state
+        if state is None and places is None:
             return None
         if not self._rule.distinct:
-            return [*(kept or ()), *(places or ())]
+            return [*(state or ()), *(places or ())]
         if self._hashed:
-            return self._hash_set([*(kept or ()), *(places or ())])
-        out = list(kept or ())
+            return self._hash_set([*(state or ()), *(places or ())])
+        out = list(state or ())
         seen = {self._keys[place] for place in out}
         for place in places or ():
             if self._keys[place] not in seen:
@@ -85,12 +85,12 @@ class _Collected:
                 found.put(self._keys[place], self._codes[place], place)
         return list(found.values())
 
-    def _without(self, kept: Places | None, places: Places | None) -> Places | None:
-        if kept is None or not places:
-            return kept
+    def _without(self, state: Places | None, places: Places | None) -> Places | None:
+        if state is None or not places:
+            return state
         removed_keys = [self._keys[place] for place in places]
         out = []
-        for place in kept:
+        for place in state:
             if self._keys[place] in removed_keys:
                 removed_keys.remove(self._keys[place])
             else:
@@ -111,8 +111,8 @@ class MergeMap:
     def _steps(self, elements: Elements) -> StepFunction:
         keys = identities(elements.values, self.type.key)
 
-        def step(code: Step, kept: Places, places: Places) -> Places:
-            found = {keys[place]: place for place in kept}
+        def step(code: Step, state: Places, places: Places) -> Places:
+            found = {keys[place]: place for place in state}
             for place in places:
                 if code is Step.RETRACT:
                     found.pop(keys[place], None)
@@ -147,8 +147,8 @@ class MergeMapWithKeyTime:
             for text, ok in texts
         ]
 
-        def step(code: Step, kept: Places, places: Places) -> Places:
-            found = {keys[place]: place for place in kept}
+        def step(code: Step, state: Places, places: Places) -> Places:
+            found = {keys[place]: place for place in state}
             for place in places:
                 key, newer = keys[place], times[place]
                 if not present[place]:
@@ -165,14 +165,14 @@ class MergeMapWithKeyTime:
 def _with_nulls(merged: Callable[[Step, Places, Places], Places]) -> StepFunction:
     """Return the steps of a map, given a function that merges two maps."""
 
-    def step(code: Step, kept: Places | None, places: Places | None) -> Places | None:
+    def step(code: Step, state: Places | None, places: Places | None) -> Places | None:
         if code is Step.SET:
             return places
-        if kept is None:
+        if state is None:
             return None if code is Step.RETRACT else places
         if places is None or (code is Step.RETRACT and not places):
-            return kept
-        return merged(Step.ADD, places, kept) if code is Step.OLDER else merged(code, kept, places)
+            return state
+        return merged(Step.ADD, places, state) if code is Step.OLDER else merged(code, state, places)
 
     return step
 

@@ -115,23 +115,23 @@ class Events:
         """
         return Picked(self.unless_retracted(self.last_where(self.steps != Step.OLDER)))
 
-    def keep(self, wanted: Bools) -> Events:
-        """Return only the events that are `wanted`."""
-        if wanted.all():
+    def keep(self, mask: Bools) -> Events:
+        """Return only the events that `mask` selects."""
+        if mask.all():
             return self
-        before = np.concatenate(([0], np.cumsum(wanted)))
-        return Events(self.rows[wanted], self.steps[wanted], before[self.starts])
+        before = np.concatenate(([0], np.cumsum(mask)))
+        return Events(self.rows[mask], self.steps[mask], before[self.starts])
 
-    def last_where(self, wanted: Bools) -> Indices:
-        """Return the last event of each group that is `wanted`; -1 where there is none."""
-        if wanted.all():
+    def last_where(self, mask: Bools) -> Indices:
+        """Return the last event of each group that `mask` selects; -1 where there is none."""
+        if mask.all():
             return np.where(self.sizes > 0, self.starts[1:] - 1, -1)
-        return np.asarray(self.reduce(np.maximum, np.where(wanted, self.places, -1), -1))
+        return np.asarray(self.reduce(np.maximum, np.where(mask, self.places, -1), -1))
 
-    def first_where(self, wanted: Bools) -> Indices:
-        """Return the first event of each group that is `wanted`; -1 where there is none."""
+    def first_where(self, mask: Bools) -> Indices:
+        """Return the first event of each group that `mask` selects; -1 where there is none."""
         none = len(self)
-        first = self.reduce(np.minimum, np.where(wanted, self.places, none), none)
+        first = self.reduce(np.minimum, np.where(mask, self.places, none), none)
         return np.asarray(np.where(first == none, -1, first))
 
     def reduce(self, ufunc: Any, values: Any, empty: Any) -> Any:

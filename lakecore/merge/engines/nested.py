@@ -102,17 +102,17 @@ class NestedUpdate:
         def present(places: Places) -> list[int]:
             return [place for place in places if keys[place] is not None]
 
-        def add(kept: Places | None, places: Places) -> Places:
-            if kept is None:
+        def add(state: Places | None, places: Places) -> Places:
+            if state is None:
                 return present(places)[: self.limit]
-            if self.limit is not None and len(kept) >= self.limit:
-                return kept
-            room = None if self.limit is None else self.limit - len(kept)
-            return present(kept) + present(places)[:room]
+            if self.limit is not None and len(state) >= self.limit:
+                return state
+            room = None if self.limit is None else self.limit - len(state)
+            return present(state) + present(places)[:room]
 
-        def without(kept: Places, places: Places) -> Places:
+        def without(state: Places, places: Places) -> Places:
             removed_keys = {keys[place] for place in places}
-            return [place for place in present(kept) if keys[place] not in removed_keys]
+            return [place for place in present(state) if keys[place] not in removed_keys]
 
         return _steps(add, without)
 
@@ -120,24 +120,24 @@ class NestedUpdate:
         keys, codes = self.rows.keys(elements.values)
         ranks = self._ranks(elements.values)
 
-        def put(found: JavaMap[int], places: Places, limit: int | None) -> None:
+        def put(by_key: JavaMap[int], places: Places, limit: int | None) -> None:
             for place in places:
-                before = found.get(keys[place])
-                full = limit is not None and len(found) >= limit
+                before = by_key.get(keys[place])
+                full = limit is not None and len(by_key) >= limit
                 if keys[place] is None or (before is None and full):
                     continue
                 if before is None or ranks is None or ranks[place] >= ranks[before]:
-                    found.put(keys[place], codes[place], place)
+                    by_key.put(keys[place], codes[place], place)
 
-        def add(kept: Places | None, places: Places) -> Places:
+        def add(state: Places | None, places: Places) -> Places:
             found: JavaMap[int] = JavaMap()
-            put(found, kept or (), None)
+            put(found, state or (), None)
             put(found, places, self.limit)
             return list(found.values())
 
-        def without(kept: Places, places: Places) -> Places:
+        def without(state: Places, places: Places) -> Places:
             found: JavaMap[int] = JavaMap()
-            for place in filter(lambda place: keys[place] is not None, kept):
+            for place in filter(lambda place: keys[place] is not None, state):
                 found.put(keys[place], codes[place], place)
             for place in places:
                 found.remove(keys[place])
@@ -176,14 +176,14 @@ def _that_matter(column: pa.Array, events: Events) -> Events:
 def _steps(
     add: Callable[[Places | None, Places], Places], without: Callable[[Places, Places], Places]
 ) -> StepFunction:
-    def step(code: Step, kept: Places | None, places: Places | None) -> Places | None:
+    def step(code: Step, state: Places | None, places: Places | None) -> Places | None:
         if code is Step.SET:
             return places
         if code is Step.RETRACT:
-            return kept if kept is None or places is None else without(kept, places)
+            return state if state is None or places is None else without(state, places)
         if code is Step.OLDER:
-            kept, places = places, kept
-        return kept if places is None else add(kept, places)
+            state, places = places, state
+        return state if places is None else add(state, places)
 
     return step
 
@@ -202,14 +202,14 @@ class NestedPartialUpdate:
         events = _that_matter(column, events)
         return fold_values(column, self.rows.type, events, self._step, np.diff(events.starts) > 0)
 
-    def _step(self, code: Step, kept: Any, value: Any) -> Any:
+    def _step(self, code: Step, state: Any, value: Any) -> Any:
         if code is Step.SET:
             return value
         if code is Step.OLDER:
-            kept, value = value, kept
+            state, value = value, state
         if value is None:
-            return kept
-        rows = [row for row in [*(kept or ()), *value] if row is not None]
+            return state
+        rows = [row for row in [*(state or ()), *value] if row is not None]
         keys, codes = self.rows.keys(values_array(rows, self.rows.row))
         found: JavaMap[list[Any]] = JavaMap()
         for row, key, code_of in zip(rows, keys, codes, strict=True):

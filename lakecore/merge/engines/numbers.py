@@ -102,9 +102,9 @@ class Sum:
             return decimals
         return fold_values(column, self.type, events, self._step, near, decimals)
 
-    def _step(self, step: Step, kept: Decimal | None, value: Decimal) -> Decimal | None:
+    def _step(self, step: Step, state: Decimal | None, value: Decimal) -> Decimal | None:
         signed = value.copy_negate() if step is Step.RETRACT else value
-        return _fitted(signed if kept is None else _EXACT.add(kept, signed), self.type)
+        return _fitted(signed if state is None else _EXACT.add(state, signed), self.type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +147,12 @@ class Product:
         steps = FinishedSteps(self._integer, self._in_range)
         return fold_values(column, self.type, events, steps, exact, integers)
 
-    def _integer(self, step: Step, kept: int | None, value: int) -> int:
-        if kept is None:
+    def _integer(self, step: Step, state: int | None, value: int) -> int:
+        if state is None:
             return value
         if step is Step.RETRACT and value == 0:
             raise _zero(self.field)
-        return _truncated(kept, value) if step is Step.RETRACT else kept * value
+        return _truncated(state, value) if step is Step.RETRACT else state * value
 
     def _in_range(self, result: int) -> int:
         bits = _BITS[self.type.root.value]
@@ -160,20 +160,20 @@ class Product:
             raise _overflow(self.field, self.type, "product")
         return result
 
-    def _decimal(self, step: Step, kept: Decimal | None, value: Decimal) -> Decimal | None:
+    def _decimal(self, step: Step, state: Decimal | None, value: Decimal) -> Decimal | None:
         if step is not Step.RETRACT:
-            return value if kept is None else _fitted(_EXACT.multiply(kept, value), self.type)
-        if kept is None:
+            return value if state is None else _fitted(_EXACT.multiply(state, value), self.type)
+        if state is None:
             return None
         if value == 0:
             raise _zero(self.field)
         context = _EXACT.copy()
         context.traps[Inexact] = True
         try:
-            return _fitted(context.divide(kept, value), self.type)
+            return _fitted(context.divide(state, value), self.type)
         except Inexact as err:
             raise UnsupportedError(
-                f"field {self.field}: function product cannot retract {value} from {kept}: the quotient "
+                f"field {self.field}: function product cannot retract {value} from {state}: the quotient "
                 f"has no end; set fields.{self.field}.ignore-retract=true"
             ) from err
 
@@ -181,9 +181,9 @@ class Product:
 _BITS = {"TINYINT": 7, "SMALLINT": 15, "INT": 31, "BIGINT": 63}
 
 
-def _truncated(kept: int, value: int) -> int:
-    size = abs(kept) // abs(value)
-    return size if (kept < 0) == (value < 0) else -size
+def _truncated(state: int, value: int) -> int:
+    size = abs(state) // abs(value)
+    return size if (state < 0) == (value < 0) else -size
 
 
 def _fitted(value: Decimal, kind: AtomicType) -> Decimal | None:
@@ -220,13 +220,13 @@ def _zero(field: str) -> UnsupportedError:
 
 def _in_order(ufunc: Any, values: Any, events: Events) -> Any:
     """Reduce each group strictly from first to last: floats depend on it."""
-    return _steps(values, events, lambda kept, at: ufunc(kept, values[at]), ufunc)
+    return _steps(values, events, lambda state, at: ufunc(state, values[at]), ufunc)
 
 
 def _multiplied(values: Any, divide: Bools, events: Events) -> Any:
-    def step(kept: Any, at: Any) -> Any:
+    def step(state: Any, at: Any) -> Any:
         with np.errstate(all="ignore"):
-            return np.where(divide[at], kept / values[at], kept * values[at])
+            return np.where(divide[at], state / values[at], state * values[at])
 
     return _steps(values, events, step, None)
 

@@ -210,18 +210,18 @@ def _kinds(several: MultiRowGroups, deleted: Bools) -> Any:
     return np.where(deleted | ~added, int(RowKind.DELETE), int(RowKind.INSERT)).astype(np.int8)
 
 
-def _events(several: MultiRowGroups, resets: Bools, wanted: Bools, steps: Any) -> Events:
-    """Return events: SET where rows put all their values in place, then the steps of the rows that are
-    `wanted`.
+def _events(several: MultiRowGroups, resets: Bools, mask: Bools, steps: Any) -> Events:
+    """Return events: SET where rows put all their values in place, then the steps of the rows that
+    `mask` selects.
 
     A row that begins a key as a retraction does both.
     """
-    rows = np.repeat(np.arange(len(resets)), 1 + (resets & wanted))
+    rows = np.repeat(np.arange(len(resets)), 1 + (resets & mask))
     first = np.append(True, rows[1:] != rows[:-1]) if len(rows) else np.empty(0, bool)
     is_set = resets[rows] & first
     codes = np.where(is_set, int(Step.SET), steps[rows]).astype(np.int8)
     bounds = np.searchsorted(rows, several.starts)
-    return Events(several.rows[rows], codes, bounds).keep(is_set | wanted[rows])
+    return Events(several.rows[rows], codes, bounds).keep(is_set | mask[rows])
 
 
 def _ranks(several: MultiRowGroups, sequence: tuple[str, ...]) -> Indices:

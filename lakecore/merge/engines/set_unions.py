@@ -40,10 +40,10 @@ class SetUnion:
             return single
         return fold_values(column, self.type, events, self._step, sizes > 1, single)
 
-    def _step(self, step: Step, kept: Any, value: bytes) -> bytes:
-        if kept is None:
+    def _step(self, step: Step, state: Any, value: bytes) -> bytes:
+        if state is None:
             return value
-        older, newer = (value, kept) if step is Step.OLDER else (kept, value)
+        older, newer = (value, state) if step is Step.OLDER else (state, value)
         return self.unite(older, newer, f"field {self.field}")
 
 

@@ -43,7 +43,7 @@ class ListAgg:
         kept = events.picks(events.last_where(replaces))
         return self._joined(column, events, column.take(pa.array(kept, mask=kept < 0)))
 
-    def _joined(self, column: pa.Array, events: Events, kept: pa.Array) -> pa.Array:
+    def _joined(self, column: pa.Array, events: Events, state: pa.Array) -> pa.Array:
         events = events.keep(~_blank(column.take(pa.array(events.rows))))
         ordered = _late_first(events)
         texts = column.take(pa.array(ordered.rows))
@@ -53,7 +53,7 @@ class ListAgg:
             joined = pa.array([self._distinct(parts) for parts in lists.to_pylist()], column.type)
         else:
             joined = pc.binary_join(lists, self.delimiter)
-        return pc.if_else(empty, kept, joined)
+        return pc.if_else(empty, state, joined)
 
     def _distinct(self, texts: list[str]) -> str:
         if len(texts) < 2:

@@ -113,13 +113,13 @@ class ByteWords:
         return out
 
 
-def _gather(out: U64, words: U64, start: I64, left: I64) -> None:
-    """Write the next word of each lane to `out`; lanes with less than a word `left` are cut, or zero."""
-    if int(left.min(initial=8)) >= 8:
+def _gather(out: U64, words: U64, start: I64, remaining: I64) -> None:
+    """Write the next word of each lane to `out`; lanes with less than a word are cut, or zero."""
+    if int(remaining.min(initial=8)) >= 8:
         out[:] = words[start]
         return
-    lanes = np.flatnonzero(left > 0)
-    spare = np.maximum(64 - 8 * left[lanes], 0).astype(np.uint64)
+    lanes = np.flatnonzero(remaining > 0)
+    spare = np.maximum(64 - 8 * remaining[lanes], 0).astype(np.uint64)
     out[lanes] = (words[start[lanes]] << spare) >> spare
 
 

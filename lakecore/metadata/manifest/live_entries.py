@@ -59,9 +59,9 @@ def with_kind(entries: ManifestEntries, kind: EntryKind) -> ManifestEntries:
     return replace(entries, kind=np.full(len(entries), kind, np.int8))
 
 
-def entries_only_in(wanted: ManifestEntries, present: ManifestEntries) -> ManifestEntries:
-    """Return the files of `wanted` that `present` lacks, as ADDs; all entries of both must be live."""
-    lone = remaining_deletes(ManifestEntries.concat([present, with_kind(wanted, EntryKind.DELETE)]))
+def entries_only_in(entries: ManifestEntries, present: ManifestEntries) -> ManifestEntries:
+    """Return the files of `entries` that `present` lacks, as ADDs; all entries of both must be live."""
+    lone = remaining_deletes(ManifestEntries.concat([present, with_kind(entries, EntryKind.DELETE)]))
     return with_kind(lone, EntryKind.ADD)
 
 

@@ -283,9 +283,9 @@ class OpenSources:
         source.seek(offset)
         return source, _path(uri), size
 
-    def _check_whole(self, path: str, found: int, size: int) -> None:
-        if found < size:
-            problem = f"it has only {found} of the {size} bytes to which a row refers"
+    def _check_whole(self, path: str, length: int, size: int) -> None:
+        if length < size:
+            problem = f"it has only {length} of the {size} bytes to which a row refers"
             raise CorruptDataError(path, f"{problem} in column {self._name}")
 
     def _source(self, uri: str) -> Any:

@@ -84,7 +84,7 @@ class BlobViews:
         return found
 
 
-def _end(view: View, known: Mapping[View, View | bytes | None], where: str) -> bytes | None:
+def _end(view: View, values: Mapping[View, View | bytes | None], where: str) -> bytes | None:
     """Return the value behind the last view of a chain."""
     seen: set[View] = set()
     value: View | bytes | None = view
@@ -93,7 +93,7 @@ def _end(view: View, known: Mapping[View, View | bytes | None], where: str) -> b
             table, _, row_id = view
             raise CorruptDataError(where, f"the blob view of row {row_id} of table {table} refers to itself")
         seen.add(value)
-        value = known[value]
+        value = values[value]
     return value
 
 
@@ -106,11 +106,11 @@ class _Upstream:
     ranges: tuple[tuple[Split, RowRange], ...]
 
     def values(
-        self, joined: Joined, wanted: Mapping[int, set[int]], where: str
+        self, joined: Joined, row_ids_of: Mapping[int, set[int]], where: str
     ) -> dict[View, View | bytes | None]:
-        """Read values. `wanted` maps field ids to row ids."""
+        """Read values. `row_ids_of` maps field ids to row ids."""
         found: dict[View, View | bytes | None] = {}
-        for field_id, row_ids in wanted.items():
+        for field_id, row_ids in row_ids_of.items():
             column = self._column(field_id, where)
             viewing = column in view_columns(self.context.schema.options)
             for row, value in self._rows(joined, column, row_ids):
@@ -168,7 +168,7 @@ def _opened(context: ReadContext, name: str, where: str) -> _Upstream:
     latest = stores.snapshots.latest()
     splits = () if latest is None else scanner.plan(latest, schema)
     ranges = ((split, rows) for split in splits for rows in row_ranges(split.files))
-    return _Upstream(name, reading, tuple(sorted(ranges, key=lambda found: found[1].first)))
+    return _Upstream(name, reading, tuple(sorted(ranges, key=lambda match: match[1].first)))
 
 
 def _paths(paths: TablePaths, name: str, where: str) -> TablePaths:

@@ -35,8 +35,8 @@ class ColumnSources:
     """These are the blob files of each column that is stored in blob files, by name."""
 
 
-def resolve_column_sources(ctx: ReadContext, rows: RowRange, wanted: Iterable[DataField]) -> ColumnSources:
-    """Find the source of each column of `wanted`. A column that no file has is in neither part of the result.
+def resolve_column_sources(ctx: ReadContext, rows: RowRange, fields: Iterable[DataField]) -> ColumnSources:
+    """Find the source of each column of `fields`. A column that no file has is in neither part of the result.
 
     Raises CorruptDataError where such a column must not be null, and where vector files do not cover the rows
     exactly once.
@@ -49,7 +49,7 @@ def resolve_column_sources(ctx: ReadContext, rows: RowRange, wanted: Iterable[Da
             apart.setdefault(field_id, []).append(file)
     shares: dict[ColumnSource, list[str]] = {}
     blobs: dict[str, Sequence[DataFile]] = {}
-    for field in wanted:
+    for field in fields:
         tracked = field.name in TRACKING_NAMES
         source = next((files for files, ids in ordinary if tracked or field.id in ids), None)
         if source is None and field.id in apart:

@@ -10,15 +10,15 @@ __all__ = ["live_rows"]
 
 
 def live_rows(
-    deletions: BitMap | None, row_count: int, path: str, wanted: BitMap | None = None
+    deletions: BitMap | None, row_count: int, path: str, selection: BitMap | None = None
 ) -> BitMap | None:
-    """Return the positions of the rows to read of the data file `path`: those of `wanted` (None: all) that
+    """Return the positions of the rows to read of the data file `path`: those of `selection` (None: all) that
     are not deleted.
 
     None means all rows. Raises CorruptDataError where a row is deleted that the file does not have.
     """
     if not deletions:
-        return wanted
+        return selection
     if deletions.max() >= row_count:
         raise CorruptDataError(path, f"row {deletions.max()} is deleted, but the file has {row_count} rows")
-    return (BitMap(range(row_count)) if wanted is None else wanted) - deletions
+    return (BitMap(range(row_count)) if selection is None else selection) - deletions

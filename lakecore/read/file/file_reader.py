@@ -58,7 +58,7 @@ class FileColumns:
     have.
     """
     fields: tuple[DataField | None, ...]
-    wanted: RowType
+    row_type: RowType
     schema: pa.Schema
     constants: Mapping[str, pa.Array]
     """These columns have one value in the whole file, as arrays of one row."""
@@ -122,7 +122,7 @@ def read_file(
         groups = matching_row_groups(reader, _prunable(ctx, file, reader, path, predicate), predicate)
         batch_size = min(sizes.batch_rows, batch_rows(reader.row_bytes(plan.stored)))
         selection = select_rows(group_sizes(reader), groups, wanted)
-        if ctx.keyed or not set(TRACKING_NAMES).intersection(plan.wanted.names):
+        if ctx.keyed or not set(TRACKING_NAMES).intersection(plan.row_type.names):
             for batch in selection.select(reader.batches(plan.stored, batch_size, selection.groups)):
                 yield convert(ctx, path, plan, batch)
             return
@@ -163,7 +163,7 @@ def _prunable(
     plan = read_columns(ctx, file, reader.schema, path, names)
     return {
         wanted.name: (plan.stored[source], wanted)
-        for wanted, source, stored in zip(plan.wanted.fields, plan.sources, plan.fields, strict=True)
+        for wanted, source, stored in zip(plan.row_type.fields, plan.sources, plan.fields, strict=True)
         if source is not None and stored is not None and same_values(stored.type, wanted.type)
     }
 
@@ -203,18 +203,18 @@ def read_columns(
     return replace(plan, plain=file_format(path) != "orc" and _is_plain(plan, stored))
 
 
-def _constants(ctx: ReadContext, file: DataFile, wanted: RowType) -> Mapping[str, pa.Array]:
+def _constants(ctx: ReadContext, file: DataFile, row_type: RowType) -> Mapping[str, pa.Array]:
     """Return the columns that have one value in all rows of the file: that of its partition, or of its
     snapshot.
     """
-    if not ctx.options.snapshot_ordering or SEQUENCE_NAME not in wanted.names:
+    if not ctx.options.snapshot_ordering or SEQUENCE_NAME not in row_type.names:
         return ctx.partition_values
     number = snapshot_number(file)
     return ctx.partition_values | ({} if number is None else {SEQUENCE_NAME: pa.array([number], pa.int64())})
 
 
 def _is_plain(plan: FileColumns, stored: pa.Schema) -> bool:
-    columns = zip(plan.wanted.fields, plan.sources, plan.fields, plan.schema.types, strict=True)
+    columns = zip(plan.row_type.fields, plan.sources, plan.fields, plan.schema.types, strict=True)
     return all(
         source is not None
         and field is not None
@@ -248,7 +248,7 @@ def convert(ctx: ReadContext, path: str, plan: FileColumns, batch: pa.RecordBatc
     if plan.plain and plan.stored:
         arrays += [batch.column(source) for source in plan.sources]
         return pa.RecordBatch.from_arrays(arrays, schema=plan.schema)
-    for field, source, stored in zip(plan.wanted.fields, plan.sources, plan.fields, strict=True):
+    for field, source, stored in zip(plan.row_type.fields, plan.sources, plan.fields, strict=True):
         if (constant := plan.constants.get(field.name)) is not None:
             arrays.append(constant.take(pa.array(np.zeros(batch.num_rows, np.int32))))
             continue

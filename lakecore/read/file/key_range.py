@@ -128,7 +128,7 @@ def key_pages(
     path = ctx.paths.data_file(bucket_dir, file)
     plan = read_columns(ctx, file, pages.schema, path, ctx.schema.trimmed_primary_keys)
     names = []
-    for wanted, source, stored in zip(plan.wanted.fields, plan.sources, plan.fields, strict=True):
+    for wanted, source, stored in zip(plan.row_type.fields, plan.sources, plan.fields, strict=True):
         if source is None or stored is None or not same_values(stored.type, wanted.type):
             break
         names.append(plan.stored[source])

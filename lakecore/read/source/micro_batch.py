@@ -108,7 +108,7 @@ class MicroBatches:
         splits = list(state.parts)
         taken = _count_admitted(splits[start.splits_read :], limits)
         read = start.splits_read + taken
-        end = replace(start, splits_read=read, plan=_digest(splits), **_seen(state.snapshot))
+        end = replace(start, splits_read=read, plan=_digest(splits), **_latest_fields(state.snapshot))
         if start.plan:
             self._check_plan(start, end)
         if read >= len(splits):
@@ -123,19 +123,19 @@ class MicroBatches:
         reached = self._take(stream, taken, limits)
         if reached is None or reached == start.next_snapshot:
             return start, ()
-        seen = _seen(taken[-1].snapshot) if taken else {}
+        seen = _latest_fields(taken[-1].snapshot) if taken else {}
         end = replace(start, next_snapshot=reached, plan="", splits_read=0, **seen)
         return end, self._grouped(taken)
 
-    def _take(self, stream: Stream, taken: list[Changes], limits: BatchLimits) -> int | None:
+    def _take(self, stream: Stream, batch: list[Changes], limits: BatchLimits) -> int | None:
         """Poll until there is nothing new, or the micro-batch is full; returns the next snapshot then."""
         total, reached = BatchSize(), stream.next_snapshot
         while (changes := stream.poll()) is not None:
             total = total.plus(BatchSize.of(changes.parts, 1))
-            if (taken and not limits.admit(total)) or not self._is_wanted(changes):
+            if (batch and not limits.admit(total)) or not self._is_wanted(changes):
                 return reached
             self._check_columns(changes.snapshot)
-            taken.append(changes)
+            batch.append(changes)
             reached = changes.next_snapshot
         return stream.next_snapshot
 
@@ -169,12 +169,12 @@ class MicroBatches:
         self._check_plan(end, replace(end, plan=_digest(splits)))
         return _alone(state.rows, splits[start.splits_read : end.splits_read])
 
-    def _check_plan(self, known: StreamOffset, found: StreamOffset) -> None:
-        if known.plan != found.plan:
+    def _check_plan(self, expected: StreamOffset, actual: StreamOffset) -> None:
+        if expected.plan != actual.plan:
             raise InvalidInputError(
-                f"table {self._table.name}: a part of the state of snapshot {known.full or known.first_full} "
-                "was read, and its splits are others now: an option of the read was changed; undo that "
-                "until the state is read, or start with a new checkpoint"
+                f"table {self._table.name}: a part of the state of snapshot "
+                f"{expected.full or expected.first_full} was read, and its splits are others now: an option "
+                "of the read was changed; undo that until the state is read, or start with a new checkpoint"
             )
 
     def _changes_again(self, start: StreamOffset, end: StreamOffset) -> tuple[Work, ...]:
@@ -222,12 +222,12 @@ class MicroBatches:
                     "columns"
                 )
 
-    def _grouped(self, taken: Sequence[Changes]) -> tuple[Work, ...]:
+    def _grouped(self, batch: Sequence[Changes]) -> tuple[Work, ...]:
         """Return the parts of a bucket together; those of tables without buckets are on their own."""
         if self._table.options.bucket_mode is BucketMode.BUCKET_UNAWARE:
-            return tuple(work for changes in taken for work in _alone(changes.rows, changes.parts))
+            return tuple(work for changes in batch for work in _alone(changes.rows, changes.parts))
         groups: dict[tuple[bytes, int], list[tuple[Scan, Any]]] = {}
-        for changes in taken:
+        for changes in batch:
             for part in changes.parts:
                 split: Split = part[0] if isinstance(part, tuple) else part
                 groups.setdefault((split.partition, split.bucket), []).append((changes.rows, part))
@@ -238,7 +238,7 @@ def _alone(rows: Scan, parts: Sequence[Any]) -> tuple[Work, ...]:
     return tuple(((rows, part),) for part in parts)
 
 
-def _seen(snapshot: Snapshot) -> dict[str, Any]:
+def _latest_fields(snapshot: Snapshot) -> dict[str, Any]:
     return {"seen_id": snapshot.id, "seen_time": snapshot.time_millis}
 
 

@@ -50,7 +50,7 @@ class Span:
     def __init__(self, field: DataField) -> None:
         self._name = field.name
         self._kind = field.type
-        self._found: list[pa.Array] = []
+        self._parts: list[pa.Array] = []
         if not isinstance(field.type, AtomicType) or field.type.root in (TypeRoot.VARIANT, TypeRoot.BLOB):
             raise InvalidInputError(
                 f"column {field.name}: values of type {field.type} have no order; select other columns"
@@ -60,17 +60,17 @@ class Span:
         """Add the bounds of a split if its files tell them, and return whether they do."""
         bounds = certain_bounds(rows, split, self._name)
         if bounds is not None:
-            self._found.append(values_array(bounds, self._kind))
+            self._parts.append(values_array(bounds, self._kind))
         return bounds is not None
 
     def add(self, column: pa.Array) -> None:
         """Add values of the column."""
-        self._found.append(_ends(column))
+        self._parts.append(_ends(column))
 
     @property
     def bounds(self) -> tuple[pa.Scalar, pa.Scalar]:
         """Return the least and the greatest of what was added."""
-        ends = _ends(pa.concat_arrays([*self._found, values_array([], self._kind)]))
+        ends = _ends(pa.concat_arrays([*self._parts, values_array([], self._kind)]))
         return ends[0], ends[1]
 
 

@@ -92,10 +92,15 @@ def read_joined(
 
 
 def _references(
-    ctx: ReadContext, bucket_dir: str, rows: RowRange, columns: Sequence[str], split: Split, wanted: Predicate
+    ctx: ReadContext,
+    bucket_dir: str,
+    rows: RowRange,
+    columns: Sequence[str],
+    split: Split,
+    predicate: Predicate,
 ) -> Iterator[pa.RecordBatch]:
     deleted_rows = {name: load_deletions(ctx.file_io, place) for name, place in split.deletions_of.items()}
-    return read_joined(ctx, bucket_dir, rows.files, columns, JoinedRows(deleted_rows, wanted))
+    return read_joined(ctx, bucket_dir, rows.files, columns, JoinedRows(deleted_rows, predicate))
 
 
 @dataclass(frozen=True)
@@ -105,7 +110,7 @@ class _Range:
     ctx: ReadContext
     bucket_dir: str
     rows: RowRange
-    wanted: RowType
+    row_type: RowType
     deleted_rows: BitMap
     predicate: Predicate | None
     as_stored: bool
@@ -123,21 +128,21 @@ class _Range:
         return np.delete(places, np.array(self.deleted_rows.to_array(), np.int64))
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        sources = resolve_column_sources(self.ctx, self.rows, self.wanted.fields)
-        fields = [field for field in self.wanted.fields if field.name in sources.blobs]
+        sources = resolve_column_sources(self.ctx, self.rows, self.row_type.fields)
+        fields = [field for field in self.row_type.fields if field.name in sources.blobs]
         blobs = [self._locate(field, sources.blobs[field.name]) for field in fields]
-        schema = arrow_schema(self.wanted)
+        schema = arrow_schema(self.row_type)
         for places, stored in self._batches(sources):
             columns = self._with_references(stored)
             for low, high in cut_by_size(self._sizes(blobs, places, columns)):
                 here = {name: column.slice(low, high - low) for name, column in columns.items()}
                 here |= {blob.name: self._values(blob, places[low:high]) for blob in blobs}
-                arrays = [self._array(field, here, high - low) for field in self.wanted.fields]
+                arrays = [self._array(field, here, high - low) for field in self.row_type.fields]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def _with_references(self, columns: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
         """Replace views by references to the bytes that they mean."""
-        viewing = {field.name for field in self.wanted.fields if self._viewing(field)}
+        viewing = {field.name for field in self.row_type.fields if self._viewing(field)}
         return {
             name: self.views.resolve(name, column) if name in viewing else column
             for name, column in columns.items()
@@ -148,7 +153,7 @@ class _Range:
         sizes: Ints = np.zeros(len(places), np.int64)
         for blob in blobs:
             sizes = sizes + blob.sizes[places]
-        for field in self.wanted.fields if not self._referring else ():
+        for field in self.row_type.fields if not self._referring else ():
             if field.name in columns and (self._inline(field) or self._viewing(field)):
                 sizes = sizes + reference_sizes(columns[field.name])
         return sizes
@@ -178,9 +183,9 @@ class _Range:
         """Return the predicate where evaluating it now can avoid reading blobs."""
         given = {name for names in sources.shares.values() for name in names}
         if not self._referring:
-            given -= {field.name for field in self.wanted.fields if self._inline(field)}
-        given -= {field.name for field in self.wanted.fields if self._viewing(field)}
-        inline = (self._inline(field) or self._viewing(field) for field in self.wanted.fields)
+            given -= {field.name for field in self.row_type.fields if self._inline(field)}
+        given -= {field.name for field in self.row_type.fields if self._viewing(field)}
+        inline = (self._inline(field) or self._viewing(field) for field in self.row_type.fields)
         spares = bool(sources.blobs) or any(inline)
         condition = self.predicate
         return condition if condition is not None and spares and columns_of(condition) <= given else None

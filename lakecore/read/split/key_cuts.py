@@ -66,8 +66,8 @@ def ranges(cuts: Sequence[Key]) -> tuple[KeyRange, ...]:
     return tuple(KeyRange(low, high) for low, high in pairwise((None, *cuts, None)))
 
 
-def _rises(found: Sequence[Key], key: Key) -> bool:
-    return not found or _order(found[-1]) < _order(key)
+def _rises(cuts: Sequence[Key], key: Key) -> bool:
+    return not cuts or _order(cuts[-1]) < _order(key)
 
 
 def _order(key: Key) -> Key:

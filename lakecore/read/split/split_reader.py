@@ -148,15 +148,15 @@ class _Reader:
         self._ctx = ctx.in_partition(split.partition)
         self.bucket_dir = ctx.bucket_dir(split.partition, split.bucket)
         self._deletions = split.deletions_of
-        self._wanted = list(ctx.schema.row_type.names if columns is None else columns)
-        extra = sorted(columns_of(predicate) - set(self._wanted)) if predicate is not None else []
+        self._result_columns = list(ctx.schema.row_type.names if columns is None else columns)
+        extra = sorted(columns_of(predicate) - set(self._result_columns)) if predicate is not None else []
         self._kinds = kinds
         self._stored_kinds = kinds and ctx.keyed and not split.raw_convertible
-        needed = (*self._wanted, *extra)
+        needed = (*self._result_columns, *extra)
         self._columns = (*needed, KIND_NAME) if self._stored_kinds else needed
         self._predicate = predicate
         self._retracts = request.retracts
-        self._found: Mapping[str, IndexMatch] = {}
+        self._index_matches: Mapping[str, IndexMatch] = {}
 
     @property
     def key_predicate(self) -> Predicate | None:
@@ -173,15 +173,17 @@ class _Reader:
         """Evaluate the indexes of files that are read alone; False when they leave no row."""
         if self._predicate is None or self.merges(split) or self._ctx.options.data_evolution:
             return True
-        self._found = IndexSearch(self._ctx, self._predicate).search_files(self.bucket_dir, split.files)
-        return any(found.rows is None or found.rows for found in self._found.values())
+        self._index_matches = IndexSearch(self._ctx, self._predicate).search_files(
+            self.bucket_dir, split.files
+        )
+        return any(found.rows is None or found.rows for found in self._index_matches.values())
 
     def sections(self, split: Split) -> tuple[Section, ...]:
         return sections(split.files, key_order(self._ctx.schema.key_type))
 
     def finished(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Filter the rows and project them to the requested columns."""
-        wanted, predicate = self._wanted, self._predicate
+        wanted, predicate = self._result_columns, self._predicate
         for batch in rows:
             kept = batch if predicate is None else batch.filter(mask(predicate, batch))
             if not kept.num_rows:
@@ -208,7 +210,7 @@ class _Reader:
     def _possible(self, split: Split) -> Iterator[DataFile]:
         """Yield the files except those whose evaluated indexes leave no row."""
         for file in split.files:
-            found = self._found.get(file.file_name)
+            found = self._index_matches.get(file.file_name)
             if found is None or found.rows is None or found.rows:
                 yield file
 
@@ -300,7 +302,9 @@ class _Reader:
         sizes: ReadSizes = DEFAULT_SIZES,
     ) -> Iterator[pa.RecordBatch]:
         rows = FileRows(
-            predicate=prunable, deletions=self._deleted(file), index_match=self._found.get(file.file_name)
+            predicate=prunable,
+            deletions=self._deleted(file),
+            index_match=self._index_matches.get(file.file_name),
         )
         yield from read_file(self._ctx, self.bucket_dir, file, columns, rows, sizes)
 

@@ -128,21 +128,21 @@ def _end(data: bytes, at: int, kind: Kind, cardinality: int) -> int:
     return at + (BITSET_BYTES if kind is Kind.BITS else 2 + 4 * int(struct.unpack_from("<H", data, at)[0]))
 
 
-def stream_of(found: Sequence[tuple[int, Container]]) -> bytes:
+def stream_of(containers: Sequence[tuple[int, Container]]) -> bytes:
     """Return the serialisation of containers by their upper 16 bits, which must be in ascending order."""
-    count = len(found)
-    runs = any(container.kind is Kind.RUNS for _, container in found)
+    count = len(containers)
+    runs = any(container.kind is Kind.RUNS for _, container in containers)
     if runs:
-        marks = np.packbits([c.kind is Kind.RUNS for _, c in found], bitorder="little")
+        marks = np.packbits([c.kind is Kind.RUNS for _, c in containers], bitorder="little")
         head = struct.pack("<I", _RUNS | (count - 1) << 16) + marks.tobytes()
     else:
         head = struct.pack("<II", PLAIN, count)
-    keys = np.array([(key, container.cardinality - 1) for key, container in found], "<u2").tobytes()
+    keys = np.array([(key, container.cardinality - 1) for key, container in containers], "<u2").tobytes()
     offsets = b""
     if not runs or count >= _NO_OFFSETS_BELOW:
-        sizes = np.array([0, *(len(container.body) for _, container in found)])[:-1]
+        sizes = np.array([0, *(len(container.body) for _, container in containers)])[:-1]
         offsets = (np.cumsum(sizes) + len(head) + len(keys) + 4 * count).astype("<u4").tobytes()
-    return b"".join([head, keys, offsets, *(container.body for _, container in found)])
+    return b"".join([head, keys, offsets, *(container.body for _, container in containers)])
 
 
 def _head(data: bytes, start: int) -> tuple[int, bytes | None, int]:

@@ -42,12 +42,12 @@ def plan_partitions(scan: Scan, parallelism: Parallelism) -> tuple[Parts, ...]:
         return (parts,) if parts and scan.limit else ()
     if isinstance(scan.source, SnapshotRows):
         parts = _cut(scan, scan.source, parts, parallelism)
-    return pack_parts(parts, parallelism.wanted or parallelism.most)
+    return pack_parts(parts, parallelism.requested or parallelism.most)
 
 
 def _cut(scan: Scan, rows: SnapshotRows, splits: Sequence[Split], parallelism: Parallelism) -> Parts:
     target = SplitPolicy.from_options(rows.context.schema.options).target_size
-    wanted = parallelism.wanted
+    wanted = parallelism.requested
     if wanted is not None:
         total = sum(split.size for split in splits)
         target = max(1, -(-total // wanted)) if wanted > len(splits) else target

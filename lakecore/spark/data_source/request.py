@@ -129,9 +129,9 @@ _OF_SPARK = "provider"
 
 @dataclass(frozen=True, slots=True)
 class Parallelism:
-    """It says how many partitions a read has: `wanted` where that is possible, or else at most `most`."""
+    """It says how many partitions a read has: `requested` where that is possible, or else at most `most`."""
 
-    wanted: int | None
+    requested: int | None
     most: int
 
 
@@ -146,10 +146,12 @@ class TablePlace:
     catalog_options: Mapping[str, str] = field(repr=False)
 
     @classmethod
-    def parse(cls, raw: Mapping[str, str], known: Iterable[str]) -> TablePlace:
-        """Parse the place; `known` are the other options that are obeyed, and any further one is refused."""
+    def parse(cls, raw: Mapping[str, str], other_options: Iterable[str]) -> TablePlace:
+        """Parse the place; `other_options` are those that are obeyed besides, and any further one is
+        refused.
+        """
         of_catalog = catalog_option_keys() - {WAREHOUSE.key}
-        _check_known(raw, of_catalog, known)
+        _check_known(raw, of_catalog, other_options)
         return cls(
             table=_table(raw),
             catalog=_catalog(raw),

@@ -89,7 +89,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         """Return what the tasks of a micro-batch read; see `MicroBatches.work`."""
         last = _offset(end)
         work = () if last is None else self._planner().work(_offset(start), last)
-        most = self._read.parallelism.wanted or self._read.parallelism.most
+        most = self._read.parallelism.requested or self._read.parallelism.most
         packed = pack_parts([_Piece(one) for one in work], most)
         return [InputPartition(tuple(pair for piece in group for pair in piece.work)) for group in packed]
 

@@ -57,7 +57,7 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
                 "stream does not overwrite; use output mode append, or lakecore.spark.write_stream with "
                 "output mode update for a table with a primary key"
             )
-        table._session(table._named(None))
+        table._session(table._with_user(None))
         self._table = table
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:

@@ -68,7 +68,7 @@ class ColumnStats:
         if file.value_stats_cols is not None:
             by_name = {field.name: field for field in schema.fields}
             fields = tuple(by_name[name] for name in file.value_stats_cols if name in by_name)
-        compared = partial(_compared, found=found, partly=self._partly)
+        compared = partial(_compared, bounds=found, partly=self._partly)
         yield from compared(file.file_name, file.value_stats, fields)
         if schema.primary_keys:
             yield from compared(file.file_name, file.key_stats, schema.key_type.fields, prefix=KEY_PREFIX)
@@ -84,7 +84,7 @@ def _compared(
     stats: SimpleStats,
     fields: Sequence[DataField],
     *,
-    found: Mapping[str, ColumnBounds],
+    bounds: Mapping[str, ColumnBounds],
     partly: bool,
     prefix: str = "",
 ) -> Iterator[str]:
@@ -93,7 +93,7 @@ def _compared(
     kind = RowType(tuple(fields))
     lows, highs = (_decoded(row, kind, name) for row in (stats.min_values, stats.max_values))
     for i, field in enumerate(fields):
-        actual = found.get(prefix + field.name)
+        actual = bounds.get(prefix + field.name)
         if actual is None:
             continue
         nulls = stats.null_counts[i] if i < len(stats.null_counts) else None

@@ -28,13 +28,13 @@ class RowPacks:
         names = managed_columns(schema.row_type, schema.options) if shape.keyed else ()
         first = len(shape.key)
         self._places = [first + i for i, value in enumerate(shape.values) if value.name in names]
-        self.found: set[Pack] = set()
+        self.packs: set[Pack] = set()
 
     def add(self, columns: Sequence[pa.Array]) -> None:
         """Add the arrays of a batch: key, values, sequence number, row kind."""
         if self._places:
             live = pa.array(~retracting(columns[-1].to_numpy(zero_copy_only=False)))
-            self.found.update(*(packs_of(columns[place].filter(live)) for place in self._places))
+            self.packs.update(*(packs_of(columns[place].filter(live)) for place in self._places))
 
 
 @dataclass(slots=True)

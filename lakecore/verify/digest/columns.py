@@ -48,7 +48,7 @@ class _Source:
 
     name: str | None
     stored: DataType
-    wanted: DataType
+    target: DataType
 
 
 def read_covered(
@@ -101,12 +101,12 @@ def _column(batch: pa.RecordBatch, source: _Source, path: str) -> pa.Array:
     if source.name is None:
         return pa.nulls(batch.num_rows)
     array = canonical(batch.column(source.name), source.stored, path)
-    return widen(array, source.stored, source.wanted)
+    return widen(array, source.stored, source.target)
 
 
 def _cut(array: pa.Array, source: _Source) -> pa.Array:
     """Return the column without spaces at the end of its CHARs; a column that the file lacks is all null."""
-    return without_trailing_spaces(array, source.wanted) if source.name is not None else array
+    return without_trailing_spaces(array, source.target) if source.name is not None else array
 
 
 def _sources(shape: RowShape, schema: TableSchema, present: set[str], path: str) -> list[_Source]:
@@ -143,7 +143,7 @@ def _present(source: _Source, present: set[str], path: str) -> _Source:
     if source.name in present:
         return source
     if source.stored.nullable:
-        return _Source(None, source.stored, source.wanted)
+        return _Source(None, source.stored, source.target)
     raise CorruptDataError(
         path, f"column {source.name} is missing; the file has the columns {', '.join(sorted(present))}"
     )

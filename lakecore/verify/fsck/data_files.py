@@ -121,7 +121,7 @@ class DataFileCheck:
 
     def _check_packs(self, reference: DataReference, packs: RowPacks) -> None:
         try:
-            for path, problem in self._packs.problems(reference.path, reference.file, packs.found):
+            for path, problem in self._packs.problems(reference.path, reference.file, packs.packs):
                 self.findings.add(FindingKind.DATA_FILE, path, f"{problem} (needed by {reference.owner})")
         except CorruptDataError as err:
             self.findings.failed(FindingKind.INDEX_FILE, err.path, err, reference.owner)
@@ -133,28 +133,28 @@ class DataFileCheck:
         except CorruptDataError as err:
             self.findings.failed(FindingKind.INDEX_FILE, err.path, err, reference.owner)
 
-    def _check_keyed(self, reference: DataReference, seen: KeyedRows, schema: TableSchema) -> None:
+    def _check_keyed(self, reference: DataReference, rows: KeyedRows, schema: TableSchema) -> None:
         file = reference.file
         if file.delete_row_count is not None:
-            self._equal(reference, "delete row count", seen.deletes, file.delete_row_count)
+            self._equal(reference, "delete row count", rows.deletes, file.delete_row_count)
         if not BY_SNAPSHOT.read(schema.options) or file.file_source is FileSource.COMPACT:
             bounds = (file.min_sequence_number, file.max_sequence_number)
-            self._equal(reference, "range of sequence numbers", (seen.low, seen.high), bounds)
+            self._equal(reference, "range of sequence numbers", (rows.low, rows.high), bounds)
         if not reference.ordered or PK_CLUSTERING_OVERRIDE.read(schema.options):
             return
-        if not seen.in_order:
+        if not rows.in_order:
             self._add(FindingKind.KEY_ORDER, reference, "its keys do not strictly increase")
         order = key_order(schema.key_type)
-        first, last = (tuple(map(comparable, key)) for key in (seen.first, seen.last))
+        first, last = (tuple(map(comparable, key)) for key in (rows.first, rows.last))
         if first < order(file.min_key) or last > order(file.max_key):
             self._add(FindingKind.KEY_ORDER, reference, "it has rows outside its minimum and maximum key")
 
-    def _equal(self, reference: DataReference, what: str, found: object, said: object) -> None:
-        if found != said:
+    def _equal(self, reference: DataReference, what: str, actual: object, recorded: object) -> None:
+        if actual != recorded:
             self._add(
                 FindingKind.ROWS,
                 reference,
-                f"its {what} is {found}, but its description says {said}",
+                f"its {what} is {actual}, but its description says {recorded}",
             )
 
     def _add(self, kind: FindingKind, reference: DataReference, problem: str) -> None:

@@ -81,7 +81,7 @@ class FsckReport:
 class Findings:
     """These are the findings of a check, which are collected once each, and its counts."""
 
-    found: dict[Finding, None] = field(default_factory=dict)
+    items: dict[Finding, None] = field(default_factory=dict)
     snapshots: int = 0
     manifests: int = 0
     data_files: int = 0
@@ -91,7 +91,7 @@ class Findings:
     young_bytes: int = 0
 
     def add(self, kind: FindingKind, path: str, problem: str) -> None:
-        self.found.setdefault(Finding(kind, path, problem))
+        self.items.setdefault(Finding(kind, path, problem))
 
     def failed(self, kind: FindingKind, path: str, err: LakeError, needed_by: str) -> None:
         """Record why `path` could not be read. Missing files are found by listing; callers raise when
@@ -102,7 +102,7 @@ class Findings:
             self.add(kind, path, f"it cannot be checked: {err} (needed by {needed_by})")
 
     def report(self, *, moved: bool) -> FsckReport:
-        ordered = sorted(self.found, key=lambda finding: (finding.kind.value, finding.path, finding.problem))
+        ordered = sorted(self.items, key=lambda finding: (finding.kind.value, finding.path, finding.problem))
         return FsckReport(
             findings=tuple(ordered),
             snapshots=self.snapshots,

@@ -69,7 +69,7 @@ class Inventory:
         self,
         bucket: list[DataReference],
         index: dict[str, dict[str, Expected]],
-        seen: set[str],
+        names: set[str],
         open_file: Callable[[DataReference], None] | None,
     ) -> None:
         by_directory: dict[str, list[DataReference]] = defaultdict(list)
@@ -85,8 +85,8 @@ class Inventory:
             inside = directory.startswith(
                 f"{self.paths.table_path}/"
             )  # elsewhere other tables may have files
-            bad = self._compare(self._files(directory), expected, orphans=inside and directory not in seen)
-            seen.add(directory)
+            bad = self._compare(self._files(directory), expected, orphans=inside and directory not in names)
+            names.add(directory)
             for reference in references if open_file is not None else ():
                 if reference.path not in bad and open_file is not None:
                     open_file(reference)
@@ -130,15 +130,15 @@ class Inventory:
     def _files(self, directory: str) -> list[FileStatus]:
         return [status for status in self.file_io.list(directory) if not status.is_dir]
 
-    def _walk(self, directory: str, seen: set[str], place: str) -> None:
+    def _walk(self, directory: str, names: set[str], place: str) -> None:
         """List the directories that nothing refers to. `place` is the path below the table, or below its
         branch.
         """
         for status in self.file_io.list(directory):
             below = f"{place}/{status.name}".lstrip("/")
-            if status.is_dir and status.path not in seen:
-                self._walk(status.path, seen, _below_branch(below))
-            elif not status.is_dir and not _known(below):
+            if status.is_dir and status.path not in names:
+                self._walk(status.path, names, _below_branch(below))
+            elif not status.is_dir and not _belongs(below):
                 self._orphan(status)
 
 
@@ -146,7 +146,7 @@ def _below_branch(place: str) -> str:
     return "" if re.fullmatch(r"branch/branch-[^/]+", place) else place
 
 
-def _known(place: str) -> bool:
+def _belongs(place: str) -> bool:
     """Return whether a file that nothing refers to belongs at its place."""
     directory, _, name = place.rpartition("/")
     if name in _MARKERS or directory == "tag/tag-success-file" or directory.startswith("service"):

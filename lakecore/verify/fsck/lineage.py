@@ -206,7 +206,7 @@ class Lineage:
         if self._total is None or snapshot.total_record_count is None:
             return
         pair = (path, self.paths.snapshot(snapshot.id - 1))
-        if any(known.kind is FindingKind.TOTALS and known.path in pair for known in self.findings.found):
+        if any(known.kind is FindingKind.TOTALS and known.path in pair for known in self.findings.items):
             return
         expected = self._total + added
         if snapshot.total_record_count != expected:
@@ -410,9 +410,11 @@ class Lineage:
             self.findings.add(FindingKind.MANIFEST, path, problem)
         return entries
 
-    def _equal_total(self, path: str, what: str, said: int | None, found: int) -> None:
-        if said is not None and said != found:
-            self.findings.add(FindingKind.TOTALS, path, f"{what} is {said}, but its files hold {found} rows")
+    def _equal_total(self, path: str, what: str, recorded: int | None, actual: int) -> None:
+        if recorded is not None and recorded != actual:
+            self.findings.add(
+                FindingKind.TOTALS, path, f"{what} is {recorded}, but its files hold {actual} rows"
+            )
 
 
 def _after_gap(text: str, ids: tuple[int, ...]) -> bool:

@@ -180,17 +180,17 @@ def _check_size(file_io: FileIO, stored: StoredFile, refuse: Callable[[str], NoR
 
 
 def _check_keyed(
-    refuse: Callable[[str], NoReturn], seen: KeyedRows, stored: StoredFile, kind: RowType
+    refuse: Callable[[str], NoReturn], rows: KeyedRows, stored: StoredFile, kind: RowType
 ) -> None:
     file = stored.file
-    facts: list[tuple[str, object, object]] = [("delete row count", seen.deletes, file.delete_row_count)]
-    if seen.first_key is not None:
+    facts: list[tuple[str, object, object]] = [("delete row count", rows.deletes, file.delete_row_count)]
+    if rows.first_key is not None:
         first, last = (decode_row(key, kind, stored.path) for key in (file.min_key, file.max_key))
         facts += [
-            ("minimum sequence number", seen.low, file.min_sequence_number),
-            ("maximum sequence number", seen.high, file.max_sequence_number),
-            ("minimum key", list(map(comparable, seen.first)), list(map(comparable, first))),
-            ("maximum key", list(map(comparable, seen.last)), list(map(comparable, last))),
+            ("minimum sequence number", rows.low, file.min_sequence_number),
+            ("maximum sequence number", rows.high, file.max_sequence_number),
+            ("minimum key", list(map(comparable, rows.first)), list(map(comparable, first))),
+            ("maximum key", list(map(comparable, rows.last)), list(map(comparable, last))),
         ]
     for what, found, said in facts:
         if found != said:

@@ -124,8 +124,8 @@ def _folded_text(proof: PickProof, fold: MergeEvidence) -> str:
     if proof.mode is ProofMode.FULL:
         text += "; the values were recomputed"
         text += (
-            f", except {', '.join(sorted(fold.taken))}, which equal the result of the merge"
-            if fold.taken
+            f", except {', '.join(sorted(fold.not_recomputed))}, which equal the result of the merge"
+            if fold.not_recomputed
             else ""
         )
     return text

@@ -66,7 +66,7 @@ class PostponedTally:
     """
 
     everything: Tally = ZERO
-    taken: Tally = ZERO
+    accepted: Tally = ZERO
     written: Tally = ZERO
     read: tuple[DataFile, ...] = ()
     new_files: tuple[tuple[int, DataFile], ...] = ()
@@ -77,7 +77,7 @@ class PostponedTally:
         samples = [sample for sample in (self.sample, other.sample) if sample is not None]
         return PostponedTally(
             self.everything + other.everything,
-            self.taken + other.taken,
+            self.accepted + other.accepted,
             self.written + other.written,
             tuple(dict.fromkeys(self.read + other.read)),
             self.new_files + other.new_files,
@@ -176,8 +176,8 @@ def prove_assignment(
         mode=shape.mode,
         inputs=whole.everything,
         outputs=whole.written,
-        lost=whole.taken - whole.written,
-        dropped=whole.everything - whole.taken,
+        lost=whole.accepted - whole.written,
+        dropped=whole.everything - whole.accepted,
         keyed=True,
         postponed=PostponedCheck.ROWS if replaces else PostponedCheck.KEYS,
         covered=tuple(field.name for field in shape.values) if replaces else (),

@@ -155,14 +155,14 @@ class PostponedReader:
         self,
         columns: Sequence[pa.Array],
         mine: npt.NDArray[np.bool_],
-        taken: npt.NDArray[np.bool_],
+        sampled: npt.NDArray[np.bool_],
         sample: SampledRows | None,
     ) -> KeyedRows:
-        """Return the hashes of the rows that are `mine`; those `taken` go into the sample too."""
+        """Return the hashes of the rows that `mine` marks; those of `sampled` go into the sample too."""
         rows, part = _hashed(self.context, columns), self.part
         here = rows.keys % np.uint64(part.passes) == np.uint64(part.number)
         if sample is not None:
-            sample.add(columns, rows.keys, taken & here)
+            sample.add(columns, rows.keys, sampled & here)
         mine = mine & here
         return rows if mine.all() else rows.take(np.flatnonzero(mine))
 
@@ -173,10 +173,10 @@ class _Numbers:
     def __init__(self, firsts: Mapping[int, int], total: int) -> None:
         self._next = np.array([firsts.get(bucket, 0) for bucket in range(total)], np.int64)
 
-    def following(self, buckets: npt.NDArray[Any], taken: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-        """Return the numbers of the next rows; -1 for those that are not taken."""
+    def following(self, buckets: npt.NDArray[Any], accepted: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+        """Return the numbers of the next rows; -1 for those that are not accepted."""
         numbers = np.full(len(buckets), -1, np.int64)
-        rows = np.flatnonzero(taken)
+        rows = np.flatnonzero(accepted)
         own = buckets[rows]
         order = np.argsort(own, kind="stable")
         ordered = own[order]

@@ -49,7 +49,7 @@ class SecondDecoders:
 
     file_io: FileIO
     seed: str = ""
-    _seen: set[tuple[str, str]] = field(default_factory=set)
+    _decoded: set[tuple[str, str]] = field(default_factory=set)
     _rows: dict[str, int] = field(default_factory=dict)
     _without: dict[str, str] = field(default_factory=dict)
 
@@ -61,9 +61,9 @@ class SecondDecoders:
         columns of some thousand rows twice.
         """
         kind = file_format(stored.path)
-        if (kind, side) in self._seen or kind in self._without or not stored.file.row_count:
+        if (kind, side) in self._decoded or kind in self._without or not stored.file.row_count:
             return
-        self._seen.add((kind, side))
+        self._decoded.add((kind, side))
         if not _is_installed(kind):
             self._without[kind] = _reason(kind)
             return
@@ -71,7 +71,7 @@ class SecondDecoders:
         try:
             looks = _LOOKS[kind](self.file_io, stored, schema, number)
         except NotFoundError:  # an input whose snapshot has just expired
-            self._seen.discard((kind, side))
+            self._decoded.discard((kind, side))
             return
         except LakeError:
             raise

@@ -32,7 +32,7 @@ class VectorChange:
     """These are the vectors of the new index files, as read back."""
     new: Sequence[IndexFile] = ()
     """These are the new index files."""
-    known: Sequence[IndexFile] = ()
+    live: Sequence[IndexFile] = ()
     """These are all index files of the bucket with vectors, as they were."""
     removed: Collection[str] = ()
     """These are the names of the index files that are removed."""
@@ -61,7 +61,7 @@ def check_vectors(unit: str, change: VectorChange, removed: Collection[str], mar
     _check_index_files(unit, change)
     staying = {
         vector.data_file
-        for file in change.known
+        for file in change.live
         if file.file_name not in change.removed
         for vector in file.deletions
     }
@@ -123,7 +123,7 @@ def _check_index_files(unit: str, change: VectorChange) -> None:
     """Check that new index files have vectors, those that were read and with as many rows, and that the old
     ones existed.
     """
-    strange = set(change.removed) - {file.file_name for file in change.known}
+    strange = set(change.removed) - {file.file_name for file in change.live}
     if strange:
         raise ProofError(
             unit, f"the commit removes index file {min(strange)}, which its bucket does not have"
@@ -145,9 +145,9 @@ def _check_index_files(unit: str, change: VectorChange) -> None:
         )
 
 
-def _difference(wanted: Marks, found: Marks) -> str:
-    for name in sorted(wanted.keys() | found.keys()):
-        due, there = wanted.get(name, BitMap()), found.get(name, BitMap())
+def _difference(expected: Marks, actual: Marks) -> str:
+    for name in sorted(expected.keys() | actual.keys()):
+        due, there = expected.get(name, BitMap()), actual.get(name, BitMap())
         if due != there:
             wrong = f"{len(due - there)} are missing and {len(there - due)} too many"
             return f"the deletion vector of {name} deletes {len(there)} rows instead of {len(due)}: {wrong}"

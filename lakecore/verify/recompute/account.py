@@ -142,7 +142,7 @@ class MergeCertifier:
             keys=len(starts),
             vanished=len(starts) - len(window.groups),
             ties=ties,
-            taken=taken,
+            not_recomputed=taken,
             first_key=key_at(keys, 0),
             last_key=key_at(keys, -1),
         )
@@ -202,7 +202,7 @@ class MergeCertifier:
             self._refuse("a key has two results, or the results are out of order")
         kinds = window.results.column(KIND_NAME).to_numpy()
         numbers = window.results.column(SEQUENCE_NAME).to_numpy()
-        known = self._known(view)
+        known = self._has_older_row(view)
         for wrong, problem in (
             (known[groups], "has a result although a higher level has its first row"),
             (expected.nothing[groups], "has a result although all of its rows are left out"),
@@ -223,7 +223,7 @@ class MergeCertifier:
             place = int((absent & ~may).argmax())
             self._refuse(f"key {view.key_of(place)} has no result although it must have one")
 
-    def _known(self, view: _WindowView) -> Bools:
+    def _has_older_row(self, view: _WindowView) -> Bools:
         """Merge engine first-row: keys whose first row lies outside the pick."""
         if self._rules.engine is not MergeEngine.FIRST_ROW:
             return np.zeros(len(view.starts), bool)
@@ -265,13 +265,13 @@ class MergeCertifier:
         system = [window.results.column(SEQUENCE_NAME), window.results.column(KIND_NAME)]
         return [*keys, *(values[name] for name in names), *system], taken
 
-    def _check_unordered(self, view: _WindowView, found: Mapping[str, pa.Array]) -> None:
+    def _check_unordered(self, view: _WindowView, arrays: Mapping[str, pa.Array]) -> None:
         """Check arrays in the order of a hash map: the merge's order counts, but they must have the right
         elements.
         """
         constant = column_constant(0)
-        for name in self._rules.unordered & found.keys():
-            hashes = hash_unordered(found[name], constant)
+        for name in self._rules.unordered & arrays.keys():
+            hashes = hash_unordered(arrays[name], constant)
             wrong = hashes != hash_unordered(view.window.results.column(name), constant)
             if wrong.any():
                 key = view.key_of(int(view.window.groups[wrong.argmax()]))

@@ -111,20 +111,20 @@ class _First(PickedState):
 
     def __init__(self, column: pa.Array, count: int, *, null_counts: bool) -> None:
         super().__init__(column, count)
-        self._known = np.zeros(count, bool)
+        self._has_value = np.zeros(count, bool)
         self._null_counts = null_counts
 
     def add(self, keys: Places, rows: Places) -> None:
-        new = ~self._known[keys] & (self._null_counts | self.valid[rows])
-        self._known[keys[new]] = True
+        new = ~self._has_value[keys] & (self._null_counts | self.valid[rows])
+        self._has_value[keys[new]] = True
         self.set(keys[new], rows[new])
 
     def add_late(self, keys: Places, rows: Places) -> None:
         """Add late rows by the rule with both values exchanged: the row's counts as the one before (rule of
         the format).
         """
-        begins = ~self._known[keys] & (self._null_counts | (self.row[keys] >= 0))
-        self._known[keys[begins]] = True
+        begins = ~self._has_value[keys] & (self._null_counts | (self.row[keys] >= 0))
+        self._has_value[keys[begins]] = True
         self.set(keys[~begins], rows[~begins])
 
     def retract(self, keys: Places, rows: Places) -> None:

@@ -63,8 +63,8 @@ class MergeEvidence:
     `results`: what the outputs must hold; `changes`: what the changelog must hold. `key_hashes`: hashes of
     the keys (8 bytes each, full mode) that had to be looked up: they have a row of level 0, and none above it
     in the pick. `keys`: keys met; `vanished`: those without a result. `ties`: neighbours equal in key and
-    order. `taken`: columns whose values were taken from the merge, not recomputed (full mode). Keys are None
-    without rows.
+    order. `not_recomputed`: columns whose values were taken from the merge, not recomputed (full mode). Keys
+    are None without rows.
     """
 
     folded: Tally = ZERO
@@ -78,7 +78,7 @@ class MergeEvidence:
     keys: int = 0
     vanished: int = 0
     ties: int = 0
-    taken: frozenset[str] = frozenset()
+    not_recomputed: frozenset[str] = frozenset()
     first_key: KeyValues | None = None
     last_key: KeyValues | None = None
 
@@ -96,7 +96,7 @@ class MergeEvidence:
             keys=self.keys + other.keys,
             vanished=self.vanished + other.vanished,
             ties=self.ties + other.ties,
-            taken=self.taken | other.taken,
+            not_recomputed=self.not_recomputed | other.not_recomputed,
         )
 
     @property
@@ -137,6 +137,6 @@ def join_passes(inner: Iterable[MergeEvidence], last: MergeEvidence) -> MergeEvi
             superseded=last.superseded + part.superseded,
             outside=last.outside + part.outside,
             ties=last.ties + part.ties,
-            taken=last.taken | part.taken,
+            not_recomputed=last.not_recomputed | part.not_recomputed,
         )
     return last

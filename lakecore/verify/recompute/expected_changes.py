@@ -108,8 +108,8 @@ def _row_before(rows: KeyRows, keys: Places, high: Bools) -> Places:
     return before
 
 
-def _news(rows: KeyRows, after: Places, known: Bools) -> ChangeLines:
-    new = after[(after >= 0) & ~known]
+def _news(rows: KeyRows, after: Places, existed: Bools) -> ChangeLines:
+    new = after[(after >= 0) & ~existed]
     none = np.empty(0, np.int64)
     kinds = rows.result_kinds[new].astype(np.int8)
     return ChangeLines(none, none.astype(np.int8), new, kinds, (none, none, none))

@@ -127,11 +127,11 @@ class _Collect(_Lists):
                 kept.append(place)
         return tuple(kept)
 
-    def _new(self, places: Elements, known: set[int]) -> Elements:
+    def _new(self, places: Elements, codes: set[int]) -> Elements:
         firsts: dict[int, int] = {}
         for place in places:
             firsts.setdefault(self.same[place], place)
-        return tuple(place for same, place in firsts.items() if same not in known)
+        return tuple(place for same, place in firsts.items() if same not in codes)
 
 
 class _MergeMap(_Lists):
@@ -232,17 +232,17 @@ class _KeyedRows(_Lists):
         latest = {key: place for place in value if (key := self._key_of[place]) is not None}
         return tuple(place for key, place in latest.items() if key not in keys)
 
-    def _put(self, found: dict[Elements, int], places: Elements, limit: int | None) -> None:
+    def _put(self, by_key: dict[Elements, int], places: Elements, limit: int | None) -> None:
         for place in places:
             key = self._key_of[place]
             if key is None:
                 continue
-            before = found.get(key)
-            if before is None and limit is not None and len(found) >= limit:
+            before = by_key.get(key)
+            if before is None and limit is not None and len(by_key) >= limit:
                 if self._late:
                     raise NotRecomputableError  # the order of a hash map decides which rows are left out
             elif before is None or self._ranks is None or self._ranks[place] >= self._ranks[before]:
-                found[key] = place
+                by_key[key] = place
 
 
 class _JoinedRows(_State[tuple[Elements | None, ...]]):

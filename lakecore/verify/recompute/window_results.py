@@ -49,7 +49,7 @@ class WindowRows:
 class WindowKeys:
     """These are rows in merge order by key, and what each key must become.
 
-    `starts`: the first row of each key. `known`: keys whose first row lies on another level (first-row).
+    `starts`: the first row of each key. `older`: keys whose first row lies on another level (first-row).
     `tied`: keys with rows that are equal in order.
     """
 
@@ -57,13 +57,13 @@ class WindowKeys:
     starts: npt.NDArray[np.int64]
     fates: npt.NDArray[np.int8]
     expected: Expected
-    known: Bools
+    older: Bools
     tied: Bools
 
     @property
     def absent(self) -> Bools:
         """Return the keys that must not have a result."""
-        return np.asarray(self.expected.nothing | self.known)
+        return np.asarray(self.expected.nothing | self.older)
 
 
 def in_merge_order(
@@ -113,7 +113,7 @@ def expect_window(
         starts=starts,
         fates=fates,
         expected=expect_results(rules, starts, fates, kinds, batch.column(SEQUENCE_NAME)),
-        known=_known(rows, rules, starts),
+        older=_has_older_row(rows, rules, starts),
         tied=np.asarray(np.logical_or.reduceat(np.append(equal, False), starts)),
     )
 
@@ -141,7 +141,7 @@ def _fates(rows: WindowRows, rules: MergeRules, starts: Any, *, nearest: bool) -
     return fates
 
 
-def _known(rows: WindowRows, rules: MergeRules, starts: Any) -> Bools:
+def _has_older_row(rows: WindowRows, rules: MergeRules, starts: Any) -> Bools:
     if rules.engine is not MergeEngine.FIRST_ROW:
         return np.zeros(len(starts), bool)
     return np.asarray(np.logical_or.reduceat(rows.outside, starts))

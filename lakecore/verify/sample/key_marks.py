@@ -70,16 +70,16 @@ Marks = dict[str, KeyMarks]
 """These are the key marks of each file, by path."""
 
 
-def marks_of(context: ProofContext, stored: StoredFile, known: Marks) -> KeyMarks:
-    """Return the marks of a file; its key columns are read unless they are among the `known`."""
-    found = known.get(stored.path)
+def marks_of(context: ProofContext, stored: StoredFile, decoded: Marks) -> KeyMarks:
+    """Return the marks of a file; its key columns are read unless `decoded` has them."""
+    found = decoded.get(stored.path)
     if found is None:
         shape = context.shape.keys_only
         schema = context.schemas[stored.file.schema_id]
         found = KeyMarks()
         for columns in read_covered(context.file_io, stored.path, shape, schema):
             found.add(columns[: len(shape.key)])
-        known[stored.path] = found
+        decoded[stored.path] = found
     return found
 
 

@@ -45,11 +45,11 @@ def check_marks(unit: str, before: Mapping[str, BitMap], after: Mapping[str, Bit
     return {name: positions for name, positions in new.items() if positions}
 
 
-def check_lookup_files(unit: str, found: Iterable[str], searched_names: Collection[str]) -> None:
+def check_lookup_files(unit: str, file_names: Iterable[str], searched_names: Collection[str]) -> None:
     """Raise ProofError if rows were looked up in a file that is not in `searched_names`; both are given by
     name.
     """
-    if strange := set(found) - set(searched_names):
+    if strange := set(file_names) - set(searched_names):
         raise ProofError(
             unit, f"rows were looked up in {min(strange)}, in which no older rows are to be looked up"
         )
@@ -104,9 +104,12 @@ def search_keys(
 
 
 def _search_file(
-    context: ProofContext, file: LookupFile, key_hashes: npt.NDArray[np.uint64], met: npt.NDArray[np.bool_]
+    context: ProofContext,
+    file: LookupFile,
+    key_hashes: npt.NDArray[np.uint64],
+    matched: npt.NDArray[np.bool_],
 ) -> Tally:
-    """Return the tally of the rows found in a file; `met` becomes true for keys that the file has."""
+    """Return the tally of the rows found in a file; `matched` becomes true for keys that the file has."""
     shape, stored = context.shape, file.stored
     count = len(shape.key)
     found, start = ZERO, 0
@@ -120,7 +123,7 @@ def _search_file(
         if file.deleted is not None:
             inside = file.deleted & BitMap(range(start, start + len(hashes)))
             hit[np.array(inside.to_array(), np.int64) - start] = False
-        met[places[hit]] = True
+        matched[places[hit]] = True
         if hit.any():
             rows = pa.array(np.flatnonzero(hit))
             found += tally([column.take(rows) for column in columns], shape.field_ids)

@@ -67,11 +67,11 @@ class SampledRows:
     left_out: set[str] = field(default_factory=set)
     parts: list[pa.RecordBatch] = field(default_factory=list)
 
-    def add(self, columns: Sequence[pa.Array], keys: Words, taken: npt.NDArray[np.bool_]) -> None:
+    def add(self, columns: Sequence[pa.Array], keys: Words, mask: npt.NDArray[np.bool_]) -> None:
         """Add rows. `columns` are key, values, sequence number and row kind; `keys` are the hashes of their
         keys.
         """
-        rows = pa.array(np.flatnonzero(taken & self.choice.includes(keys)))
+        rows = pa.array(np.flatnonzero(mask & self.choice.includes(keys)))
         if not len(rows):
             return
         schema = window_schema(self.shape)

@@ -90,11 +90,11 @@ def _compare(
     unit: str,
     chains: tuple[_Chain, _Chain],
     span: tuple[int, int],
-    seen: OutputSample,
+    sample: OutputSample,
 ) -> None:
     read = _hashes(context, chains[0], span)
     try:
-        written = _hashes(context, chains[1], span, seen)
+        written = _hashes(context, chains[1], span, sample)
     except CorruptDataError as err:
         raise ProofError(unit, f"its outputs cannot be read back: {err}") from err
     for field, before, after in zip(context.shape.sampled, read, written, strict=True):
@@ -108,9 +108,9 @@ def _compare(
 
 
 def _hashes(
-    context: ProofContext, chain: _Chain, span: tuple[int, int], seen: OutputSample | None = None
+    context: ProofContext, chain: _Chain, span: tuple[int, int], sample: OutputSample | None = None
 ) -> list[Words]:
-    """Return one array of hashes per column, of the live rows of a span. `seen` is called with the rows of
+    """Return one array of hashes per column, of the live rows of a span. `sample` is called with the rows of
     new files.
     """
     shape = context.shape.wide
@@ -122,8 +122,8 @@ def _hashes(
             live: Sequence[pa.Array] = columns
             if file.deleted is not None:
                 live = without_rows(columns, file.deleted, start)
-            if seen is not None:
-                seen.add(file.stored, columns, np.arange(start, start + len(columns[0])))
+            if sample is not None:
+                sample.add(file.stored, columns, np.arange(start, start + len(columns[0])))
             start += len(columns[0])
             for part, column in zip(parts, live, strict=True):
                 part.append(hash_array(column, column_constant(0)))

@@ -130,7 +130,7 @@ class WindowCheck:
             return {}
         return recompute(self.rules, window.rows.batch, window.starts, window.fates, groups, names)
 
-    def _due(self, window: WindowKeys, results: Results, keys: Words, said: Words) -> ChangeLines:
+    def _due(self, window: WindowKeys, results: Results, keys: Words, reported: Words) -> ChangeLines:
         """Return the lines that must exist. Keys that kept their values may be left out, if the table's
         options say so.
         """
@@ -147,7 +147,7 @@ class WindowCheck:
         if not self.rules.compared:
             return due
         pairs, before, after = due.pairs
-        announced = np.isin(keys[pairs], said)
+        announced = np.isin(keys[pairs], reported)
         old = [window.rows.batch.column(name).take(pa.array(before)) for name in compared]
         new = [results.batch.column(name).take(pa.array(after)) for name in compared]
         if len(compared) == len(self.rules.compared):

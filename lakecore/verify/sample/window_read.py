@@ -46,7 +46,7 @@ class Searched:
     hits: npt.NDArray[np.int64]
 
     @property
-    def found(self) -> FoundRows:
+    def found_rows(self) -> FoundRows:
         return FoundRows(self.rows.batch.take(pa.array(self.hits)), self.rows.positions[self.hits])
 
 
@@ -117,7 +117,7 @@ class WindowReader:
 
     def outside(self, searched: Sequence[Searched]) -> WindowRows:
         """Return the rows that a search found."""
-        return self._joined([(one.file, one.found) for one in searched], outside=True)
+        return self._joined([(one.file, one.found_rows) for one in searched], outside=True)
 
     def _any_looked_up(self, file: LookupFile, keys: KeySpan, looked_up: Mapping[str, BitMap]) -> bool:
         """Return whether the merge looked up rows at or near the span."""
@@ -143,12 +143,12 @@ class WindowReader:
             np.concatenate([part.positions for part in parts]),
         )
 
-    def all_rows(self, files: Iterable[StoredFile], keys: KeySpan, seen: OutputSample) -> pa.RecordBatch:
-        """Return the rows of new files that follow each other; `seen` is called with them."""
+    def all_rows(self, files: Iterable[StoredFile], keys: KeySpan, sample: OutputSample) -> pa.RecordBatch:
+        """Return the rows of new files that follow each other; `sample` is called with them."""
         found = [pa.RecordBatch.from_pylist([], window_schema(self.shape))]
         for stored in files:
             rows = self.rows(LookupFile(stored), keys, written=True)
-            seen.add(stored, rows.batch.columns, rows.positions)
+            sample.add(stored, rows.batch.columns, rows.positions)
             found.append(rows.batch)
         return pa.concat_batches(found)
 
@@ -195,9 +195,9 @@ class WindowReader:
             self.left_out.add(name)
             return pa.nulls(len(column), kind)
 
-    def _joined(self, found: Sequence[tuple[LookupFile, FoundRows]], *, outside: bool) -> WindowRows:
+    def _joined(self, lookups: Sequence[tuple[LookupFile, FoundRows]], *, outside: bool) -> WindowRows:
         empty = pa.RecordBatch.from_pylist([], window_schema(self.shape))
-        sizes = [rows.batch.num_rows for _, rows in found]
-        levels = np.repeat([file.stored.file.level for file, _ in found], sizes).astype(np.int64)
-        batch = pa.concat_batches([empty, *(rows.batch for _, rows in found)])
+        sizes = [rows.batch.num_rows for _, rows in lookups]
+        levels = np.repeat([file.stored.file.level for file, _ in lookups], sizes).astype(np.int64)
+        batch = pa.concat_batches([empty, *(rows.batch for _, rows in lookups)])
         return WindowRows(batch, levels, np.full(batch.num_rows, outside))

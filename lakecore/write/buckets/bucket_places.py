@@ -51,13 +51,13 @@ class PlaceRules:
 class BucketPlaces:
     """These are the hashes of one partition. They take 6 bytes a hash, at most twice that while they grow."""
 
-    def __init__(self, rules: PlaceRules, known: Mapping[int, Hashes]) -> None:
-        """Start with the hashes that each bucket has (`known`)."""
+    def __init__(self, rules: PlaceRules, hashes_of: Mapping[int, Hashes]) -> None:
+        """Start with the hashes that each bucket has (`hashes_of`)."""
         self._rules = rules
-        self._counts = {bucket: len(hashes) for bucket, hashes in sorted(known.items())}
-        self._known = _Sorted.of(
-            np.concatenate([*known.values(), np.zeros(0, np.int32)]).astype(np.int32),
-            np.repeat(np.array([*known], np.int16), [len(hashes) for hashes in known.values()]),
+        self._counts = {bucket: len(hashes) for bucket, hashes in sorted(hashes_of.items())}
+        self._sorted = _Sorted.of(
+            np.concatenate([*hashes_of.values(), np.zeros(0, np.int32)]).astype(np.int32),
+            np.repeat(np.array([*hashes_of], np.int16), [len(hashes) for hashes in hashes_of.values()]),
         )
         self._recent = _Sorted.of(np.zeros(0, np.int32), np.zeros(0, np.int16))
         self._changed: set[int] = set()
@@ -73,7 +73,7 @@ class BucketPlaces:
         Raises InvalidOptionError when every possible bucket is full.
         """
         unique, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
-        buckets = self._known.find(unique)
+        buckets = self._sorted.find(unique)
         recent = self._recent.find(unique)
         buckets = np.where(buckets < 0, recent, buckets)
         new = np.flatnonzero(buckets < 0)
@@ -86,7 +86,7 @@ class BucketPlaces:
 
     def hashes(self, bucket: int) -> Hashes:
         """Return all hashes of a bucket, in order."""
-        return np.sort(np.concatenate([part.of_bucket(bucket) for part in (self._known, self._recent)]))
+        return np.sort(np.concatenate([part.of_bucket(bucket) for part in (self._sorted, self._recent)]))
 
     def _room(self, hashes: Hashes) -> Buckets:
         """Return buckets for hashes that have none: each is filled up before the next."""
@@ -127,8 +127,8 @@ class BucketPlaces:
 
     def _remember(self, hashes: Hashes, buckets: Buckets) -> None:
         self._recent = self._recent.with_more(hashes, buckets)
-        if len(self._recent.hashes) * _MERGE_SHARE > len(self._known.hashes):
-            self._known = self._known.with_more(self._recent.hashes, self._recent.buckets)
+        if len(self._recent.hashes) * _MERGE_SHARE > len(self._sorted.hashes):
+            self._sorted = self._sorted.with_more(self._recent.hashes, self._recent.buckets)
             self._recent = _Sorted.of(np.zeros(0, np.int32), np.zeros(0, np.int16))
 
 
@@ -144,12 +144,12 @@ class _Sorted:
         order = np.argsort(hashes, kind="stable")
         return cls(hashes[order], buckets[order])
 
-    def find(self, wanted: Hashes) -> npt.NDArray[Any]:
+    def find(self, hashes: Hashes) -> npt.NDArray[Any]:
         """Return the bucket of each hash, -1 where there is none."""
         if len(self.hashes) == 0:
-            return np.full(len(wanted), -1, np.int16)
-        at = np.minimum(np.searchsorted(self.hashes, wanted), len(self.hashes) - 1)
-        return np.where(self.hashes[at] == wanted, self.buckets[at], np.int16(-1))
+            return np.full(len(hashes), -1, np.int16)
+        at = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
+        return np.where(self.hashes[at] == hashes, self.buckets[at], np.int16(-1))
 
     def of_bucket(self, bucket: int) -> Hashes:
         found: Hashes = self.hashes[self.buckets == bucket]

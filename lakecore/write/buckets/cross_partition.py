@@ -82,7 +82,7 @@ class KeyLimits:
 class OverwrittenPartitions:
     """It says what a write overwrites of a table whose keys may move between partitions."""
 
-    named: Emptied | None = None
+    selection: Emptied | None = None
     """It selects the partitions that are overwritten; rows of others are refused."""
     by_rows: bool = False
     """The partitions of the new rows are overwritten; they are known when the last row has come."""
@@ -108,9 +108,9 @@ class CrossPartition:
         self._key_type = schema.row_type.select(schema.primary_keys)
         self._moves = KeyMoves(table, schema)
         self._live_keys = live_keys
-        self._emptied = emptied.named
+        self._emptied = emptied.selection
         self._limits = limits
-        self._seen: set[bytes] | None = set() if emptied.by_rows else None
+        self._partitions: set[bytes] | None = set() if emptied.by_rows else None
         self._keys = PartSpool(spill_io, _PARTS, self._limits.spool)
         self._rows = PartSpool(spill_io, _PARTS, self._limits.spool)
         self._index: KeyPlaces | None = None
@@ -121,7 +121,7 @@ class CrossPartition:
     @property
     def overwritten(self) -> frozenset[bytes]:
         """Return the partitions of the rows so far, where these are overwritten."""
-        return frozenset(self._seen or ())
+        return frozenset(self._partitions or ())
 
     def split(self, rows: Rows) -> list[Share]:
         """Return shares of one place each, rows of a key in their order; none while all rows have to be
@@ -163,11 +163,11 @@ class CrossPartition:
 
     def _look_at(self, rows: Rows) -> None:
         """Remember the partitions of rows, or refuse those that are not to be overwritten."""
-        if self._seen is None and self._emptied is None:
+        if self._partitions is None and self._emptied is None:
             return
         codes, partitions = partition_codes(rows.batch, self._schema.partition_type)
-        if self._seen is not None:
-            self._seen.update(partitions)
+        if self._partitions is not None:
+            self._partitions.update(partitions)
         elif self._emptied is not None and len(inside := self._emptied(partitions)) < len(partitions):
             wrong = next(code for code, partition in enumerate(partitions) if partition not in inside)
             kind = self._schema.partition_type

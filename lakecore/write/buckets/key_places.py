@@ -83,8 +83,8 @@ class KeyPlaces:
     def __init__(self, table: str) -> None:
         self._table = table
         nothing = KeyHashes(np.zeros(0, np.uint64), np.zeros(0, np.int32))
-        self._known = _Sorted(nothing, np.zeros(0, np.int32))
-        self._recent = self._known
+        self._sorted = _Sorted(nothing, np.zeros(0, np.int32))
+        self._recent = self._sorted
 
     @classmethod
     def of(cls, table: str, keys: Sequence[tuple[KeyHashes, int | Places]]) -> KeyPlaces:
@@ -98,22 +98,22 @@ class KeyPlaces:
             low = np.concatenate([prints.low for prints, _ in keys])
             there = [np.broadcast_to(np.asarray(place, np.int32), prints.low.shape) for prints, place in keys]
             places = np.concatenate(there)
-            found._known = _Sorted.of(KeyHashes(high, low), places)
-            if twice := int((~found._known.prints.firsts).sum()):
+            found._sorted = _Sorted.of(KeyHashes(high, low), places)
+            if twice := int((~found._sorted.prints.firsts).sum()):
                 raise CorruptDataError(table, f"{twice} keys are in two partitions or buckets at once")
         return found
 
     def __len__(self) -> int:
-        return len(self._known.prints) + len(self._recent.prints)
+        return len(self._sorted.prints) + len(self._recent.prints)
 
     def all_keys(self) -> Sequence[tuple[KeyHashes, Places]]:
         """Return every key with its place, once."""
-        return [(part.prints, part.places) for part in (self._known, self._recent)]
+        return [(part.prints, part.places) for part in (self._sorted, self._recent)]
 
     def find(self, prints: KeyHashes) -> Places:
         """Return the place of each key, -1 for none."""
         found = np.full(len(prints), _NOWHERE, np.int32)
-        for part in (self._known, self._recent):
+        for part in (self._sorted, self._recent):
             at, there = part.locate(prints)
             found[there] = part.places[at[there]]
         return found
@@ -121,16 +121,16 @@ class KeyPlaces:
     def put(self, prints: KeyHashes, places: Places) -> None:
         """Set the place of keys, each given once."""
         new = np.ones(len(prints), bool)
-        for part in (self._known, self._recent):
+        for part in (self._sorted, self._recent):
             at, there = part.locate(prints)
             part.places[at[there]] = places[there]
             new &= ~there
         added = np.flatnonzero(new)
         if len(added):
             self._recent = self._recent.with_more(prints.take(added), places[added])
-        if len(self._recent.prints) * _MERGE_SHARE > len(self._known.prints):
+        if len(self._recent.prints) * _MERGE_SHARE > len(self._sorted.prints):
             recent, self._recent = self._recent, self._recent.empty()
-            self._known = self._known.with_more(recent.prints, recent.places)
+            self._sorted = self._sorted.with_more(recent.prints, recent.places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,22 +148,22 @@ class _Sorted:
     def empty(self) -> _Sorted:
         return _Sorted(self.prints.take(np.zeros(0, np.int64)), self.places[:0])
 
-    def locate(self, wanted: KeyHashes) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    def locate(self, hashes: KeyHashes) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
         """Return where each key is or may be, and whether it exists. It needs as many passes as keys share a
         first hash.
         """
         high, low = self.prints.high, self.prints.low
         if len(high) == 0:
-            return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), bool)
-        at = np.minimum(np.searchsorted(high, wanted.high), len(high) - 1)
-        same = high[at] == wanted.high
-        there = same & (low[at] == wanted.low)
+            return np.zeros(len(hashes), np.int64), np.zeros(len(hashes), bool)
+        at = np.minimum(np.searchsorted(high, hashes.high), len(high) - 1)
+        same = high[at] == hashes.high
+        there = same & (low[at] == hashes.low)
         left = np.flatnonzero(same & ~there)
         while len(left):
             at[left] += 1
             left = left[at[left] < len(high)]
-            left = left[high[at[left]] == wanted.high[left]]
-            found = low[at[left]] == wanted.low[left]
+            left = left[high[at[left]] == hashes.high[left]]
+            found = low[at[left]] == hashes.low[left]
             there[left[found]] = True
             left = left[~found]
         return np.minimum(at, len(high) - 1), there

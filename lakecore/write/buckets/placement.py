@@ -83,7 +83,7 @@ class KnownBuckets:
 class Placement(Protocol):
     """It assigns the rows of one write to buckets. Methods with a body here are needed by some ways only."""
 
-    known: KnownBuckets
+    buckets: KnownBuckets
     postpones: bool = False
     """It tells whether rows are stored as they came, because their buckets are assigned later."""
 
@@ -103,7 +103,7 @@ class Placement(Protocol):
 
     def first_sequence(self, share: Share) -> int:
         """Return where the sequence numbers of a share begin."""
-        return self.known.state.next_sequence(share.partition, share.bucket)
+        return self.buckets.state.next_sequence(share.partition, share.bucket)
 
     def indexed(self, messages: Sequence[CommitMessage]) -> tuple[CommitMessage, ...]:
         """Return the messages with the index files that belong to the placed rows."""
@@ -154,7 +154,7 @@ class OneBucket(Placement):
     """All rows of a partition are in bucket 0, which has no meaning."""
 
     def __init__(self, stores: TableStores, options: TableOptions) -> None:
-        self.known = KnownBuckets(None)
+        self.buckets = KnownBuckets(None)
         self._router = Router(stores.schema, options)
 
     def split(self, rows: Rows) -> Sequence[Share]:
@@ -168,9 +168,9 @@ class FixedBuckets(Placement):
     """The bucket is a hash of the bucket key, and all partitions have the same number of buckets."""
 
     def __init__(
-        self, stores: TableStores, options: TableOptions, known: KnownBuckets, *, checks_counts: bool
+        self, stores: TableStores, options: TableOptions, buckets: KnownBuckets, *, checks_counts: bool
     ) -> None:
-        self.known = known
+        self.buckets = buckets
         self._router = Router(stores.schema, options)
         self._total = options.bucket
         self._checks_counts = checks_counts
@@ -183,23 +183,23 @@ class FixedBuckets(Placement):
 
     @property
     def preconditions(self) -> Preconditions | None:
-        if not self.known.is_read:
+        if not self.buckets.is_read:
             return None
-        return Preconditions(read_snapshot=self.known.state.snapshot, same_counts=self._checks_counts)
+        return Preconditions(read_snapshot=self.buckets.state.snapshot, same_counts=self._checks_counts)
 
 
 class HashIndexed(Placement):
     """A hash index remembers the bucket of each key; new keys fill buckets one after the other."""
 
-    def __init__(self, stores: TableStores, options: TableOptions, known: KnownBuckets) -> None:
-        self.known = known
+    def __init__(self, stores: TableStores, options: TableOptions, buckets: KnownBuckets) -> None:
+        self.buckets = buckets
         self._stores = stores
         self._router = Router(stores.schema, options, self._dynamic)
         self._buckets: DynamicBuckets | None = None
 
     def _dynamic(self) -> DynamicBuckets:
         if self._buckets is None:
-            self._buckets = DynamicBuckets(self._stores.schema, self._stores.indexes, self.known.state)
+            self._buckets = DynamicBuckets(self._stores.schema, self._stores.indexes, self.buckets.state)
         return self._buckets
 
     def split(self, rows: Rows) -> Sequence[Share]:
@@ -228,10 +228,10 @@ class KeyIndexed(Placement):
         self,
         target: WriteTarget,
         live_keys: Callable[[Snapshot | None], LiveKeys],
-        known: KnownBuckets,
+        buckets: KnownBuckets,
         replaced: Overwrite | None,
     ) -> None:
-        self.known = known
+        self.buckets = buckets
         self._target = target
         self._live_keys = live_keys
         self._replaced = replaced
@@ -244,10 +244,10 @@ class KeyIndexed(Placement):
             self._keys = CrossPartition(
                 target.stores.paths.table_path,
                 self._schema,
-                self._live_keys(self.known.state.snapshot),
+                self._live_keys(self.buckets.state.snapshot),
                 target.spill_io,
                 OverwrittenPartitions(
-                    self._named(), by_rows=replaced is not None and replaced.partitions is None
+                    self._listed_partitions(), by_rows=replaced is not None and replaced.partitions is None
                 ),
                 target.key_limits,
             )
@@ -261,15 +261,17 @@ class KeyIndexed(Placement):
         return _NOT_BUCKETED
 
     def first_sequence(self, share: Share) -> int:
-        named = self._named()
-        empty = share.partition in self._seen or (named is not None and bool(named((share.partition,))))
-        return 0 if empty else self.known.state.next_sequence(share.partition, share.bucket)
+        named = self._listed_partitions()
+        empty = share.partition in self._partitions_with_rows or (
+            named is not None and bool(named((share.partition,)))
+        )
+        return 0 if empty else self.buckets.state.next_sequence(share.partition, share.bucket)
 
     @property
     def preconditions(self) -> Preconditions | None:
         if self._keys is None:
             return None
-        return Preconditions(read_snapshot=self.known.state.snapshot, whole_table=True)
+        return Preconditions(read_snapshot=self.buckets.state.snapshot, whole_table=True)
 
     @property
     def overwrite(self) -> Overwrite | None:
@@ -278,7 +280,7 @@ class KeyIndexed(Placement):
         """
         if self._replaced is None or self._replaced.partitions is not None:
             return self._replaced
-        kind, seen = self._schema.partition_type, self._seen
+        kind, seen = self._schema.partition_type, self._partitions_with_rows
         specs = tuple(dict(zip(kind.names, decode_row(row, kind), strict=True)) for row in sorted(seen))
         if SpecFilter(specs, kind).select(tuple(seen)) != seen:
             raise UnsupportedError(
@@ -292,11 +294,11 @@ class KeyIndexed(Placement):
             self._keys.close()
 
     @property
-    def _seen(self) -> frozenset[bytes]:
+    def _partitions_with_rows(self) -> frozenset[bytes]:
         """Return the partitions of the rows so far, where these are overwritten."""
         return frozenset() if self._keys is None else self._keys.overwritten
 
-    def _named(self) -> Emptied | None:
+    def _listed_partitions(self) -> Emptied | None:
         """Return the partitions that are overwritten, where they were named."""
         if self._replaced is None or self._replaced.partitions is None:
             return None
@@ -306,14 +308,14 @@ class KeyIndexed(Placement):
 class PartitionCounts(Placement):
     """A batch write assigns postponed buckets at once: each partition has its own number of buckets."""
 
-    def __init__(self, stores: TableStores, options: TableOptions, known: KnownBuckets) -> None:
-        self.known = known
+    def __init__(self, stores: TableStores, options: TableOptions, buckets: KnownBuckets) -> None:
+        self.buckets = buckets
         self._schema = stores.schema
         self._function = options.bucket_function.value
         self._router = Router(stores.schema, options, self._buckets)
 
     def _buckets(self) -> PartitionBuckets:
-        return PartitionBuckets(self._schema, self._function, self.known.state.totals)
+        return PartitionBuckets(self._schema, self._function, self.buckets.state.totals)
 
     def split(self, rows: Rows) -> Sequence[Share]:
         return self._router.split(rows)
@@ -328,7 +330,7 @@ class Postponed(Placement):
     postpones = True
 
     def __init__(self, stores: TableStores, options: TableOptions) -> None:
-        self.known = KnownBuckets(None)
+        self.buckets = KnownBuckets(None)
         self._router = Router(stores.schema, options)
 
     def split(self, rows: Rows) -> Sequence[Share]:

@@ -87,11 +87,11 @@ class PartitionBuckets:
 
     schema: TableSchema
     function: str
-    known: Mapping[bytes, int]
+    counts: Mapping[bytes, int]
 
     def total(self, partition: bytes) -> int:
         """Return how many buckets a partition (a serialised row) has."""
-        return self.known.get(partition) or new_buckets(self.schema.options)
+        return self.counts.get(partition) or new_buckets(self.schema.options)
 
     def place(
         self, batch: pa.RecordBatch, codes: np.ndarray[Any, Any], partitions: Sequence[bytes]

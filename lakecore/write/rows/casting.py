@@ -78,23 +78,25 @@ def _cast_atomic(array: pa.Array, kind: AtomicType, name: str) -> pa.Array:
     return result
 
 
-def _accepts(root: TypeRoot, given: pa.DataType) -> bool:
+def _accepts(root: TypeRoot, arrow_type: pa.DataType) -> bool:
     """Return whether an Arrow type is of the same family as a table type: then a conversion keeps the
     meaning.
     """
     types = pa.types
     if root in _TEXT:
-        return bool(types.is_string(given) or types.is_large_string(given) or given == pa.string_view())
+        return bool(
+            types.is_string(arrow_type) or types.is_large_string(arrow_type) or arrow_type == pa.string_view()
+        )
     if root in _BYTES:
         return bool(
-            types.is_binary(given)
-            or types.is_large_binary(given)
-            or types.is_fixed_size_binary(given)
-            or given == pa.binary_view()
+            types.is_binary(arrow_type)
+            or types.is_large_binary(arrow_type)
+            or types.is_fixed_size_binary(arrow_type)
+            or arrow_type == pa.binary_view()
         )
     if root in _NUMBERS:  # whole floats too: what pandas makes of integers with gaps
-        return bool(types.is_floating(given) or types.is_integer(given))
-    return bool(_OTHERS[root](given))
+        return bool(types.is_floating(arrow_type) or types.is_integer(arrow_type))
+    return bool(_OTHERS[root](arrow_type))
 
 
 _OTHERS: dict[TypeRoot, Callable[[Any], Any]] = {

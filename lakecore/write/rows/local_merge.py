@@ -36,7 +36,7 @@ class LocalMerge:
     def __init__(self, schema: TableSchema, options: TableOptions, limit: int) -> None:
         self._names = schema.row_type.names
         self._limit = limit
-        self._seen = 0
+        self._row_count = 0
         descending = options.sequence_order is SequenceOrder.DESCENDING
         self._buffer = SortBuffer(schema.primary_keys, options.sequence_fields, descending=descending)
 
@@ -54,8 +54,8 @@ class LocalMerge:
 
     def add(self, rows: Rows) -> Iterator[Rows]:
         """Buffer rows; yields the merged ones when the buffer is full."""
-        self._buffer.add(rows, self._seen)
-        self._seen += rows.batch.num_rows
+        self._buffer.add(rows, self._row_count)
+        self._row_count += rows.batch.num_rows
         if self._buffer.size >= self._limit:
             yield from self.drain()
 

@@ -29,22 +29,22 @@ class PartSpool:
         self._scratch = Scratch(file_io)
         self._parts = parts
         self._limit = limit
-        self._held: list[tuple[pa.RecordBatch, Parts]] = []
+        self._spooled: list[tuple[pa.RecordBatch, Parts]] = []
         self._size = 0
         self._files: list[tuple[str, Sequence[int | None]]] = []
 
     def __bool__(self) -> bool:
-        return bool(self._held or self._files)
+        return bool(self._spooled or self._files)
 
     def add(self, batch: pa.RecordBatch, parts: Parts) -> None:
         """Add rows; `parts` is the part of each. Raises UnavailableError when the disk is full."""
         if batch.num_rows == 0:
             return
-        self._held.append((batch, parts))
+        self._spooled.append((batch, parts))
         self._size += batch.nbytes
         if self._size > self._limit:
             pieces = list(self._pieces())
-            self._held.clear()
+            self._spooled.clear()
             self._size = 0
             self._files.append(self._scratch.store_pieces(pieces, _BATCH_ROWS))
 
@@ -65,22 +65,22 @@ class PartSpool:
         """Remove the files. It may be called twice."""
         self._scratch.close()
         self._files.clear()
-        self._held.clear()
+        self._spooled.clear()
 
     def _stored(self, part: int) -> Iterator[pa.RecordBatch]:
         for path, offsets in self._files:
             offset = offsets[part]
             if offset is not None:
                 yield from self._scratch.read_piece(path, offset)
-        for batch, parts in self._held:
+        for batch, parts in self._spooled:
             rows = np.flatnonzero(parts == part)
             for start in range(0, len(rows), _BATCH_ROWS):
                 yield batch.take(pa.array(rows[start : start + _BATCH_ROWS]))
 
     def _pieces(self) -> Iterator[pa.RecordBatch | None]:
         """Yield what is in memory as one batch per part, rows of a part in their order; frees nothing."""
-        whole = _joined([batch for batch, _ in self._held])
-        parts = np.concatenate([given for _, given in self._held])
+        whole = _joined([batch for batch, _ in self._spooled])
+        parts = np.concatenate([given for _, given in self._spooled])
         order = np.argsort(parts, kind="stable")
         bounds = np.searchsorted(parts[order], np.arange(self._parts + 1))
         for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):

@@ -45,15 +45,15 @@ class SortedRows:
         Raises UnsupportedError for a retraction that the engine cannot take.
         """
         if engine is None:
-            return self._taken(self.order[self.latest])
+            return self._chunks(self.order[self.latest])
         groups = Groups(batch=self.batch, order=self.order, last=self.latest)
         return (fold(part, engine).batch for part in groups.chunks())
 
     def raw(self) -> Iterator[pa.RecordBatch]:
         """Yield every row, in key order, in batches of about a megabyte."""
-        return self._taken(self.order)
+        return self._chunks(self.order)
 
-    def _taken(self, rows: np.ndarray[Any, Any]) -> Iterator[pa.RecordBatch]:
+    def _chunks(self, rows: np.ndarray[Any, Any]) -> Iterator[pa.RecordBatch]:
         size = max(self.batch.nbytes // max(self.batch.num_rows, 1), 1)
         step = min(max(_CHUNK_BYTES // size, 1), _MAX_CHUNK_ROWS)
         for start in range(0, len(rows), step):

@@ -20,7 +20,11 @@ from lakecore.fs.memory import MemoryFileIO
 from lakecore.read.columns.blob_values import resolve_references
 
 OWN = AllowedPaths(
-    warehouse="/wh", own="/wh/d.db/t", named=("/named",), declared=("/declared",), blob_roots=("/blobs",)
+    warehouse="/wh",
+    own="/wh/d.db/t",
+    schema_roots=("/named",),
+    declared=("/declared",),
+    blob_roots=("/blobs",),
 )
 CHANGES = {
     "open_output": lambda storage, path: storage.open_output(path),
@@ -74,7 +78,7 @@ def test_reads_stay_in_the_warehouse_and_in_roots() -> None:
     for path in ("/named/a", "/etc/passwd", "/wh/../etc/passwd", "/blobs/a"):
         with pytest.raises(CorruptDataError):
             OWN.root_of_read(path)
-    undeclared = AllowedPaths(warehouse="/wh", own="/wh/t", named=("/named",))
+    undeclared = AllowedPaths(warehouse="/wh", own="/wh/t", schema_roots=("/named",))
     assert undeclared.root_of_read("/named/a") == "/named"
 
 
@@ -176,7 +180,11 @@ def test_tables_of_a_catalog_are_confined_and_can_be_pickled(tmp_path: Path) -> 
     )
     storage = pickle.loads(pickle.dumps(table._stores.file_io))
     assert storage.allowed == AllowedPaths(
-        warehouse=str(tmp_path), own=table.path, named=("/other",), declared=("/ext",), blob_roots=("/blobs",)
+        warehouse=str(tmp_path),
+        own=table.path,
+        schema_roots=("/other",),
+        declared=("/ext",),
+        blob_roots=("/blobs",),
     )
     with pytest.raises(CorruptDataError):
         storage.delete(f"{tmp_path}/d.db/u/x")

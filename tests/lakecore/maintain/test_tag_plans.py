@@ -66,9 +66,9 @@ def batch_answer(case: datadriven.Case) -> str:
     for duty in duties:
         text = f"{hours[duty.period.name]} {duty.state.value}"
         if duty.state.value in ("new", "there"):
-            text += f" {duty.snapshot or duty.found}"
+            text += f" {duty.snapshot or duty.current}"
         elif duty.state.value == "other":
-            text += f" {duty.snapshot} not {duty.found}"
+            text += f" {duty.snapshot} not {duty.current}"
         else:
             text += f": {duty.why}"
         lines.append(text)
@@ -94,7 +94,7 @@ def test_what_is_left_of_a_history_answers_as_all_of_it_or_not_at_all() -> None:
         every = [Point(n, time, True) for n, time in enumerate(times, 1)]
         first = random.randint(1, len(every))
         known = [
-            replace(p, kept=p.snapshot >= first or random.random() < 0.6)
+            replace(p, taggable=p.snapshot >= first or random.random() < 0.6)
             for p in every
             if p.snapshot >= first or random.random() < 0.5
         ]

@@ -87,7 +87,9 @@ def run_unit(unit: ColumnMergeUnit) -> UnitResult:
         FileTally(inputs.rows, inputs.digest, unit.files[:1]),
         *(FileTally(0, 0, (file,)) for file in unit.files[1:]),
     )
-    return UnitResult(unit=unit.name, files=files, rows_in=rows_in, inputs=tallies, proof=proof, found=found)
+    return UnitResult(
+        unit=unit.name, files=files, rows_in=rows_in, inputs=tallies, proof=proof, lookups=found
+    )
 
 
 def _deleted(unit: ColumnMergeUnit) -> BitMap:

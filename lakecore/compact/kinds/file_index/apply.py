@@ -87,7 +87,7 @@ class IndexRun:
         self._target = target
         self._request = request
         self._specs: tuple[IndexSpec, ...] = ()
-        self._named: dict[int, tuple[tuple[IndexSpec, IndexSpec], ...]] = {}
+        self._named_specs: dict[int, tuple[tuple[IndexSpec, IndexSpec], ...]] = {}
         self._commits = RunCommits(target, request.run)
         self._new_paths: set[str] = set()
         self._waiting_bytes = 0
@@ -136,7 +136,7 @@ class IndexRun:
             commits.clean(sorted(self._new_paths), searched, lambda name: f".{names.index_token}" in name)
         if not self.outcome.snapshots:
             stores.snapshots.catch_up_latest()
-        elif self._request.run.named:
+        elif self._request.run.has_name:
             names.remove_older_indexes(
                 stores.manifests, sorted(self._directories), commits.earlier, commits.published
             )
@@ -220,10 +220,12 @@ class IndexRun:
             return {}
 
     def _specs_of(self, schema_id: int) -> tuple[tuple[IndexSpec, IndexSpec], ...]:
-        if schema_id not in self._named:
+        if schema_id not in self._named_specs:
             reading = self._target.reading
-            self._named[schema_id] = file_specs(self._specs, reading.schema, reading.file_schema(schema_id))
-        return self._named[schema_id]
+            self._named_specs[schema_id] = file_specs(
+                self._specs, reading.schema, reading.file_schema(schema_id)
+            )
+        return self._named_specs[schema_id]
 
     def _round(
         self, needs: Sequence[IndexNeed], names: AttemptFiles, executor: Executor, failures: list[LakeError]

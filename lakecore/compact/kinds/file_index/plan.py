@@ -28,14 +28,14 @@ _UNIT_BYTES = 128 << 20
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexNeed:
     """This is the work for one data file. `missing` are indexes to build, named as its schema names
-    columns; `kept` are reused; `stale` are those that no option requests. `index_file` is the file of the
+    columns; `present` are reused; `stale` are those that no option requests. `index_file` is the file of the
     present ones, None for the manifest.
     """
 
     place: Place
     file: DataFile
     index_file: str | None
-    kept: tuple[Name, ...]
+    present: tuple[Name, ...]
     missing: tuple[IndexSpec, ...]
     stale: tuple[Name, ...]
 
@@ -96,7 +96,7 @@ def need_of(
         place=place,
         file=file,
         index_file=index_file,
-        kept=tuple(name for name in present if name in wanted),
+        present=tuple(name for name in present if name in wanted),
         missing=tuple(spec for name, spec in wanted.items() if name not in present),
         stale=tuple(name for name in present if name not in wanted),
     )

@@ -103,9 +103,9 @@ def _container(unit: IndexUnit, need: IndexNeed, attempt: str) -> tuple[bytes, i
     marked, and one without any index stands for none.
     """
     blobs: dict[str, dict[str, bytes | None]] = {}
-    if need.kept:
+    if need.present:
         with open_index(unit.reading, unit.bucket_dir, need.file) as index:
-            for name, kind in need.kept:
+            for name, kind in need.present:
                 blob = index.head[name][kind]
                 blobs.setdefault(name, {})[kind] = None if blob.empty else index.read(blob)
     rows = 0

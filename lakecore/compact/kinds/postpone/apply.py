@@ -236,12 +236,12 @@ class BucketAssignment:
         )
 
     def _sweep(
-        self, directories: Iterable[str], kept: frozenset[str], published: Published | None = None
+        self, directories: Iterable[str], names_to_keep: frozenset[str], published: Published | None = None
     ) -> None:
         sweep(
             self._table.reading.file_io,
             directories,
-            lambda name, _: name.startswith(self._prefixes) and not belongs(name, kept),
+            lambda name, _: name.startswith(self._prefixes) and not belongs(name, names_to_keep),
             published,
         )
 

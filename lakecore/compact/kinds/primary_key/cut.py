@@ -27,12 +27,12 @@ def unit_count(size: int, target_file_size: int, parallelism: int) -> int:
     return max(1, min(max(size // target_file_size, halves), _UNITS_PER_CORE * parallelism))
 
 
-def check_tiling(found: Sequence[KeyRange]) -> None:
+def check_tiling(ranges: Sequence[KeyRange]) -> None:
     """Raise ValueError unless every key is in exactly one of the ranges, given in order."""
-    cuts = [after.low for after in found[1:]]
-    open_ended = bool(found) and found[0].low is None and found[-1].high is None
-    if not open_ended or cuts != [before.high for before in found[:-1]]:
-        raise ValueError(f"ranges do not tile the key space: {found}")
+    cuts = [after.low for after in ranges[1:]]
+    open_ended = bool(ranges) and ranges[0].low is None and ranges[-1].high is None
+    if not open_ended or cuts != [before.high for before in ranges[:-1]]:
+        raise ValueError(f"ranges do not tile the key space: {ranges}")
     keys = [tuple(map(comparable, cut)) for cut in cuts if cut is not None]
     if len(keys) < len(cuts) or any(left >= right for left, right in pairwise(keys)):
-        raise ValueError(f"ranges are not in key order: {found}")
+        raise ValueError(f"ranges are not in key order: {ranges}")

@@ -100,9 +100,9 @@ def _run_by_level(unit: MergeUnit, by_level: LookupMerge) -> UnitResult:
             outputs=outputs,
             evidence=merge.evidence(),
             changes=check_changelog(unit.table.proof, unit.name, [stored(unit, file) for file in changelog]),
-            looked_up=_looked_up(unit, by_level, merge.found),
+            looked_up=_looked_up(unit, by_level, merge.positions_found),
             searched=_searched(unit, by_level, merge.evidence().key_hashes),
-            sample=_sampled(unit, merge_sample(unit, inputs, files, changelog, merge.found), marks),
+            sample=_sampled(unit, merge_sample(unit, inputs, files, changelog, merge.positions_found), marks),
         )
     except BaseException:
         rows.abort()
@@ -112,7 +112,7 @@ def _run_by_level(unit: MergeUnit, by_level: LookupMerge) -> UnitResult:
         unit=unit.name,
         files=files,
         changelog=changelog,
-        found={name: positions.serialize() for name, positions in merge.found.items()},
+        lookups={name: positions.serialize() for name, positions in merge.positions_found.items()},
         rows_in=inputs.rows_in,
         inputs=tallies,
         proof=proof,
@@ -137,15 +137,15 @@ def _tallies(unit: MergeUnit, marks: Marks) -> Generator[Tally]:
         yield tally_input(proof, name, stored(unit, file), deleted=deleted_rows(unit, file), marks=noted)
 
 
-def _looked_up(unit: MergeUnit, by_level: LookupMerge, found: Mapping[str, BitMap]) -> Tally:
+def _looked_up(unit: MergeUnit, by_level: LookupMerge, bitmaps: Mapping[str, BitMap]) -> Tally:
     """Return the tally of the rows at the positions that the merge looked up, which are read once more."""
     files = {file.file_name: file for level in by_level.above for file in level}
-    check_lookup_files(unit.name, found, files)
+    check_lookup_files(unit.name, bitmaps, files)
     rows = total(
         tally_positions(unit.table.proof, unit.name, _asked_file(unit, files[name]), positions)
-        for name, positions in found.items()
+        for name, positions in bitmaps.items()
     )
-    where = {name: positions.serialize() for name, positions in found.items()}
+    where = {name: positions.serialize() for name, positions in bitmaps.items()}
     return FileTally(rows.rows, rows.digest, positions=where)
 
 

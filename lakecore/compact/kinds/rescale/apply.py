@@ -78,7 +78,7 @@ class RescaleOutcome:
     snapshots: tuple[int, ...] = ()
     dropped: tuple[str, ...] = ()
     """Other writers still wrote to these partitions."""
-    left: tuple[str, ...] = ()
+    remaining: tuple[str, ...] = ()
     """These partitions were not rescaled before the run's time was over."""
     proofs: tuple[PickProof, ...] = ()
     decoded: str = ""
@@ -143,7 +143,7 @@ class RescaleRun:
         finally:
             searched = () if whole else sorted(self._directories)  # attempts may have died
             commits.clean(sorted(self._new_paths), searched, lambda name: name.startswith(names.own))
-        if self.outcome.snapshots and self._request.run.named:
+        if self.outcome.snapshots and self._request.run.has_name:
             names.remove_older(
                 target.stores.manifests, sorted(self._directories), commits.earlier, commits.published
             )
@@ -185,7 +185,7 @@ class RescaleRun:
                 return
             lost = self._round(_Round(picks, self._unit_table(entries), snapshot, names.own[0]), executor)
             if self._commits.stopped:
-                self.outcome = replace(self.outcome, left=self._undone(picks))
+                self.outcome = replace(self.outcome, remaining=self._undone(picks))
             if not lost or self._commits.stopped:
                 return
             where = replace(self._request.where, serialized=frozenset(pick.partition for pick in lost))
@@ -267,13 +267,13 @@ class RescaleRun:
         return RescaledPartition(self._name(pick), pick, new_files, proof)
 
     def _decode_again(
-        self, pick: RescalePick, units: Sequence[RescaleUnit], found: Sequence[RescaleResult]
+        self, pick: RescalePick, units: Sequence[RescaleUnit], results: Sequence[RescaleResult]
     ) -> None:
         """Read one old and one new file of each format through a second decoder, once per run. Raises
         ProofError.
         """
         reading = self._target.reading
-        new = [files for result in found for files in result.files]
+        new = [files for result in results for files in result.files]
         for side, buckets in (("input", pick.files.items()), ("output", new)):
             for bucket, files in buckets:
                 directory = reading.bucket_dir(pick.partition, bucket)

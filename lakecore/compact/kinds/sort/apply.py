@@ -75,7 +75,7 @@ class Clustering:
         self._rule = SortRule(OrderStrategy.NONE, ())
         self._policy: ClusterPolicy | None = None
         self._history: frozenset[bytes] = frozenset()
-        self._done: frozenset[str] = frozenset()
+        self._excluded_names: frozenset[str] = frozenset()
         self.before: ManifestEntries = ManifestEntries.empty()
         self.scope = request.where
         self.in_order = 0
@@ -92,7 +92,7 @@ class Clustering:
 
     def start(self, snapshot: Snapshot, landed: EarlierCommits) -> None:
         """Record the files that an earlier run of the same name made: they are in order."""
-        self._done = names_in(self._target.stores.manifests, landed.snapshots)
+        self._excluded_names = names_in(self._target.stores.manifests, landed.snapshots)
 
     def prepare(
         self, run: RewriteRun, snapshot: Snapshot | None, prefixes: tuple[str, ...], executor: Executor
@@ -108,7 +108,7 @@ class Clustering:
     def finish(self, run: RewriteRun, names: AttemptFiles) -> None:
         """Tell which partitions are in order now."""
         latest = self._target.stores.snapshots.latest()
-        if self._policy is not None or latest is None or not (run.outcome.snapshots or self._done):
+        if self._policy is not None or latest is None or not (run.outcome.snapshots or self._excluded_names):
             return
         live = self._target.scanner.live_entries(latest, self._request.where)
         found = marks_of(live, names.shared[0], self._order_name)
@@ -132,7 +132,7 @@ class Clustering:
         entries, deletions = self._live(snapshot, lost), dict(self._target.scanner.deletions(snapshot))
         reading, policy = self._target.reading, self._policy
         cuts = CutPolicy(parallelism=parallelism, target_file_size=reading.options.target_file_size)
-        done = self._done if lost is None else ()
+        done = self._excluded_names if lost is None else ()
         if policy is None:
             picks = plan_sorts(self._unmarked(entries, deletions), deletions, cuts, done)
         else:

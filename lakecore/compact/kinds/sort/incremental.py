@@ -143,9 +143,13 @@ class ClusterRequest:
 
 
 def plan_clusters(
-    entries: ManifestEntries, deletions: Deletions, request: ClusterRequest, done: Collection[str] = ()
+    entries: ManifestEntries,
+    deletions: Deletions,
+    request: ClusterRequest,
+    excluded_names: Collection[str] = (),
 ) -> tuple[SortPick, ...]:
-    """Return a pick for every bucket of live `entries` that needs one, but those with a file named in `done`.
+    """Return a pick for every bucket of live `entries` that needs one, but those with a file named in
+    `excluded_names`.
 
     Only picked files become objects.
     """
@@ -155,7 +159,7 @@ def plan_clusters(
         if (pick := _pick(entries, members, request)) is not None
     ]
     whole = sum(int(entries.file_size[members].sum()) for members, _ in found)
-    names = {name.encode() for name in done}
+    names = {name.encode() for name in excluded_names}
     picks = []
     for members, pick in found:
         if names and not names.isdisjoint(entries.select(members).names()):

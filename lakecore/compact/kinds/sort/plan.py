@@ -167,16 +167,17 @@ def check_columns(table: str, schema: TableSchema, strategy: OrderStrategy, name
 
 
 def plan_sorts(
-    entries: ManifestEntries, deletions: Deletions, policy: CutPolicy, done: Collection[str] = ()
+    entries: ManifestEntries, deletions: Deletions, policy: CutPolicy, excluded_names: Collection[str] = ()
 ) -> tuple[SortPick, ...]:
-    """Return a pick for every partition of live `entries`, but those with a file whose name is in `done`.
+    """Return a pick for every partition of live `entries`, but those with a file whose name is in
+    `excluded_names`.
 
     Cost: every file becomes an object.
     """
     whole = int(entries.file_size.sum())
     picks = []
     for place, files in _partitions(entries):
-        if not any(file.file_name in done for file in files):
+        if not any(file.file_name in excluded_names for file in files):
             found = deletions_of(place, files, deletions)
             cuts = cuts_of(sum(file.file_size for file in files), whole, policy)
             picks.append(SortPick(place=place, files=files, deletions=found, cuts=cuts))

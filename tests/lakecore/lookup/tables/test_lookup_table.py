@@ -220,11 +220,11 @@ def test_a_damaged_block_is_made_again(tmp_path: Path) -> None:
         cache = lookup._cache
         assert isinstance(cache, FullCache)
         for part in ("rows", "join"):
-            run = cache._held.state.runs[0].run
+            run = cache._partitions.state.runs[0].run
             damage(getattr(run, part)._store)
             run.close()  # forgets what it has in memory
             assert lookup.lookup_key(7) == [{"k": 7, "v": "v7"}]
-            assert cache._held.state.runs[0].run is not run
+            assert cache._partitions.state.runs[0].run is not run
 
 
 @pytest.mark.parametrize("blocks", range(4))

@@ -184,11 +184,11 @@ def test_a_right_merge_is_proven(name: str, mode: ProofMode) -> None:
         assert proof.fold is not None
         assert proof.inputs.rows == 120 == proof.fold.inputs.rows
         assert proof.fold.keys == proof.outputs.rows + proof.fold.vanished > 40
-        assert proof.fold.taken == (case.taken if mode is FULL else frozenset())
+        assert proof.fold.not_recomputed == (case.taken if mode is FULL else frozenset())
     assert pickle.loads(pickle.dumps(proof)) == proof
     text = str(proof)
     assert ("values were recomputed" in text) == (mode is FULL)
-    assert all(column in text for column in proof.fold.taken)
+    assert all(column in text for column in proof.fold.not_recomputed)
     assert ("ignored retracts" in text) == (proof.fold.ignored.rows > 0)
     assert ("expired rows" in text) == (name == "rows expire")
 

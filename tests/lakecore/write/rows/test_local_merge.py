@@ -55,4 +55,4 @@ def test_the_rows_are_the_same(size: str, options: dict[str, str], monkeypatch: 
 )
 def test_where_it_would_show_nothing_is_merged(options: dict[str, str]) -> None:
     table = key_table(memory_catalog("local-off"), COLUMNS, local_merge_buffer_size="1 mb", **options)
-    assert table._session(table._named(None)).new_write(None, None)._local is None
+    assert table._session(table._with_user(None)).new_write(None, None)._local is None

@@ -148,7 +148,7 @@ def test_columns_apart_beside_other_updates(kind: str, one: Any, two: Any, what:
             update,
             base,
             values,
-            lambda messages, since: table._commit(messages, table._named(None), preconditions=since),
+            lambda messages, since: table._commit(messages, table._with_user(None), preconditions=since),
         )
     table.update_columns(pa.table({"_ROW_ID": [1], "b": [one], "k": [7]}))
     assert table.scan(columns=["k", "b"]).to_arrow().to_pylist() == [{"k": 1, "b": two}, {"k": 7, "b": one}]

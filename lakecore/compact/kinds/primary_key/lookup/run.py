@@ -68,7 +68,7 @@ class LevelMerge:
         self._spec = replace(merge_spec(unit, drop_deletes=False), evidence=False, lost_rows=False)
         self._rules = _rules(unit, by_level, inputs.columns)
         self._certifiers: list[MergeCertifier] = []
-        self.found: dict[str, BitMap] = {}
+        self.positions_found: dict[str, BitMap] = {}
 
     def windows(self) -> Generator[LevelWindow]:
         """Yield the windows. It keeps a batch of every run and level in memory, their window and its
@@ -160,17 +160,17 @@ class LevelMerge:
         certifier.window(self._account(groups, merged, outside, singles=self._rules.singles))
         return LevelWindow(merged.rows, None if merged.changes is None else merged.changes.rows)
 
-    def _living(self, found: LookupResult) -> LookupResult | None:
+    def _living(self, result: LookupResult) -> LookupResult | None:
         """Return what was looked up without rows that are too old, or None if nothing was.
 
         Rule of the format: such a row is no old row of any change. (First-row asks whether there is a row.)
         """
-        old = None if self._rules.first_row else self._inputs.too_old(found.batch)
+        old = None if self._rules.first_row else self._inputs.too_old(result.batch)
         if old is None:
-            return found
-        self._expired.expired(found.batch.filter(pa.array(old)), outside=True)
+            return result
+        self._expired.expired(result.batch.filter(pa.array(old)), outside=True)
         kept = np.flatnonzero(~old)
-        return found.rows(kept) if len(kept) else None
+        return result.rows(kept) if len(kept) else None
 
     def _account(self, groups: Groups, merged: Merged, outside: int, *, singles: bool) -> FoldedWindow:
         """Return what the proof receives of a window. `singles` tells that single rows were given to the
@@ -199,14 +199,14 @@ class LevelMerge:
             unchanged=None if merged.changes is None else merged.changes.unchanged,
         )
 
-    def _part(self, found: LookupResult) -> Part:
-        batch = found.batch if self._unit.rule is None else with_age(found.batch, _OLDEST)
-        return Part(with_level(batch, found.file.level), found.keys)
+    def _part(self, result: LookupResult) -> Part:
+        batch = result.batch if self._unit.rule is None else with_age(result.batch, _OLDEST)
+        return Part(with_level(batch, result.file.level), result.keys)
 
-    def _note(self, found: Sequence[LookupResult]) -> None:
-        for one in found:
-            known = self.found.get(one.file.file_name, BitMap())
-            self.found[one.file.file_name] = known | BitMap(one.positions.astype(np.uint32))
+    def _note(self, results: Sequence[LookupResult]) -> None:
+        for one in results:
+            known = self.positions_found.get(one.file.file_name, BitMap())
+            self.positions_found[one.file.file_name] = known | BitMap(one.positions.astype(np.uint32))
 
 
 def _rules(unit: MergeUnit, by_level: LookupMerge, columns: tuple[str, ...]) -> LevelRules:

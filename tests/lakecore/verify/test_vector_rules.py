@@ -6,7 +6,7 @@ import pytest
 
 from lakecore.errors import ProofError
 from lakecore.metadata.manifest.index_file import DELETION_VECTORS, DeletionFile, DeletionRange, IndexFile
-from lakecore.verify.rules.known_vectors import check_known_vectors
+from lakecore.verify.rules.vector_rules import check_planned_vectors
 
 PLACES = (DeletionRange("a", 1, 20), DeletionRange("b", 30, 20, 5))
 KNOWN = [
@@ -20,9 +20,9 @@ RIGHT = {place.data_file: DeletionFile("t/index/index-1", place) for place in PL
 
 
 def test_a_plan_with_the_vectors_of_its_files_passes() -> None:
-    check_known_vectors("u", ["a", "b", "c"], RIGHT, KNOWN)
-    check_known_vectors("u", ["c"], {}, KNOWN)
-    check_known_vectors("u", ["a"], {"a": DeletionFile("x/index-1", DeletionRange("a", 1, 20, 7))}, KNOWN)
+    check_planned_vectors("u", ["a", "b", "c"], RIGHT, KNOWN)
+    check_planned_vectors("u", ["c"], {}, KNOWN)
+    check_planned_vectors("u", ["a"], {"a": DeletionFile("x/index-1", DeletionRange("a", 1, 20, 7))}, KNOWN)
 
 
 @pytest.mark.parametrize(
@@ -38,9 +38,9 @@ def test_a_plan_with_the_vectors_of_its_files_passes() -> None:
 )
 def test_another_vector_or_none_is_refused(given: dict[str, DeletionFile]) -> None:
     with pytest.raises(ProofError, match="the deletion vector of a is at 1 of index-1, but the plan has"):
-        check_known_vectors("u", ["c", "a"], given, KNOWN)
+        check_planned_vectors("u", ["c", "a"], given, KNOWN)
 
 
 def test_a_vector_of_a_file_without_deleted_rows_is_refused() -> None:
     with pytest.raises(ProofError, match="the deletion vector of c is none"):
-        check_known_vectors("u", ["c"], {"c": RIGHT["a"]}, KNOWN)
+        check_planned_vectors("u", ["c"], {"c": RIGHT["a"]}, KNOWN)

@@ -12,25 +12,25 @@ from collections.abc import Iterable, Mapping
 from lakecore.errors import ProofError
 from lakecore.metadata.manifest.index_file import DELETION_VECTORS, DeletionFile, IndexFile
 
-__all__ = ["check_known_vectors"]
+__all__ = ["check_planned_vectors"]
 
 
-def check_known_vectors(
-    unit: str, files: Iterable[str], given: Mapping[str, DeletionFile], known: Iterable[IndexFile]
+def check_planned_vectors(
+    unit: str, files: Iterable[str], claimed: Mapping[str, DeletionFile], live: Iterable[IndexFile]
 ) -> None:
-    """Check the vectors that the planner used. `files` are the names of the data files that are read; `given`
-    are their vectors as the planner has them; `known` are the index files of their bucket.
+    """Check the vectors that the planner used. `files` are the names of the data files that are read;
+    `claimed` are their vectors as the planner has them; `live` are the index files of their bucket.
 
     Raises ProofError naming a file whose vector is another one, or missing.
     """
     found = {
         vector.data_file: (file.file_name, vector.offset, vector.length)
-        for file in known
+        for file in live
         if file.index_type == DELETION_VECTORS
         for vector in file.deletions
     }
     for name in files:
-        planned = given.get(name)
+        planned = claimed.get(name)
         taken = None if planned is None else _place(planned)
         if taken != found.get(name):
             raise ProofError(

@@ -101,13 +101,15 @@ class KeyReader:
         )
         return [(partition, rows[codes == code]) for code, partition in enumerate(partitions)]
 
-    def shares(self, keys: pa.Table, named: Sequence[tuple[bytes, Rows]], view: TableView) -> list[Share]:
+    def shares(
+        self, keys: pa.Table, partitions: Sequence[tuple[bytes, Rows]], view: TableView
+    ) -> list[Share]:
         """Return the buckets that keys may be in. Where a bucket is not a function of the key, these are all
         buckets of the partition.
         """
         fixed = self.options.bucket_mode in (BucketMode.HASH_FIXED, BucketMode.POSTPONE)
         out: list[Share] = []
-        for partition, rows in named:
+        for partition, rows in partitions:
             buckets = view.buckets(partition)
             if not fixed:
                 out += [((partition, bucket), rows) for bucket in buckets]

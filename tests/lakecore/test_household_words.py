@@ -1,0 +1,107 @@
+"""Parameters, fields, attributes and functions have the field's terms as names, not participles such as `found`.
+
+`REMAINING` lists what is left, with the reason. It only shrinks.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("lakecore", "dags", "pyspark_lakecore", "plugins")
+
+WORDS = frozenset(
+    {
+        *("asked", "done", "found", "given", "gone", "got", "held", "kept", "known", "left", "made"),
+        *("meant", "met", "named", "said", "seen", "shown", "taken", "told", "wanted", "won"),
+    }
+)
+"""Each of these says that something happened to a thing, and not what the thing is."""
+
+REMAINING = frozenset(
+    {
+        # keys of JSON reports, which users read
+        "lakecore/jobs/runner/report.py: Report.held",
+        "lakecore/compact/kinds/file_index/plan.py: Coverage.wanted",
+        # modules that others change at this time
+        "lakecore/catalog/config.py: resolve.given",
+        "lakecore/catalog/definition.py: _keys.given",
+        "lakecore/catalog/registry.py: _loaded.found",
+        "lakecore/catalog/warehouse/alteration.py: _changes.given",
+        "lakecore/service/server_metrics.py: ServerFigures.found",
+        "lakecore/service/server_metrics.py: count_answer.found",
+        "lakecore/service/table_server.py: self._gone",
+        # a public attribute: it tells for each key whether it was found
+        "lakecore/lookup/query/found_rows.py: FoundRows.found",
+    }
+)
+
+
+def parameters(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Function and name of every parameter. `left` beside `right` is a side, not what remains."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            given = node.args
+            every = (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg)
+            names = {one.arg for one in every if one is not None}
+            sides = {"left"} if "right" in names else set()
+            yield from ((getattr(node, "name", "lambda"), name) for name in sorted(names - sides))
+
+
+def fields(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Class and name of every field with a type."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            for line in node.body:
+                if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
+                    yield node.name, line.target.id
+
+
+def attributes(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Every attribute that is set, and every function."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield ast.unparse(node.value), node.attr
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield "def", node.name
+
+
+def household_names(path: str, tree: ast.Module) -> Iterator[str]:
+    """Every parameter, field, attribute and function of a module whose name is one of `WORDS` alone."""
+    for owner, name in (*parameters(tree), *fields(tree), *attributes(tree)):
+        if name.strip("_") in WORDS:
+            yield f"{path}: {owner}.{name}"
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")):
+        yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text())
+
+
+def test_names_say_what_things_are() -> None:
+    found = {name for path, tree in modules() for name in household_names(path, tree)}
+    assert sorted(found - REMAINING) == [], "name the thing: `snapshots`, `result`, `excluded`"
+    assert sorted(REMAINING - found) == [], "these are renamed: take them off the list"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("def f(kept): ...", ["m.py: f.kept"]),
+        ("def f(left, right): ...", []),
+        ("def f(*, left): ...", ["m.py: f.left"]),
+        ("x = lambda found: found", ["m.py: lambda.found"]),
+        ("class C:\n    _held: int = 0\n    rows: int", ["m.py: C._held"]),
+        ("def f(**given): ...", ["m.py: f.given"]),
+        ("def f(kept_rows): ...", []),
+        ("self._left = 1", ["m.py: self._left"]),
+        ("def held(): ...", ["m.py: def.held"]),
+        ("self.rows.found", []),
+    ],
+)
+def test_household_names_are_seen(text: str, expected: list[str]) -> None:
+    assert list(household_names("m.py", ast.parse(text))) == expected
