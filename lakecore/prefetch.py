@@ -46,7 +46,8 @@ class _BoundedBuffer(Generic[T]):
         self._closed = False
 
     def put(self, item: _Item[T] | _End) -> bool:
-        """Wait for room and add the item. False when the buffer is closed, so that nobody will take it."""
+        """Wait for room and add the item. Return False when the buffer is closed, so that nobody will
+        take it."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or not self._size or self._fits(item))
             if self._closed:
@@ -131,8 +132,8 @@ def round_robin(sources: Iterable[Callable[[], Iterator[T]]], workers: int, dept
     """Yield the items of all sources, one of each of the `workers` that run at a time, in turn.
 
     The order is the same every time. In the order of the sources, all but the first would have to wait or to
-    be held in memory. Holds `workers` sources and `depth` items of each. An exception is raised in its place
-    and ends all of them.
+    be held in memory. It holds `workers` sources and `depth` items of each. An exception is raised in its
+    place and ends all of them.
     """
     waiting = iter(sources)
     first = list(islice(waiting, 2))

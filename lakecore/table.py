@@ -528,7 +528,7 @@ class Table:
         return result
 
     def _forces_snapshot(self) -> bool:
-        """Return whether a write without rows makes a snapshot. Costs nothing where no option may require
+        """Return whether a write without rows makes a snapshot. It costs nothing where no option may require
         it.
         """
         if not any(key in self.schema.options for key in ("tag.automatic-creation", _FORCE)):
@@ -541,7 +541,7 @@ class Table:
         """Create the automatic tags that the table's options define. `wrote`: after a write, not a
         compaction.
 
-        Never fails. Costs nothing without option tag.automatic-creation.
+        Never fails. It costs nothing without option tag.automatic-creation.
         """
         if "tag.automatic-creation" in self.schema.options:
             from lakecore.maintain.auto_tags.after_commit import tag_after_commit  # rare, half of maintain

@@ -70,7 +70,7 @@ class Session:
     def counting(self, what: str) -> Iterator[Callable[[int], None]]:
         """Show a live count of rows on standard error; nothing is shown unless that is a terminal.
 
-        Gives the function to call with the number of further rows.
+        It gives the function to call with the number of further rows.
         """
         columns = (
             SpinnerColumn(),

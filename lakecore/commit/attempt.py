@@ -92,7 +92,8 @@ class ChangeCommit:
         self.notes: list[str] = []
 
     def run(self) -> tuple[Snapshot | None, bool]:
-        """Commit the change. Returns the snapshot that holds it, and whether an earlier run had published it.
+        """Commit the change. It returns the snapshot that holds it, and whether an earlier run had published
+        it.
 
         The snapshot is None when an overwrite neither removes nor adds anything. Raises CommitConflictError
         naming the files, CommitUncertainError, and UnavailableError when other commits won every retry.
@@ -299,7 +300,7 @@ class ChangeCommit:
     ) -> tuple[IndexFile, ...] | None:
         """Return all index files after the change; None when they do not change. Raises on a conflict.
 
-        Costs a read of the index manifest, unless the change is a plain append.
+        It costs a read of the index manifest, unless the change is a plain append.
         """
         change = self._change
         if not change.index and not change.checked:

@@ -85,7 +85,7 @@ def mixed_bucket_counts(base: ManifestEntries, delta: ManifestEntries) -> tuple[
 
 
 def find_missing(base: ManifestEntries, required_files: ManifestEntries) -> tuple[Conflict, ...]:
-    """Return files of `required_files` that are not among the live entries `base`. Vectorised over `base`."""
+    """Return files of `required_files` that are not among the live entries `base`. It works on arrays."""
     if not len(required_files):
         return ()
     split = len(base)

@@ -19,7 +19,7 @@ __all__ = ["LOOK_BACK", "DuplicateSearch", "LastCommit", "commits_of", "last_com
 
 LOOK_BACK = 256
 """So many snapshots are looked at, one read each: some 15 ms in all on a local disk. On an object store
-requests overlap: some 0.5 s.
+requests overlap, and all take some 0.5 s.
 """
 
 _REQUESTS = 16

@@ -71,7 +71,7 @@ class ManifestDraft:
         return self._minor_merge(before, policy) if merged is None else merged
 
     def keep(self) -> list[str]:
-        """Exclude what was written from `discard`, since a snapshot may name it from now on. Returns the
+        """Exclude what was written from `discard`, since a snapshot may name it from now on. It returns the
         argument of `take_back`.
         """
         names, self._names = self._names, []

@@ -72,8 +72,8 @@ def drop_cancelled(
 ) -> tuple[frozenset[int], ManifestEntries]:
     """Apply a full merge to manifests given by their entries, in order.
 
-    Returns the numbers of the `parts` that stay as they are (nothing in them was deleted, and they need not
-    change), and the entries of the others, in order, without DELETEs and without what `deletes` cancels.
+    It returns the numbers of the `parts` that stay as they are (nothing in them was deleted, and they need
+    not change), and the entries of the others, in order, without DELETEs and without what `deletes` cancels.
     """
     origin = np.repeat(np.arange(len(parts)), [len(part.sources) for part in parts])
     everything = ManifestEntries.concat([*parts, deletes])

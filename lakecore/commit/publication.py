@@ -49,7 +49,7 @@ def publish(
     """Publish `planned`, which was built on `base` (None: on an empty table), and write the hints.
 
     `settle` is the settle time in milliseconds; `retry` counts how often this commit has lost to others.
-    Costs a read of the base and, with a settle time, a stat of it, the wait, two reads more, and a second
+    It costs a read of the base and, with a settle time, a stat of it, the wait, two reads more, and a second
     wait when the base is younger than ten settle times; each retry quarters that one, since on a table that
     others commit to all the time a commit that waits never wins. The note is added to `publication_notes`,
     too. Raises UnavailableError (nothing was created) or CommitUncertainError (delete nothing).

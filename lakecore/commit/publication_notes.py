@@ -30,7 +30,7 @@ def publication_notes() -> Iterator[list[str]]:
 
 
 def note_publication(note: str) -> None:
-    """Add what an operator should know of a publication. Does nothing outside a `publication_notes` block."""
+    """Add what an operator should know of a publication. Outside `publication_notes` it does nothing."""
     notes = _NOTES.get()
     if notes is not None and note:
         notes.append(note)

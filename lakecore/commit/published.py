@@ -14,7 +14,7 @@ __all__ = ["names_in"]
 
 def names_in(manifests: ManifestStore, snapshots: Iterable[Snapshot]) -> frozenset[str]:
     """Return the names of all data and changelog files, and of the files beside them, that these snapshots
-    added or removed. Costs a read of the delta and changelog manifests of each.
+    added or removed. It costs a read of the delta and changelog manifests of each.
     """
     return frozenset(
         name

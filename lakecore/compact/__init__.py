@@ -1,7 +1,7 @@
 """This package has compaction and every other job that rewrites data files: plan, run units anywhere,
 prove, commit.
 
-Rooms, from top to bottom. Each imports only what stands below it.
+These are its rooms, from top to bottom. Each imports only what stands below it.
 
 - `compaction`: what a compaction of one table does, round by round.
 - `planning`: which kind a table is of; its planner makes the picks that the rules ask for.

@@ -40,7 +40,7 @@ class ColumnBounds:
 
 
 def has_bounds(kind: pa.DataType) -> bool:
-    """Return whether statistics order a type. Rule of the format: not bytes, not nested types."""
+    """Return whether statistics order a type. Rule of the format: bytes and nested types have no order."""
     if pa.types.is_nested(kind):
         return False
     return not (pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind) or pa.types.is_null(kind))

@@ -58,7 +58,8 @@ _Writer = TypeVar("_Writer")
 def open_writer(
     file_io: FileIO, path: str, kind: str, schema: pa.Schema, options: WriterOptions
 ) -> DataFileWriter:
-    """Start a data file of format `kind`. `schema` as by `types.arrow.arrow_schema`: ids and nullability.
+    """Start a data file of format `kind`. `schema` has ids and nullability, as `types.arrow.arrow_schema`
+    makes them.
 
     Raises UnsupportedError for another format or a codec or column type the format cannot hold.
     """

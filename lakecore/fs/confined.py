@@ -31,7 +31,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ConfinedFileIO:
-    """This is `inner`, for paths that `allowed` allows. Pickles when `inner` does.
+    """This is `inner`, for paths that `allowed` allows. It pickles when `inner` does.
 
     Cost: about a microsecond an operation; on a local disk each change looks besides at every directory
     between the root and the file and opens it (a microsecond each), each read at the file and, once, at its

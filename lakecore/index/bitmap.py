@@ -72,7 +72,7 @@ class BitmapWriter:
     """It takes a column batch by batch. Memory: the different values, and 4 bytes a row; twice that at the
     end.
 
-    Made for columns of few values.
+    It is for columns of few values.
     """
 
     def __init__(self, kind: AtomicType, rules: BitmapRules) -> None:

@@ -1,5 +1,5 @@
-"""This module decides which rows of a data file can match a predicate, by its file indexes. In doubt, all of
-them.
+"""This module decides which rows of a data file can match a predicate, by its file indexes. In doubt all of
+them can.
 
 The format's readers combine what indexes say as sets of rows: unknown is all, a bloom filter that has none of
 the values is no row.

@@ -20,7 +20,7 @@ def expire_after_write(table: Table, lake: Lake, clock: Clock | None = None) -> 
     """Expire snapshots by the table's options (`snapshot.num-retained.max`, …), as a writer does by the rule
     of the format.
 
-    Returns None when there is nothing to expire. The run is the same as `expire-snapshots`, with its lease
+    It returns None when there is nothing to expire. The run is the same as `expire-snapshots`, with its lease
     and its checks. Its errors are in the report, because the rows are already committed; a table that another
     chore holds is left to the next writer. The call costs a listing of the snapshots where there are few.
     """

@@ -34,7 +34,7 @@ class KeyPageMarks:
     def mark(self, keys: pa.RecordBatch) -> None:
         """Mark the pages of these keys, which are in key order; columns have the names of the key.
 
-        Costs two binary searches for each page that is between the first and the last key.
+        It costs two binary searches for each page that is between the first and the last key.
         """
         if not keys.num_rows:
             return

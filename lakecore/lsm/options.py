@@ -13,8 +13,8 @@ __all__ = ["AppendPolicy", "EarlyFullPolicy", "LookupCompact", "OffPeak", "TreeP
 
 
 class LookupCompact(Enum):
-    """It says how eagerly level 0 is compacted. RADICAL: always completely. GENTLE: only when it has many
-    files.
+    """It says how eagerly level 0 is compacted. RADICAL merges always completely. GENTLE does so only
+    when there are many files.
     """
 
     RADICAL = "radical"
@@ -115,7 +115,7 @@ class UniversalPolicy:
 @dataclass(frozen=True, slots=True)
 class EarlyFullPolicy:
     """The rules for a full compaction before the usual rules apply; None means that a rule is not set.
-    Milliseconds and bytes.
+    Values are milliseconds and bytes.
     """
 
     interval_ms: int | None = None

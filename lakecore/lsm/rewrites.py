@@ -17,8 +17,8 @@ __all__ = ["OutputRules", "PickWork", "Upgrade", "divide", "worth_doing"]
 class Upgrade(Enum):
     """It says what happens to a file that overlaps nothing and only has to change its level.
 
-    MOVE: nothing else. ANNOUNCE: it moves as it is, and its rows are read for the change stream. REWRITE: it
-    goes through the merge.
+    MOVE changes nothing else. ANNOUNCE moves it as it is, and its rows are read for the change stream.
+    REWRITE sends it through the merge.
     """
 
     MOVE = "move"

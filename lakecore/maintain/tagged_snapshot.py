@@ -18,7 +18,7 @@ def snapshot_of_tag(target: Target, raw: Mapping[str, Any]) -> bytes:
     """Return the snapshot file for the fields of a tag file.
 
     It lacks the changelog if that was deleted when the tagged snapshot expired: readers would look for it.
-    Costs one look at storage.
+    It costs one look at storage.
     """
     changelog = raw.get("changelogManifestList")
     lost = changelog is not None and target.file_io.stat(target.paths.manifest(changelog)) is None

@@ -155,7 +155,7 @@ class Folded:
 
 
 class Engine(Protocol):
-    """An engine decides how the rows of one key become one row (`merge-engine`). Pickles; keeps nothing
+    """An engine decides how the rows of one key become one row (`merge-engine`). It pickles; keeps nothing
     between calls.
     """
 
@@ -194,7 +194,8 @@ class FoldedGroups:
 def fold(
     groups: Groups, engine: Engine, columns: Sequence[str] | None = None, *, singles: bool = False
 ) -> FoldedGroups:
-    """Fold every group into one row of `columns` (None: all of the batch). No Python work a row.
+    """Fold every group into one row of `columns` (None: all of the batch). It does no work in Python for each
+    row.
 
     `singles`: groups of one row are given to the engine too (rule of the format for merges that look rows
     up). Raises what `Engine.fold` raises.

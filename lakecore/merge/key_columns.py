@@ -29,7 +29,7 @@ _SIGNED = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 def integer_view(column: pa.Array) -> np.ndarray[Any, Any] | None:
     """Return the values as a numpy array ordered like the column, or None when nulls or the type forbid it.
 
-    Costs no copy, except for booleans, floats and decimals.
+    It costs no copy, except for booleans, floats and decimals.
     """
     if column.null_count:
         return None

@@ -83,7 +83,7 @@ class Scratch:
     ) -> tuple[str, tuple[int | None, ...]]:
         """Store several runs in one file; return its path, and the offset of each run (None: it has no rows).
 
-        In batches of at most `rows`. Raises UnavailableError (disk full).
+        It writes batches of at most `rows`. Raises UnavailableError (disk full).
         """
         path, offsets = self._new_path(), list[int | None]()
         output = self._file_io.open_output(path)

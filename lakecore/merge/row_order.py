@@ -50,8 +50,8 @@ def order_rows(keys: Sequence[KeyArray], sequence: Sequence[SequenceColumn]) -> 
 
     So they do where there is no `sequence` at all.
 
-    A stable order by key first: as runs come in age order that is nearly always the answer, and only keys
-    whose rows turn out to be in another sequence are put in order again.
+    The rows are first put in a stable order by key: as runs come in age order that is nearly always the
+    answer, and only keys whose rows turn out to be in another sequence are put in order again.
     """
     rows = _order_by_key(keys)
     ordered = tuple(_take(column, rows) for column in keys)

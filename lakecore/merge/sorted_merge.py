@@ -108,8 +108,8 @@ class MergedWindow:
 def merge_runs(runs: Sequence[Iterator[pa.RecordBatch]], spec: MergeSpec) -> Iterator[MergedWindow]:
     """Merge runs given oldest first; windows come in key order and share no key.
 
-    Batches need the key and sequence columns, `_SEQUENCE_NUMBER` and `_VALUE_KIND` (but see `MergeSpec`).
-    Holds one batch per run, their window and its result: callers bound memory by the size of batches. Raises
+    Batches need the key and sequence columns, `_SEQUENCE_NUMBER` and `_VALUE_KIND` (but see `MergeSpec`). It
+    holds one batch per run, their window and its result: callers bound memory by the size of batches. Raises
     CorruptDataError for a run out of key order.
     """
     for parts in windows(runs, spec.key_columns):

@@ -61,7 +61,7 @@ class _Column:
 def encode_batch(columns: Sequence[pa.Array], row_type: RowType) -> BinaryRows:
     """Return the BinaryRows of `columns`, one array per field of `row_type`, all of one length.
 
-    Costs some words of scratch memory a row: callers cut long batches (see `hashing`).
+    It costs some words of scratch memory a row: callers cut long batches (see `hashing`).
     """
     rows = len(columns[0]) if columns else 0
     head = null_bits_size(len(row_type.fields)) // _WORD

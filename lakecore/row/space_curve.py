@@ -39,8 +39,8 @@ def hilbert(points: Sequence[Words], bits: int = HILBERT_BITS) -> list[Words]:
     """Return the position on the Hilbert curve through points of `bits` bits per column, by Skilling's
     transposition.
 
-    Reference: J. Skilling, Programming the Hilbert curve, AIP Conf. Proc. 707 (2004). Cost: about 14 passes
-    over the rows a bit and column.
+    The method is that of "Programming the Hilbert curve" by John Skilling (AIP Conference Proceedings 707,
+    2004). Cost: about 14 passes over the rows a bit and column.
     """
     axes = [point & np.uint64((1 << bits) - 1) for point in points]
     _undo_excess_work(axes, bits)

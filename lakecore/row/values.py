@@ -1,7 +1,8 @@
 """This module converts Arrow arrays to lists of internal values and back (TIMESTAMP is int nanoseconds;
 see `binary_row`).
 
-Per-value Python: for keys, partitions, literals and JSON, not for the merge of data.
+It works value by value in Python, so it is for keys, partitions, literals and JSON, not for the merge of
+data.
 """
 
 from __future__ import annotations

@@ -217,7 +217,7 @@ class Scanner:
     def _check_whole_rows(self, entries: ManifestEntries) -> None:
         """Check that files of some columns only (data evolution) are not read as whole rows.
 
-        Only tables that track rows write them. Costs the details of every file there.
+        Only tables that track rows write them. It costs the details of every file there.
         """
         for file in entries.files() if self._tracks_rows(entries) else ():
             names = self.stores.schemas.load(file.schema_id).row_type.names

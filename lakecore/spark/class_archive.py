@@ -45,8 +45,8 @@ def share_options(java: Path) -> tuple[str, ...]:
 
 
 def make_archive() -> tuple[Path, bool]:
-    """Run a short Spark session that leaves its archive (about 10 s), unless there is one. Returns the path,
-    and whether the session ran.
+    """Run a short Spark session that leaves its archive (about 10 s), unless there is one. It returns the
+    path, and whether the session ran.
 
     The archive appears completely or not at all. Raises InvalidInputError without Java, UnavailableError when
     the session fails or the cache cannot be written.

@@ -26,7 +26,7 @@ _NEEDED = (
 
 
 def preload() -> None:
-    """Import what units need. Starts no thread: forked children would miss it."""
+    """Import what units need. It starts no thread: forked children would miss it."""
     skip_pandas()
     for module in _NEEDED:
         importlib.import_module(module)

@@ -75,7 +75,7 @@ class SparkExecutor:
 
     @property
     def parallelism(self) -> int:
-        """Return the number of cores of the executors. Starts the context."""
+        """Return the number of cores of the executors. It starts the context."""
         return int(self._spark().defaultParallelism)
 
     @property
@@ -225,7 +225,7 @@ def _run_job(
     payloads: list[bytes],
     inbox: queue.SimpleQueue[_Numbered | BaseException | None],
 ) -> None:
-    """Run one job, a partition per unit. Puts results, then None or the error that ended the job."""
+    """Run one job, a partition per unit. It puts results, then None or the error that ended the job."""
     try:
         spark.setJobGroup(group, f"lakecore: {len(payloads)} units", interruptOnCancel=True)
         results = spark.accumulator(_Results(inbox), _Delivery())

@@ -14,10 +14,11 @@ __all__ = ["pandas_hidden", "skip_pandas"]
 
 
 def skip_pandas() -> None:
-    """Let pyarrow look for pandas now, and find none. For processes of our own: commands, Spark's workers.
+    """Let pyarrow look for pandas now, and find none. It is for processes of our own: commands and
+    Spark's workers.
 
     `to_pandas` and `Table.from_pandas` look again and work as ever; only a bare `pyarrow.array(series)`
-    before them takes the series for any sequence. Does nothing once pandas is imported.
+    before them takes the series for any sequence. It does nothing once pandas is imported.
     """
     with pandas_hidden():
         import pyarrow as pa

@@ -213,8 +213,8 @@ class WarehouseCatalog(DatabaseCatalog):
 
     def drop_table(self, name: str, *, if_exists: bool = False, purge: bool = False) -> DroppedTable | None:
         """Drop a table. Its files are kept, and `restore_table` takes them back; with `purge` they are
-        deleted. A drop that was interrupted is completed by a repetition. Returns None when there was nothing
-        to drop.
+        deleted. A drop that was interrupted is completed by a repetition. It returns None when there was
+        nothing to drop.
 
         Raises NotFoundError unless `if_exists`; OnHoldError for a table on hold, BusyError when a chore works
         on it; UnsupportedError for tables with files outside of their directory.

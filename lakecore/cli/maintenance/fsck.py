@@ -54,7 +54,7 @@ def fsck(
         Path | None, typer.Option(help="Write here what could be done about it; `repair` applies it.")
     ] = None,
 ) -> None:
-    """Check hints, snapshots, manifests, data files, key order, levels, totals, orphans. Changes no table.
+    """Check hints, snapshots, manifests, data files, key order, levels, totals, orphans. It changes no table.
 
     A damaged table is put on hold: nothing is removed from it until a check is clean or it is released.
     """

@@ -75,8 +75,8 @@ def stream(
 ) -> None:
     """Print what changed, as JSON lines: `_snapshot`, `_kind` (+I, -U, +U, -D) and the columns.
 
-    Ends when there is no more, unless told to --follow. With --consumer the position is kept after the rows
-    of each snapshot are printed: a reader that was stopped gets the last ones again.
+    It ends when there is no more, unless told to --follow. With --consumer the position is kept after the
+    rows of each snapshot are printed: a reader that was stopped gets the last ones again.
     """
     session = session_of(context)
     loaded = session.catalog.load_table(table, key_values(rows.option or [], "--option"))

@@ -98,7 +98,8 @@ class AttemptFiles:
     ) -> int:
         """Delete what earlier attempts did not commit. Only after a commit of this attempt.
 
-        Files older than the snapshots that were looked at are left alone. Costs a listing of each directory.
+        Files older than the snapshots that were looked at are left alone. It costs a listing of each
+        directory.
         """
         return self._remove(
             manifests, directories, earlier, published, lambda name, tokens: name.startswith(tokens)

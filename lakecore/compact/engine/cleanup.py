@@ -63,7 +63,7 @@ def sweep(
     """Delete the files in `directories` of which `is_debris(name, mtime_ms)` holds, but those that are
     `published`; return how many were found.
 
-    Costs a listing of each directory, and one call of `published` where there is debris.
+    It costs a listing of each directory, and one call of `published` where there is debris.
     """
     debris: list[str] = []
     for directory in directories:

@@ -48,8 +48,8 @@ def full_is_due(scanner: Scanner, schema: TableSchema, options: TableOptions) ->
     """Return whether the table's option requires a full compaction now. It is False where the option is not
     set.
 
-    Costs the reading of snapshots back to so many commits ago, and of the manifests of that one. Where it has
-    expired, what lies above the last level is taken for old.
+    It costs the reading of snapshots back to so many commits ago, and of the manifests of that one. Where it
+    has expired, what lies above the last level is taken for old.
     """
     commits = FULL_COMPACTION_COMMITS.read(schema.options)
     latest = scanner.stores.snapshots.latest()

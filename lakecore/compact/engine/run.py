@@ -1,8 +1,8 @@
 """This module has one run of a kind of rewriting over one table: plan, run units, prove, commit, and plan
 again.
 
-Promises: those of `lakecore.compact.engine.driver`. A run that is started again under its name goes on where
-the first stopped: its commits are numbered, and files that the first did not commit are removed.
+It keeps the promises of `lakecore.compact.engine.driver`. A run that is started again under its name goes on
+where the first stopped: its commits are numbered, and files that the first did not commit are removed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """This module decides in which order picks are run, and which of their units get a second thread. Pure.
 
 A unit left alone at the end keeps every other core idle. So large picks go first, and a unit that is expected
-to outlast the others decodes in one thread and encodes in another. Costs a sort of the picks.
+to outlast the others decodes in one thread and encodes in another. It costs a sort of the picks.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def scheduled(picks: Sequence[WorkPick], engine: Executor) -> tuple[WorkPick, ..
     """Return the picks largest first, with second threads where they help; all units of the local engine get
     one.
 
-    Asks the engine for its cores only if there is some work: it may take seconds to start.
+    It asks the engine for its cores only if there is some work: it may take seconds to start.
     """
     if engine.name == "local":
         return tuple(_threaded(pick, range(len(pick.units))) for pick in picks)

@@ -10,7 +10,7 @@ __all__ = ["Strategy"]
 
 
 class Strategy(Enum):
-    """UNIVERSAL: what writers would do now. FULL: everything into one run per bucket."""
+    """UNIVERSAL does what writers would do now. FULL merges everything into one run per bucket."""
 
     UNIVERSAL = "universal"
     FULL = "full"

@@ -34,8 +34,8 @@ class FairQueue:
 
     Of the tables that wait, the one that has been given least comes next, by the cost of its units; one that
     comes late starts level with the others. So a huge table does not hold back a small one, and is not held
-    back by many: it has its share from its first unit on. Units of a table keep their order. Costs O(tables
-    waiting) a unit.
+    back by many: it has its share from its first unit on. Units of a table keep their order. It costs
+    O(tables waiting) a unit.
     """
 
     _waiting: dict[int, deque[Queued]] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class Admission:
         return sum(self._sizes.values())
 
     def ask(self, who: int, size: int) -> None:
-        """Stand in line. `size` in bytes."""
+        """Wait for room for a plan of `size` bytes."""
         self._waiting[who] = size
         self._let_in()
 

@@ -77,7 +77,9 @@ class UnitPool:
         self.close()
 
     def cancel(self) -> None:
-        """Stop running units soon; every table's run then ends. Safe from another thread, and twice."""
+        """Stop running units soon; every table's run then ends. Another thread may call it, and it may be
+        called twice.
+        """
         self.engine.cancel()
         with self._changed:
             self._closed = True

@@ -17,7 +17,7 @@ def plan_bytes(scanner: Scanner) -> int:
     """Return an upper bound of the bytes of a plan: every entry of the manifests counts as a file that is
     picked.
 
-    Costs reads of the latest snapshot and its manifest lists; 0 when these expired meanwhile.
+    It costs reads of the latest snapshot and its manifest lists; 0 when these expired meanwhile.
     """
     snapshot = scanner.stores.snapshots.latest()
     if snapshot is None:

@@ -48,7 +48,7 @@ _NAMES = decoder(AvroArray(AvroPrimitive("string")))
 @dataclass(frozen=True, slots=True)
 class BlockSource:
     """Entry i is the record from `offset[i]` to `end[i]` of block `block[i]`. All blocks have one schema.
-    Pickles.
+    It pickles.
     """
 
     blocks: tuple[tuple[AvroContainer, AvroBlock], ...]

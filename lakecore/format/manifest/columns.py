@@ -70,7 +70,7 @@ def decode_columns(
     """Return the entries of manifests, in order: all of them, or at least those of the request.
     `known_columns` are the columns that a rewrite keeps.
 
-    Iterates over `containers` in another thread, to read ahead. Raises CorruptDataError naming the file,
+    It iterates over `containers` in another thread, to read ahead. Raises CorruptDataError naming the file,
     UnsupportedError for another version or codec, and whatever the iteration raises.
     """
     groups = _inflated(containers, request)

@@ -54,7 +54,7 @@ __all__ = [
 ]
 
 MANY_ENTRIES = 2000
-"""From so many manifests on they are decoded faster all together."""
+"""This many manifests, or more, are decoded faster all at once than one by one."""
 _ARROW_ROWS = 20_000
 _COPIED_ROWS = 8192
 _CURRENT = MANIFEST_SCHEMA.encode()

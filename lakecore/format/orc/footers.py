@@ -277,7 +277,7 @@ class Tail:
 def read_tail(source: Any) -> Tail:
     """Return the end of an open file. Raises ValueError and errors of codecs when it is none.
 
-    One read for most files; another one when the footers are longer than 64 kB.
+    Most files need one read; another one follows when the footers are longer than 64 kB.
     """
     size = source.size()
     ending = bytes(source.read_at(min(size, _TAIL_BYTES), max(size - _TAIL_BYTES, 0)))

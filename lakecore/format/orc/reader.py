@@ -121,7 +121,8 @@ def unreadable_times(file_io: FileIO, path: str) -> dict[str, int]:
     """Return the columns of an ORC file with times that Java cannot read, and how many, as earlier lakecore
     wrote them.
 
-    None of other formats. Reads the end of the file; columns only where they hold times before 1970.
+    Files of other formats have none. It reads the end of the file; columns only where they hold times before
+    1970.
     """
     if not path.endswith(".orc"):
         return {}

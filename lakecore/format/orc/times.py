@@ -8,7 +8,7 @@ are read apart, each by pyarrow's decoders, from views of the same file: in one 
 shows the seconds; in the other its seconds are all 2015, which leaves the nanoseconds. Nulls and nesting come
 with them. Both numbers are put together here, as Java's reader does. (The library pyorc is built on the same
 C++ code and has the same faults with zones and with nanoseconds before 1970; besides, it makes Python objects
-of every value.) Costs about twice the decoding of these columns.
+of every value.) It costs about twice the decoding of these columns.
 
 Times before 1970 with nanoseconds below 0 are what pyarrow, and so earlier lakecore, wrote: see
 `count_unreadable`.

@@ -91,7 +91,7 @@ def page_file(
     """Return the file and its footer: it has rows `span` of `group`, of the leaf columns `leaves`; the others
     are empty.
 
-    `span` must begin and end at pages of every wanted column. Reads nothing yet.
+    `span` must begin and end at pages of every wanted column. It reads nothing yet.
     """
     file = PageFile(read)
     file.add(MAGIC)

@@ -83,8 +83,8 @@ def page_bounds(
     """Return the lowest and highest value of each page, as values that compare as keys do (text as UTF-8
     bytes).
 
-    They may be shortened text: still below and above every value. None when there are none: no column index,
-    pages of nulls only, or a type without order here.
+    They may be shortened text, which is still below and above every value. The result is None without a
+    column index, for pages of nulls only, and for a type that has no order here.
     """
     if _COLUMN_INDEX not in column.chunk:
         return None

@@ -111,7 +111,7 @@ class FilePages:
     ) -> Iterator[pa.RecordBatch]:
         """Yield rows [start, stop) of the file. Only the pages that contain them are decoded.
 
-        Holds a page and a buffer of `buffer_size` bytes of each column.
+        It holds a page and a buffer of `buffer_size` bytes of each column.
         """
         schema = pa.schema([self._stored.field(name) for name in columns])
         for group in self._groups:

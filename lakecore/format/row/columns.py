@@ -65,8 +65,8 @@ def decode_columns(
     """Return the columns `names`, with the types of `arrow_type`, of rows at `places`: where each row
     begins, and ends.
 
-    Costs some numpy calls a field, and as many an element of the longest array of elements without a width.
-    Raises ValueError, IndexError, OverflowError (a timestamp that nanoseconds cannot hold).
+    It costs some numpy calls a field, and as many an element of the longest array of elements without a
+    width. Raises ValueError, IndexError, OverflowError (a timestamp that nanoseconds cannot hold).
     """
     null, at = _null_bits(data, places[0], len(fields))
     found: dict[str, pa.Array] = {}

@@ -1,4 +1,5 @@
-"""This module decides which value column each key of a row takes in the layout shared-shredding. No Arrow.
+"""This module decides which value column each key of a row takes in the layout shared-shredding. It uses no
+Arrow.
 
 Rules of the format: keys have ids, numbered from 0 on in the order in which a file meets them. `plain`: the
 keys of a row take the columns from the first on, in their order; `sequential`: in the order of their ids;

@@ -82,7 +82,7 @@ def reserved_memory(budget: PlanBudget | None, open_table: Callable[[], Table]) 
     """Wait until the memory of a chore of the table fits into `budget`, and reserve it within the block.
 
     The estimate is that of a compaction plan: 3 kB for each entry of the latest manifests. A chore uses less
-    than a tenth of that for a file that it removes, so older snapshots have room. Costs an opening of the
+    than a tenth of that for a file that it removes, so older snapshots have room. It costs an opening of the
     table and its manifest lists. A table that cannot be opened reserves nothing: its job will say why.
     """
     if budget is None:

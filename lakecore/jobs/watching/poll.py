@@ -37,7 +37,7 @@ class TablePoll:
         seen it.
 
         `config` is that of this round, because addresses and secrets may change. `positions`: the table of
-        each watcher and its position, None before its first look. Costs three small reads a table, several
+        each watcher and its position, None before its first look. It costs three small reads a table, several
         tables at once. A table that does not exist, or whose storage does not answer, is left out. Raises the
         errors of opening the warehouse.
         """

@@ -51,7 +51,7 @@ class AttemptStore(ServiceStore):
     directory: ClassVar[str] = "ledger"
 
     def save(self, attempt: Attempt) -> None:
-        """Store the attempt, in place of an earlier record of it. Costs a write. Raises UnavailableError."""
+        """Store the attempt, in place of an earlier record. It is one write. Raises UnavailableError."""
         data = attempt.encoded()
         if len(data) <= _LONGEST:
             self.file_io.overwrite(f"{self._day(attempt.started_ms)}/{attempt.id}.json", data)
@@ -59,7 +59,7 @@ class AttemptStore(ServiceStore):
     def read(self, since_ms: int, now_ms: int) -> Attempts:
         """Return the attempts that began at `since_ms` or later. Damaged records are left out and counted.
 
-        Costs two requests a day, and one for each attempt of a day without a file of its own.
+        It costs two requests a day, and one for each attempt of a day without a file of its own.
         """
         found: dict[str, Attempt] = {}
         damaged = 0
@@ -75,7 +75,7 @@ class AttemptStore(ServiceStore):
     def tidy(self, clock: Clock, days: int = 7) -> None:
         """Put each of the `days` before yesterday into one file, and remove the day that is too old.
 
-        Costs one listing a day, and once a day one read and one deletion for each attempt. Raises
+        It costs one listing a day, and once a day one read and one deletion for each attempt. Raises
         UnavailableError; what was not done then is done by the next call.
         """
         now_ms = clock.now_ms()

@@ -61,10 +61,10 @@ def due_tags(target: Target, zone: str, *, latest_only: bool = False) -> DueTags
     """Return the tags that the table's options ask for now. `zone` is that of commits, where the options name
     none.
 
-    Costs a listing, a read of the newest automatic tag and of the snapshots after it (all where there is no
-    such tag); of every automatic tag only when there are too many. `latest_only`: nothing is due unless the
-    latest snapshot is, which saves reading the others after every commit; a clock that went back may put a
-    tag off until the next one. Raises InvalidOptionError.
+    It costs a listing, a read of the newest automatic tag and of the snapshots after it (all where there is
+    no such tag); of every automatic tag only when there are too many. `latest_only`: nothing is due unless
+    the latest snapshot is, which saves reading the others after every commit; a clock that went back may put
+    a tag off until the next one. Raises InvalidOptionError.
     """
     options = target.schema.options
     mode = MODE.read(options)
@@ -117,7 +117,7 @@ def expired(target: Target, zone: str) -> tuple[str, ...]:
     """Return tags of any kind whose own time has passed, if the table's options expire them automatically.
 
     The newest automatic tag stays until there is a newer one: a table whose writer has stopped would lose
-    them all. Costs a read of every tag.
+    them all. It costs a read of every tag.
     """
     if not TIME_EXPIRE.read(target.schema.options):
         return ()

@@ -88,8 +88,8 @@ def last_before(points: Sequence[Point], end_ms: int) -> PeriodSnapshot:
     the latest last.
 
     It is only given when it is certain: an unknown snapshot between the two might have been the one. Clocks
-    are taken to grow with ids, as the format assumes. Looks at some log2 of the points, and at those without
-    a clock that it meets.
+    are taken to grow with ids, as the format assumes. It looks at some log2 of the points, and at those
+    without a clock that it meets.
     """
     number = _first_at(points, end_ms)
     before = points[number - 1] if number else None

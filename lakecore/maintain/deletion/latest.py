@@ -37,8 +37,8 @@ _DECODERS = 2
 def check_latest(target: Target) -> None:
     """Raise CorruptDataError when the latest snapshot of the branch needs what is damaged or missing.
 
-    Raises UnavailableError when snapshots are removed during the check. Nothing for a branch without
-    snapshots.
+    Raises UnavailableError when snapshots are removed during the check. A branch without
+    snapshots has nothing to check.
     """
     latest = target.snapshots.latest()
     if latest is None:

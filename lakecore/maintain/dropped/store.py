@@ -119,7 +119,7 @@ class DroppedTables(ServiceStore):
         return next((record for record in found if record.state is DropState.RESTORING), found[-1])
 
     def list(self, table: str | None = None) -> tuple[DroppedTable, ...]:
-        """List the dropped tables, or those of one name, oldest first. Costs a listing a name and a read a
+        """List the dropped tables, or those of one name, oldest first. It costs a listing a name and a read a
         drop; a record that is damaged is logged and left out.
         """
         if table is not None:

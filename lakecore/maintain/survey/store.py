@@ -55,7 +55,7 @@ class SurveyStore(ServiceStore):
     def latest(self) -> Survey | None:
         """Return the newest survey; None without one. Damaged lines are left out and counted.
 
-        Costs one read. Raises UnavailableError when storage does not answer.
+        It costs one read. Raises UnavailableError when storage does not answer.
         """
         return self._read(f"{self.root}/latest.jsonl.gz")
 
@@ -64,7 +64,7 @@ class SurveyStore(ServiceStore):
         return self._read(f"{self.root}/{day}.jsonl.gz")
 
     def days(self) -> tuple[str, ...]:
-        """Return the days that have a survey, the oldest first. Costs a listing."""
+        """Return the days that have a survey, the oldest first. It costs a listing."""
         names = (status.name.removesuffix(".jsonl.gz") for status in self.file_io.list(self.root))
         return tuple(sorted(name for name in names if _is_day(name)))
 

@@ -68,7 +68,7 @@ def choose(target: Target, *, snapshot: int | None, timestamp_ms: int | None, wa
     """Return the snapshot to tag: by id, the first committed at or after a time, the first with a watermark
     that high.
 
-    None of them: the latest. Snapshots that only tags keep count too. Raises NotFoundError.
+    Without any of them it is the latest. Snapshots that only tags keep count too. Raises NotFoundError.
     """
     if sum(one is not None for one in (snapshot, timestamp_ms, watermark)) > 1:
         raise InvalidInputError("snapshot, timestamp and watermark exclude each other; give one of them")

@@ -81,9 +81,11 @@ def find_missing_manifests(target: Target) -> MissingManifests | None:
 def remove_missing_manifests(
     target: Target, runs: RunStore, accepted: AcceptedLoss, author: Author, *, accept_revived: bool
 ) -> tuple[MissingManifests | None, int | None]:
-    """Publish an OVERWRITE snapshot without them; what was gone, and its id. Run again, it finds nothing.
+    """Publish an OVERWRITE snapshot without them; return what was missing, and its id. A second
+    run finds nothing.
 
-    Vectors of data files that are no longer named are removed too. Errors as `remove_missing_files`.
+    Vectors of data files that are no longer named are removed too. It raises what `remove_missing_files`
+    raises.
     """
     for retry in range(_TRIES):
         found = find_missing_manifests(target)

@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 EMPTY_ROW = bytes(12)
-"""This is a serialised row without fields: int32 arity 0 and eight zero bytes. Never zero-length."""
+"""This is a serialised row without fields: int32 arity 0 and eight zero bytes. It is never empty."""
 
 
 class EntryKind(IntEnum):

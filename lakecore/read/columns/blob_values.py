@@ -147,8 +147,8 @@ def locate_blobs(
 ) -> BlobColumn:
     """Locate the values of a column of `count` rows from row id `first` on. `files` come with their paths.
 
-    Reads the index of each file. Memory: 20 bytes a row. Raises NotFoundError, CorruptDataError, also where
-    files of one sequence number overlap or leave the range.
+    It reads the index of each file. Memory: 20 bytes a row. Raises NotFoundError, CorruptDataError, also
+    where files of one sequence number overlap or leave the range.
     """
     owner = np.full(count, -1, np.int32)
     starts, sizes = np.zeros(count, np.int64), np.zeros(count, np.int64)

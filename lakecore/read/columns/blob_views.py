@@ -47,9 +47,9 @@ def _decoded(value: bytes, where: str) -> View:
 
 @dataclass(frozen=True)
 class BlobViews:
-    """It resolves the views in columns of the table of `context`. Plans each table that they name once.
+    """It resolves the views in columns of the table of `context`. It plans each table that they name once.
 
-    `joined` reads the other table. Holds the references of the rows of one batch.
+    `joined` reads the other table. It holds the references of the rows of one batch.
     """
 
     context: ReadContext

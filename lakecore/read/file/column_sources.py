@@ -67,7 +67,7 @@ def resolve_column_sources(ctx: ReadContext, rows: RowRange, fields: Iterable[Da
 
 
 def field_ids(ctx: ReadContext, file: DataFile) -> frozenset[int]:
-    """Return the field ids of the columns of a file. Reads its schema."""
+    """Return the field ids of the columns of a file. It reads its schema."""
     names = file.write_cols
     fields = ctx.file_schema(file.schema_id).fields
     return frozenset(field.id for field in fields if names is None or field.name in names)

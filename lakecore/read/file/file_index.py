@@ -62,7 +62,7 @@ class IndexSearch:
     def search(self, bucket_dir: str, file: DataFile) -> IndexMatch:
         """Return the rows that may match; where there are none the file need not be opened.
 
-        Costs a look into the index file, if there is one: its head, and the indexes of the predicate's
+        It costs a look into the index file, if there is one: its head, and the indexes of the predicate's
         columns. Raises NotFoundError when the index file does not exist, CorruptDataError.
         """
         if not self._enabled or self._predicate is None or file.row_count >= _MAX_ROWS:

@@ -22,7 +22,7 @@ class Selection:
     """These are the rows to keep, by their number among the rows of these groups; None for all."""
 
     def select(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the selected rows of the batches of the groups. Ends with the last selected row."""
+        """Yield the selected rows of the batches of the groups. It ends with the last selected row."""
         if self.rows is None:
             yield from batches
             return

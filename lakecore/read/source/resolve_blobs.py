@@ -43,7 +43,7 @@ def without_resolved_blobs(source: RowSource) -> RowSource:
 
 @dataclass(frozen=True)
 class ResolvedBlobRows:
-    """It resolves the blobs of a source. Holds a batch of it, and some 64 MB of blobs, or one row of them."""
+    """It resolves the blobs of a source. It holds a batch, and some 64 MB of blobs, or one row of them."""
 
     source: RowSource
     context: ReadContext

@@ -128,9 +128,9 @@ class Scan:
     def to_batches(self, *, kinds: bool = False) -> Iterator[pa.RecordBatch]:
         """Yield rows in batches, part by part. For `kinds` see `read`.
 
-        Holds what the merge of a part needs; of a large table some parts are read at once, one per core, and
-        their batches alternate. A single large part is cut by keys for that. With a limit parts are read one
-        after another.
+        It holds what the merge of a part needs; of a large table some parts are read at once, one per core,
+        and their batches alternate. A single large part is cut by keys for that. With a limit parts are read
+        one after another.
         """
         if self.limit is None:
             yield from self._batches(self.plan(), kinds=kinds)
@@ -244,7 +244,7 @@ class Scan:
         return pa.Table.from_batches(self.to_batches(), schema=self.schema)
 
     def to_pandas(self) -> Any:
-        """Read all rows into a pandas DataFrame. Needs pandas (`pip install lakecore[pandas]`)."""
+        """Read all rows into a pandas DataFrame. It needs pandas (`pip install lakecore[pandas]`)."""
         return self.to_arrow().to_pandas()
 
 

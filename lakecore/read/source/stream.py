@@ -232,7 +232,7 @@ class Stream:
                 )
 
     def _check_range(self, snapshot_id: int) -> None:
-        """Raise unless the snapshot merely does not exist yet. Looks again, for it may appear between two
+        """Raise unless the snapshot merely does not exist yet. It looks again, for it may appear between two
         looks.
         """
         earliest, latest = self._history.earliest_id(), self._table._stores.snapshots.latest_id()

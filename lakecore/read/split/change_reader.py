@@ -23,7 +23,7 @@ def read_changes(
     that row.
 
     An update is two rows (before, after): a predicate may keep only one of them. Rows of append tables are
-    inserts. Holds one batch. Raises NotFoundError when a file does not exist, CorruptDataError,
+    inserts. It holds one batch. Raises NotFoundError when a file does not exist, CorruptDataError,
     UnsupportedError.
     """
     wanted = tuple(dict.fromkeys((*columns, *sorted(columns_of(predicate) if predicate else ()))))

@@ -60,7 +60,7 @@ class JoinedRows:
     predicate: Predicate | None = None
     """Rows for which it is not true may be left out, so that their blobs are not read."""
     as_stored: bool = False
-    """With it columns of references stay references, as new files of the rows need them."""
+    """It leaves references in columns of references, as new files of the rows need them."""
 
 
 ALL_JOINED = JoinedRows()
@@ -75,7 +75,7 @@ def read_joined(
 ) -> Iterator[pa.RecordBatch]:
     """Read `rows` in the order of their ids. `files` are those of whole row ranges.
 
-    Holds a batch of each file of a
+    It holds a batch of each file of a
     range, and up to 64 MB of blobs.
 
     Raises NotFoundError, CorruptDataError, also where files of a range differ in their rows; UnsupportedError

@@ -50,11 +50,11 @@ class ReadRequest:
     predicate: Predicate | None = None
     """Only rows for which it is true are returned."""
     kinds: bool = False
-    """With it the last column is `_VALUE_KIND`, as other readers of the format return it: the kind of the
+    """It adds `_VALUE_KIND` as the last column, as other readers of the format return it: the kind of the
     winner where runs may overlap, insert where files are read as they are.
     """
     retracts: bool = False
-    """With it keys whose winner retracts are included, for a split that is not raw convertible."""
+    """It includes keys whose winner retracts, for a split that is not raw convertible."""
 
 
 EVERYTHING = ReadRequest()
@@ -67,7 +67,7 @@ def read_split(
 ) -> Iterator[pa.RecordBatch]:
     """Read the rows of a split that `request` asks for.
 
-    Holds some batches of every run that is
+    It holds some batches of every run that is
     open; more runs than memory allows are merged in passes over local disk. Raises NotFoundError when a file
     does not exist, CorruptDataError, UnsupportedError.
     """

@@ -45,7 +45,7 @@ def index_problems(
 ) -> Iterator[tuple[str, str]]:
     """Yield (path, problem) for every column whose indexes do not find a row that they should find.
 
-    `schema`: that of the file. Looks for the values of 16 rows all over the file, so it reads the indexed
+    `schema`: that of the file. It looks for the values of 16 rows all over the file, so it reads the indexed
     columns and the index file whole. Raises CorruptDataError for bytes that are no index; nothing for a lost
     index file, which others find.
     """
@@ -79,8 +79,8 @@ def sample_problems(
     """Yield (path, problem) for every column whose indexes do not find one of the given rows, which are
     positions and values.
 
-    Looks for at most 256 distinct values of a column. Reads the index file whole. Raises CorruptDataError,
-    and NotFoundError where there is no index file.
+    It looks for at most 256 distinct values of a column. It reads the index file whole. Raises
+    CorruptDataError, and NotFoundError where there is no index file.
     """
     where, index = _opened(file_io, path, file)
     if index is None:

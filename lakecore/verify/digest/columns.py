@@ -63,7 +63,7 @@ def read_covered(
     """Yield batches of the columns of `shape`, in its order, ready for hashing. `schema` is that of the file.
 
     `number` is that of all rows, where it replaces the stored sequence number (`StoredFile.number`). `rows`
-    limits the positions from the first to before the second. Raises NotFoundError, CorruptDataError. Reads
+    limits the positions from the first to before the second. Raises NotFoundError, CorruptDataError. It reads
     only those columns, and of `rows` only the pages (parquet with a page index); memory is one batch.
     """
     try:

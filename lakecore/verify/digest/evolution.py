@@ -1,7 +1,7 @@
 """This module converts old types to the table's types, for comparing values: only changes that keep every
 value. It does no IO.
 
-Written apart from the reader's rules. Where a change of type can alter a value (text to number, fewer
+It does not use the reader's rules. Where a change of type can alter a value (text to number, fewer
 digits) there is no rule here, and the proof leaves the column out and says so.
 """
 

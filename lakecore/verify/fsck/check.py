@@ -1,7 +1,7 @@
 """This module checks whether a table is intact: hints, snapshots, manifests, data files, totals, levels, and
 files that nothing refers to.
 
-Reads only; shares no code with readers, writers and merges. Cost: each snapshot and manifest list is read
+It reads only; shares no code with readers, writers and merges. Cost: each snapshot and manifest list is read
 once, each manifest once or twice, each directory listed once; about 80 us and 1 kB of memory a data file
 (measured with 100 k files). With data: one open a file, and for primary-key tables the key, sequence and kind
 columns. See `fsck` for the modes.
@@ -41,7 +41,7 @@ def fsck(
     numbers and deletes. `deep` checks the state at every snapshot on its own instead of following changes,
     and with `read_data` compares every column with its statistics, and the keys of dynamic buckets with
     their indexes. `now_ms`: for the age of orphans; those that are not older than `older_than_ms` (since the
-    epoch) are counted only. A table that is written at the same time: see `verify.settled`. Raises
+    epoch) are counted only. For a table that is written at the same time see `verify.settled`. Raises
     NotFoundError when there is no table, UnavailableError when storage does not answer; damage is in the
     report.
     """

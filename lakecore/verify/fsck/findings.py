@@ -58,7 +58,7 @@ class FsckReport:
     """It counts what was looked at, and what was wrong. `moved`: snapshots came or went meanwhile, so that
     missing files and orphans may be theirs: look again (see `verify.settled`). `young_orphans`: files that
     nobody refers to, and that a writer may have made for a commit that is still to come, or that a chore is
-    about to remove; `young_bytes`: the size of the former. Pickles.
+    about to remove; `young_bytes`: the size of the former. It pickles.
     """
 
     findings: tuple[Finding, ...]

@@ -34,7 +34,7 @@ def tally_blobs(
 ) -> Tally:
     """Count and digest of the values of `rows` rows from row id `first` on. `column`: its field id.
 
-    Reads the values that count, and no others, 1 MB at a time; memory: 40 bytes a row. Raises ProofError
+    It reads the values that count, and no others, 1 MB at a time; memory: 40 bytes a row. Raises ProofError
     where a file has other rows than it says, CorruptDataError, UnavailableError.
     """
     starts, sizes = np.zeros(rows, np.int64), np.full(rows, OLDER, np.int64)

@@ -30,7 +30,7 @@ __all__ = ["Certifier", "DropCertifier", "UnitEvidence", "join_evidence"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitEvidence:
-    """A certified merge says that it did this. Pickles; `join_evidence` adds up units in key order.
+    """A certified merge says that it did this. It pickles; `join_evidence` adds up units in key order.
 
     `lost`: rows that another row of their key replaced. `dropped`: deletes left out. `ties`: neighbours
     equal in key and order (two writers used the same sequence numbers): either may win. Keys are None

@@ -3,7 +3,7 @@
 Right before messages are given to the committer: every file that a proof covers is added once, every file
 that was read is removed once, files that only move are equal but for their level, and nothing else comes or
 goes; each in the bucket, and with the number of buckets, of its pick. Changelog files are those that were
-read back. Rows add up. Deletion vectors: `vector_check`.
+read back. The numbers of rows add up. `vector_check` compares deletion vectors.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def tally_columns(context: ProofContext, unit: str, ranges: Sequence[Sequence[St
     """Return the rows of `ranges` (files of the same rows each, in order), and the digest of their covered
     columns.
 
-    Raises ProofError where a file has other rows than it says, CorruptDataError. Reads each column once.
+    Raises ProofError where a file has other rows than it says, CorruptDataError. It reads each column once.
     """
     whole = ZERO
     for files in ranges:

@@ -1,11 +1,11 @@
 """Proof that postponed rows got into real buckets: what was written is what their rows make, nothing else.
 
-Shares nothing with the writer: the order of files is found anew, rows are read from bytes and numbered, and
-the last of each key is found by hashes of its key (128 bits). Where rows of a key do not simply replace each
-other, all keys are compared, and of a sample of keys every column is merged anew (`postponed_sample`). Every
-row that was written is in the bucket of its key. The changelog, where the table asks for one, has all rows.
-Memory: 33 bytes a row of 4 million postponed rows (some 60 while they are sorted), and the rows of a sample;
-where there are more, both sides are read again for each further 4 million.
+It shares nothing with the writer: the order of files is found anew, rows are read from bytes and numbered,
+and the last of each key is found by hashes of its key (128 bits). Where rows of a key do not simply replace
+each other, all keys are compared, and of a sample of keys every column is merged anew (`postponed_sample`).
+Every row that was written is in the bucket of its key. The changelog, where the table asks for one, has all
+rows. Memory: 33 bytes a row of 4 million postponed rows (some 60 while they are sorted), and the rows of a
+sample; where there are more, both sides are read again for each further 4 million.
 """
 
 from __future__ import annotations

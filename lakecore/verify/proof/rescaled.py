@@ -27,7 +27,7 @@ class BucketRule:
 
 
 def check_bucket(context: ProofContext, unit: str, stored: StoredFile, rule: BucketRule, bucket: int) -> None:
-    """Raise ProofError naming `unit` and a file with rows of other buckets. Reads the bucket key once."""
+    """Raise ProofError naming `unit` and a file with rows of other buckets. It reads the bucket key once."""
     shape = replace(context.shape, key=(), sequence=(), values=rule.key.fields)
     schema = context.schemas[stored.file.schema_id]
     for columns in read_covered(context.file_io, stored.path, shape, schema):

@@ -57,7 +57,7 @@ class SecondDecoders:
         """Compare some rows of a file, unless one of its format was compared on this side before.
 
         Raises ProofError naming `unit`, the file and a column that the two readers do not agree on, and what
-        opening the file raises. Where the second reader fails, or panics, the report says so. Reads the
+        opening the file raises. Where the second reader fails, or panics, the report says so. It reads the
         columns of some thousand rows twice.
         """
         kind = file_format(stored.path)

@@ -1,7 +1,7 @@
 """A snapshot that is about to be published, read back: is it the one before, changed as the commit says?
 
 `commit_check` looks at what is given to the committer. Between that and the snapshot are lists, and manifests
-that are merged, also of indexes: here they are read from their bytes. Costs a read of the lists and of the
+that are merged, also of indexes: here they are read from their bytes. It costs a read of the lists and of the
 manifests that are new or that the new ones stand for, and some 30 us a file of the commit.
 """
 

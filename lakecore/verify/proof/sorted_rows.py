@@ -31,7 +31,7 @@ def check_sorted(
 ) -> None:
     """Raise ProofError naming `unit` unless the rows of `files`, one file after the other, are in the order
     of `rule` (whose columns are `fields`), the first not before the lower bound, the last before the upper
-    one. Reads those columns once.
+    one. It reads those columns once.
     """
     shape = replace(context.shape, values=fields)
     low, high = bounds

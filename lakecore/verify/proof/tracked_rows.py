@@ -25,8 +25,8 @@ def tally_tracked(
     """Return count and digest of the live rows of a file: covered columns, row id and sequence number of
     each.
 
-    `deleted` are positions that do not count. Raises ProofError, CorruptDataError. Reads the file once, its
-    covered columns and its ids side by side.
+    `deleted` are positions that do not count. Raises ProofError, CorruptDataError. It reads the file once,
+    its covered columns and its ids side by side.
     """
     shape = context.shape
     covered = read_covered(context.file_io, stored.path, shape, context.schemas[stored.file.schema_id])

@@ -57,7 +57,7 @@ class FoldedWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeEvidence:
-    """A certified merge says that it did this. Pickles; `join_folds` adds up units in key order.
+    """A certified merge says that it did this. It pickles; `join_folds` adds up units in key order.
 
     `folded`, `ignored`, `expired`, `superseded`: rows by their fate. `outside`: those of them looked up.
     `results`: what the outputs must hold; `changes`: what the changelog must hold. `key_hashes`: hashes of

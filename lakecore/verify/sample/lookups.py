@@ -56,7 +56,7 @@ def check_lookup_files(unit: str, file_names: Iterable[str], searched_names: Col
 
 
 def tally_positions(context: ProofContext, unit: str, file: LookupFile, positions: BitMap) -> Tally:
-    """Count and digest of the rows at `positions`. Reads the covered columns up to the last of them.
+    """Count and digest of the rows at `positions`. It reads the covered columns up to the last of them.
 
     Raises ProofError for positions outside the file or deleted before, CorruptDataError.
     """
@@ -91,7 +91,8 @@ def search_keys(
 ) -> Tally:
     """Count and digest of the rows that the keys with hashes `key_hashes` have, each on its nearest level.
 
-    `levels`: files by level, nearest first. Reads the covered columns of all of them; memory is `key_hashes`.
+    `levels`: files by level, nearest first. It reads the covered columns of all of them; memory is
+    `key_hashes`.
     """
     left = np.sort(key_hashes)
     found = ZERO

@@ -1,9 +1,10 @@
 """This module merges postponed rows of some keys anew and compares them with what was written for them,
 column by column.
 
-For merge engines where the last row does not simply replace the ones before. The keys are chosen by the seed
-of the run, until they have one row of 16. Nothing is taken from the writer: rows come from postponed files
-in the order that the format gives them, are numbered, sorted and merged by code of `lakecore/verify` alone.
+It is for merge engines where the last row does not simply replace the ones before. The keys are chosen by the
+seed of the run, until they have one row of 16. Nothing is taken from the writer: rows come from postponed
+files in the order that the format gives them, are numbered, sorted and merged by code of `lakecore/verify`
+alone.
 """
 
 from __future__ import annotations

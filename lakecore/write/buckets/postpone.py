@@ -161,7 +161,7 @@ class PostponeWriter:
         return self._writer.close()
 
     def abort(self) -> None:
-        """Remove every file. Safe after `close`."""
+        """Remove every file. It may follow `close`."""
         self._writer.abort()
         if self._packs is not None:
             self._packs.abort()

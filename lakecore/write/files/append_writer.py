@@ -70,13 +70,13 @@ class AppendWriter:
         self._current = None
 
     def close(self) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
-        """Finish the files. Returns (data files, changelog files) of all rows."""
+        """Finish the files. It returns (data files, changelog files) of all rows."""
         self.empty_buffer()
         self.close_open_files()
         return tuple(self._files), ()
 
     def abort(self) -> None:
-        """Remove every file. Safe after `close`."""
+        """Remove every file. It may follow `close`."""
         self._batches.clear()
         for writer in self._writers:
             writer.abort()

@@ -78,7 +78,7 @@ class BlobPacks:
             del self._open[name]
 
     def abort(self) -> None:
-        """Remove every pack. Safe after `close`, and twice."""
+        """Remove every pack. It may follow `close`, and be repeated."""
         for path, writer in self._open.values():
             with tolerated(path):
                 writer.abort()

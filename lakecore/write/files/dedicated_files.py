@@ -77,12 +77,12 @@ class DedicatedFiles:
             start += length
 
     def close(self) -> tuple[DataFile, ...]:
-        """Finish the last files. Returns all of them, in the order of the commit."""
+        """Finish the last files. It returns all of them, in the order of the commit."""
         self._roll()
         return tuple(self._files)
 
     def abort(self) -> None:
-        """Remove everything that this writer created. Safe after `close`, and twice."""
+        """Remove everything that this writer created. It may follow `close`, and be repeated."""
         self._files.clear()
         for writer in self._writers:
             writer.abort()

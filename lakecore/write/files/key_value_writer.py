@@ -120,7 +120,7 @@ class KeyValueWriter:
             self._spill.add(rows.merged() if self._spec.engine is None else rows.raw())
 
     def close(self) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
-        """Finish the files. Returns (data files, changelog files) of all rows."""
+        """Finish the files. It returns (data files, changelog files) of all rows."""
         self.close_open_files()
         if self._spill:
             self.empty_buffer()
@@ -132,7 +132,7 @@ class KeyValueWriter:
         return tuple(map(self._described, self._files)), changelog
 
     def abort(self) -> None:
-        """Remove every file. Safe after `close`."""
+        """Remove every file. It may follow `close`."""
         self._spill.clear()
         for writer in self._writers:
             writer.abort()

@@ -205,12 +205,12 @@ class RollingWriter:
             start += length
 
     def close(self) -> tuple[DataFile, ...]:
-        """Finish the last file. Returns the files in the order in which they were written."""
+        """Finish the last file. It returns the files in the order in which they were written."""
         self._roll()
         return tuple(self._files)
 
     def abort(self) -> None:
-        """Remove everything that this writer created. Safe after `close`, and twice.
+        """Remove everything that this writer created. It may follow `close`, and be repeated.
 
         A file that storage refuses to remove is logged: it stays as an orphan, which no reader sees.
         """

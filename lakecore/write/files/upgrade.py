@@ -30,7 +30,7 @@ def highest_level(schema: TableSchema) -> int:
 def upgrade_levels(messages: Sequence[CommitMessage], schema: TableSchema) -> tuple[CommitMessage, ...]:
     """Move all files to the highest level, or none (rule of the format: overwrite-upgrade).
 
-    None move when keys of two files of a bucket overlap, or where higher levels have another order. Files
+    No file moves when keys of two files of a bucket overlap, or where higher levels have another order. Files
     with retracting rows stay, too: at the highest level nothing would ever drop those. So do rows without a
     bucket.
     """

@@ -83,7 +83,7 @@ class SortBuffer:
         self.size += rows.batch.nbytes + _ROW_OVERHEAD * count
 
     def drain(self) -> SortedRows | None:
-        """Return all rows, sorted, and empty the buffer; None when it holds none. Costs a copy of the
+        """Return all rows, sorted, and empty the buffer; None when it holds none. It costs a copy of the
         rows.
         """
         if not self._batches:

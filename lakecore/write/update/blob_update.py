@@ -31,7 +31,7 @@ Ints = npt.NDArray[np.int64]
 class BlobUpdate:
     """These are new values of one column in one range.
 
-    Holds the index of each blob file of the column (20 bytes a row), and 1 MB of an old value.
+    It holds the index of each blob file of the column (20 bytes a row), and 1 MB of an old value.
     """
 
     reading: ReadContext

@@ -60,7 +60,7 @@ class _Draft:
 
 @dataclass(frozen=True)
 class RowDeletion:
-    """It deletes from one table. Holds the condition's columns of a batch, and a bit per deleted row."""
+    """It deletes from one table. It holds the condition's columns of a batch, and a bit per deleted row."""
 
     scanner: Scanner
     reading: ReadContext

@@ -105,7 +105,7 @@ class IndexRun:
     def plan(self) -> tuple[IndexNeed, ...]:
         """Return the work, and set `coverage`; nothing is written.
 
-        Costs a read of the head of every index file. Raises InvalidOptionError, UnsupportedError.
+        It costs a read of the head of every index file. Raises InvalidOptionError, UnsupportedError.
         """
         return self._first_plan(self._start())
 

@@ -67,8 +67,8 @@ class IndexResult:
 def index_name(file: DataFile, token: str, attempt: str) -> str:
     """Return a new name beside a data file: readers recognise an index file by its end.
 
-    No dash before a number at the end: other writers of the format count such a number up, and write over
-    what has that name.
+    It has no dash before a number at the end, because other writers of the format count such a number up, and
+    write over what has that name.
     """
     return f"{file.file_name}.{token}{attempt}{INDEX_SUFFIX}"
 

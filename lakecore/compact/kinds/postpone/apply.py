@@ -103,7 +103,9 @@ class BucketAssignment:
                 self.abort()
 
     def abort(self, published: Published | None = None) -> None:
-        """Remove every new file: it was not committed. `published` as in `cleanup.remove`."""
+        """Remove every new file: it was not committed. `published` has the meaning that `cleanup.remove`
+        gives it.
+        """
         remove(self._table.reading.file_io, self._paths(), published)
         self._sweep(self._every_directory(), frozenset(), published)
 

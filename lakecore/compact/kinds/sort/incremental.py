@@ -42,7 +42,7 @@ __all__ = ["ClusterPolicy", "ClusterRequest", "idle_places", "plan_clusters"]
 
 
 class SortMode(Enum):
-    """GLOBAL: the rows of a pick are in order as a whole. LOCAL: within each unit only."""
+    """GLOBAL puts the rows of a pick in order as a whole. LOCAL sorts within each unit only."""
 
     GLOBAL = "global-sort"
     LOCAL = "local-sort"

@@ -1,7 +1,7 @@
 """Marks say which partitions a sort has put in order, by the names of their files. This module is pure.
 
-Files never change, so a partition that has just the files of a mark is in the order of the mark. One that got
-other files has none. A mark that was lost costs a sort that was not needed, never a row.
+Files never change, so a partition that has just the files of a mark is in the order of the mark. A partition
+that got other files has no mark. A mark that was lost costs a sort that was not needed, never a row.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class _Page:
 def examine_pages(source: RangeSource, footer: Footer) -> None:
     """Read all pages of a file, and compare them with its footer and its page indexes. Raises Refused.
 
-    Costs one read of the file. Memory: a block of some MB, or the largest page.
+    It costs one read of the file. Memory: a block of some MB, or the largest page.
     """
     for group in footer.groups:
         for chunk in group.chunks:
