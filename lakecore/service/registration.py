@@ -40,18 +40,21 @@ class Registration:
         self._addresses = tuple(addresses)
 
     def register(self, *, replace: bool = False) -> None:
-        """Write the addresses.
+        """Write the addresses, after `check` unless `replace`."""
+        if not replace:
+            self.check()
+        self._manager.reset_service(self._addresses)
 
-        Raises AlreadyExistsError where servers of another service are registered and one of them accepts
-        connections, unless `replace`.
+    def check(self) -> None:
+        """Raise AlreadyExistsError where servers of another service are registered and one of them accepts
+        connections.
         """
         others = [one for one in self._registered() or () if one not in self._addresses]
-        if not replace and (alive := next(filter(accepts_connections, others), None)) is not None:
+        if (alive := next(filter(accepts_connections, others), None)) is not None:
             raise AlreadyExistsError(
                 f"table {self._table}: a query service runs already, its server {alive} accepts connections; "
                 "stop it, or start this one with replace"
             )
-        self._manager.reset_service(self._addresses)
 
     def keep(self) -> bool:
         """Write the addresses again where they are gone; return whether they are still this service's."""

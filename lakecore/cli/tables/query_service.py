@@ -11,13 +11,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakecore.cli.engine import key_values
-from lakecore.cli.session import session_of
-from lakecore.errors import InvalidInputError, reason
+from lakecore.cli.engine import Engine, key_values
+from lakecore.cli.session import Session, session_of
+from lakecore.errors import InvalidInputError, UnsupportedError, reason
+
+if TYPE_CHECKING:
+    from lakecore.service.server_options import ServerOptions
 
 __all__ = ["query_service"]
 
@@ -56,28 +59,55 @@ class RefreshOptions:
     option: Annotated[list[str] | None, typer.Option(help="Table option for this run: key=value.")] = None
 
 
+@dataclass(frozen=True)
+class ServerPlaces:
+    """These options say on which machines the servers run."""
+
+    engine: Annotated[
+        Engine, typer.Option(help="local: one server in this process; spark: several, each in a task.")
+    ] = Engine.LOCAL
+    servers: Annotated[int, typer.Option(min=1, help="Servers, which share the buckets (spark).")] = 1
+    master: Annotated[str | None, typer.Option(help="Spark master; default local[*].")] = None
+    conf: Annotated[list[str] | None, typer.Option(help="Spark setting: key=value.")] = None
+
+
 def query_service(
     context: typer.Context,
     table: Annotated[str, typer.Argument(metavar="DB.TABLE")],
     listening: ListenOptions,
     following: RefreshOptions,
+    places: ServerPlaces,
 ) -> None:
     """Answer lookups of the newest rows of a table over the network, until SIGTERM or Ctrl-C.
 
     The protocol is that of Paimon's query service: clients of Java and of lakecore find the address in the
     table. The service answers what was asked before it ends, and takes its address out of the table.
     """
-    from lakecore.service.query_service import QueryService, ServiceOptions  # help needs no network
-    from lakecore.service.server_options import ServerOptions
+    from lakecore.service.server_options import ServerOptions  # help needs no network
 
+    server = ServerOptions(
+        host=listening.host,
+        port=listening.port,
+        token=_token(listening.token_file),
+        max_connections=listening.max_connections,
+    )
     session = session_of(context)
+    if places.engine is Engine.SPARK:
+        _check_spark(listening, following)
+        _serve_on_spark(session, table, server, following, places)
+    else:
+        _check_local(places)
+        _serve(session, table, server, listening, following)
+    session.note(f"the query service of {table} has ended")
+
+
+def _serve(
+    session: Session, table: str, server: ServerOptions, listening: ListenOptions, following: RefreshOptions
+) -> None:
+    from lakecore.service.query_service import QueryService, ServiceOptions
+
     options = ServiceOptions(
-        server=ServerOptions(
-            host=listening.host,
-            port=listening.port,
-            token=_token(listening.token_file),
-            max_connections=listening.max_connections,
-        ),
+        server=server,
         advertised_host=listening.advertised_host,
         interval=following.interval,
         health_port=listening.health_port,
@@ -100,7 +130,43 @@ def query_service(
             more = "" if health is None else f"; health at http://{health}/health"
             session.note(f"table {table} is served at {address}{more}")
         service.run(stop)
-    session.note(f"the query service of {table} has ended")
+
+
+def _serve_on_spark(
+    session: Session, table: str, server: ServerOptions, following: RefreshOptions, places: ServerPlaces
+) -> None:
+    from lakecore.spark.query_service import SparkServiceOptions, serve_on_spark
+    from lakecore.spark.session import spark_context
+
+    options = SparkServiceOptions(
+        servers=places.servers, server=server, interval=following.interval, replace=following.replace
+    )
+    spark, owned = spark_context(places.master, key_values(places.conf or [], "--conf"))
+    try:
+        with _stopped_by_signals() as stop:  # after Spark, which handles SIGINT itself
+            session.note(f"{places.servers} servers on Spark are going to serve table {table}")
+            serve_on_spark(spark, session.catalog, table, options, stop)
+    finally:
+        if owned:
+            spark.stop()
+
+
+def _check_spark(listening: ListenOptions, following: RefreshOptions) -> None:
+    """Raise UnsupportedError for options that servers on Spark do not obey."""
+    ignored = {
+        "--port": listening.port != 0,
+        "--advertised-host": listening.advertised_host is not None,
+        "--health-port": listening.health_port is not None,
+        "--option": bool(following.option),
+    }
+    for name, used in ignored.items():
+        if used:
+            raise UnsupportedError(f"{name}: servers on Spark do not obey it; leave it out")
+
+
+def _check_local(places: ServerPlaces) -> None:
+    if places.servers > 1 or places.master or places.conf:
+        raise InvalidInputError("--servers, --master and --conf are for --engine spark; leave them out")
 
 
 @contextmanager

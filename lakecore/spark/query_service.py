@@ -1,0 +1,197 @@
+"""This module runs the query service of a table on the executors of Spark: one server a task.
+
+The tasks are those of a barrier stage: all run at once, exchange their addresses, and the first one registers
+them in the table. Each server follows the table and has its own buckets. When a task is lost, Spark ends the
+whole stage, the driver starts another one, and clients find the new addresses.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lakecore.catalog.catalog import Catalog
+from lakecore.clock import SystemClock
+from lakecore.errors import AlreadyExistsError, InvalidInputError, LakeError, UnavailableError
+from lakecore.service.addresses import Address, parse_address
+from lakecore.service.registration import Registration
+from lakecore.service.remote_query import service_manager
+from lakecore.service.server import ServerNumber
+from lakecore.service.server_options import ServerOptions
+from lakecore.service.table_server import TableServer
+from lakecore.spark.liveness import DriverLiveness, LivenessEndpoint, TaskLiveness
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+__all__ = ["SparkServiceOptions", "serve_on_spark"]
+
+logger = logging.getLogger(__name__)
+
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_LOOK_SECONDS = 0.2
+_STABLE_SECONDS = 60.0
+_MOST_LOSSES = 4
+"""A service that loses servers so often, each time in less than a minute, ends."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkServiceOptions:
+    """These are the options of a service on Spark."""
+
+    servers: int = 2
+    """So many tasks run at once, each on a core of its own."""
+    server: ServerOptions = field(default_factory=ServerOptions)
+    """Each server takes a free port. Where it listens on all addresses of its machine (host 0.0.0.0), clients
+    find it under the name of the executor's host.
+    """
+    interval: float = 10.0
+    """It is the time between two refreshes, in seconds."""
+    replace: bool = False
+    """It tells whether the service takes the place of one that still accepts connections."""
+
+    def __post_init__(self) -> None:
+        if self.servers < 1:
+            raise InvalidInputError(f"servers={self.servers}: must be at least 1")
+        if not self.interval > 0:
+            raise InvalidInputError(f"interval={self.interval}: must be more than 0 seconds")
+        if self.server.port:
+            raise InvalidInputError(
+                f"port {self.server.port}: several servers of one machine cannot share it; leave it out"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Service:
+    """It says what is served."""
+
+    lake: Catalog
+    table: str
+    options: SparkServiceOptions
+    replace: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _ServerTask:
+    """It is pickled to the executors."""
+
+    service: _Service
+    driver: LivenessEndpoint
+
+    def __call__(self, numbers: Iterable[int]) -> Iterator[int]:
+        """Serve until the driver ends; yield nothing."""
+        from pyspark import BarrierTaskContext
+
+        context = BarrierTaskContext.get()
+        number = context.partitionId()
+        service, options = self.service, self.service.options
+        server = TableServer(
+            lambda: service.lake.load_table(service.table),
+            SystemClock(),
+            options.server,
+            ServerNumber(number, options.servers),
+        )
+        liveness: TaskLiveness | None = None
+        registration: Registration | None = None
+        try:
+            liveness = TaskLiveness(self.driver)
+            bound = server.start()
+            host = bound.host
+            if host not in _LOOPBACK:
+                host = context.getTaskInfos()[number].address.rpartition(":")[0]
+            found = context.allGather(str(Address(host, bound.port)))
+            if number == 0:
+                addresses = [parse_address(text) for text in found]
+                registration = Registration(server.table.name, service_manager(server.table), addresses)
+                registration.register(replace=service.replace)
+            self._follow(server, liveness, registration)
+        finally:
+            if registration is not None:
+                _release(registration)
+            server.close()
+            if liveness is not None:
+                liveness.close()
+        yield from ()
+
+    def _follow(self, server: TableServer, liveness: TaskLiveness, registration: Registration | None) -> None:
+        """Refresh until the driver ends. Raises AlreadyExistsError where another service took the place."""
+        while not liveness.wait(self.service.options.interval):
+            if server.refresh() and registration is not None and not registration.keep():
+                raise AlreadyExistsError(
+                    f"table {self.service.table}: another query service has taken the place of this one"
+                )
+
+
+def serve_on_spark(
+    spark: SparkContext,
+    lake: Catalog,
+    table: str,
+    options: SparkServiceOptions,
+    stop: threading.Event,
+) -> None:
+    """Run the servers of a table on executors until `stop` is set; they end after what was asked.
+
+    Each server reads the manifests of the table, and copies the data files of its buckets that are asked for
+    to the local disk of its executor. Raises InvalidInputError where Spark has too few cores, and what a
+    server raises.
+    """
+    clock = SystemClock()
+    loaded = lake.load_table(table)
+    if options.servers > spark.defaultParallelism and spark.master.startswith("local"):
+        raise InvalidInputError(
+            f"servers={options.servers}: the Spark session has {spark.defaultParallelism} cores, and each "
+            "server needs one; ask for fewer, or give it more"
+        )
+    if not options.replace:
+        Registration(loaded.name, service_manager(loaded), ()).check()
+    losses = 0
+    while not stop.is_set():
+        started = clock.monotonic()
+        failure = _serve_once(
+            spark, _Service(lake, table, options, replace=options.replace or losses > 0), stop
+        )
+        if failure is None:
+            return
+        if (known := _own_error(failure)) is not None:
+            raise UnavailableError(
+                f"table {table}: the query service on Spark has ended: {known}"
+            ) from failure
+        losses = losses + 1 if clock.monotonic() - started < _STABLE_SECONDS else 1
+        if losses >= _MOST_LOSSES:
+            raise UnavailableError(
+                f"table {table}: the query service lost a server {losses} times in a row; see the log of "
+                "Spark for the reasons"
+            ) from failure
+        logger.warning("table %s: the query service lost a server and is started again: %s", table, failure)
+
+
+def _serve_once(spark: SparkContext, service: _Service, stop: threading.Event) -> BaseException | None:
+    """Run the servers until `stop` is set, or one of them is lost or raises; return the failure, if any."""
+    liveness = DriverLiveness(str(spark.getConf().get("spark.driver.host", "127.0.0.1")))
+    servers = service.options.servers
+    numbers = spark.parallelize(range(servers), servers).barrier()
+    with ThreadPoolExecutor(1, "lakecore-query-service") as pool:
+        job = pool.submit(numbers.mapPartitions(_ServerTask(service, liveness.endpoint)).collect)
+        try:
+            while not job.done() and not stop.wait(_LOOK_SECONDS):
+                pass
+        finally:
+            liveness.close()
+        return job.exception()
+
+
+def _release(registration: Registration) -> None:
+    try:
+        registration.release()
+    except LakeError as err:
+        logger.warning("the addresses of the query service stay in the table: %s", err)
+
+
+def _own_error(failure: BaseException) -> str | None:
+    """Return the error of lakecore that a server raised; None where Spark lost a task."""
+    lines = [line.strip() for line in str(failure).splitlines()]
+    return next((line for line in lines if line.startswith("lakecore.errors.")), None)

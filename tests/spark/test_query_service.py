@@ -1,0 +1,219 @@
+"""A query service on Spark: servers share the buckets, follow the table, and end with their driver."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import lakecore
+from lakecore.catalog.filesystem import FilesystemCatalog
+from lakecore.errors import AlreadyExistsError, InvalidInputError, UnavailableError
+from lakecore.service.addresses import Address
+from lakecore.service.connection import ClientOptions
+from lakecore.service.registration import accepts_connections
+from lakecore.service.remote_query import RemoteTableQuery, service_manager
+from lakecore.spark.executor import SparkExecutor
+from lakecore.spark.liveness import DriverLiveness, LivenessEndpoint, TaskLiveness
+from lakecore.spark.query_service import SparkServiceOptions, serve_on_spark
+from lakecore.table import Table
+
+KEYS = 60
+BUCKETS = 5
+OPTIONS = SparkServiceOptions(servers=2, interval=0.1)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> FilesystemCatalog:
+    lake = lakecore.load_catalog(str(tmp_path))
+    definition = {
+        "columns": ["k INT", "v STRING"],
+        "primaryKeys": ["k"],
+        "options": {"bucket": str(BUCKETS)},
+    }
+    put(lake.create_table("d.t", definition), "0")
+    return lake
+
+
+def put(table: Table, value: str) -> None:
+    table.write(pa.table({"k": pa.array(range(KEYS), pa.int32()), "v": [value] * KEYS}))
+
+
+def values(table: Table) -> set[object]:
+    """The values of all keys, each asked of every bucket: one bucket has it."""
+    keys = pa.table({"k": pa.array(range(KEYS), pa.int32())})
+    found = []
+    with RemoteTableQuery(table, ClientOptions(first_wait=0.05, tries=10)) as remote:
+        for bucket in range(BUCKETS):
+            rows = remote.lookup_in_bucket((), bucket, keys)
+            found += rows.rows.filter(rows.found).column("v").to_pylist()
+    assert len(found) == KEYS
+    return set(found)
+
+
+class Running:
+    """A service in a thread."""
+
+    def __init__(self, spark: SparkExecutor, lake: FilesystemCatalog, options: SparkServiceOptions) -> None:
+        self.stop = threading.Event()
+        self.table = lake.load_table("d.t")
+        self._pool = ThreadPoolExecutor(1)
+        self._service = self._pool.submit(serve_on_spark, spark._spark(), lake, "d.t", options, self.stop)
+
+    @property
+    def error(self) -> BaseException | None:
+        """Wait for the end; return what the service raised."""
+        return self._service.exception(60)
+
+    def addresses(self, other_than: tuple[Address, ...] = ()) -> tuple[Address, ...]:
+        """Wait for servers that accept connections."""
+        end = time.monotonic() + 60
+        while time.monotonic() < end and not self._service.done():
+            found = service_manager(self.table).service() or ()
+            if found and found != other_than and all(map(accepts_connections, found)):
+                return found
+            time.sleep(0.05)
+        raise AssertionError("no service") from self.error
+
+    def end(self) -> None:
+        self.stop.set()
+        self._pool.shutdown()
+
+
+def test_servers_share_the_buckets_follow_the_table_and_end(
+    spark: SparkExecutor, lake: FilesystemCatalog
+) -> None:
+    running = Running(spark, lake, OPTIONS)
+    try:
+        addresses = running.addresses()
+        assert len(set(addresses)) == 2
+        assert values(running.table) == {"0"}
+        put(running.table, "1")
+        end = time.monotonic() + 30
+        while values(running.table) != {"1"} and time.monotonic() < end:
+            time.sleep(0.1)
+        assert values(running.table) == {"1"}
+        with pytest.raises(AlreadyExistsError, match="runs already"):
+            serve_on_spark(spark._spark(), lake, "d.t", OPTIONS, threading.Event())
+    finally:
+        running.end()
+    assert running.error is None
+    assert service_manager(running.table).service() is None
+    assert not any(map(accepts_connections, addresses))
+
+
+def test_a_server_that_is_killed_is_started_again(spark: SparkExecutor, lake: FilesystemCatalog) -> None:
+    running = Running(spark, lake, OPTIONS)
+    try:
+        first = running.addresses()
+        os.kill(process_of(first[0]), signal.SIGKILL)
+        second = running.addresses(other_than=first)
+        assert values(running.table) == {"0"}
+    finally:
+        running.end()
+    assert running.error is None
+    assert service_manager(running.table).service() is None
+    assert not any(map(accepts_connections, second))
+
+
+def process_of(address: Address) -> int:
+    """The process that listens at an address, from /proc."""
+    line = next(
+        line.split()
+        for line in Path("/proc/net/tcp").read_text().splitlines()[1:]
+        if line.split()[1].endswith(f":{address.port:04X}") and line.split()[3] == "0A"
+    )
+    link = f"socket:[{line[9]}]"
+    for folder in Path("/proc").glob("[0-9]*/fd"):
+        try:
+            if any(os.readlink(entry) == link for entry in folder.iterdir()):
+                return int(folder.parent.name)
+        except OSError:  # the process has ended
+            continue
+    raise AssertionError(f"nobody listens at {address}")
+
+
+def test_too_many_servers_are_refused_at_once(lake: FilesystemCatalog) -> None:
+    with SparkExecutor("local[2]") as spark, pytest.raises(InvalidInputError, match="has 2 cores"):
+        serve_on_spark(spark._spark(), lake, "d.t", SparkServiceOptions(servers=3), threading.Event())
+
+
+def test_what_a_server_raises_ends_the_service(spark: SparkExecutor, lake: FilesystemCatalog) -> None:
+    running = Running(spark, lake, OPTIONS)
+    try:
+        first = running.addresses()
+        service_manager(running.table).reset_service([Address("127.0.0.1", 1)])  # another takes the place
+        assert isinstance(running.error, UnavailableError)
+        assert "has taken the place" in str(running.error)
+        assert service_manager(running.table).service() == (Address("127.0.0.1", 1),)
+        assert not any(map(accepts_connections, first))
+    finally:
+        running.end()
+
+
+def test_a_liveness_ends_with_its_driver_and_admits_no_strangers() -> None:
+    driver = DriverLiveness("127.0.0.1")
+    task = TaskLiveness(driver.endpoint)
+    assert not task.wait(0.1)
+    stranger = TaskLiveness(LivenessEndpoint(driver.endpoint.address, bytes(16)))
+    assert stranger.wait(10)
+    assert not task.wait(0.1)
+    driver.close()
+    driver.close()
+    assert task.wait(10)
+    assert driver.endpoint.token.hex() not in repr(driver.endpoint)
+    with pytest.raises(UnavailableError, match=r"spark\.driver\.host"):
+        TaskLiveness(driver.endpoint)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_command_ends_with_a_signal(
+    lake: FilesystemCatalog, tmp_path: Path, number: signal.Signals
+) -> None:
+    command = [
+        str(Path(sys.executable).with_name("lakecore")),
+        "--warehouse",
+        str(tmp_path),
+        "query-service",
+        "d.t",
+    ]
+    more = ["--engine", "spark", "--servers", "2", "--master", "local[2]", "--interval", "0.1"]
+    table = lake.load_table("d.t")
+    with subprocess.Popen([*command, *more], stderr=subprocess.PIPE, text=True) as process:
+        try:
+            end = time.monotonic() + 90
+            while not (found := service_manager(table).service()) and time.monotonic() < end:
+                time.sleep(0.1)
+            assert len(found or ()) == 2
+            assert values(table) == {"0"}
+            process.send_signal(number)
+            _, text = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 0, text
+    assert "has ended" in text
+    assert service_manager(table).service() is None
+
+
+@pytest.mark.parametrize("option", [("--port", "7000"), ("--health-port", "0"), ("--option", "a=b")])
+def test_options_that_servers_on_spark_do_not_obey(tmp_path: Path, option: tuple[str, str]) -> None:
+    command = [
+        str(Path(sys.executable).with_name("lakecore")),
+        "--warehouse",
+        str(tmp_path),
+        "query-service",
+        "d.t",
+    ]
+    done = subprocess.run(
+        [*command, "--engine", "spark", *option], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 1
+    assert f"{option[0]}: servers on Spark do not obey it" in " ".join(done.stderr.split())
