@@ -15,13 +15,11 @@ from typing import Any, Protocol
 from lakecore.commit.request import Preconditions
 from lakecore.errors import InvalidInputError, LakeError, UnsupportedError
 from lakecore.metadata.commit_message import CommitMessage
-from lakecore.metadata.options import BucketMode, TableOptions
-from lakecore.metadata.schema import TableSchema
+from lakecore.metadata.options import BucketMode
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.row.binary_row import decode_row
 from lakecore.row.partition_path import partition_path
-from lakecore.scan.scanner import Scanner
-from lakecore.store.table_stores import TableStores
+from lakecore.scan.table_handle import TableHandle
 from lakecore.write.messages import PreparedCommit, decode_commit
 from lakecore.write.session import WriteSession
 from lakecore.write.table_write import TableWrite
@@ -47,19 +45,8 @@ class CommitName(Protocol):
     def identifier(self) -> int: ...
 
 
-class Writable(Protocol):
+class Writable(TableHandle, Protocol):
     """It is the table that is written to. It can be pickled."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def schema(self) -> TableSchema: ...
-    @property
-    def options(self) -> TableOptions: ...
-    @property
-    def _stores(self) -> TableStores: ...
-    @property
-    def _scanner(self) -> Scanner: ...
 
     def _session(self, commit: Any) -> WriteSession:
         """Return what writes and commits. Raises UnsupportedError for a table that cannot be written to."""

@@ -1,36 +1,22 @@
-"""This module has the interface through which reading sees a table: its schema and where its parts are
-stored.
-"""
+"""This module has the interface through which reading sees a table."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Protocol
 
-from lakecore.metadata.options import TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.read.context import ReadContext
-from lakecore.scan.scanner import Scanner
-from lakecore.store.table_stores import TableStores
+from lakecore.scan.table_handle import TableHandle
 
 __all__ = ["Readable"]
 
 
-class Readable(Protocol):
-    """This is a table, or a branch of one. `_overrides` are options that hold for this handle only."""
+class Readable(TableHandle, Protocol):
+    """This is a table that is read. `_overrides` are options that hold for this handle only."""
 
     @property
-    def name(self) -> str: ...
-    @property
-    def schema(self) -> TableSchema: ...
-    @property
-    def options(self) -> TableOptions: ...
-    @property
     def _overrides(self) -> Mapping[str, str]: ...
-    @property
-    def _stores(self) -> TableStores: ...
-    @property
-    def _scanner(self) -> Scanner: ...
 
     def with_options(self, options: Mapping[str, str]) -> Readable:
         """Return a handle with options that hold for it only."""
