@@ -20,7 +20,7 @@ from lakecore.errors import (
     NotFoundError,
     explain,
 )
-from lakecore.maintain.retention_options import SNAPSHOT_MAX, SNAPSHOT_MIN, SNAPSHOT_TIME
+from lakecore.maintain.retention_options import SNAPSHOT_MAX, SNAPSHOT_MIN, SNAPSHOT_TIME, check_services
 from lakecore.metadata.callbacks import callback_warnings
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.option_checks import option_warnings
@@ -63,7 +63,18 @@ __all__ = ["Commit", "DeletedRows", "Scan", "Table", "UpdatedRows"]
 
 logger = logging.getLogger(__name__)
 
-_RETENTION = tuple(one.key for one in (SNAPSHOT_MAX, SNAPSHOT_MIN, SNAPSHOT_TIME))
+_SERVICES = (
+    *(one.key for one in (SNAPSHOT_MAX, SNAPSHOT_MIN, SNAPSHOT_TIME)),
+    "full-compaction.delta-commits",
+    "commit.force-compact",
+    "num-sorted-run.stop-trigger",
+    "lookup-wait",
+    "changelog-producer.lookup-wait",
+    "snapshot.expire.execution-mode",
+    "partition.expiration-time",
+    "consumer.expiration-time",
+)
+"""These options ask writers for services after their commits."""
 
 _BATCH_BUCKETS = "postpone.batch-write-fixed-bucket"
 _FORCE = "commit.force-create-snapshot"
@@ -355,9 +366,24 @@ class Table:
 
         Where buckets are looked up (bucket=-1 with a primary key), rows conflict with keys that others placed
         in the same partition meanwhile: they are placed again when `data` can be read again, else
-        CommitConflictError is raised, and nothing was written.
+        CommitConflictError is raised, and nothing was written. It neither compacts nor expires: see
+        `new_batch_write`.
         """
+        self._warn_of_services()
+        return self._add(data, commit)
+
+    def _add(self, data: Any, commit: Commit | None) -> CommitResult:
         return self._session(self._with_user(commit)).add(data)
+
+    def _warn_of_services(self) -> None:
+        given = [key for key in _SERVICES if key in self.schema.options]
+        if given and not self.options.write_only:
+            logger.warning(
+                "%s: option %s has no effect on this write, which neither compacts nor expires; write with "
+                "new_batch_write or the command write, or run compact and expire-snapshots",
+                self.name,
+                given[0],
+            )
 
     def delete(self, where: str | Predicate, commit: Commit | None = None) -> DeletedRows:
         """Delete the rows for which `where` is true, in one snapshot; without such rows there is none.
@@ -410,8 +436,11 @@ class Table:
         as `upsert` would after the partitions were emptied: also keys of other partitions move, are merged
         into or left out, as the merge engine says. Data and errors are those of `append`.
         """
+        self._warn_of_services()
+        return self._replace(data, self._overwrite(partitions, dynamic), commit)
+
+    def _replace(self, data: Any, replaced: Overwrite, commit: Commit | None) -> CommitResult:
         given = self._with_user(commit)
-        replaced = self._overwrite(partitions, dynamic)
         if self.options.bucket_mode is BucketMode.KEY_DYNAMIC and replaced != Overwrite.table():
             return self._session(given).add(data, replace(replaced, append_elsewhere=True))
         return self._session(given).overwrite(data, replaced)
@@ -432,6 +461,7 @@ class Table:
         if not overwrite and (partitions is not None or dynamic is not None):
             raise InvalidInputError("partitions and dynamic define what an overwrite replaces; set overwrite")
         replaced = self._overwrite(partitions, dynamic) if overwrite else None
+        check_services(self.schema.options)
         return BatchWrite.begin(self, self._with_user(commit), replaced)
 
     def new_stream_write(self, user: str) -> StreamWrite:
@@ -440,6 +470,7 @@ class Table:
         `user` is the commit user: it names the stream, is the same after every restart, and nobody else
         commits under it. Raises InvalidInputError, UnsupportedError before anything is written.
         """
+        check_services(self.schema.options)
         postponed = self.options.bucket_mode is BucketMode.POSTPONE
         # Only batch writes assign postponed buckets at once.
         table = self.with_options({_BATCH_BUCKETS: "false"}) if postponed else self
@@ -470,14 +501,6 @@ class Table:
         check_writable(self.name, self.schema, self.options)
         for warning in (*self.warnings, *option_warnings(self.schema.options)):
             logger.warning("%s: %s", self.name, warning)
-        limits = [key for key in _RETENTION if key in self.schema.options]
-        if limits and not self.options.write_only:  # the command `write` expires by itself
-            logger.warning(
-                "%s: option %s has no effect on Table.write, which expires no snapshots; run "
-                "expire-snapshots",
-                self.name,
-                limits[0],
-            )
 
         def publish(
             messages: Sequence[CommitMessage],
@@ -526,6 +549,14 @@ class Table:
         if result.snapshot_ids:
             self._tag_after_commit(wrote=True)
         return result
+
+    def _after_commit(self, result: CommitResult, *, ends_input: bool) -> CommitResult:
+        """Run the services that follow a commit, unless the table is write-only. Never fails."""
+        if self.options.write_only or result.duplicate or not result.snapshot_ids:
+            return result
+        from lakecore.jobs.table_services import TableServices  # jobs are above tables
+
+        return TableServices(self).after(result, ends_input=ends_input)
 
     def _forces_snapshot(self) -> bool:
         """Return whether a write without rows makes a snapshot. It costs nothing where no option may require

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from lakecore.options import Option, parse_bool, parse_duration_ms
+from collections.abc import Mapping
+from enum import Enum
+
+from lakecore.options import Option, parse_bool, parse_duration_ms, parse_enum
 
 __all__ = [
     "CHANGELOG_MAX",
@@ -10,8 +13,11 @@ __all__ = [
     "CHANGELOG_TIME",
     "CONSUMER_CHANGELOG_ONLY",
     "CONSUMER_TIME",
+    "END_CHECK",
     "EXPIRE_LIMIT",
+    "EXPIRE_MODE",
     "PARTITION_BATCH",
+    "PARTITION_CHECK",
     "PARTITION_FORMATTER",
     "PARTITION_MAX",
     "PARTITION_PATTERN",
@@ -21,7 +27,17 @@ __all__ = [
     "SNAPSHOT_MIN",
     "SNAPSHOT_TIME",
     "TAG_DEFAULT_TIME",
+    "ExpireMode",
+    "check_services",
 ]
+
+
+class ExpireMode(Enum):
+    """It says whether a commit waits for the expiry that follows it."""
+
+    SYNC = "sync"
+    ASYNC = "async"
+
 
 _MANY = 2147483647
 
@@ -29,6 +45,12 @@ SNAPSHOT_MAX = Option("snapshot.num-retained.max", int, _MANY, "Maximum number o
 SNAPSHOT_MIN = Option("snapshot.num-retained.min", int, 10, "Minimum number of snapshots that are kept.")
 SNAPSHOT_TIME = Option("snapshot.time-retained", parse_duration_ms, 3_600_000, "How long snapshots are kept.")
 EXPIRE_LIMIT = Option("snapshot.expire.limit", int, 50, "Maximum number of snapshots that one run expires.")
+EXPIRE_MODE = Option(
+    "snapshot.expire.execution-mode",
+    parse_enum(ExpireMode),
+    ExpireMode.SYNC,
+    "Whether a commit waits for the expiry that follows it.",
+)
 CHANGELOG_MAX: Option[int | None] = Option(
     "changelog.num-retained.max",
     int,
@@ -83,3 +105,24 @@ PARTITION_MAX = Option(
 PARTITION_BATCH = Option(
     "partition.expiration-batch-size", int, 100, "Maximum number of partitions that one commit drops."
 )
+PARTITION_CHECK = Option(
+    "partition.expiration-check-interval",
+    parse_duration_ms,
+    3_600_000,
+    "Time between two looks of writers at the partitions (ms).",
+)
+END_CHECK = Option(
+    "end-input.check-partition-expire",
+    parse_bool,
+    False,
+    "Whether the commit of a batch looks at the partitions, whatever the interval.",
+)
+
+
+def check_services(raw: Mapping[str, str]) -> None:
+    """Read the options of the expiry that follows commits. Raises InvalidOptionError."""
+    for option in (SNAPSHOT_MAX, SNAPSHOT_MIN, SNAPSHOT_TIME, EXPIRE_LIMIT, CONSUMER_TIME, PARTITION_TIME):
+        option.read(raw)
+    EXPIRE_MODE.read(raw)
+    PARTITION_CHECK.read(raw)
+    END_CHECK.read(raw)

@@ -65,7 +65,6 @@ REFUSED: Mapping[str, Refusal] = {
     "partition.end-input-to-done": Refusal(_MARK_DONE),
     "partition.mark-done-action.mode": Refusal(_MARK_DONE, _NONE),
     "partition.idle-time-to-done": Refusal(_MARK_DONE, _NONE),
-    "end-input.check-partition-expire": Refusal("writers drop no partitions; run expire-partitions"),
     "end-input.watermark": Refusal("a commit takes its watermark from Commit.watermark", _NONE),
     "commit.custom-listeners": Refusal("listeners of Flink are not invoked", ("",)),
     "commit.discard-duplicate-files": Refusal("a commit with a file that is committed already is an error"),
@@ -124,17 +123,9 @@ REFUSED_BY: Mapping[str, OperationRefusal] = {
 }
 """It says by key which operation refuses a table with the option. The code of the operation decides."""
 
-_COMPACTS = "of all writers only the command write compacts, after its commit; run compact"
 WARNED: Mapping[str, str] = {
     "commit.callbacks": "it names Java classes, which lakecore does not invoke",
     "tag.callbacks": "it names Java classes, which lakecore does not invoke",
     "metadata.iceberg.storage": "lakecore writes no metadata of Iceberg",
-    "full-compaction.delta-commits": _COMPACTS,
-    "num-sorted-run.stop-trigger": _COMPACTS,
-    "commit.force-compact": _COMPACTS,
-    "lookup-wait": _COMPACTS,
-    "changelog-producer.lookup-wait": _COMPACTS,
-    "snapshot.expire.execution-mode": "the command write expires after its commit, other writers do not",
-    "partition.expiration-check-interval": "writers drop no partitions; run expire-partitions",
 }
 """The reason by key; earlier keys of an option are keys, too."""

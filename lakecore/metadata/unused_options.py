@@ -20,6 +20,7 @@ _SORT = "rows are sorted in columns and merged in windows here, whatever Java us
 _LOOKUP = "lookups have files and an index of their own here"
 _INDEX_BUILD = "global indexes are built by other engines; a commit that would leave one stale is refused"
 _INDEX_READ = "reads do not use global indexes, and have the same rows without them"
+_WAITS = "each commit is followed by a compaction, for which it waits, unless the table is write-only"
 _METASTORE = "a catalog of files has no metastore to inform"
 _MATERIALIZED = "the engine that refreshes the materialized table keeps its state in it"
 _FORMAT_TABLES = "format tables are refused (type=format-table)"
@@ -60,6 +61,8 @@ _GROUPS: Mapping[str, str] = {
     _SORT: """
         sort-engine sort-spill-threshold sort-spill-buffer-size spill-compression
         spill-compression.zstd-level local-sort.max-num-file-handles sort-compaction.range-strategy""",
+    _WAITS: """
+        num-sorted-run.stop-trigger commit.force-compact lookup-wait changelog-producer.lookup-wait""",
     _LOOKUP: """
         lookup.hash-load-factor lookup.cache-rows lookup.cache.high-priority-pool-ratio
         lookup.remote-file.enabled lookup.remote-file.level-threshold lookup.merge-buffer-size

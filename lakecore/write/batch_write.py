@@ -82,11 +82,12 @@ class BatchWrite:
 
     def commit(self, prepared: Iterable[bytes]) -> CommitResult:
         """Commit what all writers prepared, in one snapshot; without rows there is none, unless partitions
-        are overwritten.
+        are overwritten. Then the services of the table run, unless it is write-only: compaction and expiry;
+        one that fails is a note of the result.
 
         When it fails the new files are removed, unless the outcome of this or an earlier try is uncertain:
-        commit the same bytes again then. Raises UnsupportedError when
-        several writers had rows of one bucket, CommitConflictError, CommitUncertainError.
+        commit the same bytes again then. Raises UnsupportedError when several writers had rows of one bucket,
+        CommitConflictError, CommitUncertainError.
         """
         found = [decoded(self._table, self._name, one) for one in prepared]
         try:
@@ -100,7 +101,7 @@ class BatchWrite:
             raise
         if result.duplicate:
             remove_files(self._table, found, self._names_in(result))
-        return result
+        return self._table._after_commit(result, ends_input=True)
 
     def abort(self, prepared: Iterable[bytes] = ()) -> None:
         """Remove the files of this writer, and those that others prepared. Nothing of them may have been

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Protocol
 
-from lakecore.commit.request import Preconditions
+from lakecore.commit.request import CommitResult, Preconditions
 from lakecore.errors import InvalidInputError, LakeError, UnsupportedError
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.options import BucketMode
@@ -50,6 +50,10 @@ class Writable(TableHandle, Protocol):
 
     def _session(self, commit: Any) -> WriteSession:
         """Return what writes and commits. Raises UnsupportedError for a table that cannot be written to."""
+
+    def _after_commit(self, result: CommitResult, *, ends_input: bool) -> CommitResult:
+        """Run the services that follow a commit. Never fails: the result gets a note on what did."""
+        ...
 
 
 def prepared_by(table: Writable, name: CommitName, write: TableWrite | None) -> PreparedCommit:

@@ -133,13 +133,16 @@ class StreamWrite:
         """Commit what all writers prepared under this number, in one snapshot.
 
         Without rows there is none, unless `snapshot.ignore-empty-commit` is false. A number that this user
-        has committed already is not committed again. Raises UnsupportedError when several writers had rows of
-        one bucket, CommitConflictError, CommitUncertainError: then commit the same bytes again.
+        has committed already is not committed again. Then the services of the table run, unless it is
+        write-only: compaction and expiry; one that fails is a note of the result. Raises UnsupportedError
+        when several writers had rows of one bucket, CommitConflictError, CommitUncertainError: then commit
+        the same bytes again.
         """
         name = self._name(identifier, watermark, properties)
         found = [decoded(self._table, name, one) for one in prepared]
         last = last_commit_of(self._table._stores.snapshots, self._user)
-        return self._skipped(found, last, identifier) or self._commit(name, found)
+        result = self._skipped(found, last, identifier) or self._commit(name, found)
+        return self._table._after_commit(result, ends_input=False)
 
     def filter_and_commit(self, prepared: Mapping[int, Iterable[bytes]]) -> dict[int, CommitResult]:
         """Commit, in order of their numbers, those that this user has not committed yet; the others have a
@@ -165,6 +168,9 @@ class StreamWrite:
                 check_no_file_missing(self._table, ours)
                 result = self._commit(self._name(number), ours)
             results[number] = result
+        newest = next((number for number in reversed(results) if not results[number].duplicate), None)
+        if newest is not None:
+            results[newest] = self._table._after_commit(results[newest], ends_input=False)
         return results
 
     def abort(self, prepared: Iterable[bytes] = (), identifier: int | None = None) -> None:

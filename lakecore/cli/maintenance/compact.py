@@ -19,11 +19,9 @@ from lakecore.jobs.definitions.compaction import Compact
 from lakecore.types.counted import counted
 
 if TYPE_CHECKING:  # the commands import them while Spark starts
-    from lakecore.executor import Executor
     from lakecore.jobs import compact as jobs
-    from lakecore.table import Table
 
-__all__ = ["compact", "compact_one", "print_reports", "report_problem"]
+__all__ = ["compact", "print_reports"]
 
 
 def compact(
@@ -49,27 +47,6 @@ def compact(
     else:
         print_reports(session, reports)
     end_on_errors(session, reports)
-
-
-def compact_one(session: Session, table: Table, workers: Executor) -> jobs.Report:
-    """Run the compaction that follows a write of `table`."""
-    from lakecore.compact.engine.full_due import of_a_writer
-    from lakecore.jobs import compact as jobs
-
-    clock = SystemClock()
-    job = jobs.Job(
-        table=table.name,
-        strategy=of_a_writer(table.schema, table.options),
-        options=dict(table._overrides),
-        commit_user=f"lakecore-cli-{clock.fresh_id()}",
-        commit_identifier=1,
-    )
-    return jobs.run(job, session.catalog, workers, clock)
-
-
-def report_problem(report: jobs.Report) -> str | None:
-    """Return why the table was not compacted as requested; None when it was."""
-    return report.error
 
 
 def print_reports(session: Session, reports: Sequence[jobs.Report]) -> None:

@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakecore.cli.engine import Engine, executor, key_values
-from lakecore.cli.maintenance.compact import compact_one, report_problem
 from lakecore.cli.output import end_on_errors, print_json
 from lakecore.cli.session import Session, session_of
 from lakecore.cli.tables.formats import InputFormat
-from lakecore.errors import LakeError
 from lakecore.types.counted import counted
 
 if TYPE_CHECKING:  # help needs no tables
     import pyarrow as pa
 
     from lakecore.commit.request import CommitResult
+    from lakecore.jobs.table_services import ServiceReports
     from lakecore.table import Commit, Table
 
 __all__ = ["write"]
@@ -89,17 +88,12 @@ def write(
     with session.counting(f"writing {table}") as count:
         counter = _Counter(read_input(file, input_options.form, loaded.schema.row_type), count)
         result = _write(loaded, counter, input_options.overwrite, commit)
-    report = None
-    if result.snapshot_ids and not result.duplicate and not after.no_compact and _compacts(loaded):
-        report = _compact_after(session, loaded, result, after.engine, after.master)
-    expired = None
-    if result.snapshot_ids and not result.duplicate:
-        from lakecore.jobs.after_write import expire_after_write  # a write alone does not pay for it
-
-        expired = expire_after_write(loaded, session.catalog)
-    _print(session, loaded, counter.rows, result, (report, expired))
+    reports = _services(session, loaded, result, after)
+    _print(session, loaded, counter.rows, result, reports)
     session.warn(loaded.name, (*loaded.warnings, *result.notes))
-    end_on_errors(session, [one for one in (report, expired) if one is not None])
+    if reports is not None:
+        compacted = () if reports.compaction is None else (reports.compaction,)
+        end_on_errors(session, [*compacted, *reports.expiries])
 
 
 class _Counter:
@@ -119,44 +113,32 @@ class _Counter:
 
 def _write(table: Table, rows: _Counter, overwrite: str | None, commit: Commit) -> CommitResult:
     if overwrite is None:
-        return table.write(rows, commit)
+        return table._add(rows, commit)
     if overwrite in (_ALL, _DYNAMIC):
-        return table.overwrite(rows, dynamic=overwrite == _DYNAMIC, commit=commit)
-    return table.overwrite(rows, overwrite, commit=commit)
+        return table._replace(rows, table._overwrite(None, overwrite == _DYNAMIC), commit)
+    return table._replace(rows, table._overwrite(overwrite, None), commit)
 
 
-def _compacts(table: Table) -> bool:
-    """Return whether writers compact the table. Rule of the format: they leave the clustering of tables
-    without buckets to compactions.
-    """
-    from lakecore.compact.kinds.sort.plan import clusters
-    from lakecore.metadata.options import BucketMode
+def _services(
+    session: Session, table: Table, result: CommitResult, options: CompactionAfter
+) -> ServiceReports | None:
+    """Run the services that follow the write; None if there is nothing that they follow."""
+    if table.options.write_only or result.duplicate or not result.snapshot_ids:
+        return None
+    from lakecore.jobs.table_services import TableServices  # a write alone does not pay for it
 
-    if table.options.write_only:
-        return False
-    return table.options.bucket_mode is not BucketMode.BUCKET_UNAWARE or not clusters(table.schema)
-
-
-def _compact_after(
-    session: Session, table: Table, result: CommitResult, engine: Engine, master: str | None
-) -> Any:
-    """Compact the table and return the report. The rows are committed by now, which every error must say."""
-    try:
-        with executor(engine, master, {}) as workers:
-            return compact_one(session, table, workers)
-    except LakeError as err:
-        raise type(err)(
-            *err.args[:-1],
-            f"{err.args[-1]} (the rows are committed in snapshot {result.snapshot_ids[-1]}; "
-            "only the compaction after it failed: run compact, or write with --no-compact)",
-        ) from err
+    with executor(options.engine, options.master, {}) as workers:
+        services = TableServices(table, session.catalog, executor=workers)
+        return services.run(result.snapshot_ids[0], ends_input=True, compacts=not options.no_compact)
 
 
-def _print(session: Session, table: Table, rows: int, result: CommitResult, after: tuple[Any, Any]) -> None:
-    """Print the result. `after` are the reports of the compaction and of the expiry that followed, if they
-    did.
-    """
-    report, expired = after
+def _print(
+    session: Session, table: Table, rows: int, result: CommitResult, after: ServiceReports | None
+) -> None:
+    """Print the result, and what the services did that followed."""
+    report = None if after is None else after.compaction
+    expiries = () if after is None else after.expiries
+    expired = None if after is None else after.expiry
     if session.json:
         answer = {
             "table": table.name,
@@ -166,6 +148,7 @@ def _print(session: Session, table: Table, rows: int, result: CommitResult, afte
             "notes": list(result.notes),
             "compaction": None if report is None else report.to_json(),
             "expiry": None if expired is None else expired.to_json(),
+            "services": [one.to_json() for one in expiries if one is not expired],
         }
         print_json(session.out, answer)
         return
@@ -178,8 +161,10 @@ def _print(session: Session, table: Table, rows: int, result: CommitResult, afte
     session.out.print(f"{table.name}: {text}", markup=False)
     if report is not None:
         session.out.print(f"{table.name}: {_after_text(report)}", markup=False)
-    if expired is not None and (text := _expiry_text(expired)):
-        session.out.print(f"{table.name}: {text}", markup=False)
+    for one in expiries:
+        text = _expiry_text(one) if one is expired else _service_text(one)
+        if text:
+            session.out.print(f"{table.name}: {text}", markup=False)
 
 
 def _expiry_text(expired: Any) -> str:
@@ -192,10 +177,15 @@ def _expiry_text(expired: Any) -> str:
     return str(expired.held or "")
 
 
+def _service_text(report: Any) -> str:
+    if report.error is not None:
+        return f"the rows are committed, but {report.job} failed: {report.error}"
+    return "" if report.nothing_to_do or report.skipped else f"{report.job} was run"
+
+
 def _after_text(report: Any) -> str:
-    problem = report_problem(report)
-    if problem is not None:
-        return f"compaction failed: {problem}"
+    if report.error is not None:
+        return f"the rows are committed, but their compaction failed: {report.error}"
     if report.nothing_to_do:
         return "nothing to compact"
     return (

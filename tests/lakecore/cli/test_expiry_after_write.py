@@ -78,4 +78,4 @@ def test_the_api_says_that_it_expires_nothing(
         for n in range(3):
             table.write(pa.table({"n": pa.array([n], pa.int32())}))
     assert ids(cli) == [1, 2, 3]
-    assert "snapshot.num-retained.max has no effect on Table.write" in caplog.text
+    assert "snapshot.num-retained.max has no effect on this write" in caplog.text

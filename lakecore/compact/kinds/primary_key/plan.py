@@ -186,11 +186,24 @@ def _newest(run: tuple[DataFile, ...]) -> int:
     return max(file.max_sequence_number for file in run)
 
 
+def _last_full_ms(runs: tuple[LevelRun, ...], max_level: int) -> int | None:
+    """Return when the last level got its newest file, in milliseconds; None if it has none.
+
+    Only compactions of all runs write there. Paimon's writers remember the time themselves, from their start
+    on. Files have the wall clock of the machine that wrote them: one that is ahead delays a full compaction
+    by as much.
+    """
+    times = [file.creation_time for run in runs if run.level == max_level for file in run.files]
+    return max((time for time in times if time is not None), default=None)
+
+
 def _pick(runs: tuple[LevelRun, ...], max_level: int, request: PickRequest) -> Pick | None:
     policy = request.policy
     if request.strategy is Strategy.FULL:
         return full.pick(runs, max_level, force_rewrite=policy.force_rewrite)
-    early = universal.early_full(runs, policy.early_full, max_level, request.now_ms, None)
+    early = universal.early_full(
+        runs, policy.early_full, max_level, request.now_ms, _last_full_ms(runs, max_level)
+    )
     if early is not None:
         return early
     fresh = sum(run.level == 0 for run in runs)
