@@ -40,6 +40,8 @@ class OneTableLake:
         stores = self.table._stores
         schema = stores.schemas.latest() if name == self.table.name else None
         if schema is None:
-            raise NotFoundError(f"table {name!r} does not exist beside the writer of {self.table.name}")
+            raise NotFoundError(
+                f"table {name!r} does not exist; it was dropped, or is another than {self.table.name}"
+            )
         opened = replace(self.table, _stores=replace(stores, schema=schema), _overrides={})
         return opened.with_options(options) if options else opened
