@@ -108,6 +108,11 @@ class LakeHook(BaseHook):
         master = self.get_connection(self.lake_conn_id).extra_dejson.get("spark_master")
         return str(master) if master else None
 
+    def query_service_token(self) -> str | None:
+        """Return the token that clients of query services must send; None where the connection has none."""
+        token = self.get_connection(self.lake_conn_id).extra_dejson.get("query_service_token")
+        return str(token) if token else None
+
     def table_url(self, table: str) -> str | None:
         """Return the address of the table's page elsewhere, from the connection's pattern with `{database}`
         and `{table}`.

@@ -16,16 +16,16 @@ from lakecore.service.addresses import Address
 from lakecore.service.health_server import HealthServer
 from lakecore.service.registration import Registration
 from lakecore.service.remote_query import service_manager
-from lakecore.service.server_metrics import Metric, figures_metrics, label, prometheus_text
+from lakecore.service.server_metrics import Metric, ServerFigures, figures_metrics, label, prometheus_text
 from lakecore.service.server_options import ServerOptions
 from lakecore.service.table_server import TableServer
 from lakecore.table import Table
 
-__all__ = ["QueryService", "ServiceOptions"]
+__all__ = ["ALL_ADDRESSES", "QueryService", "ServiceOptions"]
 
 logger = logging.getLogger(__name__)
 
-_ALL_ADDRESSES = ("", "0.0.0.0", "::")
+ALL_ADDRESSES = ("", "0.0.0.0", "::")
 _STALE_TURNS = 3
 _STALE_SECONDS = 60.0
 
@@ -49,7 +49,7 @@ class ServiceOptions:
     def __post_init__(self) -> None:
         if not self.interval > 0:
             raise InvalidInputError(f"interval={self.interval}: must be more than 0 seconds")
-        if self.server.host in _ALL_ADDRESSES and not self.advertised_host:
+        if self.server.host in ALL_ADDRESSES and not self.advertised_host:
             raise InvalidInputError(
                 f"host {self.server.host!r} stands for all addresses of this machine: say by advertised_host "
                 "under which of them clients find the service"
@@ -120,6 +120,11 @@ class QueryService:
         """Run `refresh` every interval until `stop` is set. Raises what `refresh` does."""
         while not stop.wait(self._options.interval):
             self.refresh()
+
+    @property
+    def figures(self) -> ServerFigures:
+        """Return what the server has done."""
+        return self._server.figures
 
     def health(self) -> dict[str, object]:
         """Return the state as JSON values: `state` is `serving`, or `stale` where no refresh has succeeded

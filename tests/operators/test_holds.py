@@ -54,6 +54,7 @@ READING = {
     "MaintainTableOperator",
     "PlanMaintenanceOperator",
     "PurgeQuarantineOperator",
+    "QueryServiceOperator",
     "RewriteFileIndexOperator",
     "UndoOperator",
 }
