@@ -63,9 +63,9 @@ def executor(
 class SparkOptions:
     """These are the options of commands whose units run on Spark by default."""
 
-    engine: Annotated[Engine, typer.Option(help="Where units run.")] = Engine.SPARK
-    master: Annotated[str | None, typer.Option(help="Spark master; default local[*].")] = None
-    conf: Annotated[list[str] | None, typer.Option(help="Spark setting: key=value.")] = None
+    engine: Annotated[Engine, typer.Option(help="Run units here.")] = Engine.SPARK
+    master: Annotated[str | None, typer.Option(help="Use this Spark master; by default local[*].")] = None
+    conf: Annotated[list[str] | None, typer.Option(help="Set a property of Spark: key=value.")] = None
 
     def executor(self, *, soon: bool = False) -> AbstractContextManager[Executor]:
         """Open the executor, as `executor` does. Raises InvalidInputError."""

@@ -41,13 +41,17 @@ def _version(requested: bool) -> None:
 def _globals(
     context: typer.Context,
     warehouse: Annotated[
-        str | None, typer.Option(help="Warehouse: a directory or s3://bucket/path. Or LAKECORE_WAREHOUSE.")
+        str | None,
+        typer.Option(
+            help="Use this warehouse, a directory or s3://bucket/path; by default LAKECORE_WAREHOUSE says it."
+        ),
     ] = None,
     catalog: Annotated[
-        str | None, typer.Option(help="A catalog of lakecore.toml. Or LAKECORE_CATALOG.")
+        str | None,
+        typer.Option(help="Use this catalog of lakecore.toml; by default LAKECORE_CATALOG says it."),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON document instead of tables.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what is done.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Write a log to standard error.")] = False,
     version: Annotated[bool, typer.Option("--version", help="Print the version.", callback=_version)] = False,
 ) -> None:
     """Read, write, compact and check Apache Paimon tables."""

@@ -28,10 +28,12 @@ class Concurrency:
 
     max_concurrent_tables: Annotated[
         int | None,
-        typer.Option(min=1, help="How many tables are worked on at once: 8 are compacted, others 4."),
+        typer.Option(
+            min=1, help="Work on so many tables at once; by default 8 are compacted, and other jobs take 4."
+        ),
     ] = None
     max_plan_memory: Annotated[
-        str, typer.Option(help="Memory for the plans of these tables, in this process.")
+        str, typer.Option(help="Reserve so much memory for the plans of these tables, in this process.")
     ] = "512 mb"
 
     def limits(self, tables: int = Limits().tables) -> Limits:

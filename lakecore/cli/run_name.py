@@ -22,11 +22,11 @@ class RunName:
     """The commit identity of a run: a repeated run of the same name finds what it had committed."""
 
     commit_user: Annotated[
-        str | None, typer.Option(help="Names the run, with --commit-identifier; repeated, it commits once.")
+        str | None, typer.Option(help="Name the run, with --commit-identifier; a repetition commits nothing.")
     ] = None
     commit_identifier: Annotated[
         int | None,
-        typer.Option(min=0, max=(1 << 43) - 1, help="Number of the run among those of --commit-user."),
+        typer.Option(min=0, max=(1 << 43) - 1, help="Give the run this number among those of --commit-user."),
     ] = None
 
     @classmethod

@@ -18,16 +18,18 @@ _ERROR_LENGTH = 80
 
 def attempts(
     context: typer.Context,
-    table: Annotated[str, typer.Option(metavar="GLOB", help="Only these tables: 'db.*'.")] = "",
-    job: Annotated[str, typer.Option(help="Only this job: compact, expire-snapshots.")] = "",
+    table: Annotated[str, typer.Option(metavar="GLOB", help="List only these tables: 'db.*'.")] = "",
+    job: Annotated[
+        str, typer.Option(help="List only this job, for example compact or expire-snapshots.")
+    ] = "",
     state: Annotated[
         str,
         typer.Option(
-            help="done, nothing, failed, refused, busy, on hold, killed or running.",
+            help="List only this state: done, nothing, failed, refused, busy, on hold, killed or running.",
         ),
     ] = "",
     since: Annotated[
-        str, typer.Option(metavar="TIME", help="From this time on; 7 days ago by default.")
+        str, typer.Option(metavar="TIME", help="List attempts from this time on; by default from 7 days ago.")
     ] = "",
 ) -> None:
     """List every attempt of every job, oldest first: how it ended, what it took, and who began it."""

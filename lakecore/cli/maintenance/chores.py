@@ -47,9 +47,13 @@ class DryRunReport(Protocol):
     def after(self) -> Counts | None: ...
 
 
-Tables = Annotated[list[str], typer.Argument(metavar="DB.TABLE...", help="Names and globs ('db.*').")]
-OneTable = Annotated[str, typer.Argument(metavar="DB.TABLE", help="The table, or db.table$branch_NAME.")]
-RunEngine = Annotated[Engine, typer.Option(help="Where files are deleted, and many directories listed.")]
+Tables = Annotated[
+    list[str], typer.Argument(metavar="DB.TABLE...", help="Name tables, or patterns of names ('db.*').")
+]
+OneTable = Annotated[
+    str, typer.Argument(metavar="DB.TABLE", help="Name the table, or a branch of it: db.table$branch_NAME.")
+]
+RunEngine = Annotated[Engine, typer.Option(help="Delete files, and list many directories, here.")]
 
 _MOST_NAMES = 10
 _ON_HOLD = 2

@@ -27,7 +27,7 @@ def release(context: typer.Context, table: Tables, options: JobOptions[ReleaseTa
 
 def holds(
     context: typer.Context,
-    pattern: Annotated[str, typer.Argument(metavar="[GLOB]", help="Tables: 'db.*'.")] = "*",
+    pattern: Annotated[str, typer.Argument(metavar="[GLOB]", help="List only these tables: 'db.*'.")] = "*",
 ) -> None:
     """List the tables that are on hold: why, since when, and what ends the hold."""
     from lakecore.jobs import holds as jobs

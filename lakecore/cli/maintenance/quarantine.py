@@ -32,7 +32,7 @@ def remove_orphan_files(
 def undo(
     context: typer.Context,
     run_id: Annotated[
-        str, typer.Argument(metavar="RUN_ID", help="The name of the run, in a report or in `runs`.")
+        str, typer.Argument(metavar="RUN_ID", help="Name the run, as a report or `runs` names it.")
     ],
     options: JobOptions[Undo],
 ) -> None:
@@ -42,7 +42,9 @@ def undo(
 
 def runs(
     context: typer.Context,
-    table: Annotated[str | None, typer.Argument(metavar="DB.TABLE", help="Only runs of this table.")] = None,
+    table: Annotated[
+        str | None, typer.Argument(metavar="DB.TABLE", help="List only runs of this table.")
+    ] = None,
 ) -> None:
     """List what maintenance did, oldest first: the ledger."""
     from lakecore.jobs import quarantine

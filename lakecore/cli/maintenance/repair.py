@@ -23,7 +23,8 @@ def why(
     context: typer.Context,
     table: OneTable,
     subject: Annotated[
-        str | None, typer.Argument(metavar="[FILE|SNAPSHOT]", help="A file's name or a snapshot's id.")
+        str | None,
+        typer.Argument(metavar="[FILE|SNAPSHOT]", help="Give the name of a file or the id of a snapshot."),
     ] = None,
 ) -> None:
     """Say what keeps a file or snapshot alive; without one, what holds back the table's expiry."""
@@ -47,9 +48,11 @@ def repair_earliest_snapshot(
 def repair(
     context: typer.Context,
     table: OneTable,
-    plan: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="What fsck --plan wrote.")],
-    step: Annotated[list[int] | None, typer.Option(help="Only this step; may be repeated.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="All steps, in order.")] = False,
+    plan: Annotated[
+        Path, typer.Option(exists=True, dir_okay=False, help="Read the plan that fsck --plan wrote.")
+    ],
+    step: Annotated[list[int] | None, typer.Option(help="Apply only this step; may be repeated.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Apply all steps, in order.")] = False,
     *,
     options: JobOptions[Repair],
 ) -> None:

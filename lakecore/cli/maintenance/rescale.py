@@ -20,7 +20,7 @@ def rescale(
     table: Tables,
     options: JobOptions[Rescale],
     concurrency: Concurrency,
-    engine: Annotated[Engine, typer.Option(help="Where units run.")] = Engine.SPARK,
+    engine: Annotated[Engine, typer.Option(help="Run units here.")] = Engine.SPARK,
 ) -> None:
     """Give partitions another number of buckets; rows, levels and changelogs stay as they are."""
     run_on_tables(context, table, options, engine, concurrency)

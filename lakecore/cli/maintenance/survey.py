@@ -31,8 +31,8 @@ def survey(context: typer.Context, options: JobOptions[SurveyTables]) -> None:
 
 def health(
     context: typer.Context,
-    pattern: Annotated[str, typer.Argument(metavar="[GLOB]", help="Tables: 'db.*'.")] = "*",
-    day: Annotated[str, typer.Option(help="The last survey of this day, 2026-11-22 (UTC).")] = "",
+    pattern: Annotated[str, typer.Argument(metavar="[GLOB]", help="List only these tables: 'db.*'.")] = "*",
+    day: Annotated[str, typer.Option(help="Show the last survey of this day (UTC): 2026-11-22.")] = "",
 ) -> None:
     """List what the newest survey found, the worst table first; it reads no table."""
     from lakecore.jobs import survey as jobs

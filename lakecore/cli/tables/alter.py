@@ -44,7 +44,10 @@ class SchemaChanges:
     """These options have the changes of the schema."""
 
     changes: Annotated[
-        str | None, typer.Option(help="JSON file, '-' or the JSON itself; its order is kept.")
+        str | None,
+        typer.Option(
+            help="Read ordered changes from a JSON file or standard input ('-'), or give the JSON itself."
+        ),
     ] = None
     set_: Annotated[_Texts, typer.Option("--set", metavar="KEY=VALUE")] = None
     unset: Annotated[_Texts, typer.Option(metavar="KEY")] = None
@@ -63,7 +66,10 @@ class SchemaChanges:
 
 def alter(
     context: typer.Context,
-    table: Annotated[str, typer.Argument(metavar="DB.TABLE", help="A branch: 'DB.TABLE$branch_NAME'.")],
+    table: Annotated[
+        str,
+        typer.Argument(metavar="DB.TABLE", help="Name the table, or a branch of it: 'DB.TABLE$branch_NAME'."),
+    ],
     changes: SchemaChanges,
 ) -> None:
     """Change the schema of a table, all changes or none.

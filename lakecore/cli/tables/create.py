@@ -19,7 +19,10 @@ __all__ = ["create"]
 def create(
     context: typer.Context,
     table: Annotated[str, typer.Argument(metavar="DB.TABLE")],
-    schema: Annotated[str, typer.Option(help="JSON file, '-' for standard input, or the JSON itself.")],
+    schema: Annotated[
+        str,
+        typer.Option(help="Read it from this JSON file or standard input ('-'), or give the JSON itself."),
+    ],
     if_not_exists: Annotated[
         bool, typer.Option("--if-not-exists", help="A table that exists is no error, and stays as it is.")
     ] = False,

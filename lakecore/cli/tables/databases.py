@@ -11,9 +11,9 @@ from lakecore.cli.session import session_of
 
 __all__ = ["alter_database", "create_database", "drop_database"]
 
-DatabaseName = Annotated[str, typer.Argument(metavar="DATABASE", help="The name of the database.")]
+DatabaseName = Annotated[str, typer.Argument(metavar="DATABASE", help="Name the database.")]
 Properties = Annotated[
-    list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help="A property. Repeatable.")
+    list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help="Set a property; may be repeated.")
 ]
 
 
@@ -36,7 +36,7 @@ def alter_database(
     database: DatabaseName,
     properties: Properties = None,
     remove: Annotated[
-        list[str] | None, typer.Option(metavar="KEY", help="Remove a property. Repeatable.")
+        list[str] | None, typer.Option(metavar="KEY", help="Remove a property; may be repeated.")
     ] = None,
     if_exists: Annotated[
         bool, typer.Option("--if-exists", help="A database that does not exist is no error.")

@@ -18,18 +18,24 @@ __all__ = ["delete"]
 class CommitOptions:
     """These options name the commit, and change options of the table for it."""
 
-    option: Annotated[list[str] | None, typer.Option(help="Table option for this run: key=value.")] = None
-    commit_user: Annotated[str | None, typer.Option(help="Who commits; with --identifier, once only.")] = None
-    identifier: Annotated[int, typer.Option(help="Number of this commit of that user.")] = 1
+    option: Annotated[
+        list[str] | None, typer.Option(help="Set an option of the table for this run: key=value.")
+    ] = None
+    commit_user: Annotated[
+        str | None, typer.Option(help="Commit as this user; with --identifier the commit is made only once.")
+    ] = None
+    identifier: Annotated[int, typer.Option(help="Give the commit this number among those of its user.")] = 1
     property_: Annotated[
-        list[str] | None, typer.Option("--property", help="Property of the snapshot: key=value.")
+        list[str] | None, typer.Option("--property", help="Set a property of the snapshot: key=value.")
     ] = None
 
 
 def delete(
     context: typer.Context,
     table: Annotated[str, typer.Argument(metavar="DB.TABLE")],
-    where: Annotated[str, typer.Option(metavar="EXPR", help="Rows for which this is true: a = 1 and b > 2.")],
+    where: Annotated[
+        str, typer.Option(metavar="EXPR", help="Delete rows for which this is true: a = 1 and b > 2.")
+    ],
     commit_options: CommitOptions,
 ) -> None:
     """Delete rows: by deletion vectors, or by writing deletes when the table has a primary key."""

@@ -36,7 +36,10 @@ def restore_table(
     context: typer.Context,
     table: TableName,
     drop: Annotated[
-        str | None, typer.Option(metavar="ID", help="Which drop, of `dropped-tables`; the last one.")
+        str | None,
+        typer.Option(
+            metavar="ID", help="Restore this drop, as `dropped-tables` names it; by default the last one."
+        ),
     ] = None,
 ) -> None:
     """Restore a table that was dropped and is still kept."""
@@ -50,7 +53,7 @@ def restore_table(
 
 def dropped_tables(
     context: typer.Context,
-    table: Annotated[str | None, typer.Argument(metavar="DB.TABLE", help="Only this table.")] = None,
+    table: Annotated[str | None, typer.Argument(metavar="DB.TABLE", help="List only this table.")] = None,
 ) -> None:
     """List the tables that were dropped and are still kept."""
     session = session_of(context)

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["databases", "describe", "files", "snapshots", "tables"]
 
-TableArgument = Annotated[str, typer.Argument(metavar="DB.TABLE", help="The table, or DB.TABLE$branch_B.")]
+TableArgument = Annotated[
+    str, typer.Argument(metavar="DB.TABLE", help="Name the table, or a branch of it: DB.TABLE$branch_B.")
+]
 
 
 def databases(context: typer.Context) -> None:
@@ -36,7 +38,7 @@ def databases(context: typer.Context) -> None:
 
 def tables(
     context: typer.Context,
-    database: Annotated[str | None, typer.Argument(help="Only tables of this database.")] = None,
+    database: Annotated[str | None, typer.Argument(help="List only tables of this database.")] = None,
 ) -> None:
     """List tables."""
     session = session_of(context)
@@ -167,9 +169,9 @@ def _snapshot_row(snapshot: Snapshot, tags: Any) -> dict[str, Any]:
 def files(
     context: typer.Context,
     table: TableArgument,
-    snapshot: Annotated[int | None, typer.Option(help="Snapshot id.")] = None,
-    tag: Annotated[str | None, typer.Option(help="Tag name.")] = None,
-    where: Annotated[str | None, typer.Option(help="Partitions: 'dt=a,hh=b;dt=c'.")] = None,
+    snapshot: Annotated[int | None, typer.Option(help="Use the snapshot with this id.")] = None,
+    tag: Annotated[str | None, typer.Option(help="Use the snapshot of this tag.")] = None,
+    where: Annotated[str | None, typer.Option(help="Take only these partitions: 'dt=a,hh=b;dt=c'.")] = None,
 ) -> None:
     """List the live data files of a table."""
     from lakecore.scan.filters import EVERYTHING, ScanFilter  # help needs no tables

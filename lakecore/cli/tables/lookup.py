@@ -25,11 +25,14 @@ def lookup(
     keys: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="KEY", help="a=1,b=x, or '{\"a\": 1}'; without any: JSON lines of standard input."
+            metavar="KEY",
+            help="Give keys as a=1,b=x or '{\"a\": 1}'; else JSON lines are read from standard input.",
         ),
     ] = None,
-    columns: Annotated[str | None, typer.Option(help="Only these columns of rows: a,b.")] = None,
-    option: Annotated[list[str] | None, typer.Option(help="Table option for this run: key=value.")] = None,
+    columns: Annotated[str | None, typer.Option(help="Print only these columns of rows: a,b.")] = None,
+    option: Annotated[
+        list[str] | None, typer.Option(help="Set an option of the table for this run: key=value.")
+    ] = None,
 ) -> None:
     """Print the current row of each key, without a scan: data files are copied to local disk as keys need
     them.

@@ -32,7 +32,7 @@ class ListenOptions:
     """These options say where the service listens, and who may ask."""
 
     host: Annotated[str, typer.Option(help="Listen on this address of the machine.")] = "127.0.0.1"
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for a free one.")] = 0
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Listen at this port; 0 takes a free one.")] = 0
     advertised_host: Annotated[
         str | None, typer.Option(help="Clients find the service under this name; needed for host 0.0.0.0.")
     ] = None
@@ -42,7 +42,7 @@ class ListenOptions:
     token_file: Annotated[
         Path | None,
         typer.Option(
-            help=f"File with the token that clients must send; else ${TOKEN_VARIABLE}, if it is set."
+            help=f"Read the token that clients must send from this file; by default ${TOKEN_VARIABLE} has it."
         ),
     ] = None
     max_connections: Annotated[int, typer.Option(min=1, help="More connections are refused.")] = 256
@@ -52,11 +52,15 @@ class ListenOptions:
 class RefreshOptions:
     """These options say how the service follows the table."""
 
-    interval: Annotated[float, typer.Option(min=0.01, help="Seconds between two refreshes.")] = 10.0
+    interval: Annotated[float, typer.Option(min=0.01, help="Wait so many seconds between two refreshes.")] = (
+        10.0
+    )
     replace: Annotated[
         bool, typer.Option("--replace", help="Take the place of a service that still runs.")
     ] = False
-    option: Annotated[list[str] | None, typer.Option(help="Table option for this run: key=value.")] = None
+    option: Annotated[
+        list[str] | None, typer.Option(help="Set an option of the table for this run: key=value.")
+    ] = None
 
 
 @dataclass(frozen=True)

@@ -31,27 +31,30 @@ _TABLE_ROWS = 1000
 class ReadState:
     """It says which state of the table is read, or which interval of changes."""
 
-    snapshot: Annotated[int | None, typer.Option(help="Snapshot id.")] = None
-    tag: Annotated[str | None, typer.Option(help="Tag name.")] = None
-    branch: Annotated[str | None, typer.Option(help="Branch name.")] = None
+    snapshot: Annotated[int | None, typer.Option(help="Use the snapshot with this id.")] = None
+    tag: Annotated[str | None, typer.Option(help="Use the snapshot of this tag.")] = None
+    branch: Annotated[str | None, typer.Option(help="Read this branch.")] = None
     timestamp: Annotated[
         str | None,
-        typer.Option(help="The last snapshot at or before: ms since 1970, or 'YYYY-MM-DD HH:MM:SS' (UTC)."),
+        typer.Option(
+            help="Read the last snapshot up to this time: ms since 1970, or 'YYYY-MM-DD HH:MM:SS' (UTC)."
+        ),
     ] = None
     watermark: Annotated[
-        int | None, typer.Option(help="The first snapshot with at least this watermark (ms).")
+        int | None, typer.Option(help="Read the first snapshot with at least this watermark (ms).")
     ] = None
     incremental: Annotated[
         str | None,
         typer.Option(
-            metavar="START..END", help="What changed after START up to END: snapshots, tags, times."
+            metavar="START..END", help="Read what changed after START up to END: snapshots, tags or times."
         ),
     ] = None
     mode: Annotated[
-        IncrementalMode, typer.Option(help="With --incremental: which changes.", case_sensitive=False)
+        IncrementalMode, typer.Option(help="Choose which changes --incremental reads.", case_sensitive=False)
     ] = IncrementalMode.AUTO
     option: Annotated[
-        list[str] | None, typer.Option(help="Table option for this run, such as scan.version=v1.")
+        list[str] | None,
+        typer.Option(help="Set an option of the table for this run, such as scan.version=v1."),
     ] = None
 
 
@@ -62,7 +65,7 @@ class ReadRows:
     where: Annotated[
         str | None, typer.Option(help="Filter, as in SQL: \"a = 1 and b in ('x', 'y') or m['key'] > 5\".")
     ] = None
-    columns: Annotated[str | None, typer.Option(help="Only these columns: a,b.")] = None
+    columns: Annotated[str | None, typer.Option(help="Print only these columns: a,b.")] = None
     limit: Annotated[int | None, typer.Option(min=0, help="Read at most so many rows.")] = None
 
 
@@ -72,7 +75,9 @@ class ReadOutput:
 
     form: Annotated[
         OutputFormat | None,
-        typer.Option("--format", help="Default: a table on a terminal, else jsonl."),
+        typer.Option(
+            "--format", help="Print in this format; by default it is a table on a terminal, else jsonl."
+        ),
     ] = None
     output: Annotated[str | None, typer.Option(help="Write to this file instead.")] = None
 

@@ -27,7 +27,7 @@ class StreamStart:
 
     from_snapshot: Annotated[int | None, typer.Option(help="Start with the changes of this snapshot.")] = None
     mode: Annotated[
-        StartupMode | None, typer.Option(help="Where to start; by default with all rows of the table.")
+        StartupMode | None, typer.Option(help="Start here; by default with all rows of the table.")
     ] = None
     timestamp: Annotated[
         str | None,
@@ -36,9 +36,10 @@ class StreamStart:
         ),
     ] = None
     next_snapshot: Annotated[
-        int | None, typer.Option(help="Go on here, as an earlier stream said; an error where it expired.")
+        int | None,
+        typer.Option(help="Go on here, as an earlier stream said; a snapshot that expired is an error."),
     ] = None
-    branch: Annotated[str | None, typer.Option(help="Branch name.")] = None
+    branch: Annotated[str | None, typer.Option(help="Read this branch.")] = None
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,11 @@ class StreamReading:
 class StreamRows:
     """It says which rows and columns are read."""
 
-    option: Annotated[list[str] | None, typer.Option(help="Table option for this run: key=value.")] = None
+    option: Annotated[
+        list[str] | None, typer.Option(help="Set an option of the table for this run: key=value.")
+    ] = None
     where: Annotated[str | None, typer.Option(help="Filter, as in SQL.")] = None
-    columns: Annotated[str | None, typer.Option(help="Only these columns: a,b.")] = None
+    columns: Annotated[str | None, typer.Option(help="Print only these columns: a,b.")] = None
 
 
 def stream(

@@ -24,11 +24,17 @@ class InputOptions:
     """These options say how the file is read, and what the commit records."""
 
     form: Annotated[
-        InputFormat | None, typer.Option("--format", help="Default: by the extension; jsonl for '-'.")
+        InputFormat | None,
+        typer.Option(
+            "--format",
+            help="The file has this format; by default its extension says it, and standard input is jsonl.",
+        ),
     ] = None
-    option: Annotated[list[str] | None, typer.Option(help="Table option for this run: key=value.")] = None
+    option: Annotated[
+        list[str] | None, typer.Option(help="Set an option of the table for this run: key=value.")
+    ] = None
     property_: Annotated[
-        list[str] | None, typer.Option("--property", help="Property of the snapshot: key=value.")
+        list[str] | None, typer.Option("--property", help="Set a property of the snapshot: key=value.")
     ] = None
 
 

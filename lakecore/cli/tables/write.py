@@ -33,7 +33,11 @@ class InputOptions:
     """These options say how the file is read and what its rows replace."""
 
     form: Annotated[
-        InputFormat | None, typer.Option("--format", help="Default: by the extension; jsonl for '-'.")
+        InputFormat | None,
+        typer.Option(
+            "--format",
+            help="The file has this format; by default its extension says it, and standard input is jsonl.",
+        ),
     ] = None
     overwrite: Annotated[
         str | None,
@@ -41,18 +45,24 @@ class InputOptions:
             help="Replace rows: 'all', 'dynamic' (partitions with new rows), or partitions 'dt=a,hh=b;dt=c'."
         ),
     ] = None
-    option: Annotated[list[str] | None, typer.Option(help="Table option for this run: key=value.")] = None
+    option: Annotated[
+        list[str] | None, typer.Option(help="Set an option of the table for this run: key=value.")
+    ] = None
 
 
 @dataclass(frozen=True)
 class CommitName:
     """It names the commit, and says what its snapshot records."""
 
-    commit_user: Annotated[str | None, typer.Option(help="Who commits; with --identifier, once only.")] = None
-    identifier: Annotated[int, typer.Option(help="Number of this commit of that user.")] = 1
-    watermark: Annotated[int | None, typer.Option(help="Milliseconds since 1970.")] = None
+    commit_user: Annotated[
+        str | None, typer.Option(help="Commit as this user; with --identifier the commit is made only once.")
+    ] = None
+    identifier: Annotated[int, typer.Option(help="Give the commit this number among those of its user.")] = 1
+    watermark: Annotated[
+        int | None, typer.Option(help="Give the snapshot this watermark, in milliseconds since 1970.")
+    ] = None
     property_: Annotated[
-        list[str] | None, typer.Option("--property", help="Property of the snapshot: key=value.")
+        list[str] | None, typer.Option("--property", help="Set a property of the snapshot: key=value.")
     ] = None
 
 
@@ -61,14 +71,14 @@ class CompactionAfter:
     """These options belong to the compaction that follows the write."""
 
     no_compact: Annotated[bool, typer.Option("--no-compact", help="Leave compaction to another job.")] = False
-    engine: Annotated[Engine, typer.Option(help="Where the compaction runs.")] = Engine.LOCAL
-    master: Annotated[str | None, typer.Option(help="Spark master of the compaction.")] = None
+    engine: Annotated[Engine, typer.Option(help="Run the compaction here.")] = Engine.LOCAL
+    master: Annotated[str | None, typer.Option(help="Run the compaction on this Spark master.")] = None
 
 
 def write(
     context: typer.Context,
     table: Annotated[str, typer.Argument(metavar="DB.TABLE")],
-    file: Annotated[str, typer.Argument(metavar="FILE", help="'-' is standard input.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Read this file; '-' is standard input.")],
     input_options: InputOptions,
     name: CommitName,
     after: CompactionAfter,

@@ -54,25 +54,28 @@ class _CompactionJob(_RewritingJob):
     """A request to compact, which has the parameters that one table and many share."""
 
     strategy: Annotated[
-        Strategy, Parameter("universal: what needs it; full: everything into the top level.")
+        Strategy, Parameter("`universal` merges what needs it, `full` everything into the highest level.")
     ] = Strategy.UNIVERSAL
     partition_idle_ms: Annotated[
         int | None,
         Parameter(
-            "Only partitions that got no new file for so long: '1 d'.", Kind.DURATION, "partition_idle_time"
+            "Take only partitions that got no new file for so long: '1 d'.",
+            Kind.DURATION,
+            "partition_idle_time",
         ),
     ] = None
     zone: Annotated[
         str,
         Parameter(
-            "Time zone of the machine that wrote the files, for --partition-idle-time.", name="time_zone"
+            "The machine that wrote the files has this time zone, which --partition-idle-time needs.",
+            name="time_zone",
         ),
     ] = "UTC"
     proof: Annotated[
         ProofMode,
         Parameter(
-            "keys: keys, sequence numbers, kinds of all rows; sampled: also every column of one row in "
-            "16; full: every column of all rows."
+            "`keys` compares keys, sequence numbers and kinds of all rows, `sampled` also every column of "
+            "one row in 16, `full` every column of all rows."
         ),
     ] = ProofMode.SAMPLED
 
@@ -87,18 +90,18 @@ class Compact(_CompactionJob):
     table: str
     order_strategy: Annotated[
         OrderStrategy,
-        Parameter("Put the rows of an append table without buckets in order; rewrites all files."),
+        Parameter("Put the rows of an append table without buckets in order; this rewrites all files."),
     ] = OrderStrategy.NONE
     """All files of the table are rewritten, whatever `strategy` and `proof` say, and all columns are
     compared.
     """
-    order_by: Annotated[tuple[str, ...], Parameter("Columns to order by: 'a,b'.")] = ()
+    order_by: Annotated[tuple[str, ...], Parameter("Order rows by these columns: 'a,b'.")] = ()
     """If it is empty, the columns are those of option `clustering.columns`."""
     force: Annotated[bool, Parameter("Order partitions again that are in this order already.")] = False
-    where: Annotated[str | None, Parameter("Only these partitions: 'dt=a,hh=b;dt=c'.")] = None
-    buckets: Annotated[str | None, Parameter("Only these buckets: '0-99,200'.")] = None
+    where: Annotated[str | None, Parameter("Take only these partitions: 'dt=a,hh=b;dt=c'.")] = None
+    buckets: Annotated[str | None, Parameter("Take only these buckets: '0-99,200'.")] = None
     proof_seed: Annotated[
-        str, Parameter("Chooses the rows of a sampled proof; a report and a refusal name theirs.")
+        str, Parameter("Choose the rows of a sampled proof by this seed; reports and refusals name theirs.")
     ] = ""
     """If it is empty, a fresh seed is chosen."""
     owner: str = ""
@@ -114,7 +117,7 @@ class CompactDatabase(_CompactionJob, TablePatterns):
 
     options: Annotated[
         Mapping[str, str],
-        Parameter("Table option for this run: key=value.", flags=("--options", "--option")),
+        Parameter("Set an option of the table for this run: key=value.", flags=("--options", "--option")),
     ] = field(default_factory=dict)
     until_ms: Annotated[
         int | None,
@@ -134,7 +137,7 @@ class CompactDatabase(_CompactionJob, TablePatterns):
     max_plan_bytes: Annotated[
         int,
         Parameter(
-            "Memory for the plans of these tables, in this process.",
+            "Reserve so much memory for the plans of these tables, in this process.",
             Kind.SIZE,
             "max_plan_bytes",
             on_command=False,
@@ -165,7 +168,7 @@ class RewriteFileIndex(_RewritingJob):
     module: ClassVar[str] = "rewrite_file_index"
 
     table: str
-    where: Annotated[str | None, Parameter("Only these partitions: 'dt=a,hh=b;dt=c'.")] = None
+    where: Annotated[str | None, Parameter("Take only these partitions: 'dt=a,hh=b;dt=c'.")] = None
     dry_run: Annotated[bool, Parameter("Show the coverage; change nothing.")] = False
     owner: str = ""
     """This is the owner of the lease, who takes it over at once."""

@@ -12,7 +12,9 @@ from lakecore.jobs.definitions.table_job import TableJob
 
 __all__ = ["OLDER_THAN", "ExpireChangelogs", "ExpireSnapshots", "OlderThan", "RemoveOrphanFiles"]
 
-OLDER_THAN = "Date and time (UTC unless it has an offset), or milliseconds since 1970."
+OLDER_THAN = (
+    "Take only what is older: date and time (UTC unless it has an offset), or milliseconds since 1970."
+)
 OlderThan = Annotated[int | None, Parameter(OLDER_THAN, Kind.MOMENT)]
 
 
@@ -22,13 +24,17 @@ class _ExpiryJob(TableJob):
 
     removes: ClassVar[bool] = True
 
-    retain_max: Annotated[int | None, Parameter("Keep at most so many; default the table's option.")] = None
-    retain_min: Annotated[int | None, Parameter("Keep at least so many; default the table's option.")] = None
+    retain_max: Annotated[
+        int | None, Parameter("Keep at most so many; by default the table's option says it.")
+    ] = None
+    retain_min: Annotated[
+        int | None, Parameter("Keep at least so many; by default the table's option says it.")
+    ] = None
     older_than_ms: OlderThan = None
     """The time before which they expire; younger ones expire only because of `retain_max`."""
-    max_deletes: Annotated[int | None, Parameter("Expire at most so many; default the table's option.")] = (
-        None
-    )
+    max_deletes: Annotated[
+        int | None, Parameter("Expire at most so many; by default the table's option says it.")
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,10 +75,10 @@ class RemoveOrphanFiles(TableJob):
     max_share: Annotated[
         float, Parameter("Stop when more than this part of the files or bytes would go.")
     ] = 0.5
-    few: Annotated[int, Parameter("So many files may be removed, whatever their share.")] = 1000
-    allow_empty: Annotated[bool, Parameter("Also for tables without snapshot, tag or changelog.")] = False
+    few: Annotated[int, Parameter("Allow the removal of so many files, whatever their share.")] = 1000
+    allow_empty: Annotated[bool, Parameter("Run also on tables without snapshot, tag or changelog.")] = False
     external: Annotated[
-        bool, Parameter("Also below data-file.external-paths; no table elsewhere may use them.")
+        bool, Parameter("Look also below data-file.external-paths, which no table elsewhere may use.")
     ] = False
     """If it is True, files below `data-file.external-paths` are cleaned, too, where no other table of the
     warehouse has files; the caller guarantees that no table of another warehouse has files there.

@@ -45,7 +45,8 @@ class RepairEarliestSnapshot(TableJob):
     module: ClassVar[str] = "repair"
 
     snapshot: Annotated[
-        int, Parameter("The first snapshot after a gap in the ids.", flags=("--snapshot-id",))
+        int,
+        Parameter("Begin with this snapshot, the first after a gap in the ids.", flags=("--snapshot-id",)),
     ]
 
 
@@ -72,7 +73,7 @@ class Repair(TableJob):
     steps: Annotated[
         tuple[int | str, ...], Parameter("The numbers of the steps; none: all, in order.", on_command=False)
     ] = ()
-    allow_loss: Annotated[bool, Parameter("Also steps that lose rows, as the plan says.")] = False
+    allow_loss: Annotated[bool, Parameter("Apply also steps that lose rows, as the plan says.")] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,10 +83,12 @@ class _UnexistingJob(CommittingJob):
     module: ClassVar[str] = "unexisting"
 
     accept_rows: Annotated[
-        int | None, Parameter("How many rows may be lost, as a dry run counts them; none by default.")
+        int | None,
+        Parameter("Accept the loss of so many rows, as a dry run counts them; by default of none."),
     ] = None
     max_share: Annotated[
-        float, Parameter("A larger share of missing files is taken for a wrong answer of storage.")
+        float,
+        Parameter("Refuse when a larger share of the files is missing, because storage may answer wrongly."),
     ] = 0.5
     """See `AcceptedLoss.max_share`."""
 
@@ -115,7 +118,7 @@ class _HoldJob(TableJob):
     module: ClassVar[str] = "holds"
     leased: ClassVar[bool] = False
 
-    user: Annotated[str, Parameter("Who asks for it, for the ledger; by default who runs this.")] = ""
+    user: Annotated[str, Parameter("Name who asks for it in the ledger; by default who runs this.")] = ""
     """Empty means the owner of the run (`safety.owner`), else the user of this process."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Not used: a hold must be possible on a table that cannot be opened."""
@@ -127,7 +130,7 @@ class HoldTable(_HoldJob):
 
     command: ClassVar[str] = "hold"
 
-    reason: Annotated[str, Parameter("Why, for those who meet the hold.")]
+    reason: Annotated[str, Parameter("Give the reason to those who meet the hold.")]
     """This is the reason, for everyone whose chore the hold stops."""
 
 
@@ -169,13 +172,13 @@ class Purge(Definition):
     ttl_ms: Annotated[
         int,
         Parameter(
-            "How long the quarantine keeps a run.", Kind.DURATION, "quarantine_ttl", default_text="7 d"
+            "Keep a run in the quarantine for so long.", Kind.DURATION, "quarantine_ttl", default_text="7 d"
         ),
     ]
     cap: Annotated[
         int | None,
         Parameter(
-            "Bytes that it keeps; the oldest runs beyond them are deleted. 'none': no limit.",
+            "Keep so many bytes in the quarantine, and delete the oldest runs beyond; 'none' means no limit.",
             Kind.SIZE,
             "quarantine_cap",
             default_text="100 gb",
@@ -199,7 +202,7 @@ class Fsck(Definition):
     older_than_ms: Annotated[
         int | None,
         Parameter(
-            "Younger files that nobody refers to are only counted: a writer may need them. A day ago.",
+            "Younger files that nobody refers to are only counted, as writers may need them; by default 1 d.",
             Kind.MOMENT,
         ),
     ] = None
@@ -222,6 +225,8 @@ class Why(TableJob):
     command: ClassVar[str] = "why"
     module: ClassVar[str] = "why"
 
-    subject: Annotated[str | None, Parameter("A file's name or a snapshot's id.", on_command=False)] = None
+    subject: Annotated[
+        str | None, Parameter("Give the name of a file or the id of a snapshot.", on_command=False)
+    ] = None
     """None asks about the table's expiry; a file may also be given by its path."""
     dry_run: Annotated[bool, Parameter("Nothing is changed in any case.", on_command=False)] = True

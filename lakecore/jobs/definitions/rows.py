@@ -31,22 +31,25 @@ class ExpirePartitions(_PartitionJob):
     expiration_ms: Annotated[
         int | None,
         Parameter(
-            "Older partitions go: '30 d'. Default: the table's option.",
+            "Drop partitions that are older: '30 d'; by default the table's option says it.",
             Kind.DURATION,
             flags=("--expiration-time",),
         ),
     ] = None
     timestamp_formatter: Annotated[
-        str | None, Parameter("How the time of a partition is written: 'yyyyMMdd'.")
+        str | None, Parameter("The time of a partition is written so: 'yyyyMMdd'.")
     ] = None
     timestamp_pattern: Annotated[
-        str | None, Parameter("How its columns make the time: '$dt $hour:00:00'.")
+        str | None, Parameter("Its columns make the time so: '$dt $hour:00:00'.")
     ] = None
-    expire_strategy: Annotated[str | None, Parameter("values-time or update-time.")] = None
+    expire_strategy: Annotated[
+        str | None,
+        Parameter("Take the age from the values (values-time) or from the last change (update-time)."),
+    ] = None
     max_expires: Annotated[int | None, Parameter("Drop at most so many.")] = None
     zone: Annotated[
         str,
-        Parameter("Time zone of the clock that partitions were written by.", flags=("--time-zone",)),
+        Parameter("Partitions were written by the clock of this time zone.", flags=("--time-zone",)),
     ] = "UTC"
     """Partition values and file times were written by the clock of this time zone."""
 
@@ -57,7 +60,7 @@ class DropPartition(_PartitionJob):
 
     command: ClassVar[str] = "drop-partition"
 
-    partitions: Annotated[str, Parameter("'dt=a,hh=b;dt=c'.", flags=("--partition",))]
+    partitions: Annotated[str, Parameter("Take these partitions: 'dt=a,hh=b;dt=c'.", flags=("--partition",))]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +70,7 @@ class MarkPartitionDone(_PartitionJob):
     command: ClassVar[str] = "mark-partition-done"
     names_run: ClassVar[bool] = False
 
-    partitions: Annotated[str, Parameter("'dt=a,hh=b;dt=c'.", flags=("--partition",))]
+    partitions: Annotated[str, Parameter("Take these partitions: 'dt=a,hh=b;dt=c'.", flags=("--partition",))]
     """Each has all partition columns."""
 
 
@@ -83,11 +86,12 @@ class Rescale(CommittingJob):
     module: ClassVar[str] = "rescale"
     names_user: ClassVar[bool] = True
 
-    bucket_num: Annotated[int | None, Parameter("How many buckets; without it, as option bucket says.")] = (
-        None
-    )
+    bucket_num: Annotated[
+        int | None, Parameter("Give partitions so many buckets; by default option bucket says it.")
+    ] = None
     where: Annotated[
-        str | None, Parameter("Only these: 'dt=a,hh=b;dt=c'.", flags=("--where", "--partitions"))
+        str | None,
+        Parameter("Take only these partitions: 'dt=a,hh=b;dt=c'.", flags=("--where", "--partitions")),
     ] = None
     """Partitions; None means all that have another number of buckets."""
     until_ms: EndTime = None
@@ -105,7 +109,7 @@ class Analyze(CommittingJob):
 
     columns: Annotated[
         tuple[str, ...],
-        Parameter("Columns to look at: 'a,b', or 'all'; without it only rows count."),
+        Parameter("Make statistics of these columns: 'a,b', or 'all'; without it only rows are counted."),
     ] = ()
     """These are names, or `all` for every column that can have statistics. If it is empty, only rows are
     counted.

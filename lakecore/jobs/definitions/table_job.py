@@ -26,7 +26,7 @@ __all__ = [
 DAY_MS = 86_400_000
 
 TableOptions = Annotated[
-    Mapping[str, str], Parameter("Table option for this run: key=value.", flags=("--option",))
+    Mapping[str, str], Parameter("Set an option of the table for this run: key=value.", flags=("--option",))
 ]
 DryRun = Annotated[bool, Parameter("Say what would happen; change nothing.")]
 EndTime = Annotated[
@@ -38,8 +38,8 @@ EndTime = Annotated[
 LeaseTime = Annotated[
     int,
     Parameter(
-        "How long the table's lease outlives this process, where nobody can see that it has ended; "
-        "0: take none.",
+        "The table's lease outlives this process for so long, where nobody can see that it has ended; "
+        "0 takes none.",
         Kind.DURATION,
         default_text="60 s",
         on_operator=False,
@@ -48,7 +48,7 @@ LeaseTime = Annotated[
 WaitTime = Annotated[
     int,
     Parameter(
-        "How long to wait for a table that another chore holds: '10 min'.", Kind.DURATION, default_text="0 s"
+        "Wait so long for a table that another chore has leased: '10 min'.", Kind.DURATION, default_text="0 s"
     ),
 ]
 
@@ -67,13 +67,13 @@ class Safety:
     quarantine_ttl_ms: Annotated[
         int,
         Parameter(
-            "How long the quarantine keeps a run.", Kind.DURATION, default_text="7 d", on_operator=False
+            "Keep a run in the quarantine for so long.", Kind.DURATION, default_text="7 d", on_operator=False
         ),
     ] = 7 * DAY_MS
     quarantine_cap: Annotated[
         int | None,
         Parameter(
-            "Bytes that it keeps; the oldest runs beyond them are deleted. 'none': no limit.",
+            "Keep so many bytes in the quarantine, and delete the oldest runs beyond; 'none' means no limit.",
             Kind.SIZE,
             default_text="100 gb",
             on_operator=False,
@@ -141,9 +141,11 @@ class TablePatterns(Definition):
     """The tables of this job are those that match regular expressions."""
 
     including_databases: Annotated[
-        str, Parameter("Only databases whose whole name matches this regular expression.")
+        str, Parameter("Take only databases whose whole name matches this regular expression.")
     ] = ".*"
-    including_tables: Annotated[str, Parameter("Only tables whose database.table matches this one.")] = ".*"
+    including_tables: Annotated[
+        str, Parameter("Take only tables whose database.table matches this regular expression.")
+    ] = ".*"
     excluding_tables: Annotated[
-        str | None, Parameter("Leave out tables whose database.table matches this one.")
+        str | None, Parameter("Leave out tables whose database.table matches this regular expression.")
     ] = None

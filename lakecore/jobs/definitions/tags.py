@@ -23,12 +23,12 @@ __all__ = [
     "TriggerTagAutomaticCreation",
 ]
 
-TagName = Annotated[str, Parameter("Name of the tag.")]
-SnapshotId = Annotated[int | None, Parameter("Snapshot id; default the latest.")]
+TagName = Annotated[str, Parameter("Use this name for the tag.")]
+SnapshotId = Annotated[int | None, Parameter("Tag the snapshot with this id; by default the latest.")]
 TimeRetained = Annotated[
-    int | None, Parameter("How long it stays: '7 d'. Default: the table's option.", Kind.DURATION)
+    int | None, Parameter("Keep it for so long: '7 d'; by default the table's option says it.", Kind.DURATION)
 ]
-Zone = Annotated[str, Parameter("Time zone of the clock that tags are written by.", flags=("--time-zone",))]
+Zone = Annotated[str, Parameter("Tags are written by the clock of this time zone.", flags=("--time-zone",))]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,10 +57,10 @@ class CreateTag(_TagJob):
     zone: Zone = "UTC"
     snapshot: SnapshotId = None
     timestamp_ms: Annotated[
-        int | None, Parameter("The first snapshot committed at or after this time.", Kind.MOMENT)
+        int | None, Parameter("Tag the first snapshot committed at or after this time.", Kind.MOMENT)
     ] = None
     watermark: Annotated[
-        int | None, Parameter("The first snapshot with at least this watermark (milliseconds).")
+        int | None, Parameter("Tag the first snapshot with at least this watermark (milliseconds).")
     ] = None
     time_retained_ms: TimeRetained = None
     ignore_if_exists: Annotated[bool, Parameter("Leave a tag of that name as it is.")] = False
@@ -86,7 +86,7 @@ class RenameTag(_TagJob):
     command: ClassVar[str] = "rename-tag"
 
     tag: TagName
-    target_tag: Annotated[str, Parameter("The new name.")]
+    target_tag: Annotated[str, Parameter("Give it this name.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +96,7 @@ class DeleteTag(_TagJob):
     command: ClassVar[str] = "delete-tag"
     removes: ClassVar[bool] = True
 
-    tags: Annotated[tuple[str, ...], Parameter("Names, split by commas.", flags=("--tag",))]
+    tags: Annotated[tuple[str, ...], Parameter("Name the tags, split by commas.", flags=("--tag",))]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +108,7 @@ class ExpireTags(_TagJob):
 
     older_than_ms: OlderThan = None
     zone: Zone = "UTC"
-    keep_newest: Annotated[int, Parameter("How many of the newest tags stay in any case.")] = 0
+    keep_newest: Annotated[int, Parameter("Keep so many of the newest tags in any case.")] = 0
     """This many of the tags that were created last are always kept: a table whose writer has stopped would
     lose them all.
     """
@@ -127,7 +127,7 @@ class TriggerTagAutomaticCreation(TableJob):
     zone: Annotated[
         str,
         Parameter(
-            "Time zone of commits, unless sink.process-time-zone gives it, and of tags.",
+            "Use this time zone for commits, unless sink.process-time-zone gives it, and for tags.",
             flags=("--time-zone",),
         ),
     ] = "UTC"
@@ -152,33 +152,41 @@ class CreateBatchTags(TableJob):
     removes: ClassVar[bool] = True
 
     date: Annotated[
-        str, Parameter("A time in the period to tag: 2026-11-20. Default: the last that is over.")
+        str, Parameter("Tag the period of this time: 2026-11-20; by default the last that is over.")
     ] = ""
     """Empty means the last period that was complete at `as_of`."""
-    as_of: Annotated[str, Parameter("Without --date: the last period that was over then.")] = ""
+    as_of: Annotated[str, Parameter("Tag, without --date, the last period that was over then.")] = ""
     """A time; the default is now."""
     start: Annotated[
         str,
-        Parameter("First period that should have a tag; default that of the oldest.", flags=("--from",)),
+        Parameter("Begin with this period; by default with that of the oldest tag.", flags=("--from",)),
     ] = ""
     """By default it is the period of the oldest tag of these names."""
-    end: Annotated[str, Parameter("Last period that should have a tag; default --date.", flags=("--to",))] = (
-        ""
-    )
+    end: Annotated[
+        str, Parameter("End with this period; by default with that of --date.", flags=("--to",))
+    ] = ""
     """Missing tags are reported, and created with `backfill`."""
-    period: Annotated[str, Parameter("daily, hourly, two-hours, '15 min'; default the table's option.")] = ""
+    period: Annotated[
+        str,
+        Parameter("Tag each of these: daily, hourly, two-hours, '15 min'; by default the option says it."),
+    ] = ""
     formatter: Annotated[
-        str, Parameter("with_dashes, without_dashes, without_dashes_and_spaces; default its option.")
+        str,
+        Parameter(
+            "Write names with_dashes, without_dashes or without_dashes_and_spaces; by default as its option."
+        ),
     ] = ""
     """This is the formatter of tag names; by default it is the table's option."""
-    name: Annotated[str, Parameter("Names of the tags, with {period} once.")] = "{period}"
+    name: Annotated[str, Parameter("Name the tags so, with {period} once.")] = "{period}"
     delay_ms: Annotated[
         int,
         Parameter(
-            "How long after its end a period still takes snapshots.", Kind.DURATION, default_text="0 s"
+            "Let a period take snapshots for so long after its end.", Kind.DURATION, default_text="0 s"
         ),
     ] = 0
-    by: Annotated[str, Parameter("Which time counts.", choices=PeriodClock)] = PeriodClock.COMMIT_TIME.value
+    by: Annotated[str, Parameter("Choose which time counts.", choices=PeriodClock)] = (
+        PeriodClock.COMMIT_TIME.value
+    )
     """It says whether periods end by the time of commits or by their watermarks."""
     replace: Annotated[
         bool,
@@ -187,16 +195,17 @@ class CreateBatchTags(TableJob):
     """Move tags that refer to another snapshot than the rule says."""
     backfill: Annotated[bool, Parameter("Make the missing tags of the whole range.")] = False
     num_retained_max: Annotated[
-        int | None, Parameter("Keep so many tags of these names; default the table's option.")
+        int | None, Parameter("Keep so many tags of these names; by default the table's option says it.")
     ] = None
     time_retained_ms: Annotated[
         int | None,
-        Parameter("How long each stays: '7 d'. Default: the table's option.", Kind.DURATION),
+        Parameter("Keep each for so long: '7 d'; by default the table's option says it.", Kind.DURATION),
     ] = None
     zone: Annotated[
         str,
         Parameter(
-            "Time zone of days and hours; default the table's option, else UTC.", flags=("--time-zone",)
+            "Days and hours are those of this time zone; by default of the table's option, else UTC.",
+            flags=("--time-zone",),
         ),
     ] = ""
     """Empty takes the time zone of the table's options, else UTC."""

@@ -30,7 +30,7 @@ class _BranchJob(TableJob):
 
     module: ClassVar[str] = "versions.branches"
 
-    branch: Annotated[str, Parameter("Name of the branch.")]
+    branch: Annotated[str, Parameter("Name the branch.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class CreateBranch(_BranchJob):
 
     command: ClassVar[str] = "create-branch"
 
-    tag: Annotated[str | None, Parameter("The tag that it starts from; without one it is empty.")] = None
+    tag: Annotated[str | None, Parameter("Start from this tag; without one the branch is empty.")] = None
     ignore_if_exists: Annotated[bool, Parameter("Leave a branch of that name as it is.")] = False
     """An existing branch stays as it is, whatever it was created from; a branch that an interrupted run left
     incomplete is completed.
@@ -60,7 +60,7 @@ class RenameBranch(_BranchJob):
 
     command: ClassVar[str] = "rename-branch"
 
-    target_branch: Annotated[str, Parameter("The new name.")]
+    target_branch: Annotated[str, Parameter("Give it this name.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,8 +80,8 @@ class MergeBranch(CommittingJob):
     command: ClassVar[str] = "merge-branch"
     module: ClassVar[str] = "versions.merge_branch"
 
-    source_branch: Annotated[str, Parameter("The branch whose files are appended; it stays as it is.")]
-    target_branch: Annotated[str, Parameter("The branch that gets them.")] = _MAIN
+    source_branch: Annotated[str, Parameter("Append the files of this branch, which stays as it is.")]
+    target_branch: Annotated[str, Parameter("Append the files to this branch.")] = _MAIN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,13 +94,13 @@ class RollbackTo(TableJob):
     module: ClassVar[str] = "versions.rollback"
     removes: ClassVar[bool] = True
 
-    snapshot: Annotated[int | None, Parameter("Snapshot id.")] = None
-    tag: Annotated[str | None, Parameter("Name of a tag.")] = None
+    snapshot: Annotated[int | None, Parameter("Use the snapshot with this id.")] = None
+    tag: Annotated[str | None, Parameter("Use the snapshot of this tag.")] = None
     timestamp_ms: Annotated[
-        int | None, Parameter("The last snapshot committed at or before this time.", Kind.MOMENT)
+        int | None, Parameter("Use the last snapshot committed at or before this time.", Kind.MOMENT)
     ] = None
     watermark: Annotated[
-        int | None, Parameter("The last snapshot with at most this watermark (milliseconds).")
+        int | None, Parameter("Use the last snapshot with at most this watermark (milliseconds).")
     ] = None
 
 
@@ -116,8 +116,8 @@ class RollbackToAsLatest(TableJob):
     command: ClassVar[str] = "rollback-to-as-latest"
     module: ClassVar[str] = "versions.rollback"
 
-    snapshot: Annotated[int | None, Parameter("Snapshot id.")] = None
-    tag: Annotated[str | None, Parameter("Name of a tag.")] = None
+    snapshot: Annotated[int | None, Parameter("Use the snapshot with this id.")] = None
+    tag: Annotated[str | None, Parameter("Use the snapshot of this tag.")] = None
     commit_user: str = ""
     commit_identifier: int | None = None
 
@@ -133,9 +133,9 @@ class ResetConsumer(_ConsumerJob):
 
     command: ClassVar[str] = "reset-consumer"
 
-    consumer: Annotated[str, Parameter("Name of the consumer.", flags=("--consumer-id",))]
+    consumer: Annotated[str, Parameter("Use the consumer of this name.", flags=("--consumer-id",))]
     next_snapshot: Annotated[
-        int | None, Parameter("The snapshot where it goes on; without one it is forgotten.")
+        int | None, Parameter("Let it continue at this snapshot; without one it is removed.")
     ] = None
 
 
@@ -146,11 +146,18 @@ class ClearConsumers(_ConsumerJob):
     command: ClassVar[str] = "clear-consumers"
 
     including: Annotated[
-        str, Parameter("Regular expression on whole names.", flags=("--including-consumers",))
+        str,
+        Parameter(
+            "Take only consumers whose whole name matches this regular expression.",
+            flags=("--including-consumers",),
+        ),
     ] = ".*"
     excluding: Annotated[
         str | None,
-        Parameter("Leave out consumers whose whole name matches this one.", flags=("--excluding-consumers",)),
+        Parameter(
+            "Leave out consumers whose whole name matches this regular expression.",
+            flags=("--excluding-consumers",),
+        ),
     ] = None
 
 
@@ -165,7 +172,7 @@ class ExpireConsumers(_ConsumerJob):
     expiration_ms: Annotated[
         int | None,
         Parameter(
-            "How long they may be idle: '30 d'. Default: the table's option.",
+            "Remove those that did not move for so long: '30 d'; by default the table's option says it.",
             Kind.DURATION,
             flags=("--expiration-time",),
         ),
