@@ -71,10 +71,7 @@ class FilesystemCatalog(WarehouseCatalog):
             )
 
     def _remove_database(self, name: str) -> None:
-        path = self._database_path(name)
-        for status in self.file_io.list(path):
-            self._storage.remove_directory(status.path)
-        self._storage.remove_directory(path)
+        self._remove_empty_directory(self._database_path(name))
 
     def _table_names(self, database: str) -> list[str]:
         directory = self._database_path(database)

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 __all__ = ["CatalogKind", "load_catalog", "open_catalog"]
 
 _GROUP = "lakecore.catalogs"
-_OWN = {"filesystem": "lakecore.catalog.filesystem:FilesystemCatalog"}
+_OWN = {
+    "filesystem": "lakecore.catalog.filesystem:FilesystemCatalog",
+    "jdbc": "lakecore.catalog.jdbc.jdbc_catalog:JdbcCatalog",
+}
 _DEFAULT = "filesystem"
 _NOT_YET = ("hive", "rest")
 

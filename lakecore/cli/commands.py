@@ -27,6 +27,7 @@ TABLES: Mapping[str, str] = MappingProxyType(
         "create-database": "tables.databases",
         "alter-database": "tables.databases",
         "drop-database": "tables.databases",
+        "repair-catalog": "tables.databases",
         "drop-table": "tables.drop",
         "restore-table": "tables.drop",
         "dropped-tables": "tables.drop",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from lakecore.clock import Clock, SystemClock
@@ -18,6 +19,7 @@ from lakecore.metadata.json_record import whole_number
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.store.numbered import numbered
 from lakecore.store.paths import TablePaths
+from lakecore.store.table_lock import TableLock
 
 __all__ = ["SnapshotStore"]
 
@@ -34,6 +36,8 @@ class SnapshotStore:
     file_io: FileIO
     paths: TablePaths
     clock: Clock = field(default_factory=SystemClock)
+    lock: TableLock | None = None
+    """It is held while a snapshot is published; None where the catalog has no lock."""
 
     def latest(self) -> Snapshot | None:
         """Return the newest snapshot, None before the first. It costs two reads and a check; a listing
@@ -101,8 +105,9 @@ class SnapshotStore:
         Use `lakecore.commit.publication.publish`, which also guards against writers that replace files.
         Raises UnavailableError (nothing happened) or CommitUncertainError (it may have landed).
         """
-        path = self.paths.snapshot(snapshot.id)
-        return publish_resolved(self.file_io, path, snapshot.to_json().encode(), self.clock)
+        path, data = self.paths.snapshot(snapshot.id), snapshot.to_json().encode()
+        with nullcontext() if self.lock is None else self.lock.held():
+            return publish_resolved(self.file_io, path, data, self.clock)
 
     def holds(self, snapshot: Snapshot) -> bool:
         """Return whether the file of its id has exactly the bytes with which `snapshot` was published."""

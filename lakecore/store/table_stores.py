@@ -16,6 +16,7 @@ from lakecore.store.manifests import ManifestStore
 from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
 from lakecore.store.snapshots import SnapshotStore
+from lakecore.store.table_lock import TableLock
 from lakecore.store.tags import TagStore
 
 __all__ = ["TableStores"]
@@ -37,6 +38,8 @@ class TableStores:
     paths: TablePaths
     """These are the paths of the branch."""
     clock: Clock = field(default_factory=SystemClock)
+    lock: TableLock | None = None
+    """Whoever publishes a snapshot holds it; None where the catalog has no lock."""
 
     @property
     def root(self) -> str:
@@ -45,7 +48,7 @@ class TableStores:
 
     @cached_property
     def snapshots(self) -> SnapshotStore:
-        return SnapshotStore(self.file_io, self.paths, self.clock)
+        return SnapshotStore(self.file_io, self.paths, self.clock, self.lock)
 
     @cached_property
     def schemas(self) -> SchemaStore:

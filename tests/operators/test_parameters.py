@@ -175,6 +175,7 @@ def test_all_commands_of_jobs_and_all_operators_are_compared() -> None:
         "restore-table",
         "dropped-tables",
         "rename-table",
+        "repair-catalog",
     }
     assert {job.command for job in JOBS} == {*TABLES, *MAINTENANCE} - lists - rows - of_catalogs
     assert set(OPERATORS) == set(JOBS)

@@ -93,6 +93,9 @@ class DatabaseCatalog(ABC):
     def _change_database(self, name: str, changed: Mapping[str, str], removed: Sequence[str]) -> None:
         """Change properties of a database that exists."""
 
+    def _check_droppable(self, name: str) -> None:  # noqa: B027 - most kinds have tables only
+        """Raise InvalidInputError for what a database holds beside tables."""
+
     @abstractmethod
     def _remove_database(self, name: str) -> None:
         """Remove a database without tables."""
@@ -161,6 +164,7 @@ class DatabaseCatalog(ABC):
             if if_exists:
                 return
             raise self._no_database(name)
+        self._check_droppable(name)
         tables = sorted(self._table_names(name))
         if tables and not cascade:
             raise InvalidInputError(
@@ -197,3 +201,9 @@ class DatabaseCatalog(ABC):
     def _no_database(self, missing: str) -> NotFoundError:
         text = alternatives("databases", missing, self.list_databases())
         return NotFoundError(f"database {missing!r} does not exist in {self.warehouse}; {text}")
+
+    def _remove_empty_directory(self, path: str) -> None:
+        """Remove a directory in which only empty directories are."""
+        for status in self.file_io.list(path):
+            self._storage.remove_directory(status.path)
+        self._storage.remove_directory(path)

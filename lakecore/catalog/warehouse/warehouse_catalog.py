@@ -29,6 +29,7 @@ from lakecore.metadata.schema_change import SchemaChange
 from lakecore.store.branches import BranchStore
 from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
+from lakecore.store.table_lock import TableLock
 from lakecore.store.table_stores import TableStores
 from lakecore.system.catalog_tables import CATALOG_DATABASE, CATALOG_TABLES, CatalogTable
 from lakecore.system.system_table import SystemTable
@@ -58,6 +59,20 @@ class WarehouseCatalog(DatabaseCatalog):
 
     def _rename_entry(self, name: TableName, new: TableName) -> None:
         """Change the name of a table in the list of names, before its directory moves."""
+
+    def _check_name_free(self, name: TableName) -> None:
+        """Raise AlreadyExistsError for a name that something else than a table has."""
+
+    def _altered(self, name: TableName) -> None:
+        """Do what follows a change of the schema."""
+
+    def _table_lock(self, name: TableName) -> TableLock | None:
+        """Return the lock that writers of the table share, None without one."""
+        return None
+
+    def _renaming(self, name: TableName, new: TableName) -> AbstractContextManager[None]:
+        """Return what excludes other changes of both names."""
+        return self._locked(name)
 
     def _locked(self, name: TableName) -> AbstractContextManager[None]:
         """Return what excludes other changes of the table's name and schemas, if the catalog has a lock."""
@@ -105,11 +120,10 @@ class WarehouseCatalog(DatabaseCatalog):
             paths = BranchStore(storage, paths).open(parsed.branch)
         schema = SchemaStore(storage, paths, self.clock).latest() if self._is_listed(parsed) else None
         if schema is None:
-            raise NotFoundError(
-                f"table {str(parsed)!r} does not exist in {self.warehouse}; {self._tables(parsed)}"
-            )
+            raise self._no_table(parsed)
         allowed = self.allowed_paths.of_table(paths.table_path, schema.options)
-        stores = TableStores(schema, confine(self.file_io, allowed), paths, self.clock)
+        lock = self._table_lock(parsed)
+        stores = TableStores(schema, confine(self.file_io, allowed), paths, self.clock, lock)
         table = Table(str(parsed), stores)
         return table.with_options(options) if options else table
 
@@ -145,6 +159,8 @@ class WarehouseCatalog(DatabaseCatalog):
         with self._locked(parsed):
             self._removal.check_not_half_dropped(name, self._table_path(parsed))
             store = SchemaStore(self._storage, TablePaths(self._table_path(parsed)), self.clock)
+            if not self._has_table(parsed):
+                self._check_name_free(parsed)
             if self._has_table(parsed) or store.list_ids() or not store.publish(schema):
                 if if_not_exists:
                     return self.load_table(name)
@@ -172,8 +188,11 @@ class WarehouseCatalog(DatabaseCatalog):
         every retry.
         """
         table = self.load_table(name)
-        with self._locked(replace(TableName.parse(name), branch="main")):
+        parsed = TableName.parse(name)
+        with self._locked(replace(parsed, branch="main")):
             alter_schema(table, changes, self.clock)
+            if parsed.branch == "main":
+                self._altered(parsed)
         return self.load_table(name)
 
     def rename_table(self, name: str, new_name: str, *, if_exists: bool = False) -> None:
@@ -187,7 +206,7 @@ class WarehouseCatalog(DatabaseCatalog):
         if not self._has_table(old):
             if if_exists:
                 return
-            raise NotFoundError(f"table {name!r} does not exist in {self.warehouse}; {self._tables(old)}")
+            raise self._no_table(old)
         if self._has_table(new):
             raise AlreadyExistsError(
                 f"table {name!r} cannot be renamed: {new_name!r} exists in {self.warehouse}"
@@ -195,8 +214,9 @@ class WarehouseCatalog(DatabaseCatalog):
         if self._find_database(new.database) is None:
             raise self._no_database(new.database)
         source, target = self._table_path(old), self._table_path(new)
-        with self._removal.exclusive(name, "rename-table"), self._locked(old):
+        with self._removal.exclusive(name, "rename-table"), self._renaming(old, new):
             self._removal.check_not_half_dropped(new_name, target)
+            self._check_name_free(new)
             self._rename_entry(old, new)
             try:
                 moved = self._storage.move_directory(source, target)
@@ -227,13 +247,12 @@ class WarehouseCatalog(DatabaseCatalog):
         if not self._has_table(parsed) and self._removal.dropped.interrupted(name) is None:
             if if_exists:
                 return None
-            raise NotFoundError(f"table {name!r} does not exist in {self.warehouse}; {self._tables(parsed)}")
+            raise self._no_table(parsed)
         storage = confine(self.file_io, self.allowed_paths.of_table(path, {}))
         with self._removal.exclusive(name, "drop-table"), self._locked(parsed):
             self._removal.check_files_inside(name, storage, path)
-            self._strike_table(parsed)
-            record = self._removal.dropped.drop(name, path, storage)
-        if purge:
+            record = self._removal.dropped.drop(name, path, storage, partial(self._strike_table, parsed))
+        if purge and record is not None:
             self._removal.dropped.delete(record)
         logger.info("dropped table %s at %s", name, path)
         return record
@@ -257,8 +276,7 @@ class WarehouseCatalog(DatabaseCatalog):
         path = self._table_path(parsed)
         storage = confine(self.file_io, self.allowed_paths.of_table(path, {}))
         with self._removal.exclusive(name, "restore-table"), self._locked(parsed):
-            self._removal.dropped.restore(record, path, storage)
-            self._enter_table(parsed)
+            self._removal.dropped.restore(record, path, storage, partial(self._enter_table, parsed))
         logger.info("restored table %s at %s", name, path)
         return self.load_table(name)
 
@@ -267,6 +285,19 @@ class WarehouseCatalog(DatabaseCatalog):
 
     def _has_schema(self, directory: str, table: str) -> bool:
         return bool(SchemaStore(self.file_io, TablePaths(f"{directory}/{table}")).list_ids())
+
+    def _no_table(self, missing: TableName) -> NotFoundError:
+        if self._is_entered(missing):
+            return NotFoundError(
+                f"table {str(missing)!r} is in the catalog, but has no files at {self._table_path(missing)}; "
+                f"bring them back, or drop the entry with `lakecore drop-table {missing}`"
+            )
+        text = self._tables(missing)
+        return NotFoundError(f"table {str(missing)!r} does not exist in {self.warehouse}; {text}")
+
+    def _is_entered(self, name: TableName) -> bool:
+        """Return whether a list of names has a table, whose files may be missing."""
+        return False
 
     def _tables(self, missing: TableName) -> str:
         """List the tables for an error message. Only tables that are named are checked: there may be very

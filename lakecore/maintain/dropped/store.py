@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import ClassVar
@@ -45,18 +45,27 @@ class DroppedTables(ServiceStore):
 
     clock: Clock
 
-    def drop(self, table: str, path: str, storage: FileIO) -> DroppedTable:
-        """Move the table at `path` away, or complete a drop of it that was interrupted."""
+    def drop(self, table: str, path: str, storage: FileIO, strike: Callable[[], None]) -> DroppedTable | None:
+        """Move the table at `path` away, or complete a drop of it that was interrupted. None where it has no
+        files.
+
+        `strike` removes the name from the catalog; it is called when the drop is recorded, before a file
+        moves, and again where a drop is completed.
+        """
         record = self.interrupted(table)
+        if record is None and not storage.list(path):
+            strike()
+            return None
         if record is None or self._is_another_table(record, path, storage):
             record = self._begin(table, path)
+        strike()
         move_away(storage, path, self.files(record))
         return self._save(replace(record, state=DropState.KEPT))
 
-    def restore(self, record: DroppedTable, path: str, storage: FileIO) -> None:
+    def restore(self, record: DroppedTable, path: str, storage: FileIO, enter: Callable[[], None]) -> None:
         """Move the table back to `path`, also one whose drop was interrupted. The caller has seen that there
         is no table. Raises AlreadyExistsError when other files are there, InvalidInputError for a drop that
-        is being purged.
+        is being purged. `enter` gives the name to the catalog, when all files are back.
         """
         if record.state is DropState.PURGING:
             raise InvalidInputError(
@@ -69,6 +78,7 @@ class DroppedTables(ServiceStore):
             )
         record = self._save(replace(record, state=DropState.RESTORING))
         move_back(storage, self.files(record), path)
+        enter()
         self._forget(record)
 
     def purge(self, ttl_ms: int) -> tuple[DroppedTable, ...]:

@@ -207,7 +207,7 @@ def test_a_warehouse_on_an_object_store(tmp_path: Path, monkeypatch: pytest.Monk
         (
             {"metastore": "hive"},
             UnsupportedError,
-            "metastore=hive: this release has no.*there are filesystem",
+            "metastore=hive: this release has no.*there are filesystem; jdbc [(]catalog-key",
         ),
         ({"metastore": "rest"}, UnsupportedError, "metastore=rest"),
         ({"metastore": "glue"}, UnsupportedError, "metastore=glue: there is no such catalog"),

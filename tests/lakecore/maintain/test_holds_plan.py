@@ -89,6 +89,7 @@ NO_CHORES = {
     "query-service": "reads",
     "prepare-spark": "touches no table",
     "read": "reads",
+    "repair-catalog": "enters names; touches no table",
     "runs": "reads",
     "snapshots": "reads",
     "stream": "reads",

@@ -1,0 +1,100 @@
+"""This module has the lock of a table in the database of a JDBC catalog, which Java's commits hold, too."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from lakecore.catalog.jdbc.connection import JdbcConnection
+from lakecore.catalog.jdbc.options import JdbcOptions
+from lakecore.catalog.jdbc.statements import RELEASE_EXPIRED
+from lakecore.clock import Clock
+from lakecore.errors import AlreadyExistsError, InvalidOptionError, LakeError, UnavailableError
+
+__all__ = ["JdbcLock"]
+
+logger = logging.getLogger(__name__)
+
+_FIRST_PAUSE_MS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class JdbcLock:
+    """This is a row of `paimon_distributed_locks`, as Java's `JdbcCatalogLock` writes it.
+
+    Whoever waits removes the row of an owner that has held it for longer than the owner's own time
+    (`lock-acquire-timeout`), by the clock of the database: the owner died. Only the row that was inserted is
+    deleted at the end, so that a lock that was taken over meanwhile stays with its new owner (Java deletes
+    any).
+    """
+
+    connection: JdbcConnection
+    options: JdbcOptions
+    lock_id: str
+    clock: Clock
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the lock within the block. Costs four statements. Raises UnavailableError when another writer
+        holds it for longer than `lock-acquire-timeout`.
+        """
+        acquired = self._acquire()
+        try:
+            yield
+        finally:
+            self._release(acquired)
+
+    def _acquire(self) -> object:
+        if len(self.lock_id) > self.options.lock_key_length:
+            raise InvalidOptionError(
+                f"catalog option lock-key-max-length={self.options.lock_key_length}: the key of the lock "
+                f"{self.lock_id!r} is longer; raise the option, and the column lock_id of "
+                "paimon_distributed_locks with it"
+            )
+        started, pause = self.clock.monotonic(), _FIRST_PAUSE_MS
+        while True:
+            try:
+                return self._try()
+            except AlreadyExistsError as err:
+                if (self.clock.monotonic() - started) * 1000 > self.options.lock_timeout_ms:
+                    raise UnavailableError(
+                        f"lock {self.lock_id}: another writer held it for longer than "
+                        f"lock-acquire-timeout={self.options.lock_timeout_ms} ms; try again later, or look "
+                        "into paimon_distributed_locks"
+                    ) from err
+            self.clock.sleep(pause / 1000)
+            pause = min(pause * 2, max(self.options.lock_sleep_ms, 1))
+
+    def _try(self) -> object:
+        """Insert the row and return when that was, by the clock of the database. Raises AlreadyExistsError
+        when somebody else holds the lock.
+        """
+        from sqlalchemy import text
+
+        named = {"id": self.lock_id}
+        with self.connection.transaction(f"lock {self.lock_id}") as database:
+            database.execute(text(RELEASE_EXPIRED[self.connection.kind]), named)
+        with self.connection.transaction(f"lock {self.lock_id}") as database:
+            database.execute(
+                text("INSERT INTO paimon_distributed_locks (lock_id, expire_time_seconds) VALUES (:id, :s)"),
+                {**named, "s": self.options.lock_timeout_ms // 1000},
+            )
+            found = database.execute(
+                text("SELECT acquired_at FROM paimon_distributed_locks WHERE lock_id = :id"), named
+            )
+            return found.scalar_one()
+
+    def _release(self, acquired: object) -> None:
+        """Delete the row. A failure is logged: the row ends by its time, and what was done is done."""
+        from sqlalchemy import text
+
+        try:
+            with self.connection.transaction(f"lock {self.lock_id}") as database:
+                database.execute(
+                    text("DELETE FROM paimon_distributed_locks WHERE lock_id = :id AND acquired_at = :at"),
+                    {"id": self.lock_id, "at": acquired},
+                )
+        except LakeError as err:
+            logger.warning("lock %s could not be released: %s; it ends by its time", self.lock_id, err)

@@ -1,0 +1,174 @@
+"""This module reads and changes the names and properties of one catalog in the database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakecore.catalog.jdbc.connection import JdbcConnection
+from lakecore.catalog.jdbc.statements import CREATE, CREATE_LOCKS, VIEWS
+from lakecore.catalog.names import TableName
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+__all__ = ["JdbcNames"]
+
+_OF_DATABASE = "catalog_key = :key AND database_name = :database"
+_OF_TABLE = f"{_OF_DATABASE} AND table_name = :table"
+
+
+@dataclass(frozen=True, slots=True)
+class JdbcNames:
+    """These are the rows of one catalog (`catalog-key`). Each method is one transaction."""
+
+    connection: JdbcConnection
+    key: str
+
+    def create_tables(self, lock_key_length: int | None) -> None:
+        """Create Paimon's tables where they are missing; those of locks if a length of keys is given."""
+        locks = () if lock_key_length is None else (CREATE_LOCKS.format(length=lock_key_length),)
+        with self._transaction("open the catalog") as run:
+            for statement in (*CREATE, *locks):
+                run(statement)
+
+    def databases(self) -> set[str]:
+        """Return the databases: those with properties, tables or views."""
+        sources = ["paimon_tables", "paimon_database_properties"]
+        sources += [VIEWS] if self._has_views() else []
+        union = " UNION ".join(f"SELECT database_name FROM {one} WHERE catalog_key = :key" for one in sources)
+        with self._transaction("list the databases") as run:
+            return {row[0] for row in run(union)}
+
+    def properties(self, database: str) -> dict[str, str]:
+        """Return the properties of a database as they are stored."""
+        with self._transaction(f"read database {database}") as run:
+            found = run(
+                f"SELECT property_key, property_value FROM paimon_database_properties WHERE {_OF_DATABASE}",
+                database=database,
+            )
+            return {row[0]: row[1] for row in found}
+
+    def add_properties(self, database: str, properties: Mapping[str, str]) -> None:
+        """Insert properties. Raises AlreadyExistsError when one is there."""
+        with self._transaction(f"create database {database}") as run:
+            _insert_properties(run, database, properties)
+
+    def change_properties(self, database: str, changed: Mapping[str, str], removed: Sequence[str]) -> None:
+        """Set and remove properties, all or none."""
+        with self._transaction(f"alter database {database}") as run:
+            for key in (*changed, *removed):
+                run(
+                    f"DELETE FROM paimon_database_properties WHERE {_OF_DATABASE} AND property_key = :name",
+                    database=database,
+                    name=key,
+                )
+            _insert_properties(run, database, changed)
+
+    def remove_database(self, database: str) -> None:
+        """Delete all rows of a database but its views."""
+        with self._transaction(f"drop database {database}") as run:
+            for table in ("paimon_tables", "paimon_table_properties", "paimon_database_properties"):
+                run(f"DELETE FROM {table} WHERE {_OF_DATABASE}", database=database)
+
+    def tables(self, database: str) -> list[str]:
+        """Return the tables of a database."""
+        with self._transaction(f"list the tables of {database}") as run:
+            found = run(f"SELECT table_name FROM paimon_tables WHERE {_OF_DATABASE}", database=database)
+            return [row[0] for row in found]
+
+    def views(self, database: str) -> list[str]:
+        """Return the views of a database; none where Paimon 1.4 made the tables."""
+        if not self._has_views():
+            return []
+        with self._transaction(f"list the views of {database}") as run:
+            found = run(f"SELECT view_name FROM {VIEWS} WHERE {_OF_DATABASE}", database=database)
+            return [row[0] for row in found]
+
+    def has_table(self, name: TableName) -> bool:
+        """Return whether the table is entered."""
+        with self._transaction(f"look for table {name}") as run:
+            return bool(list(run(f"SELECT 1 FROM paimon_tables WHERE {_OF_TABLE}", **_named(name))))
+
+    def add_table(self, name: TableName, properties: Mapping[str, str]) -> None:
+        """Add a table with its properties. Raises AlreadyExistsError when it is entered."""
+        with self._transaction(f"create table {name}") as run:
+            run("INSERT INTO paimon_tables VALUES (:key, :database, :table)", **_named(name))
+            _insert_table_properties(run, name, properties)
+
+    def set_table_properties(self, name: TableName, properties: Mapping[str, str]) -> None:
+        """Replace the properties of a table."""
+        with self._transaction(f"alter table {name}") as run:
+            run(f"DELETE FROM paimon_table_properties WHERE {_OF_TABLE}", **_named(name))
+            _insert_table_properties(run, name, properties)
+
+    def remove_table(self, name: TableName) -> None:
+        """Delete the entry of a table, which may be missing, and its properties."""
+        with self._transaction(f"drop table {name}") as run:
+            for table in ("paimon_tables", "paimon_table_properties"):
+                run(f"DELETE FROM {table} WHERE {_OF_TABLE}", **_named(name))
+
+    def rename_table(self, name: TableName, new: TableName) -> None:
+        """Change the name of a table. Raises AlreadyExistsError when the other name is entered."""
+        with self._transaction(f"rename table {name} to {new}") as run:
+            for table in ("paimon_tables", "paimon_table_properties"):
+                run(
+                    f"UPDATE {table} SET database_name = :new_database, table_name = :new_table "
+                    f"WHERE {_OF_TABLE}",
+                    **_named(name),
+                    new_database=new.database,
+                    new_table=new.table,
+                )
+
+    def _has_views(self) -> bool:
+        from sqlalchemy import inspect
+
+        with self.connection.transaction("look for views") as database:
+            return bool(inspect(database).has_table(VIEWS))
+
+    @contextmanager
+    def _transaction(self, what: str) -> Iterator[Any]:
+        """Give a function that executes a statement with parameters by name; `key` is that of the catalog."""
+        from sqlalchemy import text
+
+        with self.connection.transaction(what) as database:
+            yield _Statements(database, text, self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class _Statements:
+    """It executes statements of one transaction."""
+
+    database: Connection
+    text: Any
+    key: str
+
+    def __call__(self, statement: str, **named: str) -> Any:
+        given = {"key": self.key, **named} if ":key" in statement else named
+        return self.database.execute(self.text(statement), given)
+
+
+def _named(name: TableName) -> dict[str, str]:
+    return {"database": name.database, "table": name.table}
+
+
+def _insert_properties(run: Any, database: str, properties: Mapping[str, str]) -> None:
+    for key, value in properties.items():
+        run(
+            "INSERT INTO paimon_database_properties VALUES (:key, :database, :property, :value)",
+            database=database,
+            property=key,
+            value=value,
+        )
+
+
+def _insert_table_properties(run: Any, name: TableName, properties: Mapping[str, str]) -> None:
+    for key, value in properties.items():
+        run(
+            "INSERT INTO paimon_table_properties VALUES (:key, :database, :table, :property, :value)",
+            **_named(name),
+            property=key,
+            value=value,
+        )

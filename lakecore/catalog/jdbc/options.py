@@ -1,0 +1,82 @@
+"""This module has the options of a JDBC catalog, with the names of Paimon's `JdbcCatalogOptions`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lakecore.errors import InvalidOptionError
+from lakecore.options import Option, parse_bool, parse_duration_ms
+
+__all__ = ["OPTIONS", "JdbcOptions"]
+
+
+def _parse_positive(text: str) -> int:
+    if not text.strip().isdigit() or int(text) < 1:
+        raise ValueError("must be a whole number above 0")
+    return int(text)
+
+
+URI: Option[str | None] = Option("uri", str.strip, None, "The JDBC address of the database.")
+CATALOG_KEY = Option("catalog-key", str.strip, "jdbc", "Which catalog of the database this is.")
+USER: Option[str | None] = Option("jdbc.user", str, None, "The user of the database.")
+PASSWORD: Option[str | None] = Option("jdbc.password", str, None, "The password of that user.")
+POOL_SIZE = Option("client-pool-size", _parse_positive, 2, "How many connections are open at once.")
+LOCK_ENABLED: Option[bool | None] = Option(
+    "lock.enabled", parse_bool, None, "Whether commits hold the lock of the database."
+)
+LOCK_TIMEOUT = Option(
+    "lock-acquire-timeout", parse_duration_ms, 480_000, "How long a commit waits for the lock (ms)."
+)
+LOCK_SLEEP = Option(
+    "lock-check-max-sleep", parse_duration_ms, 8_000, "The longest pause between two tries (ms)."
+)
+LOCK_KEY_LENGTH = Option("lock-key-max-length", _parse_positive, 255, "The longest key of a lock.")
+SYNC_PROPERTIES = Option(
+    "sync-all-properties", parse_bool, True, "Whether options of tables are copied into the database."
+)
+
+OPTIONS: tuple[Option[Any], ...] = (
+    URI,
+    CATALOG_KEY,
+    USER,
+    PASSWORD,
+    POOL_SIZE,
+    LOCK_ENABLED,
+    LOCK_TIMEOUT,
+    LOCK_SLEEP,
+    LOCK_KEY_LENGTH,
+    SYNC_PROPERTIES,
+)
+"""These are all options that only a JDBC catalog has."""
+
+
+@dataclass(frozen=True, slots=True)
+class JdbcOptions:
+    """These are the options of a JDBC catalog but for the connection; times are in milliseconds."""
+
+    key: str
+    lock_enabled: bool
+    lock_timeout_ms: int
+    lock_sleep_ms: int
+    lock_key_length: int
+    sync_properties: bool
+
+    @classmethod
+    def from_options(cls, raw: Mapping[str, str], *, object_store: bool) -> JdbcOptions:
+        """Read the options. The lock is on by default on object stores only, as in Java. Raises
+        InvalidOptionError.
+        """
+        key = CATALOG_KEY.read(raw)
+        if not key or len(key) > 255:
+            raise InvalidOptionError(f"catalog option {CATALOG_KEY.key}={key}: it has 1 to 255 characters")
+        enabled = LOCK_ENABLED.read(raw)
+        return cls(
+            key=key,
+            lock_enabled=object_store if enabled is None else enabled,
+            lock_timeout_ms=LOCK_TIMEOUT.read(raw),
+            lock_sleep_ms=LOCK_SLEEP.read(raw),
+            lock_key_length=LOCK_KEY_LENGTH.read(raw),
+            sync_properties=SYNC_PROPERTIES.read(raw),
+        )

@@ -1,0 +1,216 @@
+"""The JDBC catalog on SQLite: names, properties, bad input, secrets, and what is half done."""
+
+from __future__ import annotations
+
+import pickle
+import sqlite3
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakecore.catalog.jdbc.connection import JdbcConnection
+from lakecore.catalog.jdbc.jdbc_catalog import JdbcCatalog
+from lakecore.catalog.registry import load_catalog
+from lakecore.cli.main import main
+from lakecore.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    InvalidOptionError,
+    LakeError,
+    NotFoundError,
+    UnavailableError,
+    UnsupportedError,
+)
+from tests.support.fake_clock import FakeClock
+from tests.support.fault_fs import FaultyFileIO
+from tests.support.lake import rows_of
+
+KEYED = {"columns": ["k INT", "v STRING"], "primaryKeys": ["k"], "options": {"bucket": "1"}}
+
+
+def opened(tmp_path: Path, **options: str) -> JdbcCatalog:
+    given = {"metastore": "jdbc", "uri": f"jdbc:sqlite:{tmp_path}/names.db", **options}
+    catalog = load_catalog(tmp_path / "wh", create_warehouse=True, **given)
+    assert isinstance(catalog, JdbcCatalog)
+    (tmp_path / "wh").mkdir(exist_ok=True)
+    return catalog
+
+
+def rows(tmp_path: Path, table: str) -> list[tuple[str, ...]]:
+    return sorted(sqlite3.connect(tmp_path / "names.db").execute(f"SELECT * FROM {table}"))
+
+
+def test_names_and_properties(tmp_path: Path) -> None:
+    catalog = opened(tmp_path, **{"catalog-key": "one"})
+    with pytest.raises(NotFoundError, match="database 'd' does not exist"):
+        catalog.create_table("d.t", KEYED)
+    catalog.create_database("d", properties={"owner": "x"})
+    assert catalog.list_databases() == ["d"]
+    assert dict(catalog.get_database("d").properties) == {"owner": "x", "location": f"{tmp_path}/wh/d.db"}
+    with pytest.raises(AlreadyExistsError):
+        catalog.create_database("d")
+    catalog.alter_database("d", {"a": "b"}, ["owner", "nothing"])
+    assert catalog.get_database("d").properties["a"] == "b"
+    catalog.create_table("d.t", KEYED)
+    assert rows(tmp_path, "paimon_tables") == [("one", "d", "t")]
+    assert opened(tmp_path, **{"catalog-key": "two"}).list_databases() == [], (
+        "another catalog of the database"
+    )
+    catalog.alter_table("d.t", [{"op": "set", "key": "snapshot.num-retained.min", "value": "3"}])
+    assert ("one", "d", "t", "snapshot.num-retained.min", "3") in rows(tmp_path, "paimon_table_properties")
+    catalog.rename_table("d.t", "d.u")
+    assert rows(tmp_path, "paimon_tables") == [("one", "d", "u")]
+    catalog.drop_table("d.u")
+    assert rows(tmp_path, "paimon_tables") == rows(tmp_path, "paimon_table_properties") == []
+    catalog.restore_table("d.u")
+    assert catalog.list_tables("d") == ["u"]
+    catalog.drop_database("d", cascade=True)
+    assert catalog.list_databases() == []
+    assert rows(tmp_path, "paimon_database_properties") == []
+    catalog.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({}, InvalidOptionError, "uri is missing; write jdbc:sqlite"),
+        ({"uri": "sqlite:/x"}, InvalidOptionError, "no JDBC address"),
+        ({"uri": "jdbc:mysql://h/d?password=geheim"}, UnsupportedError, "databases sqlite, postgresql only"),
+        ({"uri": "jdbc:sqlite::memory:"}, UnsupportedError, "a database in memory belongs to one process"),
+        ({"uri": "jdbc:sqlite:/x?password=geheim"}, UnsupportedError, "give the path of a file"),
+        ({"uri": "jdbc:postgresql://"}, InvalidOptionError, "no host or no database"),
+        ({"uri": "jdbc:postgresql://h:x/d"}, InvalidOptionError, "option uri"),
+        ({"uri": "jdbc:postgresql://h/d?ssl=true&password=geheim"}, UnsupportedError, "parameter ssl would"),
+        ({"uri": "jdbc:sqlite:/x", "catalog-key": ""}, InvalidOptionError, "catalog-key"),
+        ({"uri": "jdbc:sqlite:/x", "lock.enabled": "maybe"}, InvalidOptionError, "lock.enabled"),
+        ({"uri": "jdbc:sqlite:/x", "jdbc.ssl": "true"}, InvalidOptionError, "jdbc.ssl"),
+        ({"uri": "jdbc:sqlite:/no/such/directory/x"}, UnavailableError, "sqlite /no/such/directory/x"),
+        (
+            {"uri": "jdbc:postgresql://127.0.0.1:1/d?user=u&password=geheim"},
+            UnavailableError,
+            "postgresql 127.0.0.1:1/d refused or did not answer",
+        ),
+    ],
+)
+def test_bad_options_are_refused_and_tell_no_secret(
+    tmp_path: Path, options: dict[str, str], error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error, match=text) as caught:
+        load_catalog(tmp_path, metastore="jdbc", **options)
+    assert "geheim" not in str(caught.value)
+
+
+def test_a_connection_shows_no_secret_and_is_pickled_without_its_connections(tmp_path: Path) -> None:
+    catalog = opened(tmp_path)
+    line = repr(catalog)
+    assert line.startswith(f"<JdbcCatalog {tmp_path}/wh")
+    assert f"{tmp_path}/names.db" in line
+    made = JdbcConnection.from_options(
+        {"uri": "jdbc:postgresql://h/d", "jdbc.user": "u", "jdbc.password": "geheim"}
+    )
+    assert "geheim" not in repr(made)
+    catalog.create_database("d")
+    catalog.create_table("d.t", KEYED)
+    there = pickle.loads(pickle.dumps(catalog))
+    assert there.list_tables("d") == ["t"]
+
+
+def test_properties_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    catalog = opened(tmp_path)
+    for properties in (
+        {"location": "/x"},
+        {"exists": "false"},
+        {"": "x"},
+        {"k" * 256: "x"},
+        {"k": "x" * 1001},
+    ):
+        with pytest.raises(InvalidInputError, match="property"):
+            catalog.create_database("d", properties=properties)
+    assert catalog.list_databases() == []
+    catalog.create_database("d")
+    with pytest.raises(InvalidInputError, match="property exists"):
+        catalog.alter_database("d", {}, ["exists"])
+
+
+def test_files_without_an_entry_and_entries_without_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    catalog = opened(tmp_path)
+    catalog.create_database("d")
+    load_catalog(tmp_path / "wh").create_table("d.t", KEYED)
+    assert catalog.list_tables("d") == []
+    with pytest.raises(NotFoundError):
+        catalog.load_table("d.t")
+    with pytest.raises(AlreadyExistsError, match=r"not entered .*repair-catalog d\.t"):
+        catalog.create_table("d.t", KEYED)
+    (tmp_path / "lakecore.toml").write_text(
+        f'[catalogs.x]\nwarehouse = "{tmp_path}/wh"\nmetastore = "jdbc"\nuri = "jdbc:sqlite:{tmp_path}/names.db"\n'
+    )
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("LAKECORE_CONFIG", str(tmp_path / "lakecore.toml"))
+        assert main(["--catalog", "x", "repair-catalog", "d.t"]) == 0
+        assert main(["--catalog", "x", "repair-catalog", "d.nothing"]) != 0
+    assert main(["--warehouse", str(tmp_path / "wh"), "repair-catalog", "d.t"]) != 0
+    assert "no list of names" in capsys.readouterr().err
+    catalog.load_table("d.t").upsert(pa.table({"k": pa.array([1], pa.int32()), "v": ["a"]}))
+    assert rows_of(catalog.load_table("d.t")) == [(1, "a")]
+    load_catalog(tmp_path / "wh").drop_table("d.t")
+    with pytest.raises(NotFoundError, match=r"in the catalog, but has no files .*drop-table d\.t"):
+        catalog.load_table("d.t")
+    assert catalog.drop_table("d.t") is None
+    assert catalog.list_tables("d") == []
+
+
+@pytest.mark.parametrize("action", ["drop", "restore"])
+def test_storage_that_fails_at_any_operation_leaves_names_and_files_in_step(
+    tmp_path: Path, action: str
+) -> None:
+    """A repetition completes the action: the entry and the files are both there, or neither."""
+    number = 0
+    while True:
+        number += 1
+        place = tmp_path / str(number)
+        place.mkdir()
+        whole = replace(opened(place, **{"local.fsync": "false"}), clock=FakeClock())
+        whole.create_database("d")
+        whole.create_table("d.t", KEYED).upsert(pa.table({"k": pa.array([1], pa.int32()), "v": ["a"]}))
+        if action == "restore":
+            whole.drop_table("d.t")
+        faulty = FaultyFileIO(whole.file_io, number)
+        broken = replace(whole, file_io=faulty)
+        call = broken.drop_table if action == "drop" else broken.restore_table
+        try:
+            call("d.t")
+        except LakeError:
+            again = whole.drop_table if action == "drop" else whole.restore_table
+            whole.clock.sleep(120)  # the lease of the failed process ends
+            with suppress(NotFoundError, AlreadyExistsError):
+                again("d.t")
+        whole.clock.sleep(120)  # or the lease could not be released
+        if action == "drop":
+            assert whole.list_tables("d") == []
+            assert not (place / "wh" / "d.db" / "t").exists()
+            assert rows_of(whole.restore_table("d.t")) == [(1, "a")]
+        else:
+            assert rows_of(whole.load_table("d.t")) == [(1, "a")]
+            assert whole.list_tables("d") == ["t"]
+        if not faulty.fired:
+            break
+    assert number > 5
+
+
+def test_views_of_paimon_keep_their_names(tmp_path: Path) -> None:
+    catalog = opened(tmp_path)
+    catalog.create_database("d")
+    with sqlite3.connect(tmp_path / "names.db") as database:
+        database.execute("CREATE TABLE paimon_views (catalog_key, database_name, view_name, view_schema)")
+        database.execute("INSERT INTO paimon_views VALUES ('jdbc', 'd', 'v', '{}'), ('jdbc', 'e', 'w', '{}')")
+    assert catalog.list_databases() == ["d", "e"]
+    with pytest.raises(AlreadyExistsError, match=r"a view .* has this name"):
+        catalog.create_table("d.v", KEYED)
+    with pytest.raises(InvalidInputError, match="holds 1 views, such as 'v'"):
+        catalog.drop_database("d", cascade=True)
+    assert list((tmp_path / "wh").iterdir()) == []
