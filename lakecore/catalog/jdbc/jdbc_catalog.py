@@ -183,8 +183,8 @@ class JdbcCatalog(WarehouseCatalog):
             yield
 
     def repair_table(self, name: str) -> None:
-        """Add a table whose files exist to the list of names, with its database, and copy its options again, as
-        Java's `repairTable` does. It can be repeated. Raises NotFoundError when there are no files.
+        """Add a table whose files exist to the list of names, with its database, and copy its options again
+        (Java's `repairTable`). It can be repeated. Raises NotFoundError when there are no files.
         """
         parsed = check_data_table(name, "repaired")
         schema = self._latest_schema(parsed)
