@@ -1,5 +1,5 @@
-"""This module has the tables of the database `sys`, which describe a whole warehouse. They cost a look at
-every table.
+"""This module has the tables of the database `sys`, which describe a whole warehouse. Those of Paimon are
+here; they cost a look at every table. `lakecore.catalog.warehouse.record_tables` has those of lakecore.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, NoReturn, TypeAlias
 from urllib.parse import unquote
 
 from lakecore.display import one_line
-from lakecore.errors import InvalidInputError, NotFoundError, UnsupportedError
+from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.predicate.tree import Predicate
 from lakecore.read.source.readable import Readable
 from lakecore.read.source.scan import Scan
@@ -22,7 +22,7 @@ from lakecore.system.counts import partition_counts
 from lakecore.system.view import Row, ViewRows
 from lakecore.types.datatypes import RowType
 
-__all__ = ["CATALOG_DATABASE", "CATALOG_TABLES", "CatalogTable"]
+__all__ = ["CATALOG_DATABASE", "CATALOG_TABLES", "CatalogTable", "catalog_table"]
 
 CATALOG_DATABASE = "sys"
 
@@ -118,23 +118,16 @@ _KINDS: Mapping[str, tuple[RowType, Maker]] = {
     ),
 }
 CATALOG_TABLES = tuple(_KINDS)
-"""These are the tables of `sys`."""
+"""These are the tables of `sys` that Paimon has."""
 
 
 @dataclass(frozen=True)
 class CatalogTable:
-    """This is one table of `sys`. `tables` lists the warehouse again at each scan; `options` are those of
-    the catalog.
-    """
+    """This is one table of `sys`, with its columns. `make` computes its rows again at each scan."""
 
     kind: str
-    tables: Callable[[], Iterable[Named]]
-    options: Mapping[str, str]
-
-    def __post_init__(self) -> None:
-        if self.kind not in _KINDS:
-            known = ", ".join(f"{CATALOG_DATABASE}.{kind}" for kind in CATALOG_TABLES)
-            raise NotFoundError(f"table {self.name} does not exist; the system tables are {known}")
+    row_type: RowType
+    make: Callable[[], Iterable[Row]]
 
     def __repr__(self) -> str:
         return one_line("CatalogTable", self.name, {})
@@ -157,14 +150,22 @@ class CatalogTable:
                 raise InvalidInputError(
                     f"table {self.name}: a system table of the catalog has no {name}; leave it out"
                 )
-        row_type, maker = _KINDS[self.kind]
-        make = partial(_rows_of, maker, self.tables, self.options)
-        return Scan.of(ViewRows(self.name, row_type, make), where, columns, limit)
+        return Scan.of(ViewRows(self.name, self.row_type, self.make), where, columns, limit)
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
             raise AttributeError(name)
         raise UnsupportedError(f"table {self.name} is a system table: it can only be read")
+
+
+def catalog_table(
+    kind: str, tables: Callable[[], Iterable[Named]], options: Mapping[str, str]
+) -> CatalogTable:
+    """Return a table of `CATALOG_TABLES`. `tables` lists the warehouse again at each scan; `options` are
+    those of the catalog.
+    """
+    row_type, maker = _KINDS[kind]
+    return CatalogTable(kind, row_type, partial(_rows_of, maker, tables, options))
 
 
 def _rows_of(

@@ -21,6 +21,7 @@ from lakecore.catalog.names import (
 )
 from lakecore.catalog.warehouse.alteration import alter_schema
 from lakecore.catalog.warehouse.database_catalog import DatabaseCatalog
+from lakecore.catalog.warehouse.record_tables import RECORD_TABLES, record_table
 from lakecore.catalog.warehouse.table_defaults import with_table_defaults
 from lakecore.errors import AlreadyExistsError, NotFoundError, UnsupportedError
 from lakecore.fs.confined import confine
@@ -31,7 +32,7 @@ from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
 from lakecore.store.table_lock import TableLock
 from lakecore.store.table_stores import TableStores
-from lakecore.system.catalog_tables import CATALOG_DATABASE, CATALOG_TABLES, CatalogTable
+from lakecore.system.catalog_tables import CATALOG_DATABASE, CATALOG_TABLES, catalog_table
 from lakecore.system.system_table import SystemTable
 from lakecore.table import Table
 
@@ -81,7 +82,7 @@ class WarehouseCatalog(DatabaseCatalog):
     def list_tables(self, database: str) -> list[str]:
         """List the tables of one database, in order. Raises NotFoundError naming existing databases."""
         if database == CATALOG_DATABASE:
-            return sorted(CATALOG_TABLES)
+            return sorted((*CATALOG_TABLES, *RECORD_TABLES))
         found = self._table_names(check_name(database, "database"))
         if not found and self._find_database(database) is None:
             raise self._no_database(database)
@@ -103,8 +104,10 @@ class WarehouseCatalog(DatabaseCatalog):
         """
         parsed = TableName.parse(name)
         if parsed.database == CATALOG_DATABASE and parsed.table in CATALOG_TABLES:
-            found: Any = CatalogTable(parsed.table, self._all_tables, {"warehouse": self.warehouse})
-            return cast("Table", found)
+            options_of_catalog = {"warehouse": self.warehouse}
+            return cast("Table", catalog_table(parsed.table, self._all_tables, options_of_catalog))
+        if parsed.database == CATALOG_DATABASE and parsed.table in RECORD_TABLES:
+            return cast("Table", record_table(parsed.table, self.file_io, self.warehouse, self.clock))
         table = self._load(replace(parsed, system=None), options)
         return table if parsed.system is None else cast("Table", SystemTable(table, parsed.system.lower()))
 

@@ -108,7 +108,14 @@ def test_the_system_database_is_protected(catalog: FilesystemCatalog) -> None:
             call("sys.tables")
     with pytest.raises(InvalidInputError, match="'sys' holds"):
         catalog.rename_table("d.t", "sys.t")
-    assert catalog.list_tables("sys") == ["all_table_options", "catalog_options", "partitions", "tables"]
+    assert catalog.list_tables("sys") == [
+        "all_table_options",
+        "catalog_options",
+        "health",
+        "partitions",
+        "runs",
+        "tables",
+    ]
     assert catalog.get_database("sys").name == "sys"
     assert catalog.table_exists("sys.tables")
     assert not catalog.table_exists("sys.nothing")

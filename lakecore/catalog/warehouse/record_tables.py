@@ -1,0 +1,165 @@
+"""This module has the tables of the database `sys` that show lakecore's own records of a warehouse.
+
+Paimon has no such tables, and other engines do not see them. Times are milliseconds since the epoch, sizes
+are bytes. A record is what somebody wrote: texts come back printable and bounded, and a damaged record is
+left out, with a warning in the log.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields
+from functools import partial
+from typing import Any, TypeAlias
+
+from lakecore.clock import Clock
+from lakecore.errors import printable
+from lakecore.fs.file_io import FileIO
+from lakecore.maintain.attempts.record import Attempt
+from lakecore.maintain.attempts.store import AttemptStore
+from lakecore.maintain.survey.record import Figures, TableRecord
+from lakecore.maintain.survey.store import SurveyStore
+from lakecore.system.catalog_tables import CatalogTable
+from lakecore.system.columns import columns
+from lakecore.system.view import Row
+from lakecore.types.datatypes import RowType
+
+__all__ = ["RECORD_TABLES", "record_table"]
+
+logger = logging.getLogger(__name__)
+
+_LONGEST_NAME = 500
+_LONGEST_ERROR = 4096
+_MOST = (1 << 63) - 1
+_NAMED = ("database_name STRING", "table_name STRING")
+_HIDDEN = ("snapshot_key",)
+"""These figures tell nothing to a person."""
+_SHOWN = tuple(one.name for one in fields(Figures) if one.name not in _HIDDEN)
+_TYPES = {"has_key": "BOOLEAN"}
+
+_RUNS = columns(
+    "attempt_id STRING NOT NULL",
+    *_NAMED,
+    "job STRING NOT NULL",
+    "state STRING NOT NULL",
+    "started_at BIGINT NOT NULL",
+    "finished_at BIGINT",
+    "seconds DOUBLE",
+    "cpu_seconds DOUBLE",
+    "peak_bytes BIGINT",
+    "error_class STRING",
+    "error STRING",
+    "figures STRING",
+    "origin STRING",
+)
+_HEALTH = columns(
+    *_NAMED,
+    "state STRING NOT NULL",
+    "score BIGINT NOT NULL",
+    "due_in_days DOUBLE",
+    "reasons STRING NOT NULL",
+    "surveyed_at BIGINT NOT NULL",
+    "figures_at BIGINT NOT NULL",
+    *(f"{name} {_TYPES.get(name, 'BIGINT')}" for name in _SHOWN),
+)
+
+
+def record_table(kind: str, file_io: FileIO, warehouse: str, clock: Clock) -> CatalogTable:
+    """Return a table of `RECORD_TABLES`.
+
+    `runs` has a row for each attempt of a job in the ledger, the oldest first. A scan costs two requests for
+    each of the 400 days that the ledger keeps, and one for each attempt of a day that has no file of its own;
+    a filter and a limit do not make it cheaper. Its memory is that of all attempts. `figures` and `origin`
+    are JSON, and null where a forged record is nested too deeply for it.
+
+    `health` has a row for each table of the newest survey, and costs one read; without a survey it is empty.
+
+    The errors of a scan are those of storage: UnavailableError.
+    """
+    row_type, maker = _KINDS[kind]
+    return CatalogTable(kind, row_type, partial(maker, file_io, warehouse, clock))
+
+
+def _runs(file_io: FileIO, warehouse: str, clock: Clock) -> Iterator[Row]:
+    found = AttemptStore(file_io, warehouse).read(0, clock.now_ms())
+    _warn(found.damaged, "the ledger", warehouse)
+    return map(_run, found.attempts)
+
+
+def _run(one: Attempt) -> Row:
+    return (
+        printable(one.id, _LONGEST_NAME),
+        *_names(one.table),
+        printable(one.job, _LONGEST_NAME),
+        one.state.value,
+        one.started_ms,
+        one.finished_ms,
+        _fraction(one.cost.get("seconds")),
+        _fraction(one.cost.get("cpu_seconds")),
+        _whole(one.cost.get("peak_bytes")),
+        _text(one.error_class, _LONGEST_NAME),
+        _text(one.error, _LONGEST_ERROR),
+        _json(one.figures),
+        _json(one.origin),
+    )
+
+
+def _health(file_io: FileIO, warehouse: str, _: Clock) -> Iterable[Row]:
+    found = SurveyStore(file_io, warehouse).latest()
+    if found is None:
+        return ()
+    _warn(found.damaged, "the survey", warehouse)
+    return map(_health_of, found.tables)
+
+
+def _health_of(one: TableRecord) -> Row:
+    return (
+        *_names(one.table),
+        one.state.value,
+        one.score,
+        one.due_in_days,
+        one.reasons,
+        one.surveyed_ms,
+        one.figures_ms,
+        *(getattr(one.figures, name) for name in _SHOWN),
+    )
+
+
+_Maker: TypeAlias = Callable[[FileIO, str, Clock], Iterable[Row]]
+_KINDS: Mapping[str, tuple[RowType, _Maker]] = {"health": (_HEALTH, _health), "runs": (_RUNS, _runs)}
+RECORD_TABLES = tuple(_KINDS)
+"""These are the tables of `sys` that lakecore adds."""
+
+
+def _warn(damaged: int, what: str, warehouse: str) -> None:
+    if damaged:
+        logger.warning("%s of %s has %d damaged records, which are left out", what, warehouse, damaged)
+
+
+def _names(table: str) -> tuple[str, str]:
+    """Split `db.t` into its database and the table, which may name a branch."""
+    database, _, name = printable(table, _LONGEST_NAME).partition(".")
+    return database, name
+
+
+def _text(text: str | None, most: int) -> str | None:
+    return None if text is None else printable(text, most)
+
+
+def _fraction(value: Any) -> float | None:
+    """Return a cost, which its record has checked; None for one that no double holds."""
+    return None if value is None or value > _MOST else float(value)
+
+
+def _whole(value: Any) -> int | None:
+    return None if value is None or value > _MOST else int(value)
+
+
+def _json(value: Mapping[str, Any]) -> str | None:
+    """Return JSON in ASCII; None for a forged record that is nested too deeply."""
+    try:
+        return json.dumps(value, separators=(",", ":"), allow_nan=False)
+    except RecursionError:
+        return None
