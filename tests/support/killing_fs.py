@@ -161,16 +161,17 @@ def run_and_die(point: KillPoint | int | None, function: Callable[..., object], 
 def _doomed(
     point: KillPoint | int | None, function: Callable[..., object], arguments: tuple[object, ...]
 ) -> None:
-    from lakecore.catalog import filesystem
+    from lakecore.catalog.warehouse import opened_warehouse
 
+    assert hasattr(opened_warehouse, "file_io_for"), "the catalogs open storage elsewhere now"
     if isinstance(point, int):
         storage = ChangingFileIO(point)
-        filesystem.file_io_for = lambda *_: storage  # type: ignore[assignment]
+        opened_warehouse.file_io_for = lambda *_: storage  # type: ignore[assignment]
         with storage.within():
             function(*arguments)
         return
     if point is None:
         os.link = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment]
     else:
-        filesystem.file_io_for = lambda *_: KillingFileIO(point)  # type: ignore[assignment]
+        opened_warehouse.file_io_for = lambda *_: KillingFileIO(point)  # type: ignore[assignment]
     function(*arguments)
