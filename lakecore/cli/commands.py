@@ -17,6 +17,7 @@ __all__ = ["HOLDING", "MAINTENANCE", "OTHER_NAMES", "TABLES", "register"]
 
 TABLES: Mapping[str, str] = MappingProxyType(
     {
+        "catalogs": "tables.databases",
         "databases": "tables.inspect",
         "tables": "tables.inspect",
         "describe": "tables.inspect",

@@ -168,6 +168,7 @@ def test_all_commands_of_jobs_and_all_operators_are_compared() -> None:
         "prepare-spark",
     }
     of_catalogs = {
+        "catalogs",
         "create-database",
         "alter-database",
         "drop-database",

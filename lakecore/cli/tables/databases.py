@@ -1,21 +1,49 @@
-"""This module has the commands on databases, and `repair-catalog`."""
+"""This module has the commands on databases, `catalogs` and `repair-catalog`."""
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
 
 from lakecore.cli.engine import key_values
+from lakecore.cli.output import print_rows
 from lakecore.cli.session import session_of
-from lakecore.errors import UnsupportedError
+from lakecore.errors import UnsupportedError, without_secrets
 
-__all__ = ["alter_database", "create_database", "drop_database", "repair_catalog"]
+__all__ = ["alter_database", "catalogs", "create_database", "drop_database", "repair_catalog"]
 
 DatabaseName = Annotated[str, typer.Argument(metavar="DATABASE", help="Name the database.")]
 Properties = Annotated[
     list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help="Set a property; may be repeated.")
 ]
+
+
+def catalogs(context: typer.Context) -> None:
+    """List the configured catalogs: those of lakecore.toml and of LAKECORE_CATALOG__ variables.
+
+    No catalog is opened. Values of secrets are shown as ****.
+    """
+    from lakecore.catalog.catalog_options import METASTORE  # help needs no tables
+    from lakecore.catalog.config import read_config
+
+    session = session_of(context)
+    rows = []
+    for name, options in sorted(read_config(os.environ).items()):
+        given = without_secrets(options)
+        others = {key: value for key, value in given.items() if key not in ("warehouse", METASTORE)}
+        rows.append(
+            {
+                "catalog": name,
+                METASTORE: given.get(METASTORE, "filesystem"),
+                "warehouse": given.get("warehouse", ""),
+                "options": others
+                if session.json
+                else ", ".join(f"{k}={v}" for k, v in sorted(others.items())),
+            }
+        )
+    print_rows(session, rows, ["catalog", METASTORE, "warehouse", "options"])
 
 
 def create_database(
@@ -65,7 +93,7 @@ def drop_database(
 
 def repair_catalog(
     context: typer.Context,
-    table: Annotated[str, typer.Argument(metavar="DB.TABLE", help="The table whose files exist.")],
+    table: Annotated[str, typer.Argument(metavar="DB.TABLE", help="Name the table, whose files exist.")],
 ) -> None:
     """Add a table whose files exist to the catalog's list of names, with its database."""
     from lakecore.catalog.jdbc.jdbc_catalog import JdbcCatalog  # help needs no tables

@@ -42,3 +42,27 @@ def test_databases_and_tables_come_and_go(tmp_path: Path, capsys: pytest.Capture
     assert run(capsys, warehouse, "drop-table", "d.u")[0] != 0
     assert json.loads(run(capsys, warehouse, "drop-table", "d.u", "--if-exists")[1])["drop"] is None
     assert run(capsys, warehouse, "drop-database", "d", "--if-exists")[0] == 0
+
+
+def test_configured_catalogs_are_listed_without_their_secrets(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lakecore.toml").write_text(
+        '[catalogs.names]\nwarehouse = "/lake"\nmetastore = "jdbc"\n'
+        'uri = "jdbc:postgresql://u:geheim@h/d?user=u&password=geheim"\n"jdbc.password" = "geheim"\n'
+    )
+    monkeypatch.setenv("LAKECORE_CONFIG", str(tmp_path / "lakecore.toml"))
+    monkeypatch.setenv("LAKECORE_CATALOG__OTHER__WAREHOUSE", "s3://bucket/lake")
+    assert main(["catalogs"]) == 0
+    text = capsys.readouterr().out
+    assert "jdbc:postgresql://" in text
+    assert "geheim" not in text
+    assert main(["--json", "catalogs"]) == 0
+    text = capsys.readouterr().out
+    assert "geheim" not in text
+    rows = json.loads(text)
+    assert [(row["catalog"], row["metastore"], row["warehouse"]) for row in rows] == [
+        ("names", "jdbc", "/lake"),
+        ("other", "filesystem", "s3://bucket/lake"),
+    ]
+    assert rows[0]["options"]["jdbc.password"] == "****"

@@ -74,6 +74,7 @@ NO_CHORES = {
     "alter": "changes the schema as its user asks",
     "alter-database": "touches no table",
     "attempts": "reads",
+    "catalogs": "reads",
     "compact-database": "is compact, on many tables",
     "create": "makes a table",
     "create-database": "touches no table",
