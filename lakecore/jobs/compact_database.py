@@ -8,6 +8,7 @@ the cost of a table and for memory see `lakecore.jobs.compact.many`.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -20,7 +21,7 @@ from lakecore.jobs.definitions.compaction import CompactDatabase as Job
 from lakecore.jobs.runner.lake import Lake
 from lakecore.types.counted import counted
 
-__all__ = ["Job", "ListedLake", "Report", "TableLister", "TablePatterns", "run", "tables_of"]
+__all__ = ["Job", "ListedLake", "Report", "TableLister", "TablePatterns", "run", "run_on", "tables_of"]
 
 LEASE_MS = 60_000
 
@@ -133,13 +134,25 @@ def run(
     clock = clock or SystemClock()
     started = clock.monotonic()
     callbacks = callbacks or compact.Callbacks()
-    work = [job.of_table(name) for name in tables_of(job, catalog)]
+    names = tables_of(job, catalog)
     if callbacks.on_tables is not None:
-        callbacks.on_tables(len(work))
-    reports = compact.run_many(work, catalog, executor, clock, callbacks, job.limits)
-    if job.skip_unsupported:
-        reports = [_skipped_if_unsupported(report) for report in reports]
+        callbacks.on_tables(len(names))
+    reports = run_on(names, job, catalog, executor, clock, callbacks)
     return Report(tables=tuple(reports), seconds=round(clock.monotonic() - started, 3))
+
+
+def run_on(
+    names: Sequence[str],
+    job: Job,
+    lake: Lake,
+    executor: Executor | None = None,
+    clock: Clock | None = None,
+    callbacks: compact.Callbacks | None = None,
+) -> list[compact.Report]:
+    """Compact these tables as the job says, whatever its patterns; returns a report for each, in order."""
+    work = [job.of_table(name) for name in names]
+    reports = compact.run_many(work, lake, executor, clock, callbacks, job.limits)
+    return [_skipped_if_unsupported(report) for report in reports] if job.skip_unsupported else reports
 
 
 def _tables(lake: TableLister, database: str) -> list[str]:

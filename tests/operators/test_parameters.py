@@ -48,6 +48,9 @@ OF_THE_COMMAND = {
     "conf": "where units run",
     "max_concurrent_tables": "of the command, which takes many tables",
     "max_plan_memory": "of the command, which takes many tables; the key is max_plan_bytes",
+    "follow": "of the command, which runs the job again and again",
+    "interval": "see follow",
+    "rounds": "see follow",
     "step": "see steps",
     "all": "see steps",
 }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -10,6 +12,7 @@ import typer
 from lakecore.cli.engine import SparkOptions
 from lakecore.cli.job_options import JobOptions
 from lakecore.cli.maintenance.chores import Tables, tables_of
+from lakecore.cli.maintenance.following import Following, check_following, follow_tables
 from lakecore.cli.option_groups import Concurrency
 from lakecore.cli.output import end_on_errors, print_json, size_text, table_of
 from lakecore.cli.session import Session, session_of
@@ -30,11 +33,25 @@ def compact(
     options: JobOptions[Compact],
     spark: SparkOptions,
     concurrency: Concurrency,
+    following: Following,
 ) -> None:
     """Compact tables, several at once; one that fails does not stop the rest."""
     session = session_of(context)
     limits = concurrency.limits()
     soon = not options.values["dry_run"]
+    check_following(context, following, dry_run=not soon)
+    if following.follow:
+        with spark.executor(soon=soon) as workers:
+
+            def run(names: Sequence[str]) -> Sequence[jobs.Report]:
+                from lakecore.jobs import compact as jobs
+
+                work = [replace(job, commit_user="", commit_identifier=1) for job in options.jobs(names)]
+                return jobs.run_many(work, session.catalog, workers, SystemClock(), None, limits)
+
+            show = partial(print_reports, session)
+            follow_tables(session, following, lambda: tables_of(context, table), run, show)
+        return
     with spark.executor(soon=soon) as workers, table_bars(session) as bars:
         from lakecore.jobs import compact as jobs
 

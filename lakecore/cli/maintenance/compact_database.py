@@ -4,11 +4,15 @@ match.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 import typer
 
 from lakecore.cli.engine import SparkOptions
 from lakecore.cli.job_options import JobOptions
 from lakecore.cli.maintenance.compact import print_reports
+from lakecore.cli.maintenance.following import Following, check_following, follow_tables
 from lakecore.cli.option_groups import Concurrency
 from lakecore.cli.output import end_on_errors, print_json
 from lakecore.cli.session import session_of
@@ -24,11 +28,26 @@ def compact_database(
     options: JobOptions[CompactDatabase],
     spark: SparkOptions,
     concurrency: Concurrency,
+    following: Following,
 ) -> None:
     """Compact the tables of all databases, many at once, on one stream of Spark jobs."""
     session = session_of(context)
     limits = concurrency.limits()
     job = options.job(max_concurrent_tables=limits.tables, max_plan_bytes=limits.plan_bytes)
+    check_following(context, following, dry_run=job.dry_run)
+    if following.follow:
+        with spark.executor(soon=True) as workers:
+            from lakecore.jobs import compact_database as jobs
+
+            repeated = replace(job, commit_user="", commit_identifier=1)
+            follow_tables(
+                session,
+                following,
+                lambda: jobs.tables_of(job, session.catalog),
+                lambda names: jobs.run_on(names, repeated, session.catalog, workers, SystemClock()),
+                partial(print_reports, session),
+            )
+        return
     with spark.executor(soon=not job.dry_run) as workers, table_bars(session) as bars:
         from lakecore.jobs import compact_database as jobs
         from lakecore.jobs.compact import Callbacks

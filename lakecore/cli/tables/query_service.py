@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakecore.cli.engine import Engine, key_values
 from lakecore.cli.session import Session, session_of
+from lakecore.cli.stop_signals import stopped_by_signals
 from lakecore.errors import InvalidInputError, UnsupportedError, reason
 
 if TYPE_CHECKING:
@@ -119,7 +115,7 @@ def _serve(
     )
     named = key_values(following.option or [], "--option")
     with (
-        _stopped_by_signals() as stop,
+        stopped_by_signals() as stop,
         QueryService(lambda: session.catalog.load_table(table, named), options) as service,
     ):
         address, health = service.start(), service.health_address
@@ -147,7 +143,7 @@ def _serve_on_spark(
     )
     spark, owned = spark_context(places.master, key_values(places.conf or [], "--conf"))
     try:
-        with _stopped_by_signals() as stop:  # after Spark, which handles SIGINT itself
+        with stopped_by_signals() as stop:  # after Spark, which handles SIGINT itself
             session.note(f"{places.servers} servers on Spark are going to serve table {table}")
             serve_on_spark(spark, session.catalog, table, options, stop)
     finally:
@@ -171,25 +167,6 @@ def _check_spark(listening: ListenOptions, following: RefreshOptions) -> None:
 def _check_local(places: ServerPlaces) -> None:
     if places.servers > 1 or places.master or places.conf:
         raise InvalidInputError("--servers, --master and --conf are for --engine spark; leave them out")
-
-
-@contextmanager
-def _stopped_by_signals() -> Iterator[threading.Event]:
-    """Give an event that SIGTERM and SIGINT set. A second signal does what it does without this."""
-    stop = threading.Event()
-    known = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        signal.signal(number, known[signal.Signals(number)])
-        stop.set()
-
-    for number in known:
-        signal.signal(number, handle)
-    try:
-        yield stop
-    finally:
-        for number, handler in known.items():
-            signal.signal(number, handler)
 
 
 def _token(path: Path | None) -> str | None:
