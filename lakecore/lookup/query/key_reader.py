@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakecore.errors import InvalidInputError
-from lakecore.lookup.query.packed_keys import KeyColumns
+from lakecore.lookup.query.packed_keys import IntegerKey, KeyColumns, OneKey
 from lakecore.lookup.query.table_view import Bucket, TableView
 from lakecore.metadata.manifest.data_file import EMPTY_ROW
 from lakecore.metadata.options import BucketMode, TableOptions
@@ -58,16 +58,28 @@ class KeyReader:
         pairs = zip(kind.names, values, strict=True)
         return encode_row([partition_value(name, value, kind) for name, value in pairs], kind)
 
-    def one(self, key: Sequence[object]) -> KeyColumns | None:
+    @cached_property
+    def _integer_bits(self) -> int | None:
+        """Return the bits of a key of one column of whole numbers; None for other keys."""
+        fields = self._key_fields
+        return fields[0].type.bit_width if len(fields) == 1 and pa.types.is_integer(fields[0].type) else None
+
+    def one(self, key: Sequence[object]) -> OneKey | None:
         """Return one key, given by the values of the primary key without partition columns; None if one of
         them is, for no row has such a key. Raises InvalidInputError.
         """
-        kinds = self._key_fields
         self._check_count("key", self.schema.trimmed_primary_keys, key)
         if None in key:
             return None
+        bits, first = self._integer_bits, key[0]
+        if bits is not None and type(first) is int and -(1 << bits - 1) <= first < 1 << bits - 1:
+            return IntegerKey(first)
+        return self.one_as_columns(key)
+
+    def one_as_columns(self, key: Sequence[object]) -> KeyColumns:
+        """Return one key without a None as columns of one row. Raises InvalidInputError."""
         arrays = []
-        for kind, value in zip(kinds, key, strict=True):
+        for kind, value in zip(self._key_fields, key, strict=True):
             try:
                 arrays.append(pa.array([value], kind.type))
             except (pa.ArrowException, TypeError, ValueError, OverflowError) as err:

@@ -119,7 +119,7 @@ class LocalTableQuery:
                 return None
             source = self._state.source(place)
             if not found.nearest_is_current:
-                parts = search_bucket(found, keys, np.zeros(1, np.int64), source)
+                parts = search_bucket(found, self._keys.one_as_columns(key), np.zeros(1, np.int64), source)
                 return parts[0][1].to_pylist()[0] if parts else None
             one = search_one(found, keys, source)
             return None if one is None else one[0].row_values(one[1], self._columns)
