@@ -21,6 +21,7 @@ from lakecore.commit.conflict import (
 )
 from lakecore.commit.descendant_search import DescendantSearch
 from lakecore.commit.duplicates import DuplicateSearch
+from lakecore.commit.global_indexes import UpdatedRows, check_no_stale_index
 from lakecore.commit.index_changes import IndexChange, indexes_after
 from lakecore.commit.manifest_draft import ManifestDraft
 from lakecore.commit.manifest_merge import MergePolicy
@@ -302,16 +303,29 @@ class ChangeCommit:
 
         It costs a read of the index manifest, unless the change is a plain append.
         """
-        change = self._change
+        change, latest = self._change, view.latest
+        if latest is not None and latest.index_manifest and has_column_updates(change.kind, change.entries):
+            indexes = self._stores.manifests.read_index(latest.index_manifest)
+            check_no_stale_index(self._stores.root, indexes, self._column_updates())
         if not change.index and not change.checked:
             return None
-        latest = view.latest
         before = () if latest is None else self._stores.manifests.read_index(latest.index_manifest)
         unaware = view.options.bucket_mode is BucketMode.BUCKET_UNAWARE
         data = data_files(base, entries, self._emptied(view.schema))
         after, conflicts = indexes_after(before, change.index, data, one_per_bucket=not unaware)
         self._refuse(conflicts, latest)
         return None if after == before else after
+
+    def _column_updates(self) -> Iterator[UpdatedRows]:
+        """Yield the rows that get new values, file by file, with the ids of their columns."""
+        entries = self._change.entries
+        for entry in entries.select(entries.first_row_id >= 0).rows():
+            file = entry.file
+            ids = {field.name: field.id for field in self._stores.schemas.load(file.schema_id).fields}
+            names = ids if file.write_cols is None else file.write_cols
+            first = file.first_row_id or 0
+            fields = frozenset(ids[name] for name in names if name in ids)
+            yield UpdatedRows(first, first + file.row_count - 1, fields)
 
     def _emptied(self, schema: TableSchema) -> Callable[[Iterable[bytes]], frozenset[bytes]]:
         """Return a function that selects the partitions that the change overwrites."""
