@@ -64,11 +64,14 @@ class ServerPlaces:
     """These options say on which machines the servers run."""
 
     engine: Annotated[
-        Engine, typer.Option(help="local: one server in this process; spark: several, each in a task.")
+        Engine,
+        typer.Option(help="Run one server in this process (local), or several, each in a task (spark)."),
     ] = Engine.LOCAL
-    servers: Annotated[int, typer.Option(min=1, help="Servers, which share the buckets (spark).")] = 1
-    master: Annotated[str | None, typer.Option(help="Spark master; default local[*].")] = None
-    conf: Annotated[list[str] | None, typer.Option(help="Spark setting: key=value.")] = None
+    servers: Annotated[
+        int, typer.Option(min=1, help="Start so many servers, which share the buckets (spark).")
+    ] = 1
+    master: Annotated[str | None, typer.Option(help="Use this Spark master; by default local[*].")] = None
+    conf: Annotated[list[str] | None, typer.Option(help="Set a property of Spark: key=value.")] = None
 
 
 def query_service(
