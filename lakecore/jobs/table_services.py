@@ -126,7 +126,9 @@ class TableServices:
         if EXPIRE_MODE.read(self._table.schema.options) is ExpireMode.SYNC:
             return ServiceReports(compaction, work())
         # Not a daemon: a process that ends waits for what it began to delete.
-        threading.Thread(target=self._told, args=(work,), name=f"expire {self._table.name}").start()
+        threading.Thread(
+            target=self._run_in_background, args=(work,), name=f"expire {self._table.name}"
+        ).start()
         return ServiceReports(compaction)
 
     def _compacts(self) -> bool:
@@ -224,7 +226,7 @@ class TableServices:
         except LakeError as err:
             return report.failed(err)
 
-    def _told(self, work: Callable[[], tuple[Report, ...]]) -> None:
+    def _run_in_background(self, work: Callable[[], tuple[Report, ...]]) -> None:
         """Run expiry in a thread, which nobody asks for its result."""
         for problem in ServiceReports(None, work()).problems:
             logger.warning("%s: %s", self._table.name, problem)
