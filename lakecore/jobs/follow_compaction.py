@@ -29,20 +29,20 @@ class _Followed:
     """It is what is known of one table."""
 
     snapshots: SnapshotStore
-    seen: Snapshot | None = None
+    last_snapshot: Snapshot | None = None
     """After this snapshot nothing was left to do."""
     failures: int = 0
     rest_until: int = 0
     """It is not looked at before the round of this number."""
 
     def has_changed(self) -> bool:
-        """Return whether somebody has committed, or rolled back, since `seen`."""
-        if self.seen is None:
+        """Return whether somebody has committed, or rolled back, since `last_snapshot`."""
+        if self.last_snapshot is None:
             return self.snapshots.latest() is not None
         paths = self.snapshots.paths
-        if self.snapshots.file_io.stat(paths.snapshot(self.seen.id + 1)) is not None:
+        if self.snapshots.file_io.stat(paths.snapshot(self.last_snapshot.id + 1)) is not None:
             return True
-        return self.snapshots.find(self.seen.id) != self.seen
+        return self.snapshots.find(self.last_snapshot.id) != self.last_snapshot
 
 
 class CompactionFollower:
@@ -66,7 +66,7 @@ class CompactionFollower:
         self._tables: dict[str, _Followed] = {}
 
     def run_round(self) -> tuple[Report, ...]:
-        """Compact the tables that have changed. Returns their reports, and those of tables that could not be
+        """Compact the tables that have changed; return their reports, and those of tables that could not be
         read.
 
         The names are listed anew in every tenth round. Raises the errors of `names`.
@@ -98,7 +98,7 @@ class CompactionFollower:
     def _settle(self, name: str, report: Report, before: Snapshot | None) -> None:
         """Remember what the table looked like when nothing was left to do."""
         followed = self._tables[name]
-        followed.seen = None
+        followed.last_snapshot = None
         if report.error is not None:
             self._pause(name)
             return
@@ -110,7 +110,7 @@ class CompactionFollower:
         except LakeError:
             return  # the next round says what is wrong
         ours = latest is not None and latest.id in report.snapshots
-        followed.seen = latest if ours else before
+        followed.last_snapshot = latest if ours else before
 
     def _pause(self, name: str) -> None:
         """Leave a table that failed alone for some rounds; one that cannot be opened is tried in each
