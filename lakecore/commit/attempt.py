@@ -21,8 +21,7 @@ from lakecore.commit.conflict import (
 )
 from lakecore.commit.descendant_search import DescendantSearch
 from lakecore.commit.duplicates import DuplicateSearch
-from lakecore.commit.global_indexes import UpdatedRows, check_no_stale_index
-from lakecore.commit.index_changes import IndexChange, indexes_after
+from lakecore.commit.index_changes import IndexChange, UpdatedRows, check_no_stale_index, indexes_after
 from lakecore.commit.manifest_draft import ManifestDraft
 from lakecore.commit.manifest_merge import MergePolicy
 from lakecore.commit.partitions import SpecFilter

@@ -12,9 +12,16 @@ from dataclasses import dataclass
 
 from lakecore.commit.conflict import Conflict
 from lakecore.errors import UnsupportedError
-from lakecore.metadata.manifest.index_file import DELETION_VECTORS, HASH_INDEX, IndexFile
+from lakecore.metadata.manifest.index_file import DELETION_VECTORS, HASH_INDEX, GlobalIndex, IndexFile
 
-__all__ = ["DataFiles", "IndexChange", "Place", "indexes_after"]
+__all__ = [
+    "DataFiles",
+    "IndexChange",
+    "Place",
+    "UpdatedRows",
+    "check_no_stale_index",
+    "indexes_after",
+]
 
 Place = tuple[bytes, int, str]
 """It identifies a data file: serialised partition, bucket, name."""
@@ -54,6 +61,16 @@ class DataFiles:
     """This function returns those of the given partitions that the commit overwrites."""
 
 
+@dataclass(frozen=True, slots=True)
+class UpdatedRows:
+    """These are rows that get new values in some columns."""
+
+    first: int
+    """It is the first row id."""
+    last: int
+    field_ids: frozenset[int]
+
+
 def indexes_after(
     previous: Sequence[IndexFile], change: IndexChange, data: DataFiles, *, one_per_bucket: bool
 ) -> tuple[tuple[IndexFile, ...], tuple[Conflict, ...]]:
@@ -80,6 +97,23 @@ def indexes_after(
             "would lose them; commit with the newer version that wrote them"
         )
     return after, conflicts
+
+
+def check_no_stale_index(table: str, indexes: Sequence[IndexFile], updates: Iterable[UpdatedRows]) -> None:
+    """Raise UnsupportedError where an index covers an updated column of updated rows."""
+    covering = [(file, file.global_index) for file in indexes if file.global_index is not None]
+    for update in updates if covering else ():
+        for file, index in covering:
+            if (
+                index.first <= update.last
+                and update.first <= index.last
+                and _fields(index) & update.field_ids
+            ):
+                raise UnsupportedError(
+                    f"{table}: rows {update.first} to {update.last} get new values in a column of the global "
+                    f"index {file.file_name} ({file.index_type}), which would then find wrong rows; drop the "
+                    "index with the engine that made it, and make it again after the update"
+                )
 
 
 def _refuse_others(live: Sequence[IndexFile], data: DataFiles) -> None:
@@ -157,3 +191,7 @@ def _places(file: IndexFile) -> list[Place]:
 
 def _conflict(reason: str, file: IndexFile) -> Conflict:
     return Conflict(reason, file.partition, file.bucket, file.file_name)
+
+
+def _fields(index: GlobalIndex) -> frozenset[int]:
+    return frozenset((index.field_id, *(index.extra_field_ids or ())))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from lakecore.commit.global_indexes import UpdatedRows, check_no_stale_index
+from lakecore.commit.index_changes import UpdatedRows, check_no_stale_index
 from lakecore.errors import UnsupportedError
 from lakecore.metadata.manifest.index_file import DELETION_VECTORS, GlobalIndex, IndexFile
 from lakecore.row.binary_row import EMPTY_ROW
