@@ -51,6 +51,21 @@ def get_provider_info() -> dict[str, Any]:
                         "schema": {"type": ["boolean", "null"], "default": False},
                     },
                     "s3_session_token": _text("S3 session token", "for temporary credentials", secret=True),
+                    "metastore": _text("Metastore", "filesystem (default) or jdbc"),
+                    "catalog_uri": _text(
+                        "Address of the metastore", "jdbc:postgresql://host/database", secret=True
+                    ),
+                    "catalog_key": _text("Key of the catalog", "jdbc: which catalog of the database"),
+                    "catalog_lock": _text(
+                        "Lock of the catalog", "jdbc: true where commits take Paimon's lock, as Java's do"
+                    ),
+                    "jdbc_user": _text("User of the metastore", "jdbc: user of the database"),
+                    "jdbc_password": _text(
+                        "Password of the metastore", "jdbc: password of that user", secret=True
+                    ),
+                    "query_service_token": _text(
+                        "Token of query services", "clients must send it; Java's cannot", secret=True
+                    ),
                     "spark_master": _text("Spark master", "local[*] (default), spark://host:7077, yarn, …"),
                     "table_url": _text(
                         "Page of a table",

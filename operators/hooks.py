@@ -15,11 +15,21 @@ from airflow.sdk.exceptions import AirflowFailException
 from operators.secrets import conceal
 
 if TYPE_CHECKING:
-    from lakecore.catalog.filesystem import FilesystemCatalog
+    from lakecore.catalog.catalog import Catalog
 
 __all__ = ["LakeHook", "airflow_errors", "is_permanent"]
 
-_OPTIONS = {"s3_endpoint": "s3.endpoint", "s3_region": "s3.region", "s3_session_token": "s3.session-token"}
+_OPTIONS = {
+    "s3_endpoint": "s3.endpoint",
+    "s3_region": "s3.region",
+    "s3_session_token": "s3.session-token",
+    "metastore": "metastore",
+    "catalog_uri": "uri",
+    "catalog_key": "catalog-key",
+    "catalog_lock": "lock.enabled",
+    "jdbc_user": "jdbc.user",
+    "jdbc_password": "jdbc.password",
+}
 
 
 @contextmanager
@@ -90,7 +100,7 @@ class LakeHook(BaseHook):
         return location
 
     def options(self) -> dict[str, str]:
-        """Return the storage options of the connection, under the names of Paimon's catalog options."""
+        """Return the options of the catalog and its storage, under the names of Paimon's catalog options."""
         conn = self.get_connection(self.lake_conn_id)
         extra = conn.extra_dejson
         options = {option: str(extra[field]) for field, option in _OPTIONS.items() if extra.get(field)}
@@ -126,14 +136,14 @@ class LakeHook(BaseHook):
             pattern = str(pattern).replace(hole, urllib.parse.quote(value, safe=""))
         return str(pattern)
 
-    def catalog(self) -> FilesystemCatalog:
+    def catalog(self) -> Catalog:
         """Open the catalog of the warehouse. Raises NotFoundError, InvalidInputError, UnavailableError."""
         from lakecore.catalog.config import CatalogConfig
-        from lakecore.catalog.filesystem import FilesystemCatalog
+        from lakecore.catalog.registry import open_catalog
 
-        return FilesystemCatalog.open(CatalogConfig(self.warehouse(), self.options()))
+        return open_catalog(CatalogConfig(self.warehouse(), self.options()))
 
-    def get_conn(self) -> FilesystemCatalog:
+    def get_conn(self) -> Catalog:
         return self.catalog()
 
     def test_connection(self) -> tuple[bool, str]:

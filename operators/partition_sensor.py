@@ -10,7 +10,7 @@ from operators.sensor import TableSensor, logical_day
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from lakecore.catalog.filesystem import FilesystemCatalog
+    from lakecore.catalog.catalog import Catalog
 
 __all__ = ["PartitionDoneSensor"]
 
@@ -35,7 +35,7 @@ class PartitionDoneSensor(TableSensor):
         self.partitions = partitions
         self.partition_format = partition_format
 
-    def request(self, context: Context, catalog: FilesystemCatalog) -> dict[str, Any]:
+    def request(self, context: Context, catalog: Catalog) -> dict[str, Any]:
         given = "" if self.partitions is None else str(self.partitions).strip()
         if given in ("", "None"):
             given = logical_day(context).strftime(self.partition_format)

@@ -17,7 +17,7 @@ from operators.triggers import WaitTrigger
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperatorLink, Context
 
-    from lakecore.catalog.filesystem import FilesystemCatalog
+    from lakecore.catalog.catalog import Catalog
 
 __all__ = ["TableSensor", "logical_day"]
 
@@ -51,16 +51,16 @@ class TableSensor(BaseSensorOperator):
         self.deferrable = deferrable
 
     @abstractmethod
-    def request(self, context: Context, catalog: FilesystemCatalog) -> dict[str, Any]:
+    def request(self, context: Context, catalog: Catalog) -> dict[str, Any]:
         """Return what the sensor waits for, from the rendered fields. Raises InvalidInputError."""
 
-    def look(self, context: Context, catalog: FilesystemCatalog) -> dict[str, Any] | None:
+    def look(self, context: Context, catalog: Catalog) -> dict[str, Any] | None:
         """Check once; None means that the wait is not over."""
         from lakecore.jobs.watching import waits
 
         return waits.look(self.wait, catalog, self.table, self.request(context, catalog))
 
-    def accept(self, context: Context, catalog: FilesystemCatalog, found: dict[str, Any]) -> dict[str, Any]:
+    def accept(self, context: Context, catalog: Catalog, found: dict[str, Any]) -> dict[str, Any]:
         """Return the XCom for what was found; state that the sensor remembers is written here."""
         return {"table": self.table, **found}
 

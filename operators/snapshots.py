@@ -13,7 +13,7 @@ from operators.sensor import TableSensor
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from lakecore.catalog.filesystem import FilesystemCatalog
+    from lakecore.catalog.catalog import Catalog
 
 __all__ = ["NewSnapshotSensor"]
 
@@ -61,10 +61,10 @@ class NewSnapshotSensor(TableSensor):
         self.partitions = partitions
         self.watermark = watermark
 
-    def request(self, context: Context, catalog: FilesystemCatalog) -> dict[str, Any]:
+    def request(self, context: Context, catalog: Catalog) -> dict[str, Any]:
         return {name: getattr(self, name) for name in _WANTED} | {"after": self._start(context, catalog)}
 
-    def look(self, context: Context, catalog: FilesystemCatalog) -> dict[str, Any] | None:
+    def look(self, context: Context, catalog: Catalog) -> dict[str, Any] | None:
         from lakecore.jobs.watching.arrivals import ArrivalCondition, Arrivals
 
         interval = _backfill_interval(context)
@@ -81,7 +81,7 @@ class NewSnapshotSensor(TableSensor):
     def _consumer(self) -> str:
         return f"{self.dag_id}.{self.task_id}"
 
-    def _start(self, context: Context, catalog: FilesystemCatalog) -> int:
+    def _start(self, context: Context, catalog: Catalog) -> int:
         from lakecore.errors import InvalidInputError
         from lakecore.jobs.watching.new_snapshots import PositionStore
 
@@ -94,7 +94,7 @@ class NewSnapshotSensor(TableSensor):
         except ValueError as err:
             raise InvalidInputError(f"after_snapshot={given!r}: use a snapshot id") from err
 
-    def accept(self, context: Context, catalog: FilesystemCatalog, found: dict[str, Any]) -> dict[str, Any]:
+    def accept(self, context: Context, catalog: Catalog, found: dict[str, Any]) -> dict[str, Any]:
         """Return the range. A backfill reads the past: it does not move the position of the DAG's
         other runs.
         """

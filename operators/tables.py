@@ -13,7 +13,7 @@ from operators.hooks import LakeHook, airflow_errors
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from lakecore.catalog.filesystem import FilesystemCatalog
+    from lakecore.catalog.catalog import Catalog
 
 __all__ = ["ListTablesOperator", "NamedTablesOperator", "check_map_length"]
 
@@ -87,7 +87,7 @@ class ListTablesOperator(BaseOperator):
         if self.order not in _ORDERS:
             raise InvalidInputError(f"order={self.order!r}: use one of {', '.join(_ORDERS)}")
 
-    def _by_need(self, catalog: FilesystemCatalog, names: list[str]) -> list[str]:
+    def _by_need(self, catalog: Catalog, names: list[str]) -> list[str]:
         """Return the names, the worst table first. A survey that cannot be read changes nothing but the
         order.
         """
@@ -103,7 +103,7 @@ class ListTablesOperator(BaseOperator):
             self.log.info("the order is that of the names; the DAG lakecore_survey makes a survey")
         return by_need(names, survey)
 
-    def _databases(self, catalog: FilesystemCatalog) -> list[str]:
+    def _databases(self, catalog: Catalog) -> list[str]:
         """Return the databases that match. One that is named and does not exist is left to the catalog, which
         refuses it.
         """
@@ -116,7 +116,7 @@ class ListTablesOperator(BaseOperator):
     def _chosen(self, name: str) -> bool:
         return _matches(name, self.include) and not _matches(name, self.exclude)
 
-    def _has_key(self, catalog: FilesystemCatalog, name: str) -> bool:
+    def _has_key(self, catalog: Catalog, name: str) -> bool:
         """Return whether a table is partitioned by the column. A table whose schema cannot be read is not
         left out, so that its own task says why.
         """

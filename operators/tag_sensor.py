@@ -10,7 +10,7 @@ from operators.sensor import TableSensor, logical_day
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from lakecore.catalog.filesystem import FilesystemCatalog
+    from lakecore.catalog.catalog import Catalog
 
 __all__ = ["TagSensor"]
 
@@ -31,7 +31,7 @@ class TagSensor(TableSensor):
         self.tag = tag
         self.tag_format = tag_format
 
-    def request(self, context: Context, catalog: FilesystemCatalog) -> dict[str, Any]:
+    def request(self, context: Context, catalog: Catalog) -> dict[str, Any]:
         given = "" if self.tag is None else str(self.tag).strip()
         if given in ("", "None"):
             given = logical_day(context).strftime(self.tag_format)

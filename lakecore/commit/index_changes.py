@@ -2,7 +2,9 @@
 
 Rules of the format: an index manifest is complete; a data file has at most one deletion vector; a bucket of a
 table with buckets has one index file of each type. Beyond the format, a commit must name what it replaces, so
-that deletions and bucket assignments of concurrent commits are never lost.
+that deletions and bucket assignments of concurrent commits are never lost. A global index names rows by their
+ids: it stays valid when files are compacted, and becomes wrong when rows that it covers get new values in a
+column that it indexes. Source: Paimon's option `global-index.column-update-action`, by default an error.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from operators.hooks import LakeHook
 
 if TYPE_CHECKING:
-    from lakecore.catalog.filesystem import FilesystemCatalog
+    from lakecore.catalog.catalog import Catalog
     from lakecore.jobs.survey import Survey
 
 __all__ = ["LakeData", "SurveyState", "TableDetails"]
@@ -129,7 +129,7 @@ class LakeData:
                     self._asked.pop(key, None)
         return found
 
-    def _catalog(self, conn_id: str) -> FilesystemCatalog:
+    def _catalog(self, conn_id: str) -> Catalog:
         return LakeHook(conn_id).catalog()
 
     def _read_survey(self, conn_id: str) -> Survey | None:
@@ -172,7 +172,7 @@ class LakeData:
         )
 
 
-def _levels(catalog: FilesystemCatalog, name: str) -> dict[int, dict[str, int]]:
+def _levels(catalog: Catalog, name: str) -> dict[int, dict[str, int]]:
     files = catalog.load_table(f"{name}$files").scan(columns=("level", "file_size_in_bytes")).to_arrow()
     found: dict[int, dict[str, int]] = {}
     for level, size in zip(files["level"].to_pylist(), files["file_size_in_bytes"].to_pylist(), strict=True):
@@ -182,7 +182,7 @@ def _levels(catalog: FilesystemCatalog, name: str) -> dict[int, dict[str, int]]:
     return found
 
 
-def _reasons(catalog: FilesystemCatalog, name: str) -> tuple[str, ...]:
+def _reasons(catalog: Catalog, name: str) -> tuple[str, ...]:
     from lakecore.jobs.definitions.repair import Why
     from lakecore.jobs.runner.dispatch import run_chore
 
@@ -190,7 +190,7 @@ def _reasons(catalog: FilesystemCatalog, name: str) -> tuple[str, ...]:
     return tuple(filter(None, (report.blocker, *report.names, *report.notes)))
 
 
-def _runs(catalog: FilesystemCatalog, name: str) -> tuple[Mapping[str, Any], ...]:
+def _runs(catalog: Catalog, name: str) -> tuple[Mapping[str, Any], ...]:
     from lakecore.jobs.quarantine import runs_of
 
     return tuple(run.to_json() for run in reversed(runs_of(catalog, name)[-_LISTED:]))

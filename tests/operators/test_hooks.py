@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import importlib
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from lakecore import errors
+from operators.compact import CompactTableOperator
 from operators.get_provider_info import get_provider_info
 from operators.hooks import LakeHook, airflow_errors
 from operators.identity import commit_identity
-from tests.operators.conftest import FakeTaskInstance
+from tests.operators.conftest import FakeTaskInstance, context
 
 
 def _connect(monkeypatch: pytest.MonkeyPatch, **fields: object) -> LakeHook:
@@ -42,6 +44,40 @@ def test_fields_become_options(monkeypatch: pytest.MonkeyPatch) -> None:
         "s3.secret-key": "secret",
     }
     assert hook.spark_master() == "spark://m:7077"
+
+
+def test_a_connection_opens_a_jdbc_catalog(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    extra = {"metastore": "jdbc", "catalog_uri": f"jdbc:sqlite:{tmp_path}/names.db", "catalog_key": "mine"}
+    hook = _connect(monkeypatch, host=str(tmp_path), extra=extra)
+    catalog = hook.catalog()
+    catalog.create_database("shop")
+    catalog.create_table("shop.orders", {"columns": ["v INT"]})
+    assert catalog.list_tables("shop") == ["orders"]
+    [(name,)] = sqlite3.connect(tmp_path / "names.db").execute(
+        "select table_name from paimon_tables where catalog_key = 'mine'"
+    )
+    assert name == "orders"
+    assert hook.test_connection()[0]
+    assert CompactTableOperator(task_id="c", table="shop.orders", lake_conn_id="lake_test").execute(context())
+    no_uri = _connect(monkeypatch, host=str(tmp_path), extra={"metastore": "jdbc"})
+    assert no_uri.test_connection() == (
+        False,
+        "catalog option uri is missing; write jdbc:sqlite:/PATH or jdbc:postgresql://HOST[:PORT]/DATABASE",
+    )
+
+
+def test_the_password_of_the_database_is_concealed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    concealed: list[object] = []
+    monkeypatch.setattr("operators.secrets.mask_secret", concealed.append)
+    extra = {
+        "metastore": "jdbc",
+        "jdbc_user": "me",
+        "jdbc_password": "hidden-1",
+        "catalog_uri": "jdbc:postgresql://u:hidden-2@h/d",
+    }
+    options = _connect(monkeypatch, host=str(tmp_path), extra=extra).options()
+    assert (options["jdbc.user"], options["jdbc.password"]) == ("me", "hidden-1")
+    assert {"hidden-1", "hidden-2"} <= set(concealed)
 
 
 def test_a_connection_may_be_a_uri(monkeypatch: pytest.MonkeyPatch) -> None:
