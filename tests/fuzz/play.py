@@ -2,7 +2,7 @@
 
 The judge is either a twin, `d.twin`, where Java does all, or for each step of lakecore a fork: a copy of the
 table where Java does that step. After every step lakecore and Java read the same rows from `d.t`, and these are
-the judge's; at the end streams are equal and both checks of files find nothing. A step that Java refuses on
+the judge's; keys are looked up, and have the same rows; at the end streams are equal and both checks of files find nothing. A step that Java refuses on
 the judge is left out; one that lakecore refuses (UnsupportedError) is counted, and Java does it instead.
 """
 
@@ -27,6 +27,7 @@ from tests.fuzz.forks import copy_table
 from tests.fuzz.history import FORK, LAKE, NEW, OLD, History, Step
 from tests.fuzz.java_steps import java_step, reason, without_names
 from tests.fuzz.lake_steps import condition, lake_step
+from tests.fuzz.lookups import Lookups
 from tests.fuzz.newest import knows_only_newest
 from tests.fuzz.row_lines import inserts, read_lines
 from tests.fuzz.streams import Followed
@@ -78,8 +79,15 @@ class Player:
         self.rows: list[str] | None = []
         self.fresh = False
         self.stream = Followed()
+        self.lookups = Lookups()
 
     def run(self) -> Played:
+        try:
+            return self._run()
+        finally:
+            self.lookups.close()
+
+    def _run(self) -> Played:
         creator = (self.old, NEW)[self.history.seed % 2]
         try:
             self.oracles[creator].create(self.warehouse, TWIN, _twin(self.history.table))
@@ -371,6 +379,8 @@ class Player:
             raise Failed("lakecore reads other rows", self.number, text)
         if self.number % 3 == 0:
             self._check_condition(right)
+        if self.keyed and right:
+            self.lake("look up", lambda: self.lookups.check(self.catalog.load_table(MAIN), self.number))
 
     def _check_condition(self, right: list[str]) -> None:
         """Rows of a condition are those of all rows for which it holds, whatever indexes left out."""
