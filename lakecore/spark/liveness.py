@@ -21,6 +21,7 @@ __all__ = ["DriverLiveness", "LivenessEndpoint", "TaskLiveness"]
 
 _CONNECT_SECONDS = 10.0
 _TOKEN_BYTES = 16
+_LONGEST_ERROR = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,8 @@ class DriverLiveness:
             Address(host, self._server.getsockname()[1]), secrets.token_bytes(_TOKEN_BYTES)
         )
         """Tasks connect with it."""
+        self.errors: list[str] = []
+        """These are the errors that tasks reported, in the order of their arrival."""
         self._tasks: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._closed = False
@@ -60,6 +63,10 @@ class DriverLiveness:
             self._server.shutdown(socket.SHUT_RDWR)  # wakes up who accepts
         self._server.close()
         for task in tasks:
+            with contextlib.suppress(OSError):
+                task.shutdown(
+                    socket.SHUT_RDWR
+                )  # a thread reads from it: closing alone would not reach the task
             task.close()
 
     def _accept(self) -> None:
@@ -71,17 +78,28 @@ class DriverLiveness:
             threading.Thread(target=self._admit, args=(task,), daemon=True).start()
 
     def _admit(self, task: socket.socket) -> None:
-        """Keep a connection that sends the token; close all others."""
+        """Keep a connection that sends the token, and read the error that its task may report; close all
+        others.
+        """
         sent = b""
         with contextlib.suppress(OSError):
             task.settimeout(_CONNECT_SECONDS)
             while len(sent) < _TOKEN_BYTES and (part := task.recv(_TOKEN_BYTES - len(sent))):
                 sent += part
         with self._lock:
-            if not self._closed and hmac.compare_digest(sent, self.endpoint.token):
+            admitted = not self._closed and hmac.compare_digest(sent, self.endpoint.token)
+            if admitted:
                 self._tasks.add(task)
-                return
-        task.close()
+        if not admitted:
+            task.close()
+            return
+        text = b""
+        with contextlib.suppress(OSError):
+            task.settimeout(None)
+            while len(text) < _LONGEST_ERROR and (part := task.recv(_LONGEST_ERROR)):
+                text += part
+        if text:
+            self.errors.append(text[:_LONGEST_ERROR].decode("utf-8", "replace"))
 
 
 class TaskLiveness:
@@ -107,6 +125,12 @@ class TaskLiveness:
             return False
         except OSError:
             return True
+
+    def report(self, error: str) -> None:
+        """Tell the driver why the task fails: of a failed stage Spark may name another task's end."""
+        with contextlib.suppress(OSError):
+            self._socket.sendall(error.encode()[:_LONGEST_ERROR])
+            self._socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
         """Close the connection."""

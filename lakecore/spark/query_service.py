@@ -109,6 +109,10 @@ class _ServerTask:
                 registration = Registration(server.table.name, service_manager(server.table), addresses)
                 registration.register(replace=service.replace)
             self._follow(server, liveness, registration)
+        except LakeError as err:
+            if liveness is not None:
+                liveness.report(f"{type(err).__name__}: {err}")
+            raise
         finally:
             if registration is not None:
                 _release(registration)
@@ -156,20 +160,31 @@ def serve_on_spark(
         )
         if failure is None:
             return
-        if (known := _own_error(failure)) is not None:
+        if failure.error is not None:
             raise UnavailableError(
-                f"table {table}: the query service on Spark has ended: {known}"
-            ) from failure
+                f"table {table}: the query service on Spark has ended: {failure.error}"
+            ) from failure.cause
         losses = losses + 1 if clock.monotonic() - started < _STABLE_SECONDS else 1
         if losses >= _MOST_LOSSES:
             raise UnavailableError(
                 f"table {table}: the query service lost a server {losses} times in a row; see the log of "
                 "Spark for the reasons"
-            ) from failure
-        logger.warning("table %s: the query service lost a server and is started again: %s", table, failure)
+            ) from failure.cause
+        logger.warning(
+            "table %s: the query service lost a server and is started again: %s", table, failure.cause
+        )
 
 
-def _serve_once(spark: SparkContext, service: _Service, stop: threading.Event) -> BaseException | None:
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """It is the end of the servers before they were stopped."""
+
+    cause: BaseException
+    error: str | None
+    """It is the error of lakecore that a server raised; None where Spark lost a task."""
+
+
+def _serve_once(spark: SparkContext, service: _Service, stop: threading.Event) -> _Failure | None:
     """Run the servers until `stop` is set, or one of them is lost or raises; return the failure, if any."""
     liveness = DriverLiveness(str(spark.getConf().get("spark.driver.host", "127.0.0.1")))
     servers = service.options.servers
@@ -179,9 +194,12 @@ def _serve_once(spark: SparkContext, service: _Service, stop: threading.Event) -
         try:
             while not job.done() and not stop.wait(_LOOK_SECONDS):
                 pass
+            if job.done():
+                stop.wait(_LOOK_SECONDS)  # the report of an error may be on its way
         finally:
             liveness.close()
-        return job.exception()
+        cause = job.exception()
+        return None if cause is None else _Failure(cause, next(iter(liveness.errors), _own_error(cause)))
 
 
 def _release(registration: Registration) -> None:

@@ -166,6 +166,13 @@ def test_a_liveness_ends_with_its_driver_and_admits_no_strangers() -> None:
     stranger = TaskLiveness(LivenessEndpoint(driver.endpoint.address, bytes(16)))
     assert stranger.wait(10)
     assert not task.wait(0.1)
+    failing = TaskLiveness(driver.endpoint)
+    failing.report("an error")
+    end = time.monotonic() + 10
+    while not driver.errors and time.monotonic() < end:
+        time.sleep(0.01)
+    assert driver.errors == ["an error"]
+    assert not task.wait(0.1)
     driver.close()
     driver.close()
     assert task.wait(10)
