@@ -61,7 +61,9 @@ class KvQueryClient:
         last: UnavailableError | None = None
         for attempt in range(self._options.tries):
             if attempt:
-                self._clock.sleep(self._options.first_wait * 2 ** (attempt - 1))
+                self._clock.sleep(
+                    min(self._options.first_wait * 2.0 ** min(attempt - 1, 60), self._options.longest_wait)
+                )
             try:
                 found = self._ask_once(request, again=attempt > 0)
             except UnavailableError as err:

@@ -24,7 +24,8 @@ class ClientOptions:
     answer_seconds: float = 30.0
     tries: int = 5
     first_wait: float = 0.1
-    """It is the wait before the second try, and doubles with each further one."""
+    """It is the wait before the second try, and doubles with each further one up to `longest_wait`."""
+    longest_wait: float = 1.0
     max_frame: int = 128 << 20
     threads: int = 8
     """So many requests are under way at once; others wait."""

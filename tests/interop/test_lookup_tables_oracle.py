@@ -31,8 +31,13 @@ KINDS: dict[str, dict[str, Any]] = {
 COMMITS = 12
 
 
-def _write(oracle: Oracle, warehouse: Path, kind: str, ended: threading.Event) -> None:
-    """Commits of inserts and deletes, with a compaction now and then."""
+def _write(
+    oracle: Oracle, warehouse: Path, kind: str, refreshed: threading.Semaphore, ended: threading.Event
+) -> None:
+    """Commits of inserts and deletes, with a compaction now and then.
+
+    The lookup is refreshed at least once between two groups of three commits, however slow the machine is.
+    """
     random_ = random.Random(kind)
     kinds = ["+I"] if kind == "append" else ["+I", "+I", "-D"]
     try:
@@ -48,6 +53,11 @@ def _write(oracle: Oracle, warehouse: Path, kind: str, ended: threading.Event) -
                 for place in range(25)
             ]
             oracle.write(warehouse, "d.t", rows, "--identifier", number)
+            if number % 3 == 2:
+                while refreshed.acquire(blocking=False):
+                    pass
+                for _ in range(2):  # the first may have begun before the commit
+                    assert refreshed.acquire(timeout=120)
             if number % 4 == 3:
                 oracle.compact(warehouse, "d.t", full=number % 8 == 7)
     finally:
@@ -72,7 +82,8 @@ def test_each_state_is_what_java_reads_at_its_snapshot(
     table = lakecore.load_catalog(str(tmp_path)).load_table("d.t")
     options = {"lookup.cache": mode, "lookup.continuous.discovery-interval": "365 d"}
     ended = threading.Event()
-    writer = threading.Thread(target=_write, args=(oracle, tmp_path, kind, ended))
+    refreshed = threading.Semaphore(0)
+    writer = threading.Thread(target=_write, args=(oracle, tmp_path, kind, refreshed, ended))
     states: dict[int, list[str]] = {}
     with table.new_lookup(["k"], options=options) as lookup:
         writer.start()
@@ -80,6 +91,7 @@ def test_each_state_is_what_java_reads_at_its_snapshot(
             at, rows = _state(lookup)
             if at is not None:
                 states[at] = rows
+            refreshed.release()
             time.sleep(0.05)
         writer.join()
         at, rows = _state(lookup)
@@ -88,6 +100,6 @@ def test_each_state_is_what_java_reads_at_its_snapshot(
     latest = table.latest_snapshot()
     assert latest is not None
     assert at == latest.id
-    assert len(states) > 2
+    assert len(states) >= COMMITS // 3
     for snapshot_id, rows in states.items():
         assert rows == oracle.read(tmp_path, "d.t", snapshot=snapshot_id), f"snapshot {snapshot_id}"
