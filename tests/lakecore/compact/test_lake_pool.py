@@ -122,11 +122,11 @@ def test_who_leaves_waits_for_its_units_and_others_go_on() -> None:
 
 
 def test_cancelling_ends_every_table() -> None:
-    started, ended = threading.Event(), list[int]()
+    started, cancelled, ended = threading.Event(), threading.Event(), list[int]()
 
     def wait(_: int) -> int:
         started.set()
-        threading.Event().wait(0.05)
+        cancelled.wait(20)
         return 1
 
     class Two(SerialExecutor):
@@ -142,6 +142,7 @@ def test_cancelling_ends_every_table() -> None:
             thread.start()
         started.wait(10)
         TableExecutor(pool).cancel()
+        cancelled.set()
         for thread in threads:
             thread.join(10)
             assert not thread.is_alive()
