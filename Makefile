@@ -17,8 +17,10 @@ setup-tests: setup
 	@tools/setup.sh tests
 
 test: setup-tests ## all tests: on two cores at once, then those of Spark and Airflow, which need both
-	$(PYTHON) -m pytest -n 2 --dist worksteal -m "not alone"
-	$(PYTHON) -m pytest -m alone
+	@failed=0; \
+	$(PYTHON) -m pytest -n 2 --dist worksteal -m "not alone" || failed=1; \
+	$(PYTHON) -m pytest -m alone || failed=1; \
+	exit $$failed
 
 fast: setup ## the fast tests alone
 	$(PYTHON) -m pytest -m "not slow"

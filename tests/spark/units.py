@@ -22,9 +22,14 @@ def double(number: int) -> int:
     return 2 * number
 
 
-def slow(number: int) -> int:
-    time.sleep(0.3 if number % 2 else 0.05)
-    return number
+def after(marker: str | None) -> bool:
+    """Return once the marker is there; False after a minute."""
+    end = time.monotonic() + 60
+    while marker is not None and not Path(marker).exists():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
 
 
 def broken(number: int) -> int:
