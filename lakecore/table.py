@@ -23,9 +23,9 @@ from lakecore.errors import (
 from lakecore.maintain.retention_options import SNAPSHOT_MAX, SNAPSHOT_MIN, SNAPSHOT_TIME, check_services
 from lakecore.metadata.callbacks import callback_warnings
 from lakecore.metadata.commit_message import CommitMessage
-from lakecore.metadata.option_checks import option_warnings
+from lakecore.metadata.option_rules.checks import option_warnings
+from lakecore.metadata.option_rules.run_options import with_run_options
 from lakecore.metadata.options import BucketMode, TableOptions
-from lakecore.metadata.run_options import with_run_options
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.metadata.visibility import visibility_warnings

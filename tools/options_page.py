@@ -1,7 +1,7 @@
 """Writes docs/options.md: what lakecore does with each option of Paimon. `python -m tools.options_page` writes it anew.
 
 The options come from tests/lakecore/testdata/paimon_options.jsonl, which the oracle dumps from Paimon's jars; their classes
-from `lakecore/metadata` (`unused_options`, `refused_options`) and, for those that are obeyed, from the code that reads them.
+from `lakecore/metadata/option_rules` (`unused_options`, `refused_options`) and, for those that are obeyed, from the code that reads them.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from lakecore.catalog.catalog_options import catalog_option_keys
-from lakecore.metadata.option_checks import unused_reason
-from lakecore.metadata.refused_options import REFUSED, REFUSED_BY, WARNED
-from lakecore.metadata.unused_options import UNUSED_PREFIXES
+from lakecore.metadata.option_rules.checks import unused_reason
+from lakecore.metadata.option_rules.refused_options import REFUSED, REFUSED_BY, WARNED
+from lakecore.metadata.option_rules.unused_options import UNUSED_PREFIXES
 from lakecore.options import Option
 
 __all__ = ["CATALOG_CLASSES", "RAW_KEYS", "options_in_code", "page"]

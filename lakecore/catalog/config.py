@@ -34,16 +34,16 @@ class CatalogConfig:
     options: Mapping[str, str] = field(repr=False)
 
 
-def resolve(given: str | None, environ: Mapping[str, str]) -> CatalogConfig:
-    """Return the catalog that `given` means: a configured name, a location, or (None) what the environment
+def resolve(catalog: str | None, environ: Mapping[str, str]) -> CatalogConfig:
+    """Return the catalog that `catalog` means: a configured name, a location, or (None) what the environment
     says.
 
     A text with a slash, backslash or colon is a location. Raises NotFoundError naming the known catalogs,
     InvalidInputError when nothing determines the warehouse.
     """
-    if given is None and "LAKECORE_CATALOG" not in environ and "LAKECORE_WAREHOUSE" in environ:
+    if catalog is None and "LAKECORE_CATALOG" not in environ and "LAKECORE_WAREHOUSE" in environ:
         return CatalogConfig(environ["LAKECORE_WAREHOUSE"], {})
-    name = given if given is not None else environ.get("LAKECORE_CATALOG")
+    name = catalog if catalog is not None else environ.get("LAKECORE_CATALOG")
     if name is not None and any(mark in name for mark in "/\\:"):
         return CatalogConfig(name, {})
     catalogs = read_config(environ)

@@ -14,7 +14,7 @@ from lakecore.catalog.field_ids import numbered_column
 from lakecore.catalog.option_change import is_on
 from lakecore.catalog.validation import check_columns, check_keys, check_schema
 from lakecore.errors import InvalidInputError, InvalidOptionError, UnsupportedError
-from lakecore.metadata.option_checks import check_new_option
+from lakecore.metadata.option_rules.checks import check_new_option
 from lakecore.metadata.schema import TableSchema
 from lakecore.options import parse_list
 from lakecore.scan.support import TABLE_TYPES
@@ -142,13 +142,13 @@ def _check_place(options: Mapping[str, str]) -> None:
         raise UnsupportedError("option auto-create=true: create the table first, and leave the option out")
 
 
-def _keys(given: tuple[str, ...], options: dict[str, str], key: str) -> tuple[str, ...]:
+def _keys(argument: tuple[str, ...], options: dict[str, str], key: str) -> tuple[str, ...]:
     text = options.pop(key, None)
-    if text is not None and given:
+    if text is not None and argument:
         raise InvalidOptionError(
             f"option {key}={text}: the definition also has its own keys; give them only once"
         )
-    return given or parse_list(text or "")
+    return argument or parse_list(text or "")
 
 
 def _column(raw: Any) -> DataField:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from lakecore.errors import InvalidOptionError
-from lakecore.metadata.option_checks import check_new_option
+from lakecore.metadata.option_rules.checks import check_new_option
 from lakecore.metadata.schema import TableSchema
 from lakecore.options import Option, parse_bool, parse_list
 

@@ -71,9 +71,9 @@ def _kind(metastore: str) -> CatalogKind:
     if metastore in _OWN:
         module, _, name = _OWN[metastore].partition(":")
         return cast("CatalogKind", getattr(importlib.import_module(module), name))
-    found = _others().get(metastore)
-    if found is not None:
-        return _loaded(found)
+    entry_point = _others().get(metastore)
+    if entry_point is not None:
+        return _loaded(entry_point)
     why = "this release has no such catalog yet" if metastore in _NOT_YET else "there is no such catalog"
     known = "; ".join(_described(name) for name in (*_OWN, *sorted(_others())))
     raise UnsupportedError(f"catalog option {METASTORE}={metastore}: {why}; there are {known}")
@@ -83,13 +83,13 @@ def _others() -> dict[str, EntryPoint]:
     return {one.name: one for one in entry_points(group=_GROUP) if one.name not in _OWN}
 
 
-def _loaded(found: EntryPoint) -> CatalogKind:
+def _loaded(entry_point: EntryPoint) -> CatalogKind:
     try:
-        return cast("CatalogKind", found.load())
+        return cast("CatalogKind", entry_point.load())
     except (ImportError, AttributeError) as err:
         raise InvalidOptionError(
-            f"catalog option {METASTORE}={found.name}: {found.value} cannot be imported ({reason(err)}); "
-            "install or mend the package that registers it"
+            f"catalog option {METASTORE}={entry_point.name}: {entry_point.value} cannot be imported "
+            f"({reason(err)}); install or mend the package that registers it"
         ) from err
 
 

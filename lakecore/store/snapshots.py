@@ -106,7 +106,7 @@ class SnapshotStore:
         Raises UnavailableError (nothing happened) or CommitUncertainError (it may have landed).
         """
         path, data = self.paths.snapshot(snapshot.id), snapshot.to_json().encode()
-        with nullcontext() if self.lock is None else self.lock.held():
+        with nullcontext() if self.lock is None else self.lock.acquire():
             return publish_resolved(self.file_io, path, data, self.clock)
 
     def holds(self, snapshot: Snapshot) -> bool:

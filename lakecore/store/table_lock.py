@@ -13,5 +13,5 @@ class TableLock(Protocol):
     be pickled.
     """
 
-    def held(self) -> AbstractContextManager[None]:
+    def acquire(self) -> AbstractContextManager[None]:
         """Hold the lock within the block. Raises UnavailableError when another writer does not release it."""

@@ -28,18 +28,9 @@ REMAINING = frozenset(
         "lakecore/jobs/runner/report.py: Report.held",
         "lakecore/compact/kinds/file_index/plan.py: Coverage.wanted",
         # modules that others change at this time
-        "lakecore/catalog/config.py: resolve.given",
-        "lakecore/catalog/definition.py: _keys.given",
-        "lakecore/catalog/jdbc/connection.py: def._shown",
-        "lakecore/catalog/jdbc/lock.py: def.held",
-        "lakecore/catalog/jdbc/names.py: __call__.named",
-        "lakecore/catalog/jdbc/names.py: def._named",
-        "lakecore/catalog/registry.py: _loaded.found",
-        "lakecore/catalog/warehouse/alteration.py: _changes.given",
         "lakecore/service/server_metrics.py: ServerFigures.found",
         "lakecore/service/server_metrics.py: count_answer.found",
         "lakecore/service/table_server.py: self._gone",
-        "lakecore/store/table_lock.py: def.held",
         # a public attribute: it tells for each key whether it was found
         "lakecore/lookup/query/found_rows.py: FoundRows.found",
     }

@@ -18,15 +18,15 @@ from lakecore import FilesystemCatalog, Table, load_catalog
 from lakecore.catalog.catalog_options import catalog_option_keys, check_catalog_options
 from lakecore.errors import InvalidOptionError, LakeError
 from lakecore.fs.memory import MemoryFileIO
-from lakecore.metadata.option_checks import (
+from lakecore.metadata.option_rules.checks import (
     check_new_option,
     check_run_option,
     option_warnings,
     unused_reason,
 )
-from lakecore.metadata.refused_options import REFUSED, REFUSED_BY, WARNED
+from lakecore.metadata.option_rules.refused_options import REFUSED, REFUSED_BY, WARNED
+from lakecore.metadata.option_rules.unused_options import UNUSED
 from lakecore.metadata.schema_change import SetOption
-from lakecore.metadata.unused_options import UNUSED
 from lakecore.options import Option
 from tests.support.option_dump import dumped, stored
 from tools.options_page import CATALOG_CLASSES, RAW_KEYS, options_in_code, page

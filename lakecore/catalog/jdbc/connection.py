@@ -56,13 +56,13 @@ class JdbcConnection:
         match = re.fullmatch(r"jdbc:([A-Za-z]+):(.*)", uri, re.DOTALL)
         if match is None:
             raise InvalidOptionError(
-                f"catalog option uri={_shown(uri)}: this is no JDBC address; write {_FORMS}"
+                f"catalog option uri={_without_secrets(uri)}: this is no JDBC address; write {_FORMS}"
             )
         kind, rest = match[1].lower(), match[2]
         if kind not in _DATABASES:
             raise UnsupportedError(
-                f"catalog option uri={_shown(uri)}: this release knows the databases {', '.join(_DATABASES)} "
-                "only; use one of them"
+                f"catalog option uri={_without_secrets(uri)}: this release knows the databases "
+                f"{', '.join(_DATABASES)} only; use one of them"
             )
         size = POOL_SIZE.read(raw)
         if kind == "sqlite":
@@ -135,7 +135,7 @@ class JdbcConnection:
             engine.dispose()
 
 
-def _shown(uri: str) -> str:
+def _without_secrets(uri: str) -> str:
     """Return an address without what may be a secret in its parameters."""
     return mask_secrets(uri.partition("?")[0])
 

@@ -173,7 +173,7 @@ class JdbcCatalog(WarehouseCatalog):
 
     def _locked(self, name: TableName) -> AbstractContextManager[None]:
         lock = self._table_lock(name)
-        return nullcontext() if lock is None else lock.held()
+        return nullcontext() if lock is None else lock.acquire()
 
     @contextmanager
     def _renaming(self, name: TableName, new: TableName) -> Iterator[None]:

@@ -36,7 +36,7 @@ class JdbcLock:
     clock: Clock
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def acquire(self) -> Iterator[None]:
         """Hold the lock within the block. Costs four statements. Raises UnavailableError when another writer
         holds it for longer than `lock-acquire-timeout`.
         """

@@ -90,25 +90,25 @@ class JdbcNames:
     def has_table(self, name: TableName) -> bool:
         """Return whether the table is entered."""
         with self._transaction(f"look for table {name}") as run:
-            return bool(list(run(f"SELECT 1 FROM paimon_tables WHERE {_OF_TABLE}", **_named(name))))
+            return bool(list(run(f"SELECT 1 FROM paimon_tables WHERE {_OF_TABLE}", **_values_of(name))))
 
     def add_table(self, name: TableName, properties: Mapping[str, str]) -> None:
         """Add a table with its properties. Raises AlreadyExistsError when it is entered."""
         with self._transaction(f"create table {name}") as run:
-            run("INSERT INTO paimon_tables VALUES (:key, :database, :table)", **_named(name))
+            run("INSERT INTO paimon_tables VALUES (:key, :database, :table)", **_values_of(name))
             _insert_table_properties(run, name, properties)
 
     def set_table_properties(self, name: TableName, properties: Mapping[str, str]) -> None:
         """Replace the properties of a table."""
         with self._transaction(f"alter table {name}") as run:
-            run(f"DELETE FROM paimon_table_properties WHERE {_OF_TABLE}", **_named(name))
+            run(f"DELETE FROM paimon_table_properties WHERE {_OF_TABLE}", **_values_of(name))
             _insert_table_properties(run, name, properties)
 
     def remove_table(self, name: TableName) -> None:
         """Delete the entry of a table, which may be missing, and its properties."""
         with self._transaction(f"drop table {name}") as run:
             for table in ("paimon_tables", "paimon_table_properties"):
-                run(f"DELETE FROM {table} WHERE {_OF_TABLE}", **_named(name))
+                run(f"DELETE FROM {table} WHERE {_OF_TABLE}", **_values_of(name))
 
     def rename_table(self, name: TableName, new: TableName) -> None:
         """Change the name of a table. Raises AlreadyExistsError when the other name is entered."""
@@ -117,7 +117,7 @@ class JdbcNames:
                 run(
                     f"UPDATE {table} SET database_name = :new_database, table_name = :new_table "
                     f"WHERE {_OF_TABLE}",
-                    **_named(name),
+                    **_values_of(name),
                     new_database=new.database,
                     new_table=new.table,
                 )
@@ -145,12 +145,12 @@ class _Statements:
     text: Any
     key: str
 
-    def __call__(self, statement: str, **named: str) -> Any:
-        given = {"key": self.key, **named} if ":key" in statement else named
-        return self.database.execute(self.text(statement), given)
+    def __call__(self, statement: str, **values: str) -> Any:
+        parameters = {"key": self.key, **values} if ":key" in statement else values
+        return self.database.execute(self.text(statement), parameters)
 
 
-def _named(name: TableName) -> dict[str, str]:
+def _values_of(name: TableName) -> dict[str, str]:
     return {"database": name.database, "table": name.table}
 
 
@@ -168,7 +168,7 @@ def _insert_table_properties(run: Any, name: TableName, properties: Mapping[str,
     for key, value in properties.items():
         run(
             "INSERT INTO paimon_table_properties VALUES (:key, :database, :table, :property, :value)",
-            **_named(name),
+            **_values_of(name),
             property=key,
             value=value,
         )

@@ -69,11 +69,11 @@ def _check_postponed(table: Table, old: TableSchema, new: TableSchema) -> None:
 
 
 def _changes(
-    given: Sequence[SchemaChange] | SchemaChange | Sequence[Mapping[str, Any]],
+    changes: Sequence[SchemaChange] | SchemaChange | Sequence[Mapping[str, Any]],
 ) -> tuple[SchemaChange, ...]:
     """Parse changes, of which some may still be JSON."""
-    items = given if isinstance(given, Sequence) else (given,)
-    changes: list[SchemaChange] = []
+    items = changes if isinstance(changes, Sequence) else (changes,)
+    parsed: list[SchemaChange] = []
     for item in items:
-        changes += changes_from_json(item) if isinstance(item, Mapping) else (item,)
-    return tuple(changes)
+        parsed += changes_from_json(item) if isinstance(item, Mapping) else (item,)
+    return tuple(parsed)

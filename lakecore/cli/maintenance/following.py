@@ -59,7 +59,7 @@ def follow_tables(
     """
     from lakecore.compact.engine.strategy import Strategy
     from lakecore.jobs.compact import Report
-    from lakecore.jobs.follow_compaction import CompactionFollower, follow
+    from lakecore.jobs.compact.follow import CompactionFollower, follow
 
     last: dict[str, Report] = {}
 

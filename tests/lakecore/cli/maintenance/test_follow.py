@@ -16,7 +16,7 @@ import lakecore
 from lakecore import FilesystemCatalog, Table
 from lakecore.errors import LakeError
 from lakecore.jobs import compact
-from lakecore.jobs.follow_compaction import CompactionFollower
+from lakecore.jobs.compact.follow import CompactionFollower
 from lakecore.maintain.lease.lease import LeaseTimes, leased
 from tests.lakecore.cli.conftest import Cli
 from tests.support.fault_fs import FaultyFileIO

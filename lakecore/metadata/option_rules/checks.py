@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lakecore.errors import InvalidOptionError
-from lakecore.metadata.refused_options import REFUSED, WARNED
-from lakecore.metadata.unused_options import UNUSED, UNUSED_PREFIXES
+from lakecore.metadata.option_rules.refused_options import REFUSED, WARNED
+from lakecore.metadata.option_rules.unused_options import UNUSED, UNUSED_PREFIXES
 
 __all__ = ["check_new_option", "check_run_option", "option_warnings", "unused_reason"]
 

@@ -3,7 +3,7 @@ writes and maintains is the same. It is pure data.
 
 Such an option directs another engine: how Flink spreads its tasks, what Java keeps in memory, how fast an
 index of Java is built. It may be stored in a table, because a table belongs to all its engines. Given for one
-run of lakecore it would have no effect, and is refused there (`lakecore.metadata.option_checks`).
+run of lakecore it would have no effect, and is refused there (`lakecore.metadata.option_rules.checks`).
 """
 
 from __future__ import annotations

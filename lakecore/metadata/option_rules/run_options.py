@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from lakecore.errors import InvalidInputError
-from lakecore.metadata.option_checks import check_run_option
+from lakecore.metadata.option_rules.checks import check_run_option
 from lakecore.metadata.options import BUCKET, clustering_columns_of
 from lakecore.metadata.schema import TableSchema
 
