@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lakecore.jobs.definitions.parameter import Declared, parameters_by_name
+from lakecore.jobs.definitions.parameter import DeclaredParameter, parameters_by_name
 from lakecore.jobs.definitions.table_job import Definition, Safety
 from operators.hooks import LakeHook
 from operators.secrets import LakeTask
@@ -28,7 +28,7 @@ _ATTRIBUTES = {"dry_run": "preview"}
 """Attributes that have another name than the parameter, because `BaseOperator` has a method of that name."""
 
 
-def parameters_of(definition: type[Definition]) -> dict[str, Declared]:
+def parameters_of(definition: type[Definition]) -> dict[str, DeclaredParameter]:
     """Return the parameters of a job and of its safety settings, by the names that operators use."""
     safe = any(field.name == "safety" for field in fields(definition))
     return parameters_by_name(definition) | (parameters_by_name(Safety) if safe else {})
@@ -79,7 +79,7 @@ class JobTask(LakeTask):
         return {**first, **given, **cls.settings, "lake_conn_id": LakeHook.default_conn_name}
 
     @classmethod
-    def _parameters(cls) -> dict[str, Declared]:
+    def _parameters(cls) -> dict[str, DeclaredParameter]:
         return {name: one for name, one in parameters_of(cls.definition).items() if name not in cls.without}
 
     def given(self) -> dict[str, Any]:

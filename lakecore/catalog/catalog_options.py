@@ -16,7 +16,7 @@ __all__ = ["catalog_option_keys", "check_catalog_options"]
 
 METASTORE = "metastore"
 
-_KNOWN = frozenset(
+_KNOWN_KEYS = frozenset(
     {METASTORE, "warehouse"} | {key for one in (*STORAGE_OPTIONS, *PATH_OPTIONS) for key in one.keys}
 )
 _PRIVILEGES = ("user", "password")
@@ -40,7 +40,7 @@ def check_catalog_options(
                 f"catalog option {key}: this release has no users and privileges of its own; protect the "
                 "warehouse by the rights of its storage, and leave the option out"
             )
-    known_keys = _KNOWN | own
+    known_keys = _KNOWN_KEYS | own
     for key in sorted(set(options) - known_keys):
         if key.startswith(TABLE_DEFAULT_PREFIX):
             continue
@@ -55,4 +55,4 @@ def check_catalog_options(
 
 def catalog_option_keys() -> frozenset[str]:
     """Return the keys of all options that a catalog accepts, and of those that it refuses by name."""
-    return _KNOWN | frozenset(_PRIVILEGES)
+    return _KNOWN_KEYS | frozenset(_PRIVILEGES)

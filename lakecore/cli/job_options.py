@@ -16,7 +16,7 @@ import typer
 
 from lakecore.cli.run_name import RunName
 from lakecore.clock import SystemClock
-from lakecore.jobs.definitions.parameter import Declared, Kind, declared
+from lakecore.jobs.definitions.parameter import DeclaredParameter, Kind, declared
 from lakecore.jobs.definitions.table_job import Definition, Safety, TableJob
 from lakecore.jobs.definitions.values import parse_value
 
@@ -77,12 +77,12 @@ def job_options_of(kind: type[J], arguments: dict[str, Any]) -> JobOptions[J]:
     return JobOptions(kind, found)
 
 
-def _declared(kind: type) -> list[Declared]:
+def _declared(kind: type) -> list[DeclaredParameter]:
     own = [one for one in declared(kind) if one.parameter.on_command]
     return own + (_safety(kind) if _is_leased(kind) else [])
 
 
-def _safety(kind: type) -> list[Declared]:
+def _safety(kind: type) -> list[DeclaredParameter]:
     return [one for one in declared(Safety) if _removes(kind) or one.field not in _QUARANTINE]
 
 
@@ -98,7 +98,7 @@ def _names_run(kind: type[Definition]) -> bool:
     return kind.names_run and any(field.name == "commit_user" for field in fields(kind))
 
 
-def _type(one: Declared) -> Any:
+def _type(one: DeclaredParameter) -> Any:
     """Return the type that typer parses."""
     if one.kind is Kind.OPTIONS:
         return list[str] | None
@@ -109,13 +109,13 @@ def _type(one: Declared) -> Any:
     return bool if one.kind is Kind.NO_FLAG else one.type
 
 
-def _default(one: Declared) -> Any:
+def _default(one: DeclaredParameter) -> Any:
     default = one.user_default
     if default is MISSING:
         return ...
     return one.choices(default) if one.choices is not None else default
 
 
-def _is_empty(one: Declared, value: Any) -> bool:
+def _is_empty(one: DeclaredParameter, value: Any) -> bool:
     """Return whether nothing was given: no pair, or an empty text for what has no default."""
     return value == [] or (value == "" and one.kind in _TEXTS and one.user_default is None)

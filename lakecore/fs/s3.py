@@ -48,7 +48,7 @@ PATH_STYLE = Option(
 S3_OPTIONS = (ENDPOINT, ACCESS_KEY, SECRET_KEY, SESSION_TOKEN, REGION, PATH_STYLE)
 
 _MISSING = frozenset({"404", "NoSuchKey", "NotFound"})
-_TAKEN = frozenset({"412", "PreconditionFailed"})
+_TAKEN_CODES = frozenset({"412", "PreconditionFailed"})
 _RACED = frozenset({"409", "ConditionalRequestConflict"})
 _DENIED = frozenset({"403", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken"})
 _CLIENT_FAULTS = range(400, 500)
@@ -309,7 +309,7 @@ def _refused(err: Any, path: str) -> bool:
     """Return False if a conditional PUT failed because the key is taken, and raise the error otherwise."""
     code = str(err.response.get("Error", {}).get("Code", ""))
     status = err.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    if code in _TAKEN:
+    if code in _TAKEN_CODES:
         return False
     if code == "NotImplemented":
         raise UnsupportedError(

@@ -59,7 +59,7 @@ def run(job: Job, lake: ListedLake, executor: Executor | None = None, clock: Clo
     one = _Surveyor(job, lake, clock, before, _holds(lake, clock))
     records = in_threads(one.record, names, job.max_concurrent_tables)
     found = {record.table: record for record in records}
-    matched = set(tables_of(job, _Listed(tuple(before))))
+    matched = set(tables_of(job, _ListedTables(tuple(before))))
     for name, record in before.items():
         if name not in found:
             found[name] = replace(record, state=State.VANISHED) if name in matched else record
@@ -182,7 +182,7 @@ def _failed(record: TableRecord, fresh: TableRecord, state: State, err: Exceptio
 
 
 @dataclass(frozen=True)
-class _Listed:
+class _ListedTables:
     """A list of tables by the names of an earlier survey, to which patterns apply as to a lake."""
 
     tables: tuple[str, ...]

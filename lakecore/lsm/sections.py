@@ -29,7 +29,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ranged:
+class _FileRange:
     low: Any
     high: Any
     file: DataFile
@@ -41,10 +41,10 @@ def sections(files: Iterable[DataFile], key_of: KeyOf) -> tuple[Section, ...]:
     Rule of the format: files by (min key, max key); a section ends where the next min key is above every max
     key so far. Its runs are those of `run_numbers`.
     """
-    ranged = [_Ranged(key_of(file.min_key), key_of(file.max_key), file) for file in files]
+    ranged = [_FileRange(key_of(file.min_key), key_of(file.max_key), file) for file in files]
     ranged.sort(key=lambda r: (r.low, r.high))
     found: list[Section] = []
-    members: list[_Ranged] = []
+    members: list[_FileRange] = []
     end: Any = None
     for item in ranged:
         if members and item.low > end:
@@ -75,7 +75,7 @@ def run_numbers(ranges: Iterable[tuple[Any, Any]]) -> list[int]:
     return found
 
 
-def _section(members: list[_Ranged]) -> Section:
+def _section(members: list[_FileRange]) -> Section:
     numbers = run_numbers((item.low, item.high) for item in members)
     runs: list[list[DataFile]] = [[] for _ in range(max(numbers) + 1)]
     for item, number in zip(members, numbers, strict=True):

@@ -23,11 +23,11 @@ __all__ = [
     "NO_ROW",
     "Column",
     "Engine",
-    "Folded",
+    "FoldResult",
     "FoldedGroups",
     "Groups",
     "MultiRowGroups",
-    "Picked",
+    "PickedValues",
     "fold",
 ]
 
@@ -134,7 +134,7 @@ class MultiRowGroups:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Picked:
+class PickedValues:
     """These are the values of a column after a fold, as places in the window's batch; a negative place is
     null.
     """
@@ -142,12 +142,12 @@ class Picked:
     rows: Indices
 
 
-Column: TypeAlias = Picked | pa.Array
+Column: TypeAlias = PickedValues | pa.Array
 """This is a column after a fold, with one value a group, which is picked from the rows or made anew."""
 
 
 @dataclass(frozen=True, slots=True)
-class Folded:
+class FoldResult:
     """An engine makes it of `MultiRowGroups`: `columns` by name, and a kind (or `NO_ROW`) for each group."""
 
     columns: Mapping[str, Column]
@@ -170,8 +170,8 @@ class Engine(Protocol):
         """Return the columns that folding `columns` needs besides them."""
         ...
 
-    def fold(self, several: MultiRowGroups, columns: Sequence[str]) -> Folded:
-        """Fold each group. `columns` includes `_VALUE_KIND` only if its values are in `Folded.kinds`.
+    def fold(self, several: MultiRowGroups, columns: Sequence[str]) -> FoldResult:
+        """Fold each group. `columns` includes `_VALUE_KIND` only if its values are in `FoldResult.kinds`.
 
         Raises UnsupportedError for a retraction that the engine cannot take.
         """
@@ -245,7 +245,7 @@ class _Target:
         self._picked = picked
         self._places = places
 
-    def take(self, names: Sequence[str], picked: Picked) -> Mapping[str, pa.Array]:
+    def take(self, names: Sequence[str], picked: PickedValues) -> Mapping[str, pa.Array]:
         """Return columns that are picked alike."""
         indices = self._index(picked.rows)
         taken = pc.take(self.batch.select(list(names)), indices, boundscheck=bool(indices.null_count))
@@ -273,14 +273,14 @@ class _Target:
         return values
 
 
-def _columns(target: _Target, names: Sequence[str], folded: Folded, kinds: Any) -> pa.RecordBatch:
-    alike: dict[int, tuple[Picked, list[str]]] = {}
+def _columns(target: _Target, names: Sequence[str], folded: FoldResult, kinds: Any) -> pa.RecordBatch:
+    alike: dict[int, tuple[PickedValues, list[str]]] = {}
     arrays: dict[str, pa.Array] = {}
     for name in names:
         value = None if name == KIND_NAME else folded.columns[name]
         if value is None:
             arrays[name] = pa.array(kinds[target.present], pa.int8())
-        elif isinstance(value, Picked):
+        elif isinstance(value, PickedValues):
             alike.setdefault(id(value), (value, []))[1].append(name)
         else:
             arrays[name] = target.mixed(name, value)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from lakecore.merge.key_columns import KeyArray, integer_view
 
-__all__ = ["Bools", "Indices", "Ordered", "SequenceColumn", "in_total_order", "order_rows"]
+__all__ = ["Bools", "Indices", "RowOrder", "SequenceColumn", "in_total_order", "order_rows"]
 
 Indices: TypeAlias = np.ndarray[Any, Any]
 Bools: TypeAlias = np.ndarray[Any, Any]
@@ -33,7 +33,7 @@ class SequenceColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Ordered:
+class RowOrder:
     """The merge order of rows: `rows` are indices, and the winner of a key comes last. `same[i]` tells
     whether rows i and i+1 share their key.
 
@@ -45,7 +45,7 @@ class Ordered:
     keys: tuple[KeyArray, ...]
 
 
-def order_rows(keys: Sequence[KeyArray], sequence: Sequence[SequenceColumn]) -> Ordered:
+def order_rows(keys: Sequence[KeyArray], sequence: Sequence[SequenceColumn]) -> RowOrder:
     """Order the rows of concatenated runs, oldest run first; full ties keep that order (the later run wins).
 
     So they do where there is no `sequence` at all.
@@ -62,7 +62,7 @@ def order_rows(keys: Sequence[KeyArray], sequence: Sequence[SequenceColumn]) -> 
         late = _out_of_sequence(rows[pairs], rows[pairs + 1], sequence)
         if late.any():
             _reorder(rows, same, pairs[late], sequence)
-    return Ordered(rows, same, ordered)
+    return RowOrder(rows, same, ordered)
 
 
 def in_total_order(values: pa.Array) -> pa.Array:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from lakecore.merge.groups import Engine, FoldedGroups, Groups, fold
 from lakecore.merge.key_columns import concat
-from lakecore.merge.row_order import Bools, Indices, Ordered, SequenceColumn, order_rows
+from lakecore.merge.row_order import Bools, Indices, RowOrder, SequenceColumn, order_rows
 from lakecore.merge.windows import Part, windows
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, is_retract
 
@@ -166,7 +166,7 @@ def _merge(parts: Sequence[Part], spec: MergeSpec) -> MergedWindow:
     return MergedWindow(kept, batch.num_rows, evidence)
 
 
-def _window(parts: Sequence[Part], spec: MergeSpec) -> tuple[pa.RecordBatch, Ordered | None, Bools]:
+def _window(parts: Sequence[Part], spec: MergeSpec) -> tuple[pa.RecordBatch, RowOrder | None, Bools]:
     """Return the rows of a window, their merge order (None: they have it already), and, in that order, which
     are the last of their key.
     """
@@ -178,7 +178,7 @@ def _window(parts: Sequence[Part], spec: MergeSpec) -> tuple[pa.RecordBatch, Ord
     return batch, order, np.append(~order.same, True)
 
 
-def _ordered(parts: Sequence[Part], batch: pa.RecordBatch, spec: MergeSpec) -> Ordered:
+def _ordered(parts: Sequence[Part], batch: pa.RecordBatch, spec: MergeSpec) -> RowOrder:
     columns = zip(*(part.keys.columns for part in parts), strict=True)
     keys = [concat(list(pieces)) for pieces in columns]
     sequence = [SequenceColumn(batch.column(name), spec.descending) for name in spec.sequence_columns]
@@ -213,7 +213,7 @@ def _last_unless(ignored: Bools, last: Bools) -> Bools:
 
 
 def _filtered_batch(
-    batch: pa.RecordBatch, order: Ordered | None, keep: Bools, spec: MergeSpec
+    batch: pa.RecordBatch, order: RowOrder | None, keep: Bools, spec: MergeSpec
 ) -> pa.RecordBatch:
     wanted = batch if spec.columns is None else batch.select(list(spec.columns))
     if order is None:
@@ -222,7 +222,7 @@ def _filtered_batch(
 
 
 def _evidence(
-    batch: pa.RecordBatch, order: Ordered | None, verdicts: tuple[Any, Bools, Bools], spec: MergeSpec
+    batch: pa.RecordBatch, order: RowOrder | None, verdicts: tuple[Any, Bools, Bools], spec: MergeSpec
 ) -> Evidence:
     kinds, lost, dropped = verdicts
     left = np.flatnonzero(lost | dropped)
@@ -240,7 +240,7 @@ def _evidence(
     )
 
 
-def _sorted_key(column: pa.Array, order: Ordered | None, number: int) -> pa.Array:
+def _sorted_key(column: pa.Array, order: RowOrder | None, number: int) -> pa.Array:
     """Return a key column in merge order; the one that was made for comparing keys, where that is the
     same.
     """
@@ -249,5 +249,5 @@ def _sorted_key(column: pa.Array, order: Ordered | None, number: int) -> pa.Arra
     return _sorted(column, order)
 
 
-def _sorted(column: pa.Array, order: Ordered | None) -> pa.Array:
+def _sorted(column: pa.Array, order: RowOrder | None) -> pa.Array:
     return column if order is None else column.take(pa.array(order.rows))

@@ -49,7 +49,7 @@ def key_numbers(low: ByteWords, high: ByteWords, key_type: RowType) -> tuple[I64
     return found[:count], found[count:]
 
 
-class _Undecided(Exception):
+class _NoVectorOrder(Exception):
     """The keys have no vectorised order."""
 
 
@@ -72,19 +72,19 @@ class _Keys:
         try:
             found = cls(keys, key_type)
             return list(found._columns(found._arity()))
-        except _Undecided:
+        except _NoVectorOrder:
             return None
 
     def _arity(self) -> int:
         """Return the number of fields that all keys have."""
         if self.width < _PREFIX or int(self.sizes.min()) < 0:
-            raise _Undecided
+            raise _NoVectorOrder
         found = self._at(0, ">i4")
         arity = int(found[0])
         if (found != arity).any() or arity < len(self.key_type.fields):
-            raise _Undecided
+            raise _NoVectorOrder
         if int(self.sizes.min()) < null_bits_size(arity) + 8 * arity:
-            raise _Undecided
+            raise _NoVectorOrder
         return arity
 
     def _columns(self, arity: int) -> Iterator[I64]:
@@ -92,7 +92,7 @@ class _Keys:
         for index, field in enumerate(self.key_type.fields):
             marks = self._at(_PREFIX + (index + 8) // 8, "u1")
             if ((marks >> (index % 8)) & 1).any():
-                raise _Undecided
+                raise _NoVectorOrder
             yield from self._field(head + 8 * index, field.type)
 
     def _at(self, offset: int, dtype: str) -> Ints:
@@ -101,7 +101,7 @@ class _Keys:
 
     def _field(self, slot: int, kind: DataType) -> Iterator[I64]:
         if not isinstance(kind, AtomicType):
-            raise _Undecided
+            raise _NoVectorOrder
         if kind.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
             yield _float_order(self._at(slot, "<" + ("f4" if kind.root is TypeRoot.FLOAT else "f8")))
         elif kind.root in FIXED_FORMATS:
@@ -113,7 +113,7 @@ class _Keys:
         elif kind.root in _STRINGS:
             yield from self._strings(slot)
         else:
-            raise _Undecided
+            raise _NoVectorOrder
 
     def _whole(self, slot: int, code: str) -> I64:
         found: I64 = self._at(slot, _WHOLE[code]).astype(np.int64)
@@ -123,12 +123,12 @@ class _Keys:
         word = self._at(slot, "<u8")
         offset = (word >> np.uint64(32)).astype(np.int64)
         if (offset + 8 > self.sizes).any():
-            raise _Undecided
+            raise _NoVectorOrder
         words = np.ndarray((len(self.buffer) - 7,), "<i8", self.buffer, strides=(1,))
         millis = words[self._rows() + offset]
         nanos = (word & np.uint64(_LOW)).astype(np.int64)
         if (np.abs(millis) > _MAX_MILLIS).any() or (nanos >= 1_000_000).any():
-            raise _Undecided
+            raise _NoVectorOrder
         yield millis
         yield nanos
 
@@ -140,7 +140,7 @@ class _Keys:
         offset = (word >> np.uint64(32)).astype(np.int64)
         length = np.where(inline, mark & ~_INLINE, (word & np.uint64(_LOW)).astype(np.int64))
         if (inline & (length > _MAX_INLINE)).any() or (~inline & (offset + length > self.sizes)).any():
-            raise _Undecided
+            raise _NoVectorOrder
         start = np.where(inline, self._rows() - _PREFIX + slot, self._rows() + offset)
         words = ByteWords.from_slices(self.buffer, start, length).words
         for index in range(words.shape[1]):

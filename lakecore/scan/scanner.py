@@ -26,13 +26,13 @@ from lakecore.scan.split import SplitPlan
 from lakecore.scan.support import check_readable
 from lakecore.store.table_stores import TableStores
 
-__all__ = ["Scanner", "Skipped", "created_since"]
+__all__ = ["Scanner", "SkippedFiles", "created_since"]
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class SkippedFiles:
     """It counts the files that one step of a plan leaves out."""
 
     reason: str
@@ -43,7 +43,7 @@ class Skipped:
     """They have so many bytes."""
 
     @classmethod
-    def between(cls, reason: str, before: ManifestEntries, after: ManifestEntries) -> Skipped:
+    def between(cls, reason: str, before: ManifestEntries, after: ManifestEntries) -> SkippedFiles:
         """Return the difference of two selections."""
         size = int(before.file_size.sum()) - int(after.file_size.sum())
         return cls(reason, len(before) - len(after), size)
@@ -155,16 +155,16 @@ class Scanner:
         *,
         created_ms: int | None = None,
         with_level_0: bool = False,
-    ) -> tuple[Skipped, ...]:
+    ) -> tuple[SkippedFiles, ...]:
         """Return what a plan with these arguments leaves out, step by step. It reads all manifests, and costs
         as much as a plan without a predicate and the plan itself.
         """
         entries = self.live_entries(snapshot)
         kept = select_entries(entries, where, schema.partition_type)
-        found = [Skipped.between("partitions, buckets or levels that were named", entries, kept)]
+        found = [SkippedFiles.between("partitions, buckets or levels that were named", entries, kept)]
         steps = self._steps(kept, schema, predicate, created_ms=created_ms, with_level_0=with_level_0)
         for reason, left in steps:
-            found.append(Skipped.between(reason, kept, left))
+            found.append(SkippedFiles.between(reason, kept, left))
             kept = left
         return tuple(one for one in found if one.files)
 

@@ -187,7 +187,7 @@ def _at_watermark(watermark: int, snapshots: SnapshotStore) -> Snapshot:
     for ever, where such a snapshot lies between others; later ones search as here.) Cost: a read for each
     snapshot before the first that has a watermark, then the logarithm of their number.
     """
-    marked = _Marked(snapshots, snapshots.list_ids())
+    marked = _WatermarkSearch(snapshots, snapshots.list_ids())
     low, found = marked.first()
     high = len(marked.ids) - 1
     if found is not None and _mark(found) < watermark:
@@ -211,7 +211,7 @@ def _at_watermark(watermark: int, snapshots: SnapshotStore) -> Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class _Marked:
+class _WatermarkSearch:
     """Snapshots by place, of which some have no watermark, and some expire meanwhile."""
 
     snapshots: SnapshotStore

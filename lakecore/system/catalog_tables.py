@@ -82,13 +82,13 @@ def _catalog_options(_: Iterable[Named], options: Mapping[str, str]) -> Iterable
 
 
 Maker: TypeAlias = Callable[[Iterable[Named], Mapping[str, str]], Iterable[Row]]
-_NAMED = ("database_name STRING", "table_name STRING")
+_NAME_COLUMNS = ("database_name STRING", "table_name STRING")
 _KINDS: Mapping[str, tuple[RowType, Maker]] = {
-    "all_table_options": (columns(*_NAMED, "key STRING", "value STRING"), _table_options),
+    "all_table_options": (columns(*_NAME_COLUMNS, "key STRING", "value STRING"), _table_options),
     "catalog_options": (columns("key STRING NOT NULL", "value STRING NOT NULL"), _catalog_options),
     "partitions": (
         columns(
-            *_NAMED,
+            *_NAME_COLUMNS,
             "partition_name STRING",
             "record_count BIGINT",
             "file_size_in_bytes BIGINT",
@@ -100,7 +100,7 @@ _KINDS: Mapping[str, tuple[RowType, Maker]] = {
     ),
     "tables": (
         columns(
-            *_NAMED,
+            *_NAME_COLUMNS,
             "table_type STRING",
             "partitioned BOOLEAN",
             "primary_key BOOLEAN",

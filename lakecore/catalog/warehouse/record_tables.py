@@ -33,15 +33,15 @@ logger = logging.getLogger(__name__)
 _LONGEST_NAME = 500
 _LONGEST_ERROR = 4096
 _MOST = (1 << 63) - 1
-_NAMED = ("database_name STRING", "table_name STRING")
+_NAME_COLUMNS = ("database_name STRING", "table_name STRING")
 _HIDDEN = ("snapshot_key",)
 """These figures tell nothing to a person."""
-_SHOWN = tuple(one.name for one in fields(Figures) if one.name not in _HIDDEN)
+_FIGURE_NAMES = tuple(one.name for one in fields(Figures) if one.name not in _HIDDEN)
 _TYPES = {"has_key": "BOOLEAN"}
 
 _RUNS = columns(
     "attempt_id STRING NOT NULL",
-    *_NAMED,
+    *_NAME_COLUMNS,
     "job STRING NOT NULL",
     "state STRING NOT NULL",
     "started_at BIGINT NOT NULL",
@@ -55,14 +55,14 @@ _RUNS = columns(
     "origin STRING",
 )
 _HEALTH = columns(
-    *_NAMED,
+    *_NAME_COLUMNS,
     "state STRING NOT NULL",
     "score BIGINT NOT NULL",
     "due_in_days DOUBLE",
     "reasons STRING NOT NULL",
     "surveyed_at BIGINT NOT NULL",
     "figures_at BIGINT NOT NULL",
-    *(f"{name} {_TYPES.get(name, 'BIGINT')}" for name in _SHOWN),
+    *(f"{name} {_TYPES.get(name, 'BIGINT')}" for name in _FIGURE_NAMES),
 )
 
 
@@ -123,7 +123,7 @@ def _health_of(one: TableRecord) -> Row:
         one.reasons,
         one.surveyed_ms,
         one.figures_ms,
-        *(getattr(one.figures, name) for name in _SHOWN),
+        *(getattr(one.figures, name) for name in _FIGURE_NAMES),
     )
 
 

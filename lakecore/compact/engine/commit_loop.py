@@ -18,7 +18,7 @@ from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.verify.proof.snapshot_check import SnapshotCheck
 
-__all__ = ["CommitDraft", "CommitGuard", "Commits", "Landed", "commit_fitting"]
+__all__ = ["CommitDraft", "CommitGuard", "CommitLoopResult", "Commits", "commit_fitting"]
 
 Item = TypeVar("Item")
 
@@ -91,7 +91,7 @@ class Commits(Protocol[Item]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Landed(Generic[Item]):
+class CommitLoopResult(Generic[Item]):
     """This is the result of a commit, which has the items by what became of them."""
 
     items: tuple[Item, ...] = ()
@@ -109,7 +109,7 @@ class Landed(Generic[Item]):
 
 def commit_fitting(
     committer: Committer, items: Sequence[Item], identity: tuple[str, int], commits: Commits[Item]
-) -> Landed[Item]:
+) -> CommitLoopResult[Item]:
     """Commit every item that fits the table as it is now, and is what was proven, in one snapshot.
 
     `identity`: commit user and identifier. Raises CommitUncertainError (delete nothing), UnavailableError
@@ -153,7 +153,7 @@ def commit_fitting(
             draft.discard()
         else:
             draft.landed()
-        return Landed(
+        return CommitLoopResult(
             items=tuple(left),
             lost=tuple(lost),
             refused=tuple(refused),
@@ -161,4 +161,4 @@ def commit_fitting(
             duplicate=result.duplicate,
             notes=result.notes,
         )
-    return Landed(lost=tuple(lost), refused=tuple(refused))
+    return CommitLoopResult(lost=tuple(lost), refused=tuple(refused))

@@ -17,7 +17,7 @@ from functools import partial
 from pyroaring import BitMap
 
 from lakecore.compact.engine.commit import PickCommits
-from lakecore.compact.engine.commit_loop import Landed
+from lakecore.compact.engine.commit_loop import CommitLoopResult
 from lakecore.compact.engine.deletion_vectors import VectorUpdates
 from lakecore.compact.engine.licence import levels_of, licensed
 from lakecore.compact.engine.outcome import Progress, ProvenPick, RunRecord
@@ -131,7 +131,7 @@ class Driver:
                 self._decoders.look(pick.name, side, stored, reading.file_schema(file.schema_id))
         self._record.outcome = replace(self._record.outcome, decoded=self._decoders.report())
 
-    def _record_commit(self, run: _PickRun, landed: Landed[ProvenPick]) -> None:
+    def _record_commit(self, run: _PickRun, landed: CommitLoopResult[ProvenPick]) -> None:
         record = self._record
         record.outcome = record.outcome.lost(tuple(proven.pick for proven in landed.lost))
         if landed.duplicate:

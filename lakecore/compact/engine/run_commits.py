@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from lakecore.compact.engine.attempt_files import AttemptFiles, EarlierCommits, earlier_commits
 from lakecore.compact.engine.cleanup import belongs, remove, sweep
-from lakecore.compact.engine.commit_loop import CommitGuard, Commits, Landed, commit_fitting
+from lakecore.compact.engine.commit_loop import CommitGuard, CommitLoopResult, Commits, commit_fitting
 from lakecore.compact.engine.refusal import duplicate_commit
 from lakecore.compact.engine.request import RunName
 from lakecore.compact.engine.target import RewriteTarget
@@ -36,7 +36,7 @@ class CommitPlan(Generic[Item]):
     commits: Commits[Item]
     new_names: Callable[[Item], Iterable[str]]
     """It returns the names of the new files of an item."""
-    on_commit: Callable[[Landed[Item]], None]
+    on_commit: Callable[[CommitLoopResult[Item]], None]
     """It records what became of the items of a commit, also where another run has made it."""
     most: int
     """So many items are enough for a commit."""

@@ -8,7 +8,7 @@ from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["UNIT_COST", "Admission", "FairQueue", "Queued"]
+__all__ = ["UNIT_COST", "Admission", "FairQueue", "QueuedUnit"]
 
 UNIT_COST = 20_000
 """A unit costs so much besides its rows, in rows: opening files, and its way to a worker and back."""
@@ -17,7 +17,7 @@ _BUNDLE_UNITS = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Queued:
+class QueuedUnit:
     """This is unit `number` of table `stream`. Its `cost` is in rows. With `alone` it must not share a
     task with others.
     """
@@ -38,7 +38,7 @@ class FairQueue:
     O(tables waiting) a unit.
     """
 
-    _waiting: dict[int, deque[Queued]] = field(default_factory=dict)
+    _waiting: dict[int, deque[QueuedUnit]] = field(default_factory=dict)
     _assigned: dict[int, int] = field(default_factory=dict)
     _level: int = 0
     _cost: int = 0
@@ -46,7 +46,7 @@ class FairQueue:
     def __len__(self) -> int:
         return sum(map(len, self._waiting.values()))
 
-    def add(self, units: Sequence[Queued]) -> None:
+    def add(self, units: Sequence[QueuedUnit]) -> None:
         """Add units after those of the same table that wait already."""
         for unit in units:
             if unit.stream not in self._waiting:
@@ -62,13 +62,13 @@ class FairQueue:
         self._cost -= sum(unit.cost for unit in dropped)
         return len(dropped)
 
-    def take(self, slots: int) -> tuple[Queued, ...]:
+    def take(self, slots: int) -> tuple[QueuedUnit, ...]:
         """Return the units for one task: a large one, or several small ones; none when nothing waits.
 
         Small ones are put together as long as that leaves enough for all `slots`.
         """
         share = min(_BUNDLE_COST, -(-self._cost // slots))
-        bundle: list[Queued] = []
+        bundle: list[QueuedUnit] = []
         cost = 0
         while self._waiting and len(bundle) < _BUNDLE_UNITS:
             stream = min(self._waiting, key=lambda one: (self._assigned[one], one))
@@ -80,7 +80,7 @@ class FairQueue:
             cost += unit.cost
         return tuple(bundle)
 
-    def _pop(self, stream: int) -> Queued:
+    def _pop(self, stream: int) -> QueuedUnit:
         unit = self._waiting[stream].popleft()
         if not self._waiting[stream]:
             del self._waiting[stream]

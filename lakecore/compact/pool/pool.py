@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from lakecore.compact.pool.plan import UNIT_COST, Admission, FairQueue, Queued
+from lakecore.compact.pool.plan import UNIT_COST, Admission, FairQueue, QueuedUnit
 from lakecore.executor import Executor
 
 __all__ = ["PlanBudget", "TableExecutor", "UnitPool"]
@@ -100,7 +100,7 @@ class UnitPool:
             self._numbers += 1
             stream = _Stream(self._numbers, calls)
             self._streams[stream.number] = stream
-            units = [Queued(stream.number, number, _cost(task)) for number, (_, task) in enumerate(calls)]
+            units = [QueuedUnit(stream.number, number, _cost(task)) for number, (_, task) in enumerate(calls)]
             self._queue.add(units)
             self._changed.notify_all()
         return stream
@@ -153,7 +153,7 @@ class UnitPool:
             for task in tasks[done:]:
                 self._deliver(task, None)
 
-    def _take(self, width: int) -> list[tuple[Queued, ...]]:
+    def _take(self, width: int) -> list[tuple[QueuedUnit, ...]]:
         with self._changed:
             self._changed.wait_for(lambda: self._closed or len(self._queue))
             if self._closed:
@@ -163,7 +163,7 @@ class UnitPool:
                 self._streams[unit.stream].under_way.add(unit.number)
             return tasks
 
-    def _deliver(self, task: Sequence[Queued], result: Any) -> None:
+    def _deliver(self, task: Sequence[QueuedUnit], result: Any) -> None:
         """Store a result. It has that of each unit; it is an exception if the task failed, and None if the
         task was cancelled.
         """
@@ -176,9 +176,9 @@ class UnitPool:
                 stream.under_way.discard(unit.number)
                 if result is None or stream.abandoned:
                     continue
-                if len(task) > 1 and isinstance(one, (_Failed, BaseException)):
+                if len(task) > 1 and isinstance(one, (_FailedUnit, BaseException)):
                     logger.info("a unit failed in a task with %d others and is retried alone", len(task) - 1)
-                    self._queue.add([Queued(unit.stream, unit.number, unit.cost, alone=True)])
+                    self._queue.add([QueuedUnit(unit.stream, unit.number, unit.cost, alone=True)])
                 else:
                     stream.results[unit.number] = one
             self._changed.notify_all()
@@ -234,7 +234,7 @@ class TableExecutor:
         self._pool.cancel()
 
 
-class _Failed:
+class _FailedUnit:
     """Stands for the result of a unit that raised in a bundle."""
 
 
@@ -255,4 +255,4 @@ def _attempt(function: Callable[[Any], Any], task: Any) -> Any:
         return function(task)
     except Exception as err:  # noqa: BLE001 - the border of a unit: it is tried again alone
         logger.info("%s: %s", getattr(task, "name", task), err)
-        return _Failed()
+        return _FailedUnit()

@@ -43,7 +43,7 @@ class AvroReader:
 
     def __init__(self, file_io: FileIO, path: str) -> None:
         self._path = path
-        self._source = _Bounded(file_io.open_input(path))
+        self._source = _BoundedFile(file_io.open_input(path))
         with corrupt_data_errors(path):
             self._header = fastavro.schemaless_reader(self._source, HEADER_SCHEMA, None)
             self._body = int(self._source.tell())
@@ -96,7 +96,7 @@ class AvroReader:
             kept = [field for field in self._decoding["fields"] if field["name"] in columns]
             reader_schema = self._rooted(self._decoding | {"fields": kept})
         self._source.seek(self._body)
-        stream = fastavro.reader(_Spliced(_header_bytes(header), self._source), reader_schema)
+        stream = fastavro.reader(_SplicedFile(_header_bytes(header), self._source), reader_schema)
         return iter(stream)
 
     def _rooted(self, record: dict[str, Any]) -> Any:
@@ -106,7 +106,7 @@ class AvroReader:
         return ["null", record] if self._nullable else record
 
 
-class _Bounded:
+class _BoundedFile:
     """A file that refuses lengths beyond its end: damage must not ask for memory."""
 
     def __init__(self, source: Any) -> None:
@@ -129,7 +129,7 @@ class _Bounded:
         self._source.close()
 
 
-class _Spliced:
+class _SplicedFile:
     """A file that begins with other bytes: what fastavro needs, only `read`."""
 
     def __init__(self, head: bytes, rest: Any) -> None:

@@ -58,7 +58,7 @@ _LONGS = {
 }  # fmt: skip
 """Fields that become columns, and what stands for null."""
 _BYTES = ("_PARTITION", "_FILE._FILE_NAME")
-_KEPT_KEY = 64
+_LONGEST_KEY = 64
 """The bytes up to which keys are kept; longer ones are decoded again when they are asked for."""
 _EXTRAS = ("_FILE._EXTRA_FILES", "_FILE._EMBEDDED_FILE_INDEX", "_FILE._EXTERNAL_PATH")
 _REQUIRED = frozenset((*(name for name, default in _LONGS.items() if default is None), *_BYTES, *KEY_FIELDS))
@@ -253,7 +253,7 @@ def _column(count: int, default: int | None) -> I64:
 
 def _kept_keys(lanes: Lanes, rows: Rows) -> tuple[ByteWords, ByteWords] | None:
     """Return the lowest and highest keys of files, unless they are long."""
-    if any(int(lanes.out.lengths[name][rows].max(initial=0)) > _KEPT_KEY for name in KEY_FIELDS):
+    if any(int(lanes.out.lengths[name][rows].max(initial=0)) > _LONGEST_KEY for name in KEY_FIELDS):
         return None
     return _words(lanes, KEY_FIELDS[0], rows), _words(lanes, KEY_FIELDS[1], rows)
 

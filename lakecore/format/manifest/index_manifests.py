@@ -24,7 +24,7 @@ from lakecore.metadata.manifest.index_file import DELETION_VECTORS, DeletionRang
 
 __all__ = ["decode_index_manifest", "encode_index_manifest"]
 
-_KNOWN = known_fields(INDEX_MANIFEST_SCHEMA)
+_KNOWN_FIELDS = known_fields(INDEX_MANIFEST_SCHEMA)
 _write_record = encoder(parse_avro_schema(INDEX_MANIFEST_SCHEMA, "the index manifest schema"))
 
 
@@ -32,7 +32,7 @@ def decode_index_manifest(data: bytes, path: str) -> tuple[IndexFile, ...]:
     """Return every index file. Raises CorruptDataError naming `path`, UnsupportedError for another
     version.
     """
-    records, unknown = decode_records(data, path, _KNOWN)
+    records, unknown = decode_records(data, path, _KNOWN_FIELDS)
     return tuple(_index_file(record, path, has_unknown_columns=unknown) for record in records)
 
 

@@ -77,7 +77,7 @@ def decode_manifests(files: Iterable[tuple[bytes, str]], request: EntryRequest =
 
     Cost: some 50 us an entry for a few; about 1 us for very many, which are decoded together.
     """
-    rest = _Opened(iter(files))
+    rest = _AvroFiles(iter(files))
     parts: list[ManifestEntries] = []
     while not rest.at_end:
         parts.append(_decode_avro(rest, request))
@@ -94,7 +94,7 @@ def count_entries(data: bytes, path: str) -> int | None:
     return open_container(data, path).count if is_avro(data) else None
 
 
-class _Opened(Iterator[AvroContainer]):
+class _AvroFiles(Iterator[AvroContainer]):
     """The avro files of a sequence, opened; stops at a file of another format and keeps it in `other`."""
 
     def __init__(self, files: Iterator[tuple[bytes, str]]) -> None:

@@ -162,7 +162,7 @@ class OrcStripes:
             return
         main, other = (part.finished() for part in self._open)
         self._open, self._raw = None, 0
-        both = _Merged(main, other, self._times, _ZONES[self._zone])
+        both = _MergedStripe(main, other, self._times, _ZONES[self._zone])
         data = both.stripe()
         (stripe,) = main.tail.stripes
         self._write(data)
@@ -227,7 +227,7 @@ class _Stripe:
         return found[0] if found else b""
 
 
-class _Merged:
+class _MergedStripe:
     """One stripe of both. `times`: ids of its timestamps. `index`, `footer`: sizes, once it is made."""
 
     def __init__(self, main: _Stripe, other: _Stripe, times: frozenset[int], zone: str) -> None:

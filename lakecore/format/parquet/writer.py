@@ -128,7 +128,7 @@ class _Encoder:
         first: pa.RecordBatch,
         footers: list[Any],
     ) -> None:
-        self._sink = _Counted(sink)
+        self._sink = _CountingSink(sink)
         whole = isinstance(sink, parquet_int96.FooterSink)  # it looks at each piece that the writer writes
         self._buffer = (
             None if whole else pa.BufferedOutputStream(pa.PythonFile(self._sink, "w"), _BUFFER_BYTES)
@@ -217,7 +217,7 @@ class _Encoder:
         return self._ratio
 
 
-class _Counted:
+class _CountingSink:
     """Counts what passes: `tell` of a sink may cost a call to storage. Once `closed`, what a buffer still
     holds is of an abandoned file.
     """

@@ -116,10 +116,10 @@ class VariantShredder:
     def shape(self, sample: Sequence[pa.RecordBatch]) -> StoredLayout:
         """Choose the layout by the first rows of `sample`, as many as the options say."""
         if self._configured is not None:
-            return _Shredded(self._row_type, self._configured)
+            return _ShreddedColumns(self._row_type, self._configured)
         evidence = [Evidence.of(self._values(sample, path), self._limits) for path in self._paths]
         kinds = infer_types(evidence, self._limits)
-        return _Shredded(self._row_type, dict(zip(self._paths, kinds, strict=True)))
+        return _ShreddedColumns(self._row_type, dict(zip(self._paths, kinds, strict=True)))
 
     def finished(self, shape: StoredLayout) -> None:
         """Do nothing, because files do not depend on one another."""
@@ -155,7 +155,7 @@ def _types_by_path(row_type: RowType, schema: RowType) -> dict[Path, DataType]:
     return {path: kinds[path[0]] for path in _paths(row_type, ()) if len(path) == 1 and path[0] in kinds}
 
 
-class _Shredded:
+class _ShreddedColumns:
     """The VARIANT columns of one file, which are shredded."""
 
     def __init__(self, row_type: RowType, kinds: Mapping[Path, DataType]) -> None:

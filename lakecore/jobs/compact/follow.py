@@ -25,7 +25,7 @@ _LIST_EVERY = 10
 
 
 @dataclass
-class _Followed:
+class _FollowedTable:
     """It is what is known of one table."""
 
     snapshots: SnapshotStore
@@ -63,7 +63,7 @@ class CompactionFollower:
         self._failed = failed
         self._round = 0
         self._listed: tuple[str, ...] = ()
-        self._tables: dict[str, _Followed] = {}
+        self._tables: dict[str, _FollowedTable] = {}
 
     def run_round(self) -> tuple[Report, ...]:
         """Compact the tables that have changed; return their reports, and those of tables that could not be
@@ -91,7 +91,7 @@ class CompactionFollower:
 
     def _is_due(self, name: str) -> bool:
         if name not in self._tables:
-            self._tables[name] = _Followed(self._lake.load_table(name)._stores.snapshots)
+            self._tables[name] = _FollowedTable(self._lake.load_table(name)._stores.snapshots)
         followed = self._tables[name]
         return self._round >= followed.rest_until and followed.has_changed()
 

@@ -27,7 +27,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
-__all__ = ["Declared", "Kind", "Parameter", "declared", "parameters_by_name"]
+__all__ = ["DeclaredParameter", "Kind", "Parameter", "declared", "parameters_by_name"]
 
 _UNITS = ("_ms", "_bytes")
 
@@ -75,7 +75,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Declared:
+class DeclaredParameter:
     """This is a parameter of a job, with all that follows from its field."""
 
     field: str
@@ -126,7 +126,7 @@ def without_unit(field: str) -> str:
 
 
 @cache
-def declared(job: type) -> tuple[Declared, ...]:
+def declared(job: type) -> tuple[DeclaredParameter, ...]:
     """Return the parameters of a job: those of its own class first, then those that it has from its bases."""
     hints = get_type_hints(job, include_extras=True)
     known = {field.name: field for field in fields(job)}
@@ -140,11 +140,13 @@ def declared(job: type) -> tuple[Declared, ...]:
             field = known[name]
             default = field.default if field.default_factory is MISSING else field.default_factory()
             kind = parameter.kind or _kind(type_, parameter)
-            found.append(Declared(field=name, type=type_, default=default, kind=kind, parameter=parameter))
+            found.append(
+                DeclaredParameter(field=name, type=type_, default=default, kind=kind, parameter=parameter)
+            )
     return tuple(found)
 
 
-def parameters_by_name(job: type) -> dict[str, Declared]:
+def parameters_by_name(job: type) -> dict[str, DeclaredParameter]:
     """Return the parameters that operators and policies take, by the names that they use."""
     return {one.name: one for one in declared(job) if one.parameter.on_operator}
 

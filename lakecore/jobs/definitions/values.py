@@ -9,7 +9,7 @@ from dataclasses import MISSING
 from typing import Any, TypeVar
 
 from lakecore.errors import InvalidInputError
-from lakecore.jobs.definitions.parameter import Declared, Kind, declared
+from lakecore.jobs.definitions.parameter import DeclaredParameter, Kind, declared
 from lakecore.jobs.definitions.table_job import Definition
 from lakecore.options import parse_bool, parse_size
 
@@ -23,7 +23,7 @@ def is_given(value: Any) -> bool:
     return not (value is None or (isinstance(value, str) and value.strip() in ("", "None")))
 
 
-def parse_value(one: Declared, value: Any, label: str, now_ms: int) -> Any:
+def parse_value(one: DeclaredParameter, value: Any, label: str, now_ms: int) -> Any:
     """Convert a value to that of the job's field. `label` names the parameter in errors; `now_ms` is the
     time that `HH:MM` follows. Raises InvalidInputError.
     """
@@ -40,33 +40,33 @@ def parse_flag(label: str, value: Any) -> bool:
         raise InvalidInputError(f"{label}={value!r}: use true or false") from err
 
 
-def _text(one: Declared, value: Any, label: str, now_ms: int) -> str:
+def _text(one: DeclaredParameter, value: Any, label: str, now_ms: int) -> str:
     return str(value)
 
 
-def _number(one: Declared, value: Any, label: str, now_ms: int) -> int:
+def _number(one: DeclaredParameter, value: Any, label: str, now_ms: int) -> int:
     try:
         return int(value)
     except ValueError as err:
         raise InvalidInputError(f"{label}={value!r}: use a whole number") from err
 
 
-def _share(one: Declared, value: Any, label: str, now_ms: int) -> float:
+def _share(one: DeclaredParameter, value: Any, label: str, now_ms: int) -> float:
     try:
         return float(value)
     except ValueError as err:
         raise InvalidInputError(f"{label}={value!r}: use a number such as 0.5") from err
 
 
-def _flag(one: Declared, value: Any, label: str, now_ms: int) -> bool:
+def _flag(one: DeclaredParameter, value: Any, label: str, now_ms: int) -> bool:
     return parse_flag(label, value)
 
 
-def _no_flag(one: Declared, value: Any, label: str, now_ms: int) -> bool:
+def _no_flag(one: DeclaredParameter, value: Any, label: str, now_ms: int) -> bool:
     return not parse_flag(label, value)
 
 
-def _choice(one: Declared, value: Any, label: str, now_ms: int) -> Any:
+def _choice(one: DeclaredParameter, value: Any, label: str, now_ms: int) -> Any:
     kind = one.choices
     if kind is None or isinstance(value, kind):
         return value if kind is one.type else value.value
@@ -78,12 +78,12 @@ def _choice(one: Declared, value: Any, label: str, now_ms: int) -> Any:
     return found if kind is one.type else found.value
 
 
-def _names(one: Declared, value: Any, label: str, now_ms: int) -> tuple[str, ...]:
+def _names(one: DeclaredParameter, value: Any, label: str, now_ms: int) -> tuple[str, ...]:
     parts = value.split(",") if isinstance(value, str) else map(str, value)
     return tuple(filter(None, map(str.strip, parts)))
 
 
-def _options(one: Declared, value: Any, label: str, now_ms: int) -> dict[str, str]:
+def _options(one: DeclaredParameter, value: Any, label: str, now_ms: int) -> dict[str, str]:
     return dict(value) if isinstance(value, Mapping) else _key_values(value, label)
 
 
@@ -97,25 +97,25 @@ def _key_values(pairs: Any, label: str) -> dict[str, str]:
     return found
 
 
-def _moment(one: Declared, value: Any, label: str, now_ms: int) -> int:
+def _moment(one: DeclaredParameter, value: Any, label: str, now_ms: int) -> int:
     from lakecore.jobs.runner.moment import parse_moment  # the libraries for times take long to import
 
     return parse_moment(str(value), label)
 
 
-def _duration(one: Declared, value: Any, label: str, now_ms: int) -> int:
+def _duration(one: DeclaredParameter, value: Any, label: str, now_ms: int) -> int:
     from lakecore.jobs.runner.moment import parse_span
 
     return parse_span(str(value), label)
 
 
-def _end(one: Declared, value: Any, label: str, now_ms: int) -> int:
+def _end(one: DeclaredParameter, value: Any, label: str, now_ms: int) -> int:
     from lakecore.jobs.runner.until import parse_until
 
     return parse_until(str(value), now_ms)
 
 
-def _size(one: Declared, value: Any, label: str, now_ms: int) -> int | None:
+def _size(one: DeclaredParameter, value: Any, label: str, now_ms: int) -> int | None:
     text = str(value).strip()
     if one.optional and text.lower() == "none":
         return None
@@ -125,11 +125,11 @@ def _size(one: Declared, value: Any, label: str, now_ms: int) -> int | None:
         raise InvalidInputError(f"{label} {value!r}: {err}") from err
 
 
-def _value(one: Declared, value: Any, label: str, now_ms: int) -> Any:
+def _value(one: DeclaredParameter, value: Any, label: str, now_ms: int) -> Any:
     return value
 
 
-_PARSERS: Mapping[Kind, Callable[[Declared, Any, str, int], Any]] = {
+_PARSERS: Mapping[Kind, Callable[[DeclaredParameter, Any, str, int], Any]] = {
     Kind.TEXT: _text,
     Kind.NUMBER: _number,
     Kind.SHARE: _share,

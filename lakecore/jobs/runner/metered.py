@@ -45,7 +45,7 @@ class MeteredExecutor:
 
     def run(self, function: Callable[[A], R], tasks: Iterable[A]) -> Iterator[R | BaseException]:
         """Run the tasks as `inner` does."""
-        results = self._inner.run(_measured, (_Measured(function, task) for task in tasks))
+        results = self._inner.run(_measured, (_MeasuredUnit(function, task) for task in tasks))
         try:
             for result in results:
                 if isinstance(result, BaseException):
@@ -62,7 +62,7 @@ class MeteredExecutor:
 
 
 @dataclass(frozen=True, slots=True)
-class _Measured:
+class _MeasuredUnit:
     """A unit and its task."""
 
     function: Callable[[Any], Any]
@@ -74,5 +74,5 @@ class _Measured:
         return int(getattr(self.task, "rows", 0))
 
 
-def _measured(call: _Measured) -> tuple[Any, int]:
+def _measured(call: _MeasuredUnit) -> tuple[Any, int]:
     return call.function(call.task), peak_memory()

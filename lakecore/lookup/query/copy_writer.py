@@ -55,7 +55,7 @@ class CopyRows:
 
 
 @dataclass(slots=True)
-class _Written:
+class _WriteState:
     """What was written so far."""
 
     places: list[BlockPlace] = field(default_factory=list)
@@ -82,13 +82,13 @@ class DataFileCopy:
         self._options = options
         self._keys = ctx.schema.trimmed_primary_keys
         self._key_type = ctx.schema.key_type
-        self._entries = _Written()
+        self._entries = _WriteState()
 
     def parts(self) -> Iterator[bytes]:
         """Yield the blocks as bytes; each call begins anew. Raises NotFoundError when the data file does not
         exist, CorruptDataError.
         """
-        done = self._entries = _Written()
+        done = self._entries = _WriteState()
         extra = () if self._rows.keep is None else tuple(sorted(columns_of(self._rows.keep)))
         system = (SEQUENCE_NAME,) * self._rows.sequences + (KIND_NAME,)
         wanted = tuple(dict.fromkeys((*self._rows.columns, *self._keys, *extra, *system)))
@@ -117,7 +117,7 @@ class DataFileCopy:
             filter=None if fpp is None else KeyFilter(done.hashes, count, fpp),
         )
 
-    def _enter(self, entries: _Written, block: pa.RecordBatch) -> None:
+    def _enter(self, entries: _WriteState, block: pa.RecordBatch) -> None:
         """Note the keys of a block. Raises CorruptDataError when they are not in order."""
         keys = KeyColumns([block.column(name) for name in self._keys], self._key_type)
         first, last = (keys.take(np.array([at])) for at in (0, len(keys) - 1))

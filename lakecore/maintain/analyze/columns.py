@@ -22,7 +22,7 @@ from lakecore.verify.digest.array_hash import hash_array
 
 __all__ = ["ColumnSketch", "can_analyze"]
 
-_KEPT = 1 << 15
+_MOST_HASHES = 1 << 15
 """Hashes kept of a column: counts are exact up to so many distinct values, then within about 0.6 %."""
 _HASHES = 2.0**64
 _SHORT_DECIMAL_DIGITS = 18
@@ -101,8 +101,8 @@ class ColumnSketch:
         """Return the sketch of the rows of both: it equals one sketch of all of them."""
         both = ColumnSketch(self._field)
         hashes = np.union1d(self._hashes, other._hashes)
-        both._whole = self._whole and other._whole and len(hashes) <= _KEPT
-        both._hashes = hashes[:_KEPT]  # the lowest of all are among the lowest of each
+        both._whole = self._whole and other._whole and len(hashes) <= _MOST_HASHES
+        both._hashes = hashes[:_MOST_HASHES]  # the lowest of all are among the lowest of each
         both._values, both._nulls = self._values + other._values, self._nulls + other._nulls
         both._bounds.add(self._bounds.low, self._bounds.high)
         both._bounds.add(other._bounds.low, other._bounds.high)
@@ -136,8 +136,8 @@ class ColumnSketch:
         if not self._whole:
             hashes = hashes[hashes < self._hashes[-1]]
         both = np.union1d(self._hashes, hashes)
-        self._whole &= len(both) <= _KEPT
-        self._hashes = both[:_KEPT]
+        self._whole &= len(both) <= _MOST_HASHES
+        self._hashes = both[:_MOST_HASHES]
 
     def _bound(self, column: pa.Array) -> None:
         if pa.types.is_floating(column.type):

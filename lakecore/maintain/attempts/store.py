@@ -28,7 +28,7 @@ __all__ = ["AttemptStore", "Attempts"]
 
 logger = logging.getLogger(__name__)
 
-_KEPT_DAYS = 400
+_RETENTION_DAYS = 400
 _LONGEST = 64 << 10
 """A record that is longer, in bytes, is damaged or an attack."""
 _MOST_BYTES = 1 << 30
@@ -63,7 +63,7 @@ class AttemptStore(ServiceStore):
         """
         found: dict[str, Attempt] = {}
         damaged = 0
-        for moment in _days(max(since_ms, now_ms - _KEPT_DAYS * DAY_MS), now_ms):
+        for moment in _days(max(since_ms, now_ms - _RETENTION_DAYS * DAY_MS), now_ms):
             for one in (*self._rolled(self._day(moment)), *self._singles(self._day(moment))):
                 if one is None:
                     damaged += 1
@@ -82,7 +82,7 @@ class AttemptStore(ServiceStore):
         for number in range(2, 2 + days):
             self._roll_up(self._day(now_ms - number * DAY_MS), clock)
         for number in range(days):
-            old = self._day(now_ms - (_KEPT_DAYS + 1 + number) * DAY_MS)
+            old = self._day(now_ms - (_RETENTION_DAYS + 1 + number) * DAY_MS)
             for path in (*(one.path for one in self.file_io.list(old)), f"{old}{_ROLLED}"):
                 self.file_io.delete(path)
 

@@ -17,7 +17,7 @@ from lakecore.maintain.target import Target
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.verify.fsck.references import bucket_directory
 
-__all__ = ["Candidates", "PlannedDeletion", "Referenced"]
+__all__ = ["Candidates", "PlannedDeletion", "ReferencedFiles"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class PlannedDeletion:
 
 
 @dataclass(frozen=True, slots=True)
-class Referenced:
+class ReferencedFiles:
     """These are the candidates that some root references: data and changelog files as hashes of their
     names, and extra files by name.
     """
@@ -38,8 +38,8 @@ class Referenced:
     names: Hashes
     extras: frozenset[str]
 
-    def joined(self, other: Referenced) -> Referenced:
-        return Referenced(name_set([self.names, other.names]), self.extras | other.extras)
+    def joined(self, other: ReferencedFiles) -> ReferencedFiles:
+        return ReferencedFiles(name_set([self.names, other.names]), self.extras | other.extras)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +108,7 @@ class Candidates:
         special = np.array([one.name_hash for one in self.special], np.uint64)
         return name_set([*(part.hashes for part in self.plain), special])
 
-    def planned_deletions(self, referenced: Referenced, why: str) -> list[PlannedDeletion]:
+    def planned_deletions(self, referenced: ReferencedFiles, why: str) -> list[PlannedDeletion]:
         """Return the data and extra files that no root references; each path once."""
         out: dict[str, PlannedDeletion] = {}
         for path, size in self._free(referenced):
@@ -116,7 +116,7 @@ class Candidates:
                 out[path] = PlannedDeletion(path, size, why)
         return list(out.values())
 
-    def _free(self, referenced: Referenced) -> Iterator[tuple[str, int]]:
+    def _free(self, referenced: ReferencedFiles) -> Iterator[tuple[str, int]]:
         for part in self.plain:
             free = np.flatnonzero(~within(part.hashes, referenced.names)).tolist()
             for lane in free:

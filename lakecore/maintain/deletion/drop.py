@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from lakecore.maintain.deletion.candidates import PlannedDeletion, Referenced
+from lakecore.maintain.deletion.candidates import PlannedDeletion, ReferencedFiles
 from lakecore.maintain.deletion.quarantined import QuarantinedRoots
 from lakecore.maintain.deletion.reachable import Reach
 from lakecore.maintain.deletion.roots import Root, RootKind, RootSet
@@ -40,7 +40,7 @@ class RequiredFiles:
             path for reach, roots in (self._staying, self._quarantined) for path in reach.metadata(roots)
         )
 
-    def data(self, hashes: Hashes) -> Referenced:
+    def data(self, hashes: Hashes) -> ReferencedFiles:
         """Return which of the data files are required."""
         (reach, roots), (lenient, more) = self._staying, self._quarantined
         return reach.data(roots, hashes).joined(lenient.data(more, hashes))

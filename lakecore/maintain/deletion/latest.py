@@ -16,7 +16,7 @@ from itertools import accumulate
 import numpy as np
 
 from lakecore.errors import CorruptDataError, NotFoundError, UnavailableError
-from lakecore.maintain.deletion.candidates import Candidates, Referenced
+from lakecore.maintain.deletion.candidates import Candidates, ReferencedFiles
 from lakecore.maintain.deletion.hashed_names import NO_NAMES, within
 from lakecore.maintain.deletion.reachable import Reach, grouped
 from lakecore.maintain.deletion.roots import Root, RootKind
@@ -66,7 +66,9 @@ def _missing(target: Target, latest: Snapshot) -> list[str]:
     indexes = target.manifests.read_index(latest.index_manifest)
     step = _step(sum(file.num_added_files for file in manifests))
     named = _sampled_files(target, manifests, step, latest.id % step)
-    paths = [deletion.path for deletion in named.planned_deletions(Referenced(NO_NAMES, frozenset()), "")]
+    paths = [
+        deletion.path for deletion in named.planned_deletions(ReferencedFiles(NO_NAMES, frozenset()), "")
+    ]
     missing_paths = _missing_paths(target, paths, whole=step == 1)
     store = IndexStore(target.file_io, target.paths, target.schema)
     step = _step(len(indexes))

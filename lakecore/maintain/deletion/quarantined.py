@@ -24,7 +24,7 @@ __all__ = ["QuarantinedRoots", "quarantined_roots"]
 logger = logging.getLogger(__name__)
 
 _KINDS = {"snapshot-": RootKind.SNAPSHOT, "tag-": RootKind.TAG, "changelog-": RootKind.CHANGELOG}
-_READ = "/manifest"
+_MANIFEST_DIRECTORY = "/manifest"
 """The directory of the metadata by which files are reached."""
 
 
@@ -58,7 +58,7 @@ def quarantined_roots(runs: RunStore, table: str) -> QuarantinedRoots:
         for number, deletion in enumerate(removal):
             directory, _, name = deletion.path.rpartition("/")
             place = runs.quarantine_path(record, number, deletion.path)
-            if directory.endswith(_READ):
+            if directory.endswith(_MANIFEST_DIRECTORY):
                 places[deletion.path] = place
             kind = next((kind for start, kind in _KINDS.items() if name.startswith(start)), None)
             root = None if kind is None or number >= len(removal.roots) else _read(runs, place, kind)

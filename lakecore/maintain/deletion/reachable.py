@@ -22,7 +22,7 @@ import numpy as np
 from lakecore.errors import CorruptDataError, NotFoundError
 from lakecore.format.manifest.index_manifests import decode_index_manifest
 from lakecore.fs.resolve import plain_path
-from lakecore.maintain.deletion.candidates import Candidates, Referenced
+from lakecore.maintain.deletion.candidates import Candidates, ReferencedFiles
 from lakecore.maintain.deletion.hashed_names import NO_NAMES, Hashes, name_set, within
 from lakecore.maintain.deletion.roots import Root, RootKind
 from lakecore.maintain.target import Target, in_threads
@@ -76,11 +76,11 @@ class Reach:
             out.update(self._side_files(root))
         return out
 
-    def data(self, roots: Sequence[Root], hashes: Hashes) -> Referenced:
+    def data(self, roots: Sequence[Root], hashes: Hashes) -> ReferencedFiles:
         """Return which data and changelog files among `hashes` (hashes of names) the roots reach, exactly."""
         self._want(hashes)
         if not len(self._sought):
-            return Referenced(NO_NAMES, frozenset())
+            return ReferencedFiles(NO_NAMES, frozenset())
         self._load_lists(roots)
         self._load_entries(roots)
         names: list[Hashes] = []
@@ -90,7 +90,7 @@ class Reach:
                 names.append(part.name_hash)
                 special = np.flatnonzero(part.extra_hash != 0)
                 extras.update(name for file in part.files(special) for name in file.extra_files)
-        return Referenced(name_set(names), frozenset(extras))
+        return ReferencedFiles(name_set(names), frozenset(extras))
 
     def candidates(self, lists: Iterable[str], kind: EntryKind) -> Candidates:
         """Return the files that the ADD or DELETE entries of all manifests of these lists name."""

@@ -1,8 +1,8 @@
 """This module stores what the last runs of each job took: `<warehouse>/.lakecore/history/<table>/<job>.json`,
 one file each.
 
-A run adds its estimate and its outcome, and drops the oldest beyond `KEPT`: one read and one write. Two runs
-that end at once may lose one of the two lines; only estimates depend on them.
+A run adds its estimate and its outcome, and drops the oldest beyond `MOST_RUNS`: one read and one write. Two
+runs that end at once may lose one of the two lines; only estimates depend on them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["HistoryLine", "HistoryStore"]
 
 logger = logging.getLogger(__name__)
 
-KEPT = 20
+MOST_RUNS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ class HistoryStore(ServiceStore):
         """Remember a run. A failure is logged: the run itself is done."""
         path = self._path(line.table, line.job)
         try:
-            lines = (*self._read(path, strict=True), line)[-KEPT:]
+            lines = (*self._read(path, strict=True), line)[-MOST_RUNS:]
             text = json.dumps([asdict(one) for one in lines], default=str)
             self.file_io.overwrite(path, text.encode())
         except LakeError as err:

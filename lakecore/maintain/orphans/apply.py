@@ -35,7 +35,7 @@ __all__ = ["OrphanPlan", "apply_removal", "collect"]
 _EMPTY_QUARANTINE = QuarantinedRoots()
 _WHY = "no snapshot, tag or changelog refers to it"
 _HALF = "it was left by a write that failed"
-_NAMED = {
+_NAME_PATTERNS = {
     "snapshot": re.compile(r"snapshot-.+|LATEST|EARLIEST"),
     "changelog": re.compile(r"changelog-.+|LATEST|EARLIEST"),
 }
@@ -119,7 +119,7 @@ def _temporary(walk: Walk, roots: RootSet) -> Iterator[PlannedDeletion]:
         paths = walk.target.paths.with_branch(branch)
         for name, directory in (("snapshot", paths.snapshot_dir), ("changelog", paths.changelog_dir)):
             for status in walk.old_files(directory):
-                if not _NAMED[name].fullmatch(status.name):
+                if not _NAME_PATTERNS[name].fullmatch(status.name):
                     yield PlannedDeletion(status.path, status.size, _HALF)
         marks = f"{paths.tag_dir}/tag-success-file"
         for directory in (paths.schema_dir, paths.tag_dir, marks, paths.consumer_dir):

@@ -36,7 +36,7 @@ Bucket = tuple[bytes, int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Lost:
+class _MissingIndexes:
     """What has no usable hash index at `snapshot`: per bucket its index file, None where none is named."""
 
     snapshot: int
@@ -44,7 +44,7 @@ class _Lost:
     buckets: Mapping[Bucket, IndexFile | None]
 
 
-def _find(target: Target, suspects: frozenset[str]) -> _Lost | None:
+def _find(target: Target, suspects: frozenset[str]) -> _MissingIndexes | None:
     """Find the buckets to repair. The cost is a listing of `index/` (or a look at each index file), and the
     entries of all data files.
 
@@ -66,7 +66,7 @@ def _find(target: Target, suspects: frozenset[str]) -> _Lost | None:
         return size != file.file_size or size != 4 * file.row_count or path in suspects
 
     bad: dict[Bucket, IndexFile | None] = {bucket: file for bucket, file in hashed.items() if damaged(file)}
-    return _Lost(latest.id, files, {**bad, **dict.fromkeys(_filled(files) - hashed.keys())})
+    return _MissingIndexes(latest.id, files, {**bad, **dict.fromkeys(_filled(files) - hashed.keys())})
 
 
 def _filled(files: ManifestEntries) -> frozenset[Bucket]:

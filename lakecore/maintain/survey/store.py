@@ -31,7 +31,7 @@ _VERSION = 1
 _MOST_BYTES = 1 << 30
 """A survey that is longer after decompression is damaged or an attack; what is read until then counts."""
 _LONGEST_LINE = 256 << 10
-_KEPT_DAYS = 400
+_RETENTION_DAYS = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class SurveyStore(ServiceStore):
         day = datetime.fromtimestamp(survey.started_ms / 1000, UTC).strftime("%Y-%m-%d")
         self.file_io.overwrite(f"{self.root}/{day}.jsonl.gz", data)
         self.file_io.overwrite(f"{self.root}/latest.jsonl.gz", data)
-        oldest = datetime.fromtimestamp(survey.started_ms / 1000 - _KEPT_DAYS * DAY_MS / 1000, UTC)
+        oldest = datetime.fromtimestamp(survey.started_ms / 1000 - _RETENTION_DAYS * DAY_MS / 1000, UTC)
         for old in self.days():
             if old < oldest.strftime("%Y-%m-%d"):
                 try:

@@ -12,7 +12,7 @@ import numpy as np
 from lakecore.errors import InvalidOptionError, UnsupportedError
 from lakecore.merge.engines.events import Events, Step
 from lakecore.merge.engines.functions import FieldRule, field_rule, function_name
-from lakecore.merge.groups import Column, Folded, MultiRowGroups, Picked
+from lakecore.merge.groups import Column, FoldResult, MultiRowGroups, PickedValues
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.row_kind import KIND_NAME, RowKind
 from lakecore.metadata.schema import TableSchema
@@ -68,7 +68,7 @@ class Aggregation:
         """Return no columns, because each column is folded on its own."""
         return ()
 
-    def fold(self, several: MultiRowGroups, columns: Sequence[str]) -> Folded:
+    def fold(self, several: MultiRowGroups, columns: Sequence[str]) -> FoldResult:
         """Fold the rows of each key. Raises UnsupportedError for a retraction that a function cannot take."""
         steps = np.where(several.retracts, int(Step.RETRACT), int(Step.ADD)).astype(np.int8)
         deletes = several.kinds == RowKind.DELETE
@@ -76,7 +76,7 @@ class Aggregation:
             steps[deletes] = Step.SET
         events = Events(several.rows, steps, several.starts)
         ends = several.starts[1:] - 1
-        last = Picked(several.rows[ends])
+        last = PickedValues(several.rows[ends])
         found: dict[str, Column] = {}
         for name in columns:
             rule = self.rules.get(name)
@@ -86,7 +86,7 @@ class Aggregation:
         kinds = np.full(several.count, int(RowKind.INSERT), np.int8)
         if self.remove_on_delete:
             kinds[deletes[ends]] = RowKind.DELETE
-        return Folded(found, kinds)
+        return FoldResult(found, kinds)
 
     def _folded(self, rule: FieldRule, several: MultiRowGroups, events: Events) -> Column:
         try:

@@ -44,10 +44,12 @@ class Collect:
         return self._looped(column, events, chosen, joined) if looped.any() else joined
 
     def _looped(self, column: pa.Array, events: Events, chosen: Any, others: pa.Array | None) -> pa.Array:
-        return folded_lists(column, events, chosen, others, lambda elements: _Collected(self, elements).step)
+        return folded_lists(
+            column, events, chosen, others, lambda elements: _CollectSteps(self, elements).step
+        )
 
 
-class _Collected:
+class _CollectSteps:
     """The steps of `collect`, which work on places of elements."""
 
     def __init__(self, rule: Collect, elements: Elements) -> None:

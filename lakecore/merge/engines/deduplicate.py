@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lakecore.merge.groups import NO_ROW, Folded, MultiRowGroups, Picked
+from lakecore.merge.groups import NO_ROW, FoldResult, MultiRowGroups, PickedValues
 
 __all__ = ["Deduplicate"]
 
@@ -27,7 +27,7 @@ class Deduplicate:
         """Return no columns, because the order of rows is enough."""
         return ()
 
-    def fold(self, several: MultiRowGroups, columns: Sequence[str]) -> Folded:
+    def fold(self, several: MultiRowGroups, columns: Sequence[str]) -> FoldResult:
         """Return the last row of each group that counts."""
         last = several.starts[1:] - 1
         if self.ignore_retracts and several.retracts.any():
@@ -35,4 +35,4 @@ class Deduplicate:
             last = np.full(several.count, -1, np.int64)
             last[several.groups[counted]] = counted
         kinds = np.where(last < 0, NO_ROW, several.kinds[last])
-        return Folded(dict.fromkeys(columns, Picked(several.rows[last])), kinds)
+        return FoldResult(dict.fromkeys(columns, PickedValues(several.rows[last])), kinds)

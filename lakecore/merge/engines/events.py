@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from lakecore.merge.groups import Column, Picked
+from lakecore.merge.groups import Column, PickedValues
 from lakecore.merge.row_order import Bools, Indices
 
 __all__ = ["Aggregate", "Events", "Step"]
@@ -109,11 +109,11 @@ class Events:
         return tuple(found)
 
     @cached_property
-    def latest(self) -> Picked:
+    def latest(self) -> PickedValues:
         """Return the row of the last event of each group, or none where it retracts. Columns share the
         result.
         """
-        return Picked(self.unless_retracted(self.last_where(self.steps != Step.OLDER)))
+        return PickedValues(self.unless_retracted(self.last_where(self.steps != Step.OLDER)))
 
     def keep(self, mask: Bools) -> Events:
         """Return only the events that `mask` selects."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lakecore.errors import UnsupportedError
-from lakecore.merge.groups import NO_ROW, Folded, MultiRowGroups, Picked
+from lakecore.merge.groups import NO_ROW, FoldResult, MultiRowGroups, PickedValues
 
 __all__ = ["FirstRow"]
 
@@ -31,14 +31,14 @@ class FirstRow:
         """Return no columns, because the order of rows is enough."""
         return ()
 
-    def fold(self, several: MultiRowGroups, columns: Sequence[str]) -> Folded:
+    def fold(self, several: MultiRowGroups, columns: Sequence[str]) -> FoldResult:
         """Return the first row of each group. Raises UnsupportedError for -U and -D, unless they are
         ignored.
         """
         retracts = several.retracts
         if not retracts.any():
             first = several.starts[:-1]
-            return Folded(dict.fromkeys(columns, Picked(several.rows[first])), several.kinds[first])
+            return FoldResult(dict.fromkeys(columns, PickedValues(several.rows[first])), several.kinds[first])
         if not self.ignore_retracts:
             raise UnsupportedError(
                 f"table {self.table}: merge-engine=first-row accepts no -U and -D rows; set option "
@@ -48,4 +48,4 @@ class FirstRow:
         counted = np.flatnonzero(~retracts)[::-1]
         first[several.groups[counted]] = counted
         kinds = np.where(first < 0, NO_ROW, several.kinds[first])
-        return Folded(dict.fromkeys(columns, Picked(several.rows[first])), kinds)
+        return FoldResult(dict.fromkeys(columns, PickedValues(several.rows[first])), kinds)

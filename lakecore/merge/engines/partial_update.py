@@ -19,7 +19,7 @@ from lakecore.merge.engines.events import Events, Step
 from lakecore.merge.engines.functions import FieldRule, field_rule, function_name
 from lakecore.merge.engines.positions import LastNonNull, LastValue
 from lakecore.merge.engines.sequence_groups import SequenceResult, compare_sequences
-from lakecore.merge.groups import Column, Folded, MultiRowGroups, Picked
+from lakecore.merge.groups import Column, FoldResult, MultiRowGroups, PickedValues
 from lakecore.merge.row_order import Bools, Indices, in_total_order
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, RowKind
@@ -86,7 +86,7 @@ class PartialUpdate:
         used = [group for group in self.groups if group.removes or wanted & {*group.fields, *group.sequence}]
         return tuple(name for group in used for name in group.sequence)
 
-    def fold(self, several: MultiRowGroups, columns: Sequence[str]) -> Folded:
+    def fold(self, several: MultiRowGroups, columns: Sequence[str]) -> FoldResult:
         """Fold the rows of each key. Raises UnsupportedError for a retraction if no option says what becomes
         of it.
         """
@@ -116,9 +116,9 @@ class PartialUpdate:
         }
         ends = several.starts[1:] - 1
         deleted = deletes[ends] if self.remove_on_delete else np.zeros(len(ends), bool)
-        return Folded(found, _kinds(several, deleted))
+        return FoldResult(found, _kinds(several, deleted))
 
-    def _fold_adds(self, several: MultiRowGroups, columns: Sequence[str]) -> Folded:
+    def _fold_adds(self, several: MultiRowGroups, columns: Sequence[str]) -> FoldResult:
         events = Events(several.rows, np.full(len(several.rows), int(Step.ADD), np.int8), several.starts)
         rule = LastNonNull()
         found = {
@@ -126,7 +126,7 @@ class PartialUpdate:
             for name in columns
             if name != KIND_NAME
         }
-        return Folded(found, np.full(several.count, int(RowKind.INSERT), np.int8))
+        return FoldResult(found, np.full(several.count, int(RowKind.INSERT), np.int8))
 
     def _folds(self, name: str) -> bool:
         """Return whether a column is folded. Keys and system columns are taken from the last row."""
@@ -140,15 +140,15 @@ class PartialUpdate:
             return None
         ends = several.starts[1:] - 1
         if name != SEQUENCE_NAME or not self.ignore_retracts:
-            return Picked(several.rows[ends])
+            return PickedValues(several.rows[ends])
         events = Events(several.rows, several.kinds, several.starts).keep(~several.retracts)
         last = events.picks(events.last_where(np.ones(len(events), bool)))
         if (last >= 0).all():
-            return Picked(last)
+            return PickedValues(last)
         numbers = several.batch.column(name).to_numpy()
         return pa.array(np.where(last < 0, 0, numbers[last]))
 
-    def _fold_groups(self, several: MultiRowGroups, columns: Sequence[str]) -> Folded:
+    def _fold_groups(self, several: MultiRowGroups, columns: Sequence[str]) -> FoldResult:
         retracts = several.retracts
         used = [group for group in self.groups if self._is_used(group, columns)]
         ranks = [_ranks(several, group.sequence) for group in used]
@@ -164,7 +164,7 @@ class PartialUpdate:
             if name != KIND_NAME and name not in folded:
                 folded[name] = self._system(name, several) or rest.fold(several.batch.column(name), plain)
         ends = several.starts[1:] - 1
-        return Folded(folded, _kinds(several, found.removed[ends]))
+        return FoldResult(folded, _kinds(several, found.removed[ends]))
 
     def _is_used(self, group: SequenceGroup, columns: Sequence[str]) -> bool:
         return group.removes or bool(set(columns) & {*group.fields, *group.sequence})

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakecore.merge.engines.events import Events, Step
-from lakecore.merge.groups import Column, Picked
+from lakecore.merge.groups import Column, PickedValues
 from lakecore.merge.key_columns import integer_view
 from lakecore.merge.plain_values import plain_array, plain_values
 
@@ -23,8 +23,8 @@ class PrimaryKey:
 
     retracts: bool = True
 
-    def fold(self, column: pa.Array, events: Events) -> Picked:
-        return Picked(events.picks(events.last_where(events.steps != Step.OLDER)))
+    def fold(self, column: pa.Array, events: Events) -> PickedValues:
+        return PickedValues(events.picks(events.last_where(events.steps != Step.OLDER)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class LastValue:
 
     retracts: bool = True
 
-    def fold(self, column: pa.Array, events: Events) -> Picked:
+    def fold(self, column: pa.Array, events: Events) -> PickedValues:
         return events.latest
 
 
@@ -43,13 +43,13 @@ class LastNonNull:
 
     retracts: bool = True
 
-    def fold(self, column: pa.Array, events: Events) -> Picked:
+    def fold(self, column: pa.Array, events: Events) -> PickedValues:
         if not column.null_count and not events.has_late:
             return events.latest
         valid = events.valid(column)
         steps = events.steps
         if events.only_adds:
-            return Picked(events.picks(events.last_where(valid)))
+            return PickedValues(events.picks(events.last_where(valid)))
         decisive = (steps == Step.SET) | (valid & (steps != Step.OLDER))
         last = events.last_where(decisive)
         picked = events.unless_retracted(last)
@@ -58,7 +58,7 @@ class LastNonNull:
             has_value = np.append(valid, False)[last] & (picked >= 0)
             first = events.first_where(late & (events.places > last[events.groups]))
             picked = np.where(has_value, picked, events.picks(first))
-        return Picked(picked)
+        return PickedValues(picked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +69,14 @@ class FirstValue:
 
     retracts: bool = False
 
-    def fold(self, column: pa.Array, events: Events) -> Picked:
+    def fold(self, column: pa.Array, events: Events) -> PickedValues:
         steps, places = events.steps, events.places
         sets = steps == Step.SET
         first = events.first_where(~sets)[events.groups]
         chosen = (
             sets | ((places == first) & (steps == Step.ADD)) | ((places != first) & (steps == Step.OLDER))
         )
-        return Picked(events.picks(events.last_where(chosen)))
+        return PickedValues(events.picks(events.last_where(chosen)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +87,14 @@ class FirstNonNull:
 
     retracts: bool = False
 
-    def fold(self, column: pa.Array, events: Events) -> Picked:
+    def fold(self, column: pa.Array, events: Events) -> PickedValues:
         valid, steps, groups = events.valid(column), events.steps, events.groups
         sets = steps == Step.SET
         first = events.first_where((steps == Step.ADD) & valid)[groups]
         picked = events.picks(events.last_where(sets | (events.places == first)))
         for group in np.unique(groups[steps == Step.OLDER]).tolist():
             picked[group] = _first_with_late(events, valid, group)
-        return Picked(picked)
+        return PickedValues(picked)
 
 
 def _first_with_late(events: Events, valid: Any, group: int) -> int:
@@ -125,12 +125,12 @@ class Extreme:
     def fold(self, column: pa.Array, events: Events) -> Column:
         events = events.settled.with_value(column)
         if not len(events):
-            return Picked(np.full(events.count, -1, np.int64))
+            return PickedValues(np.full(events.count, -1, np.int64))
         result = self._of_numbers(column, events)
         if result is not None:
             return result
         ranks = _ranks(column.take(pa.array(events.rows)))
-        return Picked(events.picks(events.best(ranks, largest=self.largest)))
+        return PickedValues(events.picks(events.best(ranks, largest=self.largest)))
 
     def _of_numbers(self, column: pa.Array, events: Events) -> pa.Array | None:
         """Return the extreme values themselves, not their places, if numpy orders the type as the format

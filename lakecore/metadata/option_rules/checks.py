@@ -24,8 +24,8 @@ from lakecore.metadata.option_rules.unused_options import UNUSED, UNUSED_PREFIXE
 
 __all__ = ["check_new_option", "check_run_option", "option_warnings", "unused_reason"]
 
-_TOLD_ELSEWHERE = ("commit.callbacks", "tag.callbacks", "metadata.iceberg.storage")
-_OTHERS = {key: why for key, why in WARNED.items() if key not in _TOLD_ELSEWHERE}
+_OTHER_WARNINGS = ("commit.callbacks", "tag.callbacks", "metadata.iceberg.storage")
+_OTHERS = {key: why for key, why in WARNED.items() if key not in _OTHER_WARNINGS}
 """`lakecore.metadata.callbacks` warns of the rest."""
 
 

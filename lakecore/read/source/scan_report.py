@@ -10,7 +10,7 @@ from lakecore.predicate.tree import Predicate
 from lakecore.read.source.resolve_blobs import without_resolved_blobs
 from lakecore.read.source.scan import RowSource
 from lakecore.read.source.snapshot_rows import SnapshotRows
-from lakecore.scan.scanner import Skipped
+from lakecore.scan.scanner import SkippedFiles
 
 __all__ = ["ScanReport", "scan_report"]
 
@@ -29,7 +29,7 @@ class ScanReport:
     """The files have so many bytes."""
     merged_splits: int | None
     """So many splits are merged by key; the others are read file by file."""
-    skipped: tuple[Skipped, ...]
+    skipped: tuple[SkippedFiles, ...]
     """These steps of the plan left out files, in their order."""
 
     def __repr__(self) -> str:

@@ -13,7 +13,7 @@ from lakecore.read.context import ReadContext
 from lakecore.read.split.split_cuts import SplitShare, cut_split, read_share
 from lakecore.read.split.split_reader import ReadRequest, indexed_split, read_split, split_shares
 from lakecore.scan.filters import EVERYTHING, ScanFilter
-from lakecore.scan.scanner import Scanner, Skipped
+from lakecore.scan.scanner import Scanner, SkippedFiles
 from lakecore.scan.split import Split, SplitPlan
 from lakecore.types.datatypes import RowType
 
@@ -58,7 +58,7 @@ class SnapshotRows:
             with_level_0=self.with_level_0,
         )
 
-    def skipped(self, where: Predicate | None) -> tuple[Skipped, ...]:
+    def skipped(self, where: Predicate | None) -> tuple[SkippedFiles, ...]:
         """Return what a plan leaves out, see `Scanner.skipped`."""
         if self.snapshot is None:
             return ()

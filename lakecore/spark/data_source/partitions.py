@@ -27,7 +27,7 @@ Parts: TypeAlias = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Weighed:
+class _WeighedPart:
     part: Any
     weight: int
 
@@ -61,7 +61,7 @@ def pack_parts(parts: Sequence[Any], most: int) -> tuple[Parts, ...]:
     """
     if len(parts) <= most:
         return tuple((part,) for part in parts)
-    weighed = [_Weighed(part, max(1, getattr(part, "size", 1))) for part in parts]
+    weighed = [_WeighedPart(part, max(1, getattr(part, "size", 1))) for part in parts]
     total = sum(one.weight for one in weighed)
     groups: list[list[Any]] = [[]]
     passed = 0

@@ -35,7 +35,7 @@ def stream_user(query_id: str) -> str:
 
 
 @dataclass
-class _Prepared(WriterCommitMessage):  # type: ignore[misc] # pyspark is not seen by mypy
+class _PreparedMessage(WriterCommitMessage):  # type: ignore[misc] # pyspark is not seen by mypy
     """It carries what one task prepared from its executor to the driver."""
 
     data: bytes
@@ -62,7 +62,7 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of a task. When it fails, its files are removed."""
-        return _Prepared(write_batch_task(self._table, iterator))
+        return _PreparedMessage(write_batch_task(self._table, iterator))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batch_id: int) -> None:
         """Commit what the tasks prepared, unless this batch was committed before."""
@@ -81,7 +81,7 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
 
 
 def _data(messages: Sequence[WriterCommitMessage | None]) -> list[bytes]:
-    return [one.data for one in messages if isinstance(one, _Prepared)]
+    return [one.data for one in messages if isinstance(one, _PreparedMessage)]
 
 
 def write_batch_task(table: Table, batches: Iterator[pa.RecordBatch]) -> bytes:

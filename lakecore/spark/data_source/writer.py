@@ -14,7 +14,7 @@ __all__ = ["BatchWriter", "write_task"]
 
 
 @dataclass
-class _Prepared(WriterCommitMessage):  # type: ignore[misc] # pyspark is not seen by mypy
+class _PreparedMessage(WriterCommitMessage):  # type: ignore[misc] # pyspark is not seen by mypy
     """It carries what one task prepared from its executor to the driver."""
 
     data: bytes
@@ -28,11 +28,11 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of a task. When it fails, its files are removed."""
-        return _Prepared(write_task(self._write, iterator))
+        return _PreparedMessage(write_task(self._write, iterator))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit what the tasks prepared; see `BatchWrite.commit`."""
-        self._write.commit([one.data for one in messages if isinstance(one, _Prepared)])
+        self._write.commit([one.data for one in messages if isinstance(one, _PreparedMessage)])
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Remove what the tasks prepared, if the save failed before the commit.
@@ -40,7 +40,7 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
         Spark calls this after a failed commit, too. All tasks have prepared something then, and the commit
         has removed their files unless its outcome is uncertain: nothing is removed here.
         """
-        prepared = [one.data for one in messages if isinstance(one, _Prepared)]
+        prepared = [one.data for one in messages if isinstance(one, _PreparedMessage)]
         if len(prepared) < len(messages):
             self._write.abort(prepared)
 

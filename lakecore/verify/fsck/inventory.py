@@ -15,7 +15,7 @@ from lakecore.fs.file_io import FileIO, FileStatus
 from lakecore.metadata.dedicated_columns import is_blob_pack
 from lakecore.store.paths import TablePaths
 from lakecore.verify.fsck.findings import FindingKind, Findings
-from lakecore.verify.fsck.references import DataReference, Expected, References
+from lakecore.verify.fsck.references import DataReference, ExpectedFile, References
 
 __all__ = ["Inventory"]
 
@@ -59,8 +59,8 @@ class Inventory:
                 self._compare(self._files(directory), expected.items(), orphans=inside)
         self._walk(self.paths.table_path, seen, "")
 
-    def _by_directory(self, files: dict[str, Expected]) -> dict[str, dict[str, Expected]]:
-        index: dict[str, dict[str, Expected]] = defaultdict(dict)
+    def _by_directory(self, files: dict[str, ExpectedFile]) -> dict[str, dict[str, ExpectedFile]]:
+        index: dict[str, dict[str, ExpectedFile]] = defaultdict(dict)
         for path, expected in files.items():
             index[path.rpartition("/")[0]][path] = expected
         return index
@@ -68,7 +68,7 @@ class Inventory:
     def _check_bucket(
         self,
         bucket: list[DataReference],
-        index: dict[str, dict[str, Expected]],
+        index: dict[str, dict[str, ExpectedFile]],
         names: set[str],
         open_file: Callable[[DataReference], None] | None,
     ) -> None:
@@ -78,9 +78,9 @@ class Inventory:
         for directory, references in by_directory.items():
             expected = list(index.get(directory, {}).items())
             for reference in references:
-                expected.append((reference.path, Expected(reference.file.file_size, reference.owner)))
+                expected.append((reference.path, ExpectedFile(reference.file.file_size, reference.owner)))
                 extras = (f"{directory}/{name}" for name in reference.file.extra_files)
-                expected += [(path, Expected(None, reference.owner)) for path in extras]
+                expected += [(path, ExpectedFile(None, reference.owner)) for path in extras]
             self.findings.data_files += len(references)
             inside = directory.startswith(
                 f"{self.paths.table_path}/"
@@ -92,7 +92,7 @@ class Inventory:
                     open_file(reference)
 
     def _compare(
-        self, present: list[FileStatus], expected: Iterable[tuple[str, Expected]], *, orphans: bool = True
+        self, present: list[FileStatus], expected: Iterable[tuple[str, ExpectedFile]], *, orphans: bool = True
     ) -> set[str]:
         """Report differences; the paths of expected files that are missing or have another size."""
         sizes = {status.path: status.size for status in present}

@@ -21,7 +21,7 @@ from lakecore.row.partition_path import partition_path
 from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
 
-__all__ = ["DataReference", "Expected", "References", "bucket_directory"]
+__all__ = ["DataReference", "ExpectedFile", "References", "bucket_directory"]
 
 Rows: TypeAlias = npt.NDArray[np.int64]
 
@@ -30,7 +30,7 @@ _DESCRIPTION = ("extra_hash", "file_size", "row_count", "delete_row_count", "min
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedFile:
     """This file should exist. `size` is in bytes, None where nothing records it. `owner` is what refers to
     it, for messages.
     """
@@ -67,13 +67,13 @@ class References:
 
     directory: Callable[[bytes, int], str]
     paths: TablePaths
-    files: dict[str, Expected] = field(default_factory=dict)
+    files: dict[str, ExpectedFile] = field(default_factory=dict)
     parts: list[_Part] = field(default_factory=list)
 
     def expect(self, path: str, size: int | None, owner: str) -> None:
         """Expect a metadata, index or statistics file, which must exist."""
         if path not in self.files or self.files[path].size is None:
-            self.files[path] = Expected(size, owner)
+            self.files[path] = ExpectedFile(size, owner)
 
     def expect_data(
         self, entries: ManifestEntries, owner: str, schemas: SchemaStore, *, changelog: bool = False

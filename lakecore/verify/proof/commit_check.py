@@ -130,7 +130,7 @@ def check_commit(
     With `overwrites` files are added and removed as those of an overwrite, else as those of a compaction.
     Cost: one look at each file.
     """
-    found = _Found(messages, overwrites=overwrites)
+    found = _MessageFiles(messages, overwrites=overwrites)
     faults: dict[str, ProofError] = {}
     for claim in claims:
         problem = found.compare(claim)
@@ -140,7 +140,7 @@ def check_commit(
     return faults
 
 
-class _Found:
+class _MessageFiles:
     """The files of messages, by what happens to them. Those that a claim explains are taken out."""
 
     def __init__(self, messages: Sequence[CommitMessage], *, overwrites: bool) -> None:

@@ -28,7 +28,7 @@ from lakecore.verify.digest.merge_order import check_merge_order
 from lakecore.verify.digest.rows import covered_columns
 from lakecore.verify.digest.shape import ProofMode, RowShape
 from lakecore.verify.recompute.evidence import Fate, FoldedWindow, MergeEvidence, join_folds
-from lakecore.verify.recompute.expected import Expected, expect_results
+from lakecore.verify.recompute.expected import ExpectedResults, expect_results
 from lakecore.verify.recompute.expected_changes import (
     ChangeLines,
     KeyRows,
@@ -193,7 +193,7 @@ class MergeCertifier:
         if (superseded & (lowest >= levels)).any():
             self._refuse("a row was superseded although no row of its key is on a lower level")
 
-    def _check_groups(self, view: _WindowView, expected: Expected) -> None:
+    def _check_groups(self, view: _WindowView, expected: ExpectedResults) -> None:
         """Check that results are those of their keys, and that keys without a result may have none."""
         window, groups = view.window, view.window.groups
         if len(groups) != window.results.num_rows:

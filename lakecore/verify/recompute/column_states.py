@@ -154,7 +154,7 @@ class _Extreme(PickedState):
 _Operation = Callable[[Any, Any], Any]
 
 
-class _Computed:
+class _ComputedState:
     """The state of a sum or a product, which is applied in merge order: the rounding of floats depends on it.
 
     `begins`: a row that is taken back from nothing leaves its negative value; else it leaves nothing. A
@@ -291,7 +291,7 @@ def flat_state(function: str, column: pa.Array, count: int) -> ColumnState:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if function == "sum":
-        return _Computed(column, count, np.add, np.subtract, begins=True)
+        return _ComputedState(column, count, np.add, np.subtract, begins=True)
     if function == "product":
-        return _Computed(column, count, *_products(column.type), begins=False)
+        return _ComputedState(column, count, *_products(column.type), begins=False)
     raise NotRecomputableError

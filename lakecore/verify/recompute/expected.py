@@ -17,13 +17,13 @@ from lakecore.verify.rules.kinds import retracting
 from lakecore.verify.rules.merge_rules import MergeRules
 from lakecore.verify.rules.order import Bools
 
-__all__ = ["Expected", "expect_results"]
+__all__ = ["ExpectedResults", "expect_results"]
 
 _FOLDED, _IGNORED, _EXPIRED = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expected:
+class ExpectedResults:
     """These are the expected results, which have one value per key of the window.
 
     `numbers` and `kinds` are those of the result. `either` tells that its kind depends on values: it is an
@@ -47,7 +47,7 @@ class Expected:
 
 def expect_results(
     rules: MergeRules, starts: Any, fates: Any, kinds: pa.Array, numbers: pa.Array
-) -> Expected:
+) -> ExpectedResults:
     """Return the expected results. `starts` is the first row of each key. It raises nothing: what is
     impossible is left to the comparison.
     """
@@ -72,7 +72,7 @@ def expect_results(
             either = merged & ~deleted & (out_kinds == RowKind.DELETE) & bool(rules.remove_by)
             _expect_ignored(fates, key, (out_numbers, out_kinds, nothing))
         out_kinds[merged] = np.where(deleted, RowKind.DELETE, RowKind.INSERT)[merged]
-    return Expected(
+    return ExpectedResults(
         numbers=out_numbers,
         kinds=out_kinds,
         either=either,

@@ -122,7 +122,7 @@ class _GroupedUpdate:
 
     def _decide(self, window: pa.RecordBatch, rounds: Sequence[Round]) -> None:
         """Walk through the rounds with the sequence of each group that each key holds."""
-        groups = [_Held(group, window) for group in self._rules.groups]
+        groups = [_GroupSequences(group, window) for group in self._rules.groups]
         removing = set(self._rules.remove_by)
         for now, starting in zip(rounds, self._starting, strict=True):
             wiped = np.zeros(len(now.keys), bool)
@@ -137,7 +137,7 @@ class _GroupedUpdate:
             self._wiped.append(wiped)
 
 
-class _Held:
+class _GroupSequences:
     """The sequence of one group that each key holds, as the rank of the row it came from."""
 
     def __init__(self, group: SequenceGroup, window: pa.RecordBatch) -> None:

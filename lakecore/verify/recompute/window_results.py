@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from lakecore.metadata.options import MergeEngine
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, is_retract
 from lakecore.verify.recompute.evidence import Fate
-from lakecore.verify.recompute.expected import Expected, expect_results
+from lakecore.verify.recompute.expected import ExpectedResults, expect_results
 from lakecore.verify.rules.expiry import is_expired
 from lakecore.verify.rules.merge_rules import MergeRules
 from lakecore.verify.rules.order import Bools, Rank, compare_neighbours, ranks
@@ -56,7 +56,7 @@ class WindowKeys:
     rows: WindowRows
     starts: npt.NDArray[np.int64]
     fates: npt.NDArray[np.int8]
-    expected: Expected
+    expected: ExpectedResults
     older: Bools
     tied: Bools
 

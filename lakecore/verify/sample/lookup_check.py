@@ -14,13 +14,13 @@ from pyroaring import BitMap
 from lakecore.errors import ProofError
 from lakecore.verify.digest.shape import RowShape
 from lakecore.verify.rules.order import key_at
-from lakecore.verify.sample.window_read import Searched, key_names
+from lakecore.verify.sample.window_read import SearchedFile, key_names
 
 __all__ = ["check_found"]
 
 
 def check_found(
-    unit: str, searched: Iterable[Searched], looked_up: Mapping[str, BitMap], shape: RowShape
+    unit: str, searched: Iterable[SearchedFile], looked_up: Mapping[str, BitMap], shape: RowShape
 ) -> None:
     """Check looked-up rows. `searched` are the files of other levels in one window; `looked_up` are the
     positions, by file, that the merge names.
@@ -42,7 +42,7 @@ def check_found(
             _refuse(unit, one, strange.min(), shape, "was looked up, but no row of its key replaces it")
 
 
-def _refuse(unit: str, one: Searched, position: int, shape: RowShape, problem: str) -> None:
+def _refuse(unit: str, one: SearchedFile, position: int, shape: RowShape, problem: str) -> None:
     places = one.rows.positions.tolist()
     at = f"the row at {position} of {one.file.stored.path}"
     if position in places:

@@ -24,7 +24,7 @@ from lakecore.verify.sample.key_marks import KeySpan, Marks, marks_of, rows_insi
 from lakecore.verify.sample.lookups import LookupFile
 from lakecore.verify.sample.output_sample import OutputSample
 
-__all__ = ["FoundRows", "Searched", "WindowReader", "key_hashes", "key_names", "window_schema"]
+__all__ = ["FoundRows", "SearchedFile", "WindowReader", "key_hashes", "key_names", "window_schema"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class FoundRows:
 
 
 @dataclass(frozen=True, slots=True)
-class Searched:
+class SearchedFile:
     """This is a file of another level in a window, with its live `rows` there. `hits` are the rows that
     were searched for.
     """
@@ -93,7 +93,7 @@ class WindowReader:
         above: Sequence[Sequence[LookupFile]],
         keys: KeySpan,
         looked_up: Mapping[str, BitMap],
-    ) -> list[Searched]:
+    ) -> list[SearchedFile]:
         """Return, for keys of level 0 that no input has above it, their rows on the nearest level that has
         one.
 
@@ -101,7 +101,7 @@ class WindowReader:
         """
         hashes = key_hashes(inside.batch, self.shape)
         left = np.setdiff1d(hashes[inside.levels == 0], hashes[inside.levels > 0])
-        found: list[Searched] = []
+        found: list[SearchedFile] = []
         for level in above:
             met: list[npt.NDArray[np.uint64]] = []
             for file in level:
@@ -111,11 +111,11 @@ class WindowReader:
                 there = key_hashes(rows.batch, self.shape)
                 hits = np.flatnonzero(np.isin(there, left))
                 met.append(there[hits])
-                found.append(Searched(file, rows, hits))
+                found.append(SearchedFile(file, rows, hits))
             left = np.setdiff1d(left, np.concatenate(met)) if met else left
         return found
 
-    def outside(self, searched: Sequence[Searched]) -> WindowRows:
+    def outside(self, searched: Sequence[SearchedFile]) -> WindowRows:
         """Return the rows that a search found."""
         return self._joined([(one.file, one.found_rows) for one in searched], outside=True)
 

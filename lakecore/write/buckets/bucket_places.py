@@ -55,11 +55,11 @@ class BucketPlaces:
         """Start with the hashes that each bucket has (`hashes_of`)."""
         self._rules = rules
         self._counts = {bucket: len(hashes) for bucket, hashes in sorted(hashes_of.items())}
-        self._sorted = _Sorted.of(
+        self._sorted = _SortedHashes.of(
             np.concatenate([*hashes_of.values(), np.zeros(0, np.int32)]).astype(np.int32),
             np.repeat(np.array([*hashes_of], np.int16), [len(hashes) for hashes in hashes_of.values()]),
         )
-        self._recent = _Sorted.of(np.zeros(0, np.int32), np.zeros(0, np.int16))
+        self._recent = _SortedHashes.of(np.zeros(0, np.int32), np.zeros(0, np.int16))
         self._changed: set[int] = set()
 
     @property
@@ -129,18 +129,18 @@ class BucketPlaces:
         self._recent = self._recent.with_more(hashes, buckets)
         if len(self._recent.hashes) * _MERGE_SHARE > len(self._sorted.hashes):
             self._sorted = self._sorted.with_more(self._recent.hashes, self._recent.buckets)
-            self._recent = _Sorted.of(np.zeros(0, np.int32), np.zeros(0, np.int16))
+            self._recent = _SortedHashes.of(np.zeros(0, np.int32), np.zeros(0, np.int16))
 
 
 @dataclass(frozen=True, slots=True)
-class _Sorted:
+class _SortedHashes:
     """Hashes in order, and the bucket of each."""
 
     hashes: Hashes
     buckets: Buckets
 
     @classmethod
-    def of(cls, hashes: Hashes, buckets: Buckets) -> _Sorted:
+    def of(cls, hashes: Hashes, buckets: Buckets) -> _SortedHashes:
         order = np.argsort(hashes, kind="stable")
         return cls(hashes[order], buckets[order])
 
@@ -155,5 +155,7 @@ class _Sorted:
         found: Hashes = self.hashes[self.buckets == bucket]
         return found
 
-    def with_more(self, hashes: Hashes, buckets: Buckets) -> _Sorted:
-        return _Sorted.of(np.concatenate([self.hashes, hashes]), np.concatenate([self.buckets, buckets]))
+    def with_more(self, hashes: Hashes, buckets: Buckets) -> _SortedHashes:
+        return _SortedHashes.of(
+            np.concatenate([self.hashes, hashes]), np.concatenate([self.buckets, buckets])
+        )

@@ -83,7 +83,7 @@ class KeyPlaces:
     def __init__(self, table: str) -> None:
         self._table = table
         nothing = KeyHashes(np.zeros(0, np.uint64), np.zeros(0, np.int32))
-        self._sorted = _Sorted(nothing, np.zeros(0, np.int32))
+        self._sorted = _SortedKeys(nothing, np.zeros(0, np.int32))
         self._recent = self._sorted
 
     @classmethod
@@ -98,7 +98,7 @@ class KeyPlaces:
             low = np.concatenate([prints.low for prints, _ in keys])
             there = [np.broadcast_to(np.asarray(place, np.int32), prints.low.shape) for prints, place in keys]
             places = np.concatenate(there)
-            found._sorted = _Sorted.of(KeyHashes(high, low), places)
+            found._sorted = _SortedKeys.of(KeyHashes(high, low), places)
             if twice := int((~found._sorted.prints.firsts).sum()):
                 raise CorruptDataError(table, f"{twice} keys are in two partitions or buckets at once")
         return found
@@ -134,19 +134,19 @@ class KeyPlaces:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sorted:
+class _SortedKeys:
     """Keys in order of their hashes."""
 
     prints: KeyHashes
     places: Places
 
     @classmethod
-    def of(cls, prints: KeyHashes, places: npt.NDArray[Any]) -> _Sorted:
+    def of(cls, prints: KeyHashes, places: npt.NDArray[Any]) -> _SortedKeys:
         order = prints.order
         return cls(prints.take(order), places[order].astype(np.int32))
 
-    def empty(self) -> _Sorted:
-        return _Sorted(self.prints.take(np.zeros(0, np.int64)), self.places[:0])
+    def empty(self) -> _SortedKeys:
+        return _SortedKeys(self.prints.take(np.zeros(0, np.int64)), self.places[:0])
 
     def locate(self, hashes: KeyHashes) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
         """Return where each key is or may be, and whether it exists. It needs as many passes as keys share a
@@ -168,8 +168,8 @@ class _Sorted:
             left = left[~found]
         return np.minimum(at, len(high) - 1), there
 
-    def with_more(self, prints: KeyHashes, places: npt.NDArray[Any]) -> _Sorted:
+    def with_more(self, prints: KeyHashes, places: npt.NDArray[Any]) -> _SortedKeys:
         both = KeyHashes(
             np.concatenate([self.prints.high, prints.high]), np.concatenate([self.prints.low, prints.low])
         )
-        return _Sorted.of(both, np.concatenate([self.places, places]))
+        return _SortedKeys.of(both, np.concatenate([self.places, places]))

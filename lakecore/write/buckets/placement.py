@@ -145,7 +145,7 @@ def placement_of(
         case BucketMode.POSTPONE if writes_real_buckets(schema.options):
             return PartitionCounts(target.stores, options, KnownBuckets(load))
         case BucketMode.POSTPONE:
-            return Postponed(target.stores, options)
+            return PostponedPlacement(target.stores, options)
         case _:
             return OneBucket(target.stores, options)
 
@@ -324,7 +324,7 @@ class PartitionCounts(Placement):
         return self._buckets().total(partition)
 
 
-class Postponed(Placement):
+class PostponedPlacement(Placement):
     """Rows go to one place in each partition; a compaction assigns their buckets."""
 
     postpones = True

@@ -319,12 +319,12 @@ class _OpenFile:
     packs: set[Pack] = field(default_factory=set)
 
 
-class _Described(Protocol):
+class _SizedBatch(Protocol):
     num_rows: int
     nbytes: int
 
 
-def slices(batch: _Described, target_size: int) -> list[int]:
+def slices(batch: _SizedBatch, target_size: int) -> list[int]:
     """Return the lengths of the parts between two checks of the file's size: several checks for every
     file.
     """

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakecore.compact.pool.plan import Admission, FairQueue, Queued
+from lakecore.compact.pool.plan import Admission, FairQueue, QueuedUnit
 
 TABLES = st.lists(st.lists(st.integers(1, 2_000_000), min_size=1, max_size=12), min_size=1, max_size=6)
 
@@ -15,7 +15,7 @@ TABLES = st.lists(st.lists(st.integers(1, 2_000_000), min_size=1, max_size=12), 
 def filled(tables: list[list[int]]) -> FairQueue:
     queue = FairQueue()
     for stream, costs in enumerate(tables):
-        queue.add([Queued(stream, number, cost) for number, cost in enumerate(costs)])
+        queue.add([QueuedUnit(stream, number, cost) for number, cost in enumerate(costs)])
     return queue
 
 
@@ -48,10 +48,10 @@ def test_tables_that_wait_are_given_equal_shares(tables: list[list[int]], slots:
 
 def test_a_small_table_that_comes_late_does_not_wait_for_a_huge_one() -> None:
     queue = FairQueue()
-    queue.add([Queued(1, number, 1_000_000) for number in range(100)])
+    queue.add([QueuedUnit(1, number, 1_000_000) for number in range(100)])
     for _ in range(40):
         queue.take(2)
-    queue.add([Queued(2, 0, 50)])
+    queue.add([QueuedUnit(2, 0, 50)])
     order = [unit.stream for _ in range(3) for unit in queue.take(2)]
     assert order.index(2) <= 1
     assert queue.drop(1) == 60 - (3 - 1)
@@ -60,10 +60,10 @@ def test_a_small_table_that_comes_late_does_not_wait_for_a_huge_one() -> None:
 
 def test_small_units_share_a_task_unless_slots_would_idle_or_one_must_be_alone() -> None:
     queue = FairQueue()
-    queue.add([Queued(stream, 0, 20_000) for stream in range(64)])
+    queue.add([QueuedUnit(stream, 0, 20_000) for stream in range(64)])
     assert len(queue.take(2)) == 25  # 500,000 rows at most
     queue = FairQueue()
-    queue.add([Queued(stream, 0, 20_000, alone=stream == 1) for stream in range(4)])
+    queue.add([QueuedUnit(stream, 0, 20_000, alone=stream == 1) for stream in range(4)])
     assert [len(queue.take(2)) for _ in range(4)] == [1, 1, 1, 1]
 
 

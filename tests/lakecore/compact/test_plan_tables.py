@@ -15,7 +15,7 @@ from lakecore.compact.kinds.primary_key.mode import Derivation, MergeMode
 from lakecore.compact.kinds.primary_key.plan import BucketPick, PickRequest, plan_picks
 from lakecore.compact.kinds.rescale.plan import bucket_groups, layers_of, target_count
 from lakecore.compact.kinds.sort.plan import CutPolicy
-from lakecore.compact.pool.plan import FairQueue, Queued
+from lakecore.compact.pool.plan import FairQueue, QueuedUnit
 from lakecore.errors import LakeError
 from lakecore.lsm.options import TreePolicy
 from lakecore.metadata.key_order import key_order
@@ -218,7 +218,7 @@ def queue_answer(case: Case) -> str:
             start = numbers.get(stream, 0)
             numbers[stream] = start + len(costs)
             queue.add([
-                Queued(stream, start + at, int(cost.rstrip("!")) * 1000, alone=cost.endswith("!"))
+                QueuedUnit(stream, start + at, int(cost.rstrip("!")) * 1000, alone=cost.endswith("!"))
                 for at, cost in enumerate(costs, 1)
             ])  # fmt: skip
     return "\n".join(out)

@@ -85,7 +85,7 @@ class Shared(SerialExecutor):
 
 @pytest.mark.parametrize("kept", [4, 1 << 15])
 def test_units_find_together_what_one_finds(monkeypatch: pytest.MonkeyPatch, kept: int) -> None:
-    monkeypatch.setattr(columns, "_KEPT", kept)
+    monkeypatch.setattr(columns, "_MOST_HASHES", kept)
     catalog = memory_catalog("analyze-units")
     table = append_table(catalog, ("v INT", "d DOUBLE", "s STRING", "p STRING"), ("p",))
     for n in range(8):
@@ -202,7 +202,7 @@ def test_bounds_as_texts(
 
 
 def test_distinct_values_are_exact_while_few_and_near_when_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "_KEPT", 4096)
+    monkeypatch.setattr(columns, "_MOST_HASHES", 4096)
     sketch = ColumnSketch(DataField(0, "x", parse_type("BIGINT")))
     sketch.add(pa.array(range(4000), pa.int64()))
     sketch.add(pa.array(range(2000), pa.int64()))

@@ -17,7 +17,7 @@ from lakecore.jobs.runner.counts import Counts, counts_of_entries
 from lakecore.jobs.runner.lake import target_of
 from lakecore.jobs.runner.limits import Limits
 from lakecore.jobs.versions import branches, merge_branch, tags
-from lakecore.maintain.forecast.history import KEPT, HistoryStore
+from lakecore.maintain.forecast.history import MOST_RUNS, HistoryStore
 from lakecore.maintain.lease.lease import LeaseTimes, leased
 from lakecore.maintain.target import Target
 from lakecore.metadata.manifest.live_entries import live_entries
@@ -87,10 +87,10 @@ def test_runs_are_remembered_and_learnt_from(catalog: FilesystemCatalog) -> None
     told = compact.run(job(table, dry_run=True), catalog, clock=clock)
     assert told.forecast is not None
     assert [record.job for record in quarantine.runs_of(catalog, table.name)] == ["compact"] * 3
-    for _ in range(KEPT):
+    for _ in range(MOST_RUNS):
         fill(table, 2)
         compact.run(job(table), catalog, clock=clock)
-    assert len(HistoryStore(catalog.file_io, catalog.warehouse).lines(table.name, "compact")) == KEPT
+    assert len(HistoryStore(catalog.file_io, catalog.warehouse).lines(table.name, "compact")) == MOST_RUNS
 
 
 class NoHistory(FaultyFileIO):

@@ -16,7 +16,7 @@ from functools import partial
 
 from lakecore.commit.support import check_committable
 from lakecore.compact.engine.attempt_files import AttemptFiles, EarlierCommits
-from lakecore.compact.engine.commit_loop import Landed
+from lakecore.compact.engine.commit_loop import CommitLoopResult
 from lakecore.compact.engine.request import RunName
 from lakecore.compact.engine.run_commits import CommitPlan, RunCommits, unit_results
 from lakecore.compact.engine.target import RewriteTarget
@@ -275,7 +275,7 @@ class IndexRun:
                 clock=self._target.clock,
             )
 
-    def _record_commit(self, lost: list[FileKey], landed: Landed[Rewritten]) -> None:
+    def _record_commit(self, lost: list[FileKey], landed: CommitLoopResult[Rewritten]) -> None:
         """Record what is committed; `lost` gets the files that other commits had touched."""
         size, self._waiting_bytes = self._waiting_bytes, 0
         files, before = landed.items, self.outcome

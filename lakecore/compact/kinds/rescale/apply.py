@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from lakecore.compact.engine.attempt_files import AttemptFiles
-from lakecore.compact.engine.commit_loop import Landed
+from lakecore.compact.engine.commit_loop import CommitLoopResult
 from lakecore.compact.engine.refusal import PickFailure, failure_of
 from lakecore.compact.engine.request import RunName
 from lakecore.compact.engine.run_commits import CommitPlan, RunCommits, unit_results
@@ -287,7 +287,7 @@ class RescaleRun:
         logger.error("%s", error)
         self._failures.append(PickFailure(self._name(pick), pick.all_files, error))
 
-    def _record_commit(self, lost: list[RescalePick], landed: Landed[RescaledPartition]) -> None:
+    def _record_commit(self, lost: list[RescalePick], landed: CommitLoopResult[RescaledPartition]) -> None:
         """Record what is committed and what failed; `lost` gets the partitions that others wrote to."""
         if landed.items and not landed.duplicate:
             self._count(landed.items, landed.snapshots)

@@ -15,7 +15,7 @@ from lakecore.format.parquet.footer_bytes import metadata_of
 from lakecore.format.parquet.splice import fields as f
 from lakecore.format.parquet.splice.fields import value
 from lakecore.format.parquet.splice.footer import Footer
-from lakecore.format.parquet.splice.reasons import Refused, SpliceReason
+from lakecore.format.parquet.splice.reasons import SpliceReason, SpliceRefusal
 
 __all__ = ["FooterBounds", "footer_bounds"]
 
@@ -32,11 +32,11 @@ class FooterBounds:
 
 
 def footer_bounds(footer: Footer) -> Mapping[str, FooterBounds]:
-    """Return the statistics of every top-level column; nested ones have none. Raises Refused."""
+    """Return the statistics of every top-level column; nested ones have none. Raises SpliceRefusal."""
     try:
         return _all_columns(footer, metadata_of(footer.thrift))
     except (pa.ArrowException, OSError, ValueError) as err:
-        raise Refused(SpliceReason.DAMAGED, f"{footer.path}: {err}") from err
+        raise SpliceRefusal(SpliceReason.DAMAGED, f"{footer.path}: {err}") from err
 
 
 def _all_columns(footer: Footer, metadata: Any) -> Mapping[str, FooterBounds]:

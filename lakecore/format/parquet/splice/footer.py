@@ -11,7 +11,7 @@ from itertools import pairwise
 from lakecore.format.parquet.footer_bytes import MAGIC, TAIL
 from lakecore.format.parquet.splice import fields as f
 from lakecore.format.parquet.splice.fields import structs, value
-from lakecore.format.parquet.splice.reasons import Refused, SpliceReason
+from lakecore.format.parquet.splice.reasons import SpliceReason, SpliceRefusal
 from lakecore.format.parquet.thrift_compact import Struct, decode_struct
 from lakecore.fs.file_io import RangeSource
 
@@ -78,30 +78,32 @@ class Footer:
 
 
 def read_splice_footer(source: RangeSource, path: str) -> Footer:
-    """Read the footer in one or two reads. Raises Refused, UnavailableError."""
+    """Read the footer in one or two reads. Raises SpliceRefusal, UnavailableError."""
     size = source.size()
     if size < _LEAST_FILE or source.read_at(len(MAGIC), 0) != MAGIC:
-        raise Refused(SpliceReason.NOT_PARQUET, path)
+        raise SpliceRefusal(SpliceReason.NOT_PARQUET, path)
     tail = source.read_at(min(size, _FIRST_READ), max(0, size - _FIRST_READ))
     if tail[-4:] == _ENCRYPTED_MAGIC:
-        raise Refused(SpliceReason.ENCRYPTED, path)
+        raise SpliceRefusal(SpliceReason.ENCRYPTED, path)
     if tail[-4:] != MAGIC:
-        raise Refused(SpliceReason.NOT_PARQUET, path)
+        raise SpliceRefusal(SpliceReason.NOT_PARQUET, path)
     length = struct.unpack("<I", tail[-TAIL:-4])[0]
     begin = size - TAIL - length
     if begin < len(MAGIC):
-        raise Refused(SpliceReason.DAMAGED, f"{path}: the footer claims {length} bytes in a file of {size}")
+        raise SpliceRefusal(
+            SpliceReason.DAMAGED, f"{path}: the footer claims {length} bytes in a file of {size}"
+        )
     whole = length + TAIL <= len(tail)
     thrift = tail[-TAIL - length : -TAIL] if whole else source.read_at(length, begin)
     return parse_footer(path, bytes(thrift), begin)
 
 
 def parse_footer(path: str, thrift: bytes, begin: int) -> Footer:
-    """Return the footer, whose bytes `thrift` begin at `begin` of the file. Pure. Raises Refused."""
+    """Return the footer, whose bytes `thrift` begin at `begin` of the file. Pure. Raises SpliceRefusal."""
     try:
         meta = decode_struct(thrift)
         if f.FILE_ENCRYPTION in meta or f.FILE_SIGNING_KEY in meta:
-            raise Refused(SpliceReason.ENCRYPTED, path)
+            raise SpliceRefusal(SpliceReason.ENCRYPTED, path)
         _check_known(path, meta, "file")
         leaves = _leaves(structs(meta, f.FILE_SCHEMA))
         groups = tuple(_group(path, raw, leaves, begin) for raw in structs(meta, f.FILE_GROUPS))
@@ -109,7 +111,7 @@ def parse_footer(path: str, thrift: bytes, begin: int) -> Footer:
             raise ValueError("its row groups have other rows than the file")
         _check_apart(groups)
     except (ValueError, KeyError, AttributeError, TypeError, IndexError) as err:
-        raise Refused(SpliceReason.DAMAGED, f"{path}: {err!r}") from err
+        raise SpliceRefusal(SpliceReason.DAMAGED, f"{path}: {err!r}") from err
     return Footer(path, thrift, meta, begin, leaves, groups)
 
 
@@ -118,7 +120,7 @@ def _group(path: str, raw: Struct, leaves: tuple[tuple[bytes, ...], ...], end: i
     columns = structs(raw, f.GROUP_COLUMNS)
     rows = int(raw[f.GROUP_ROWS].value)
     if rows <= 0:
-        raise Refused(SpliceReason.EMPTY_GROUPS, path)
+        raise SpliceRefusal(SpliceReason.EMPTY_GROUPS, path)
     if len(columns) != len(leaves):
         raise ValueError(f"{len(columns)} column chunks for {len(leaves)} columns")
     chunks = tuple(_chunk(path, column, leaf, end) for column, leaf in zip(columns, leaves, strict=True))
@@ -128,9 +130,9 @@ def _group(path: str, raw: Struct, leaves: tuple[tuple[bytes, ...], ...], end: i
 def _chunk(path: str, raw: Struct, leaf: tuple[bytes, ...], end: int) -> Chunk:
     _check_known(path, raw, "chunk")
     if f.CHUNK_ENCRYPTION in raw or f.CHUNK_ENCRYPTED_META in raw:
-        raise Refused(SpliceReason.ENCRYPTED, path)
+        raise SpliceRefusal(SpliceReason.ENCRYPTED, path)
     if f.CHUNK_PATH in raw:
-        raise Refused(SpliceReason.OTHER_FILE, path)
+        raise SpliceRefusal(SpliceReason.OTHER_FILE, path)
     meta: Struct = raw[f.CHUNK_META].value
     _check_known(path, meta, "meta")
     if tuple(structs(meta, f.META_PATH)) != leaf:
@@ -153,7 +155,7 @@ def _check_apart(groups: tuple[RowGroup, ...]) -> None:
 
 def _check_known(path: str, raw: Struct, name: str) -> None:
     if max(raw, default=0) > f.LAST_FIELDS[name]:
-        raise Refused(SpliceReason.UNKNOWN_FIELDS, f"{path}: field {max(raw)} of a {name}")
+        raise SpliceRefusal(SpliceReason.UNKNOWN_FIELDS, f"{path}: field {max(raw)} of a {name}")
 
 
 def _leaves(elements: list[Struct]) -> tuple[tuple[bytes, ...], ...]:

@@ -14,7 +14,7 @@ from lakecore.format.parquet.page_locations import page_locations
 from lakecore.format.parquet.splice import fields as f
 from lakecore.format.parquet.splice.fields import value
 from lakecore.format.parquet.splice.footer import Chunk, Footer
-from lakecore.format.parquet.splice.reasons import Refused, SpliceReason
+from lakecore.format.parquet.splice.reasons import SpliceReason, SpliceRefusal
 from lakecore.format.parquet.thrift_compact import Struct, decode_leading_struct
 from lakecore.fs.file_io import RangeSource
 
@@ -36,7 +36,7 @@ class _Page:
 
 
 def examine_pages(source: RangeSource, footer: Footer) -> None:
-    """Read all pages of a file, and compare them with its footer and its page indexes. Raises Refused.
+    """Read all pages of a file, and compare them with its footer and its page indexes. Raises SpliceRefusal.
 
     It costs one read of the file. Memory: a block of some MB, or the largest page.
     """
@@ -45,7 +45,7 @@ def examine_pages(source: RangeSource, footer: Footer) -> None:
             try:
                 _examine(source, footer, chunk, group.rows)
             except (ValueError, KeyError, AttributeError, TypeError, IndexError) as err:
-                raise Refused(SpliceReason.PAGES, f"{footer.path}: {err!r}") from err
+                raise SpliceRefusal(SpliceReason.PAGES, f"{footer.path}: {err!r}") from err
 
 
 def _examine(source: RangeSource, footer: Footer, chunk: Chunk, rows: int) -> None:
@@ -56,22 +56,24 @@ def _examine(source: RangeSource, footer: Footer, chunk: Chunk, rows: int) -> No
         kind = page.header[f.PAGE_TYPE].value
         if kind == _DICTIONARY:
             if page.offset != chunk.start or value(chunk.meta, f.META_DICTIONARY_PAGE, 0) != chunk.start:
-                raise Refused(SpliceReason.PAGES, f"{footer.path}: a dictionary at {page.offset}")
+                raise SpliceRefusal(SpliceReason.PAGES, f"{footer.path}: a dictionary at {page.offset}")
             has_dictionary = coded_may_follow = True
             continue
         count, encoding = _data_header(kind, page.header)
         values += count
         coded = encoding in _CODES
         if coded and not has_dictionary:
-            raise Refused(SpliceReason.PAGES, f"{footer.path}: codes at {page.offset} without a dictionary")
+            raise SpliceRefusal(
+                SpliceReason.PAGES, f"{footer.path}: codes at {page.offset} without a dictionary"
+            )
         if coded and not coded_may_follow:
-            raise Refused(SpliceReason.PLAIN_FIRST, f"{footer.path}: page at {page.offset}")
+            raise SpliceRefusal(SpliceReason.PLAIN_FIRST, f"{footer.path}: page at {page.offset}")
         coded_may_follow = coded_may_follow and coded
         data_pages.append((page.offset, page.size))
     if not data_pages or data_pages[0][0] != chunk.meta[f.META_DATA_PAGE].value:
-        raise Refused(SpliceReason.PAGES, f"{footer.path}: the first data page is elsewhere")
+        raise SpliceRefusal(SpliceReason.PAGES, f"{footer.path}: the first data page is elsewhere")
     if values != chunk.meta[f.META_VALUES].value:
-        raise Refused(SpliceReason.PAGES, f"{footer.path}: pages of {values} values")
+        raise SpliceRefusal(SpliceReason.PAGES, f"{footer.path}: pages of {values} values")
     _compare_index(source, footer, chunk, data_pages, rows)
 
 
@@ -103,7 +105,7 @@ def _pages(source: RangeSource, footer: Footer, chunk: Chunk) -> Iterator[_Page]
         body = memoryview(block)[place + length : place + size]
         wanted = value(header, f.PAGE_CHECKSUM)
         if wanted is not None and zlib.crc32(body) != wanted & 0xFFFFFFFF:
-            raise Refused(SpliceReason.CHECKSUM, f"{footer.path}: page at {at}")
+            raise SpliceRefusal(SpliceReason.CHECKSUM, f"{footer.path}: page at {at}")
         yield _Page(at, size, header)
         at += size
 
@@ -127,4 +129,4 @@ def _compare_index(
     starts = first_rows.tolist()
     rising = all(before < after for before, after in pairwise(starts))
     if named != pages or starts[0] != 0 or starts[-1] >= rows or not rising:
-        raise Refused(SpliceReason.PAGES, f"{footer.path}: its offset index names other pages")
+        raise SpliceRefusal(SpliceReason.PAGES, f"{footer.path}: its offset index names other pages")

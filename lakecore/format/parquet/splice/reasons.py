@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["Refused", "SpliceReason"]
+__all__ = ["SpliceReason", "SpliceRefusal"]
 
 
 class SpliceReason(Enum):
@@ -32,7 +32,7 @@ class SpliceReason(Enum):
     CHECKSUM = "the checksum of a page is wrong"
 
 
-class Refused(Exception):
+class SpliceRefusal(Exception):
     """The row groups of this file are not copied. `detail` names what was found; it is for logs."""
 
     def __init__(self, reason: SpliceReason, detail: str = "") -> None:

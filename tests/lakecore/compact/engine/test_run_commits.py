@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from lakecore.compact.engine.commit_loop import CommitDraft, Landed
+from lakecore.compact.engine.commit_loop import CommitDraft, CommitLoopResult
 from lakecore.compact.engine.request import RunName
 from lakecore.compact.engine.run_commits import MAX_COMMITS, CommitPlan, RunCommits
 from lakecore.errors import CommitConflictError, ProofError
@@ -39,9 +39,9 @@ def commits(until_ms: int | None = None) -> RunCommits:
     return RunCommits(rewrite_target(table, catalog.clock), name)
 
 
-def committed(run: RunCommits, *groups: list[str], most: int = 10) -> list[Landed[str]]:
+def committed(run: RunCommits, *groups: list[str], most: int = 10) -> list[CommitLoopResult[str]]:
     """Commit all but "a", which is refused."""
-    found: list[Landed[str]] = []
+    found: list[CommitLoopResult[str]] = []
     commits, one = Nothing(refused=("a",)), lambda name: [name]
     plan = CommitPlan(commits=commits, new_names=one, on_commit=found.append, most=most)
     run.commit_all((group for group in groups), plan)

@@ -12,7 +12,7 @@ import pytest
 
 from lakecore.format.parquet.splice.footer import read_splice_footer
 from lakecore.format.parquet.splice.pages import examine_pages
-from lakecore.format.parquet.splice.reasons import Refused, SpliceReason
+from lakecore.format.parquet.splice.reasons import SpliceReason, SpliceRefusal
 from lakecore.format.parquet.splice.rules import SpliceTarget, mixing_refusal, own_refusal
 from lakecore.format.parquet.splice.writer import SpliceWriter
 from lakecore.format.parquet.thrift_compact import Field, Struct, ThriftList, WireType
@@ -46,7 +46,7 @@ def names(rows: pa.Table) -> tuple[str, ...]:
 
 
 def spliced(out: Path, paths: list[Path], codec: str = "zstd") -> Path:
-    """The files in one, by the rules. Raises Refused."""
+    """The files in one, by the rules. Raises SpliceRefusal."""
     writer = SpliceWriter(STORAGE.open_output(str(out)))
     target = SpliceTarget(names(table()), codec)
     first = None
@@ -57,7 +57,7 @@ def spliced(out: Path, paths: list[Path], codec: str = "zstd") -> Path:
                 first = first or footer
                 reason = own_refusal(footer, target) or mixing_refusal(footer, first)
                 if reason is not None:
-                    raise Refused(reason)
+                    raise SpliceRefusal(reason)
                 examine_pages(source, footer)
                 writer.add(source, footer)
         size = writer.close()
@@ -71,7 +71,7 @@ def spliced(out: Path, paths: list[Path], codec: str = "zstd") -> Path:
 def refusal(tmp_path: Path, *paths: Path) -> SpliceReason | None:
     try:
         spliced(tmp_path / "out.parquet", list(paths))
-    except Refused as err:
+    except SpliceRefusal as err:
         assert not (tmp_path / "out.parquet").exists()
         return err.reason
     return None
@@ -274,7 +274,7 @@ def test_plain_pages_before_coded_ones_are_refused(tmp_path: Path) -> None:
     assert pq.read_table(path).equals(rows)
     with STORAGE.open_ranges(str(path)) as source:
         footer = read_splice_footer(source, str(path))
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(SpliceRefusal) as caught:
             examine_pages(source, footer)
     assert caught.value.reason is SpliceReason.PLAIN_FIRST
 

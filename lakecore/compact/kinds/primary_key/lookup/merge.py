@@ -26,7 +26,7 @@ from lakecore.merge.groups import Engine, FoldedGroups, Groups, fold
 from lakecore.merge.row_order import Bools, Indices
 from lakecore.metadata.row_kind import is_retract
 
-__all__ = ["LEVEL_NAME", "LevelRules", "Merged", "merge_levels", "with_level"]
+__all__ = ["LEVEL_NAME", "LevelRules", "LookupMergeResult", "merge_levels", "with_level"]
 
 LEVEL_NAME = "_LEVEL"
 """It is a column beside those of the files, with the level of the row's file."""
@@ -57,7 +57,7 @@ class LevelRules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Merged:
+class LookupMergeResult:
     """`rows` are the results to be written. `changes` are lines of the change stream.
 
     For the proof: `keys`, which group each result is of; `superseded`: rows, in merge order, that a lower
@@ -87,7 +87,7 @@ def with_level(batch: pa.RecordBatch, level: int) -> pa.RecordBatch:
     return batch.append_column(pa.field(LEVEL_NAME, pa.int8(), nullable=False), levels)
 
 
-def merge_levels(groups: Groups, outside: int, rules: LevelRules) -> Merged:
+def merge_levels(groups: Groups, outside: int, rules: LevelRules) -> LookupMergeResult:
     """Merge one window, whose first `outside` rows were looked up and are in no file of the merge."""
     view = _full_view(groups, rules) if rules.derivation is Derivation.FULL else _lookup_view(groups, rules)
     folded = fold(_only(groups, view.folded), rules.engine, rules.columns, singles=rules.singles)
@@ -95,7 +95,7 @@ def merge_levels(groups: Groups, outside: int, rules: LevelRules) -> Merged:
     left_out = is_retract(folded.kinds) & rules.drop_deletes
     if rules.first_row:
         left_out |= known[folded.present]
-    return Merged(
+    return LookupMergeResult(
         rows=folded.batch.filter(pa.array(~left_out)) if left_out.any() else folded.batch,
         changes=_changes(groups, folded, view, rules) if rules.announces else None,
         keys=np.flatnonzero(folded.present)[~left_out],

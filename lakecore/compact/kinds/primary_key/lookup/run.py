@@ -18,7 +18,7 @@ from lakecore.compact.kinds.primary_key.lookup.changelog import SameValues
 from lakecore.compact.kinds.primary_key.lookup.merge import (
     LEVEL_NAME,
     LevelRules,
-    Merged,
+    LookupMergeResult,
     merge_levels,
     with_level,
 )
@@ -172,7 +172,9 @@ class LevelMerge:
         kept = np.flatnonzero(~old)
         return result.rows(kept) if len(kept) else None
 
-    def _account(self, groups: Groups, merged: Merged, outside: int, *, singles: bool) -> FoldedWindow:
+    def _account(
+        self, groups: Groups, merged: LookupMergeResult, outside: int, *, singles: bool
+    ) -> FoldedWindow:
         """Return what the proof receives of a window. `singles` tells that single rows were given to the
         engine.
         """
