@@ -1,10 +1,12 @@
-"""Java's query service and its client (tests/oracle/service), in a JVM of their own."""
+"""Java's query service and its client (tests/oracle/service), in one JVM of their own for all tests of a process."""
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
 import subprocess
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +17,7 @@ ORACLE = Path(__file__).resolve().parents[1] / "oracle"
 SOURCE = ORACLE / "service" / "KvService.java"
 
 
-def _command(*args: object) -> list[str]:
+def _command() -> list[str]:
     """The command line of a JVM. The oracle of 2.0.0 must have run once, for it fetches the jars."""
     home = os.environ.get("ORACLE_HOME", str(Path.home() / ".cache" / "paimon-oracle"))
     jars = os.environ.get("PAIMON_JARS", f"{home}/2.0.0/jars")
@@ -26,26 +28,49 @@ def _command(*args: object) -> list[str]:
         subprocess.run(compiler, check=True)
     flags = ["-Xmx512m", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
     flags += [f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in ("java.nio", "java.lang", "java.util")]
-    return ["java", *flags, "-cp", f"{classes}:{jars}/*", "KvService", *map(str, args)]
+    return ["java", *flags, "-cp", f"{classes}:{jars}/*", "KvService"]
+
+
+class _Session:
+    """One JVM for all questions of a process, which starts with the first of them."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+        self._lock = threading.Lock()
+
+    def say(self, lines: Sequence[str], answers: int) -> list[str]:
+        """Send lines, and return as many lines of the answer."""
+        with self._lock:
+            if self._process is None:
+                self._process = subprocess.Popen(
+                    _command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+                )
+                atexit.register(self._process.communicate)  # the end of input is its signal to exit
+            process = self._process
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.writelines(f"{line}\n" for line in lines)
+            process.stdin.flush()
+            found = [process.stdout.readline() for _ in range(answers)]
+        if not all(found):
+            raise RuntimeError(f"{lines[0]}: the JVM of Java's query service ended")
+        return [line.rstrip("\n") for line in found]
+
+
+_session = _Session()
 
 
 @contextmanager
 def java_service(table_path: str, servers: int) -> Iterator[None]:
-    """Java's servers for a table; their addresses are in the table."""
-    process = subprocess.Popen(
-        _command("serve", table_path, servers), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    """Java's servers for a table; their addresses are in the table. One table is served at a time."""
+    assert _session.say([f"serve {table_path.encode().hex()} {servers}"], 1) == ["ready"]
     try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
         yield
     finally:
-        process.communicate()
+        assert _session.say(["stop"], 1) == ["stopped"]
 
 
 def java_answers(table_path: str, asked: Sequence[tuple[bytes, int, Sequence[bytes]]]) -> list[str]:
     """What Java's client got for each question: rows in hex, "-" for none, or "! " and an exception."""
-    lines = (f"{part.hex()} {bucket} {','.join(map(bytes.hex, keys))}\n" for part, bucket, keys in asked)
-    command = _command("ask", table_path)
-    done = subprocess.run(command, input="".join(lines), stdout=subprocess.PIPE, text=True, check=True)
-    return done.stdout.splitlines()
+    lines = [f"{part.hex()} {bucket} {','.join(map(bytes.hex, keys))}" for part, bucket, keys in asked]
+    return _session.say([f"ask {table_path.encode().hex()} {len(lines)}", *lines], len(lines))

@@ -18,17 +18,32 @@ import org.apache.paimon.table.FileStoreTableFactory;
 import org.apache.paimon.table.query.LocalTableQuery;
 import org.apache.paimon.utils.SerializationUtils;
 
-/** Java's query service: `serve TABLE_PATH N` until the end of input; `ask TABLE_PATH`: lines "partition bucket key,key" in hex. */
+/**
+ * Java's query service and its client, spoken to line by line until the end of input: `serve TABLE_PATH N` answers "ready", `stop`
+ * ends these servers and answers "stopped", and `ask TABLE_PATH N` takes N lines "partition bucket key,key" in hex and answers each.
+ */
 public class KvService {
+    static final List<KvQueryServer> servers = new ArrayList<>();
+
     public static void main(String[] a) throws Throwable {
-        FileStoreTable t = FileStoreTableFactory.create(LocalFileIO.create(), new Path(a[1]));
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
-        if (a[0].equals("serve")) serve(t, Integer.parseInt(a[2]), in);
-        else ask(t, in);
+        for (String line; (line = in.readLine()) != null; ) {
+            String[] p = line.split(" ");
+            if (p[0].equals("stop")) {
+                for (KvQueryServer s : servers) s.shutdown();
+                servers.clear();
+                System.out.println("stopped");
+                continue;
+            }
+            String path = new String(HexFormat.of().parseHex(p[1]), "UTF-8");
+            FileStoreTable t = FileStoreTableFactory.create(LocalFileIO.create(), new Path(path));
+            if (p[0].equals("serve")) serve(t, Integer.parseInt(p[2]));
+            else ask(t, Integer.parseInt(p[2]), in);
+        }
         System.exit(0);
     }
 
-    static void serve(FileStoreTable t, int n, BufferedReader in) throws Throwable {
+    static void serve(FileStoreTable t, int n) throws Throwable {
         LocalTableQuery q = t.newLocalTableQuery().withIOManager(IOManager.create(System.getProperty("java.io.tmpdir")));
         Map<List<Object>, List<DataFileMeta>> files = new LinkedHashMap<>();
         for (ManifestEntry e : t.store().newScan().plan().files())
@@ -38,17 +53,17 @@ public class KvService {
         for (int i = 0; i < n; i++) {
             KvQueryServer s = new KvQueryServer(i, n, "127.0.0.1", List.of(0).iterator(), 1, 1, q, new DisabledServiceRequestStats());
             s.start();
+            servers.add(s);
             at[i] = s.getServerAddress();
         }
         t.store().newServiceManager().resetService(ServiceManager.PRIMARY_KEY_LOOKUP, at);
         System.out.println("ready");
-        while (in.readLine() != null) {}
     }
 
-    static void ask(FileStoreTable t, BufferedReader in) throws Throwable {
+    static void ask(FileStoreTable t, int n, BufferedReader in) throws Throwable {
         KvQueryClient c = new KvQueryClient(new QueryLocationImpl(t.store().newServiceManager()), 1);
-        for (String line; (line = in.readLine()) != null; ) {
-            String[] p = line.split(" ");
+        for (int at = 0; at < n; at++) {
+            String[] p = in.readLine().split(" ");
             String[] k = p[2].split(",");
             BinaryRow[] keys = new BinaryRow[k.length];
             for (int i = 0; i < k.length; i++) keys[i] = row(k[i]);
@@ -61,6 +76,7 @@ public class KvService {
                 System.out.println("! " + String.valueOf(e).replace('\n', ' '));
             }
         }
+        c.shutdown();
     }
 
     static BinaryRow row(String hex) {
