@@ -16,8 +16,9 @@ from lakecore.service.addresses import Address
 from lakecore.service.health_server import HealthServer
 from lakecore.service.registration import Registration
 from lakecore.service.remote_query import service_manager
-from lakecore.service.server_metrics import Metric, ServerFigures, figures_metrics, label, prometheus_text
+from lakecore.service.server_metrics import ServerFigures, label, prometheus_text
 from lakecore.service.server_options import ServerOptions
+from lakecore.service.server_report import report_metrics, report_of
 from lakecore.service.table_server import TableServer
 from lakecore.table import Table
 
@@ -26,8 +27,6 @@ __all__ = ["ALL_ADDRESSES", "QueryService", "ServiceOptions"]
 logger = logging.getLogger(__name__)
 
 ALL_ADDRESSES = ("", "0.0.0.0", "::")
-_STALE_TURNS = 3
-_STALE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,30 +129,20 @@ class QueryService:
         """Return the state as JSON values: `state` is `serving`, or `stale` where no refresh has succeeded
         for three intervals, a minute at least. A stale server answers what it knows.
         """
-        state = self._server.state
-        age = max(0.0, (self._clock.now_ms() - state.refreshed_ms) / 1000)
-        stale = age > max(_STALE_TURNS * self._options.interval, _STALE_SECONDS)
+        report, now_ms = report_of(self._server), self._clock.now_ms()
+        stale = report.is_stale(now_ms, self._options.interval)
         return {
             "table": self._server.table.name,
             "state": "stale" if stale else "serving",
-            "snapshot": state.snapshot,
-            "refreshed_seconds_ago": round(age, 3),
-            "error": state.error,
+            "snapshot": report.snapshot,
+            "refreshed_seconds_ago": round(report.age_seconds(now_ms), 3),
+            "error": report.error,
         }
 
     def metrics(self) -> str:
         """Return the metrics in the text format of Prometheus."""
-        health = self.health()
-        disk, memory = self._server.local_bytes
-        more = (
-            ("snapshot", "Snapshot that is served.", health["snapshot"] or 0),
-            ("refresh_age_seconds", "Time since the last refresh.", health["refreshed_seconds_ago"]),
-            ("local_disk_bytes", "Local copies of data files on disk.", disk),
-            ("local_memory_bytes", "Blocks of local copies in memory.", memory),
-        )
-        gauges = [Metric(name, "gauge", text, (("", float(str(value))),)) for name, text, value in more]
-        labels = label("table", self._server.table.name)
-        return prometheus_text((*figures_metrics(self._server.figures), *gauges), labels)
+        metrics = report_metrics(report_of(self._server), self._clock.now_ms())
+        return prometheus_text(metrics, label("table", self._server.table.name))
 
     def close(self) -> None:
         """Take the address out of the table, answer what was asked, and stop; later calls do nothing."""

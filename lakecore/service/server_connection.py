@@ -240,8 +240,8 @@ class ServerConnection(asyncio.Protocol):
             self._fail(number, encode_failure(LOOKUP_FAILED, text), started)
             return
         self._write(Frame(FrameType.RESULT, number, encode_result(rows)))
-        found = sum(row is not None for row in rows)
-        self._context.metrics.count_answer(time.perf_counter() - started, len(rows), found)
+        hits = sum(row is not None for row in rows)
+        self._context.metrics.count_answer(time.perf_counter() - started, len(rows), hits)
 
     def _fail_lookup(self, number: int, error: BaseException, started: float) -> None:
         logger.warning("a lookup failed: %s", error)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "ServerFigures",
     "ServerMetrics",
     "figures_metrics",
+    "joined_metrics",
     "label",
     "prometheus_text",
 ]
@@ -32,7 +33,7 @@ class ServerFigures:
     """It is the number of requests that were answered, failures among them."""
     failures: int = 0
     keys: int = 0
-    found: int = 0
+    hits: int = 0
     """It is the number of keys that had a row."""
     seconds: float = 0.0
     """It is the sum of the times from the complete request to its answer."""
@@ -51,18 +52,18 @@ class ServerMetrics:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._counts = dict.fromkeys(("requests", "failures", "keys", "found"), 0)
+        self._counts = dict.fromkeys(("requests", "failures", "keys", "hits"), 0)
         self._connections = dict.fromkeys(("connections", "refused_connections", "closed_connections"), 0)
         self._seconds = 0.0
         self._latencies = [0] * (len(BOUNDS) + 1)
 
-    def count_answer(self, seconds: float, keys: int, found: int) -> None:
+    def count_answer(self, seconds: float, keys: int, hits: int) -> None:
         """Count a request that was answered with rows."""
         with self._lock:
             counts = self._counts
             counts["requests"] += 1
             counts["keys"] += keys
-            counts["found"] += found
+            counts["hits"] += hits
             self._seconds += seconds
             self._latencies[bisect_left(BOUNDS, seconds)] += 1
 
@@ -118,7 +119,7 @@ def figures_metrics(figures: ServerFigures) -> tuple[Metric, ...]:
         ("requests_total", "counter", "Requests that were answered, failures among them.", figures.requests),
         ("failures_total", "counter", "Requests that failed.", figures.failures),
         ("keys_total", "counter", "Keys that were looked up.", figures.keys),
-        ("found_total", "counter", "Keys that had a row.", figures.found),
+        ("found_total", "counter", "Keys that had a row.", figures.hits),
         ("connections", "gauge", "Connections that are open.", figures.connections),
         (
             "refused_connections_total",
@@ -143,6 +144,20 @@ def figures_metrics(figures: ServerFigures) -> tuple[Metric, ...]:
         )
     )
     return tuple(out)
+
+
+def joined_metrics(metrics: Mapping[str, tuple[Metric, ...]]) -> tuple[Metric, ...]:
+    """Return metrics of several servers as one metric a name.
+
+    `metrics` has those of each server, by a label that their samples get.
+    """
+    joined: dict[str, Metric] = {}
+    for text, several in metrics.items():
+        for one in several:
+            samples = tuple((_labelled(suffix, text), value) for suffix, value in one.samples)
+            earlier = joined[one.name].samples if one.name in joined else ()
+            joined[one.name] = Metric(one.name, one.kind, one.help, (*earlier, *samples))
+    return tuple(joined.values())
 
 
 def prometheus_text(metrics: Iterable[Metric], labels: str = "") -> str:

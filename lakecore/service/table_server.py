@@ -24,7 +24,7 @@ __all__ = ["TableServer", "TableServerState"]
 
 logger = logging.getLogger(__name__)
 
-_GONE_TURNS = 3
+_MOST_MISSING_TURNS = 3
 """A table that was not found so many times in turn does not exist any more."""
 
 
@@ -61,7 +61,7 @@ class TableServer:
         """It is the table as it was loaded last."""
         self._query = SerializedQuery(table, own=self._number.owns)
         self._server = KvQueryServer(self._query, self._number, options)
-        self._gone = 0
+        self._missing_turns = 0
         self.state = TableServerState()
 
     @property
@@ -89,13 +89,13 @@ class TableServer:
         try:
             self._refresh()
         except LakeError as err:
-            self._gone = self._gone + 1 if isinstance(err, NotFoundError) else 0
-            if self._gone >= _GONE_TURNS:
+            self._missing_turns = self._missing_turns + 1 if isinstance(err, NotFoundError) else 0
+            if self._missing_turns >= _MOST_MISSING_TURNS:
                 raise
             logger.warning("table %s: the query service cannot be refreshed: %s", self.table.name, err)
             self.state = replace(self.state, error=str(err))
             return False
-        self._gone = 0
+        self._missing_turns = 0
         return True
 
     def close(self) -> None:

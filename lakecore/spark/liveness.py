@@ -12,6 +12,7 @@ import hmac
 import secrets
 import socket
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from lakecore.errors import UnavailableError
@@ -21,7 +22,8 @@ __all__ = ["DriverLiveness", "LivenessEndpoint", "TaskLiveness"]
 
 _CONNECT_SECONDS = 10.0
 _TOKEN_BYTES = 16
-_LONGEST_ERROR = 4096
+_LONGEST_REPORT = 64 << 10
+"""It is in bytes; the connection of a task that sends more without a line end is closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +35,12 @@ class LivenessEndpoint:
 
 
 class DriverLiveness:
-    """It is the driver's side: tasks that know the token stay connected until `close`."""
+    """It is the driver's side: tasks that know the token are connected until `close`, and send reports."""
 
-    def __init__(self, host: str) -> None:
-        """Listen at a free port of this host. Raises UnavailableError."""
+    def __init__(self, host: str, on_report: Callable[[str], None]) -> None:
+        """Listen at a free port of this host. `on_report` gets each line that a task sends, in a thread of
+        that task's connection. Raises UnavailableError.
+        """
         try:
             self._server = socket.create_server((host, 0))
         except OSError as err:
@@ -47,8 +51,7 @@ class DriverLiveness:
             Address(host, self._server.getsockname()[1]), secrets.token_bytes(_TOKEN_BYTES)
         )
         """Tasks connect with it."""
-        self.errors: list[str] = []
-        """These are the errors that tasks reported, in the order of their arrival."""
+        self._on_report = on_report
         self._tasks: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._closed = False
@@ -64,9 +67,8 @@ class DriverLiveness:
         self._server.close()
         for task in tasks:
             with contextlib.suppress(OSError):
-                task.shutdown(
-                    socket.SHUT_RDWR
-                )  # a thread reads from it: closing alone would not reach the task
+                # a thread reads from it: closing alone would not reach the task
+                task.shutdown(socket.SHUT_RDWR)
             task.close()
 
     def _accept(self) -> None:
@@ -78,9 +80,7 @@ class DriverLiveness:
             threading.Thread(target=self._admit, args=(task,), daemon=True).start()
 
     def _admit(self, task: socket.socket) -> None:
-        """Keep a connection that sends the token, and read the error that its task may report; close all
-        others.
-        """
+        """Keep a connection that sends the token, and read the reports of its task; close all others."""
         sent = b""
         with contextlib.suppress(OSError):
             task.settimeout(_CONNECT_SECONDS)
@@ -93,13 +93,19 @@ class DriverLiveness:
         if not admitted:
             task.close()
             return
-        text = b""
         with contextlib.suppress(OSError):
             task.settimeout(None)
-            while len(text) < _LONGEST_ERROR and (part := task.recv(_LONGEST_ERROR)):
-                text += part
-        if text:
-            self.errors.append(text[:_LONGEST_ERROR].decode("utf-8", "replace"))
+            self._read_reports(task)
+
+    def _read_reports(self, task: socket.socket) -> None:
+        text = b""
+        while part := task.recv(_LONGEST_REPORT):
+            *lines, text = (text + part).split(b"\n")
+            if max(map(len, (*lines, text))) > _LONGEST_REPORT:
+                task.shutdown(socket.SHUT_RDWR)
+                return
+            for line in lines:
+                self._on_report(line.decode("utf-8", "replace"))
 
 
 class TaskLiveness:
@@ -126,11 +132,10 @@ class TaskLiveness:
         except OSError:
             return True
 
-    def report(self, error: str) -> None:
-        """Tell the driver why the task fails: of a failed stage Spark may name another task's end."""
+    def report(self, line: str) -> None:
+        """Send a line to the driver, without its line end. A driver that has ended is noticed by `wait`."""
         with contextlib.suppress(OSError):
-            self._socket.sendall(error.encode()[:_LONGEST_ERROR])
-            self._socket.shutdown(socket.SHUT_WR)
+            self._socket.sendall(line.encode() + b"\n")
 
     def close(self) -> None:
         """Close the connection."""

@@ -9,21 +9,24 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lakecore.catalog.catalog import Catalog
 from lakecore.clock import SystemClock
 from lakecore.errors import AlreadyExistsError, InvalidInputError, LakeError, UnavailableError
 from lakecore.service.addresses import Address, parse_address
+from lakecore.service.health_server import HealthServer
 from lakecore.service.registration import Registration
 from lakecore.service.remote_query import service_manager
 from lakecore.service.server import ServerNumber
 from lakecore.service.server_options import ServerOptions
 from lakecore.service.table_server import TableServer
 from lakecore.spark.liveness import DriverLiveness, LivenessEndpoint, TaskLiveness
+from lakecore.spark.service_reports import ServiceReports, error_line, report_line
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -53,6 +56,10 @@ class SparkServiceOptions:
     """It is the time between two refreshes, in seconds."""
     replace: bool = False
     """It tells whether the service takes the place of one that still accepts connections."""
+    health: Address | None = None
+    """The driver serves the health and the metrics of all servers over HTTP there (port 0: a free one);
+    None: they are not served. They are as old as the last report of each server, one interval at most.
+    """
 
     def __post_init__(self) -> None:
         if self.servers < 1:
@@ -108,10 +115,11 @@ class _ServerTask:
                 addresses = [parse_address(text) for text in found]
                 registration = Registration(server.table.name, service_manager(server.table), addresses)
                 registration.register(replace=service.replace)
-            self._follow(server, liveness, registration)
+            liveness.report(report_line(number, server, SystemClock()))
+            self._follow(number, server, liveness, registration)
         except LakeError as err:
             if liveness is not None:
-                liveness.report(f"{type(err).__name__}: {err}")
+                liveness.report(error_line(err))
             raise
         finally:
             if registration is not None:
@@ -121,10 +129,16 @@ class _ServerTask:
                 liveness.close()
         yield from ()
 
-    def _follow(self, server: TableServer, liveness: TaskLiveness, registration: Registration | None) -> None:
-        """Refresh until the driver ends. Raises AlreadyExistsError where another service took the place."""
+    def _follow(
+        self, number: int, server: TableServer, liveness: TaskLiveness, registration: Registration | None
+    ) -> None:
+        """Refresh and report until the driver ends. Raises AlreadyExistsError where another service took the
+        place.
+        """
         while not liveness.wait(self.service.options.interval):
-            if server.refresh() and registration is not None and not registration.keep():
+            is_fresh = server.refresh()
+            liveness.report(report_line(number, server, SystemClock()))
+            if is_fresh and registration is not None and not registration.keep():
                 raise AlreadyExistsError(
                     f"table {self.service.table}: another query service has taken the place of this one"
                 )
@@ -136,12 +150,14 @@ def serve_on_spark(
     table: str,
     options: SparkServiceOptions,
     stop: threading.Event,
+    on_health: Callable[[Address], None] = lambda _: None,
 ) -> None:
     """Run the servers of a table on executors until `stop` is set; they end after what was asked.
 
-    Each server reads the manifests of the table, and copies the data files of its buckets that are asked for
-    to the local disk of its executor. Raises InvalidInputError where Spark has too few cores, and what a
-    server raises.
+    `on_health` gets the address of the health once it is served. Each server reads the manifests of the
+    table, and copies the data files of its buckets that are asked for to the local disk of its executor.
+    Raises InvalidInputError where Spark has too few cores, UnavailableError where the port of the health is
+    taken, and what a server raises.
     """
     clock = SystemClock()
     loaded = lake.load_table(table)
@@ -152,12 +168,25 @@ def serve_on_spark(
         )
     if not options.replace:
         Registration(loaded.name, service_manager(loaded), ()).check()
-    losses = 0
+    reports = ServiceReports(table, options.servers, options.interval, clock)
+    with ExitStack() as stack:
+        if options.health is not None:
+            health = HealthServer(options.health, reports.health, reports.metrics)
+            stack.callback(health.close)
+            health.start()
+            on_health(health.address)
+        _serve_until(spark, _Service(lake, table, options, replace=options.replace), reports, stop)
+
+
+def _serve_until(
+    spark: SparkContext, service: _Service, reports: ServiceReports, stop: threading.Event
+) -> None:
+    """Run the servers until `stop` is set, again when one of them is lost. Raises UnavailableError."""
+    clock, table, losses = SystemClock(), service.table, 0
     while not stop.is_set():
         started = clock.monotonic()
-        failure = _serve_once(
-            spark, _Service(lake, table, options, replace=options.replace or losses > 0), stop
-        )
+        reports.restart()
+        failure = _serve_once(spark, replace(service, replace=service.replace or losses > 0), reports, stop)
         if failure is None:
             return
         if failure.error is not None:
@@ -184,9 +213,11 @@ class _Failure:
     """It is the error of lakecore that a server raised; None where Spark lost a task."""
 
 
-def _serve_once(spark: SparkContext, service: _Service, stop: threading.Event) -> _Failure | None:
+def _serve_once(
+    spark: SparkContext, service: _Service, reports: ServiceReports, stop: threading.Event
+) -> _Failure | None:
     """Run the servers until `stop` is set, or one of them is lost or raises; return the failure, if any."""
-    liveness = DriverLiveness(str(spark.getConf().get("spark.driver.host", "127.0.0.1")))
+    liveness = DriverLiveness(str(spark.getConf().get("spark.driver.host", "127.0.0.1")), reports.take)
     servers = service.options.servers
     numbers = spark.parallelize(range(servers), servers).barrier()
     with ThreadPoolExecutor(1, "lakecore-query-service") as pool:
@@ -199,7 +230,7 @@ def _serve_once(spark: SparkContext, service: _Service, stop: threading.Event) -
         finally:
             liveness.close()
         cause = job.exception()
-        return None if cause is None else _Failure(cause, next(iter(liveness.errors), _own_error(cause)))
+        return None if cause is None else _Failure(cause, reports.first_error or _own_error(cause))
 
 
 def _release(registration: Registration) -> None:

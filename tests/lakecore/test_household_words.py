@@ -33,10 +33,6 @@ REMAINING = frozenset(
         # keys of JSON reports, which users read
         "lakecore/jobs/runner/report.py: Report.held",
         "lakecore/compact/kinds/file_index/plan.py: Coverage.wanted",
-        # modules that others change at this time
-        "lakecore/service/server_metrics.py: ServerFigures.found",
-        "lakecore/service/server_metrics.py: count_answer.found",
-        "lakecore/service/table_server.py: self._gone",
         "lakecore/lookup/tables/full_cache.py: class.Held",
         # a public attribute: it tells for each key whether it was found
         "lakecore/lookup/query/found_rows.py: FoundRows.found",

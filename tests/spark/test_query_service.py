@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
+import queue
 import signal
 import subprocess
 import sys
 import threading
 import time
+import urllib.error
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 import lakecore
 from lakecore.catalog.filesystem import FilesystemCatalog
@@ -29,6 +36,7 @@ from lakecore.table import Table
 KEYS = 60
 BUCKETS = 5
 OPTIONS = SparkServiceOptions(servers=2, interval=0.1)
+WITH_HEALTH = replace(OPTIONS, health=Address("127.0.0.1", 0))
 
 
 @pytest.fixture
@@ -66,7 +74,9 @@ class Running:
         self.stop = threading.Event()
         self.table = lake.load_table("d.t")
         self._pool = ThreadPoolExecutor(1)
-        self._service = self._pool.submit(serve_on_spark, spark._spark(), lake, "d.t", options, self.stop)
+        self.health: queue.Queue[Address] = queue.Queue()
+        given = (spark._spark(), lake, "d.t", options, self.stop, self.health.put)
+        self._service = self._pool.submit(serve_on_spark, *given)
 
     @property
     def error(self) -> BaseException | None:
@@ -91,8 +101,10 @@ class Running:
 def test_servers_share_the_buckets_follow_the_table_and_end(
     spark: SparkExecutor, lake: FilesystemCatalog
 ) -> None:
-    running = Running(spark, lake, OPTIONS)
+    running = Running(spark, lake, WITH_HEALTH)
     try:
+        health = running.health.get(timeout=60)
+        assert get(health, "/health")[0] in (503, 200)  # the servers may have started already
         addresses = running.addresses()
         assert len(set(addresses)) == 2
         assert values(running.table) == {"0"}
@@ -101,6 +113,13 @@ def test_servers_share_the_buckets_follow_the_table_and_end(
         while values(running.table) != {"1"} and time.monotonic() < end:
             time.sleep(0.1)
         assert values(running.table) == {"1"}
+        snapshot = running.table.latest_snapshot()
+        assert snapshot is not None
+        seen = until_served(health, snapshot.id)
+        assert [line["snapshot"] for line in seen["servers"]] == [snapshot.id] * 2
+        requests = samples(health)["lakecore_query_requests_total"]
+        assert requests.keys() == {"0", "1"}
+        assert min(requests.values()) > 0
         with pytest.raises(AlreadyExistsError, match="runs already"):
             serve_on_spark(spark._spark(), lake, "d.t", OPTIONS, threading.Event())
     finally:
@@ -108,6 +127,38 @@ def test_servers_share_the_buckets_follow_the_table_and_end(
     assert running.error is None
     assert service_manager(running.table).service() is None
     assert not any(map(accepts_connections, addresses))
+
+
+def get(health: Address, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://{health}{path}", timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as err:
+        return err.code, err.read().decode()
+
+
+def until_served(health: Address, snapshot: int) -> dict[str, Any]:
+    """Wait until the driver says that all servers are at this snapshot, and return what it says."""
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        status, text = get(health, "/health")
+        found: dict[str, Any] = json.loads(text)
+        if status == 200 and all(line["snapshot"] == snapshot for line in found["servers"]):
+            assert found["state"] == "serving"
+            return found
+        time.sleep(0.05)
+    raise AssertionError(text)
+
+
+def samples(health: Address) -> dict[str, dict[str, float]]:
+    """The counters of each server, as a reader of Prometheus reads them."""
+    found: dict[str, dict[str, float]] = {}
+    for family in text_string_to_metric_families(get(health, "/metrics")[1]):
+        for sample in family.samples:
+            if "server" in sample.labels and "le" not in sample.labels:
+                assert sample.labels["table"] == "d.t"
+                found.setdefault(sample.name, {})[sample.labels["server"]] = sample.value
+    return found
 
 
 def test_a_server_that_is_killed_is_started_again(spark: SparkExecutor, lake: FilesystemCatalog) -> None:
@@ -160,18 +211,23 @@ def test_what_a_server_raises_ends_the_service(spark: SparkExecutor, lake: Files
 
 
 def test_a_liveness_ends_with_its_driver_and_admits_no_strangers() -> None:
-    driver = DriverLiveness("127.0.0.1")
+    lines: list[str] = []
+    driver = DriverLiveness("127.0.0.1", lines.append)
     task = TaskLiveness(driver.endpoint)
     assert not task.wait(0.1)
     stranger = TaskLiveness(LivenessEndpoint(driver.endpoint.address, bytes(16)))
     assert stranger.wait(10)
     assert not task.wait(0.1)
-    failing = TaskLiveness(driver.endpoint)
-    failing.report("an error")
+    task.report("a line")
+    task.report("é" * 1000)
     end = time.monotonic() + 10
-    while not driver.errors and time.monotonic() < end:
+    while len(lines) < 2 and time.monotonic() < end:
         time.sleep(0.01)
-    assert driver.errors == ["an error"]
+    assert lines == ["a line", "é" * 1000]
+    endless = TaskLiveness(driver.endpoint)
+    endless.report("x" * (1 << 20))
+    assert endless.wait(10)
+    assert lines == ["a line", "é" * 1000]
     assert not task.wait(0.1)
     driver.close()
     driver.close()
@@ -193,6 +249,7 @@ def test_the_command_ends_with_a_signal(
         "d.t",
     ]
     more = ["--engine", "spark", "--servers", "2", "--master", "local[2]", "--interval", "0.1"]
+    more += ["--health-port", "0"]
     table = lake.load_table("d.t")
     with subprocess.Popen([*command, *more], stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -207,10 +264,11 @@ def test_the_command_ends_with_a_signal(
             process.kill()
     assert process.returncode == 0, text
     assert "has ended" in text
+    assert "health at http://127.0.0.1:" in text
     assert service_manager(table).service() is None
 
 
-@pytest.mark.parametrize("option", [("--port", "7000"), ("--health-port", "0"), ("--option", "a=b")])
+@pytest.mark.parametrize("option", [("--port", "7000"), ("--option", "a=b")])
 def test_options_that_servers_on_spark_do_not_obey(tmp_path: Path, option: tuple[str, str]) -> None:
     command = [
         str(Path(sys.executable).with_name("lakecore")),

@@ -97,7 +97,7 @@ def query_service(
     session = session_of(context)
     if places.engine is Engine.SPARK:
         _check_spark(listening, following)
-        _serve_on_spark(session, table, server, following, places)
+        _serve_on_spark(session, table, server, following, places, listening.health_port)
     else:
         _check_local(places)
         _serve(session, table, server, listening, following)
@@ -136,19 +136,36 @@ def _serve(
 
 
 def _serve_on_spark(
-    session: Session, table: str, server: ServerOptions, following: RefreshOptions, places: ServerPlaces
+    session: Session,
+    table: str,
+    server: ServerOptions,
+    following: RefreshOptions,
+    places: ServerPlaces,
+    health_port: int | None,
 ) -> None:
+    from lakecore.service.addresses import Address
     from lakecore.spark.query_service import SparkServiceOptions, serve_on_spark
     from lakecore.spark.session import spark_context
 
     options = SparkServiceOptions(
-        servers=places.servers, server=server, interval=following.interval, replace=following.replace
+        servers=places.servers,
+        server=server,
+        interval=following.interval,
+        replace=following.replace,
+        health=None if health_port is None else Address(server.host, health_port),
     )
     spark, owned = spark_context(places.master, key_values(places.conf or [], "--conf"))
     try:
         with stopped_by_signals() as stop:  # after Spark, which handles SIGINT itself
             session.note(f"{places.servers} servers on Spark are going to serve table {table}")
-            serve_on_spark(spark, session.catalog, table, options, stop)
+            serve_on_spark(
+                spark,
+                session.catalog,
+                table,
+                options,
+                stop,
+                lambda health: session.note(f"health at http://{health}/health"),
+            )
     finally:
         if owned:
             spark.stop()
@@ -159,7 +176,6 @@ def _check_spark(listening: ListenOptions, following: RefreshOptions) -> None:
     ignored = {
         "--port": listening.port != 0,
         "--advertised-host": listening.advertised_host is not None,
-        "--health-port": listening.health_port is not None,
         "--option": bool(following.option),
     }
     for name, used in ignored.items():
