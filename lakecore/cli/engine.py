@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from enum import Enum
@@ -14,10 +14,16 @@ import typer
 from lakecore.errors import InvalidInputError
 from lakecore.executor import Executor, SerialExecutor
 
-__all__ = ["Engine", "SparkOptions", "executor", "key_values"]
+__all__ = ["CompactionEngine", "Engine", "EngineOptions", "SparkOptions", "executor", "key_values"]
 
 
 class Engine(Enum):
+    SPARK = "spark"
+    LOCAL = "local"
+
+
+class CompactionEngine(Enum):
+    AUTO = "auto"
     SPARK = "spark"
     LOCAL = "local"
 
@@ -70,3 +76,31 @@ class SparkOptions:
     def executor(self, *, soon: bool = False) -> AbstractContextManager[Executor]:
         """Open the executor, as `executor` does. Raises InvalidInputError."""
         return executor(self.engine, self.master, key_values(self.conf or [], "--conf"), soon=soon)
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """These are the options of compactions, which find out by themselves where they are sooner."""
+
+    engine: Annotated[
+        CompactionEngine,
+        typer.Option(
+            help="Run units here. `auto` plans first, and takes Spark where this process would need longer "
+            "than a Spark session needs to start; --master and --conf mean Spark."
+        ),
+    ] = CompactionEngine.AUTO
+    master: Annotated[str | None, typer.Option(help="Use this Spark master; by default local[*].")] = None
+    conf: Annotated[list[str] | None, typer.Option(help="Set a property of Spark: key=value.")] = None
+
+    def executor(
+        self, choose: Callable[[], Engine], *, soon: bool = False
+    ) -> AbstractContextManager[Executor]:
+        """Open the executor, as `executor` does; `choose` is asked where the user has not chosen. Raises
+        InvalidInputError, and what `choose` raises.
+        """
+        conf = key_values(self.conf or [], "--conf")
+        if self.engine is not CompactionEngine.AUTO:
+            engine = Engine(self.engine.value)
+        else:
+            engine = Engine.SPARK if self.master is not None or conf else choose()
+        return executor(engine, self.master, conf, soon=soon)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import importlib.util
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from lakecore.cli.engine import SparkOptions
+from lakecore.cli.engine import Engine, EngineOptions
 from lakecore.cli.job_options import JobOptions
 from lakecore.cli.maintenance.chores import Tables, tables_of
 from lakecore.cli.maintenance.following import Following, check_following, follow_tables
@@ -18,6 +20,7 @@ from lakecore.cli.output import end_on_errors, print_json, size_text, table_of
 from lakecore.cli.session import Session, session_of
 from lakecore.cli.table_bars import table_bars
 from lakecore.clock import SystemClock
+from lakecore.errors import LakeError, UnavailableError
 from lakecore.jobs.definitions.compaction import Compact
 from lakecore.types.counted import counted
 
@@ -26,12 +29,14 @@ if TYPE_CHECKING:  # the commands import them while Spark starts
 
 __all__ = ["compact", "print_reports"]
 
+logger = logging.getLogger(__name__)
+
 
 def compact(
     context: typer.Context,
     table: Tables,
     options: JobOptions[Compact],
-    spark: SparkOptions,
+    engine: EngineOptions,
     concurrency: Concurrency,
     following: Following,
 ) -> None:
@@ -41,7 +46,7 @@ def compact(
     soon = not options.values["dry_run"]
     check_following(context, following, dry_run=not soon)
     if following.follow:
-        with spark.executor(soon=soon) as workers:
+        with engine.executor(_installed_engine, soon=soon) as workers:
 
             def run(names: Sequence[str]) -> Sequence[jobs.Report]:
                 from lakecore.jobs import compact as jobs
@@ -52,10 +57,12 @@ def compact(
             show = partial(print_reports, session)
             follow_tables(session, following, lambda: tables_of(context, table), run, show)
         return
-    with spark.executor(soon=soon) as workers, table_bars(session) as bars:
+    planned = cache(lambda: options.jobs(tables_of(context, table)))
+    choose = partial(_sooner_engine, session, planned) if soon else lambda: Engine.LOCAL
+    with engine.executor(choose, soon=soon) as workers, table_bars(session) as bars:
         from lakecore.jobs import compact as jobs
 
-        work = options.jobs(tables_of(context, table))
+        work = planned()
         bars.tables(len(work))
         callbacks = jobs.Callbacks(on_progress=bars.progress, on_done=bars.finish)
         reports = jobs.run_many(work, session.catalog, workers, SystemClock(), callbacks, limits)
@@ -64,6 +71,34 @@ def compact(
     else:
         print_reports(session, reports)
     end_on_errors(session, reports)
+
+
+def _sooner_engine(session: Session, planned: Callable[[], Sequence[Compact]]) -> Engine:
+    """Plan the jobs, and return the engine on which they end sooner."""
+    from lakecore.jobs.compact.engine_choice import engine_for_many
+
+    choice = engine_for_many(planned(), session.catalog, SystemClock(), _find_spark)
+    logger.info("engine %s: %s", choice.engine, choice.reason)
+    return Engine(choice.engine)
+
+
+def _installed_engine() -> Engine:
+    """Return Spark where it can start: its session serves many rounds."""
+    try:
+        _find_spark()
+    except LakeError as err:
+        logger.info("engine local: %s", err)
+        return Engine.LOCAL
+    return Engine.SPARK
+
+
+def _find_spark() -> None:
+    """Raise a LakeError where Spark cannot start."""
+    if importlib.util.find_spec("pyspark") is None:
+        raise UnavailableError("pyspark is not installed")
+    from lakecore.spark.java import find_java
+
+    find_java()
 
 
 def print_reports(session: Session, reports: Sequence[jobs.Report]) -> None:
