@@ -20,6 +20,7 @@ from lakecore.lookup.query.cache_options import CacheOptions
 from lakecore.lookup.query.key_filter import KeyFilter
 from lakecore.lookup.query.lookup_file import FileIndex
 from lakecore.lookup.query.packed_keys import KeyColumns, Widths, concat_keys
+from lakecore.lookup.query.remote_file import RemoteFile, RemoteFileError
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME
 from lakecore.predicate.evaluate import mask
@@ -30,10 +31,11 @@ from lakecore.read.file.sizes import ReadSizes
 from lakecore.row.binary_batch import encode_batch
 from lakecore.row.values import normal_array
 
-__all__ = ["CopyRows", "DataFileCopy"]
+__all__ = ["CopyRows", "DataFileCopy", "FilePlace"]
 
 _BLOCK_BYTES = 1 << 20
 _WIDEST_CHECK = 256
+_SYSTEM = (SEQUENCE_NAME, KIND_NAME)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,17 +69,33 @@ class _WriteState:
     size: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class FilePlace:
+    """This is a data file, and where it is."""
+
+    ctx: ReadContext
+    bucket_dir: str
+    file: DataFile
+
+
 class DataFileCopy:
     """It makes one copy: `parts` first, then `index`. Memory: a batch of the file, and 8 bytes a row for the
     bloom filter.
     """
 
     def __init__(
-        self, ctx: ReadContext, bucket_dir: str, file: DataFile, rows: CopyRows, options: CacheOptions
+        self,
+        place: FilePlace,
+        rows: CopyRows,
+        options: CacheOptions,
+        remote: RemoteFile | None = None,
     ) -> None:
+        """`remote` is read in place of the data file; None: the data file is read."""
+        ctx = place.ctx
         self._ctx = ctx
-        self._bucket_dir = bucket_dir
-        self._file = file
+        self._bucket_dir = place.bucket_dir
+        self._file = place.file
+        self._remote = remote
         self._rows = rows
         self._options = options
         self._keys = ctx.schema.trimmed_primary_keys
@@ -86,14 +104,13 @@ class DataFileCopy:
 
     def parts(self) -> Iterator[bytes]:
         """Yield the blocks as bytes; each call begins anew. Raises NotFoundError when the data file does not
-        exist, CorruptDataError.
+        exist, CorruptDataError; RemoteFileError when the file that is read in its place is no good.
         """
         done = self._entries = _WriteState()
         extra = () if self._rows.keep is None else tuple(sorted(columns_of(self._rows.keep)))
         system = (SEQUENCE_NAME,) * self._rows.sequences + (KIND_NAME,)
         wanted = tuple(dict.fromkeys((*self._rows.columns, *self._keys, *extra, *system)))
-        sizes = ReadSizes(batch_rows=1 << 16)
-        for batch in read_file(self._ctx, self._bucket_dir, self._file, wanted, sizes=sizes):
+        for batch in self._batches(wanted):
             rows = max(64, min(BLOCK_ROWS, _BLOCK_BYTES * batch.num_rows // max(batch.nbytes, 1)))
             for start in range(0, batch.num_rows, rows):
                 block = batch.slice(start, rows)
@@ -102,6 +119,14 @@ class DataFileCopy:
                 done.places.append(BlockPlace(done.size, len(data), zlib.crc32(data)))
                 done.size += len(data)
                 yield data
+
+    def _batches(self, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+        if self._remote is None:
+            sizes = ReadSizes(batch_rows=1 << 16)
+            yield from read_file(self._ctx, self._bucket_dir, self._file, columns, sizes=sizes)
+            return
+        for batch in self._remote.batches([name for name in columns if name not in _SYSTEM]):
+            yield from (batch.slice(start, 1 << 16) for start in range(0, batch.num_rows, 1 << 16))
 
     def index(self) -> FileIndex:
         """Return the index of the blocks that `parts` made."""
@@ -126,6 +151,8 @@ class DataFileCopy:
             packed = keys.packed(keys.widths)
             ordered = bool((packed[1:] > packed[:-1]).all())
         if not ordered:
+            if self._remote is not None:
+                raise RemoteFileError(f"{self._remote.path}: its rows are not in the order of the key")
             path = self._ctx.paths.data_file(self._bucket_dir, self._file)
             raise CorruptDataError(path, "its rows are not in the order of the key, or a key comes twice")
         entries.last = last.values()[0]

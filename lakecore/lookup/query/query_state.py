@@ -8,6 +8,7 @@ damaged is made again.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
@@ -20,9 +21,10 @@ from lakecore.lookup.query.block import DamagedCopyError, NotInMemoryError
 from lakecore.lookup.query.bucket_search import BucketSource
 from lakecore.lookup.query.bucket_view import BucketRules
 from lakecore.lookup.query.cache_options import CacheOptions
-from lakecore.lookup.query.copy_writer import CopyRows, DataFileCopy
+from lakecore.lookup.query.copy_writer import CopyRows, DataFileCopy, FilePlace
 from lakecore.lookup.query.lookup_cache import CopyWriter, LookupCache, shared_cache
 from lakecore.lookup.query.lookup_file import LookupFile
+from lakecore.lookup.query.remote_file import RemoteFileError, find_remote_file
 from lakecore.lookup.query.table_view import Bucket, TableView
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.index_file import DeletionFile
@@ -35,6 +37,8 @@ __all__ = ["OwnBuckets", "QueryState"]
 R = TypeVar("R")
 OwnBuckets = Callable[[bytes, int], bool]
 """It tells whether a query answers for a bucket, given by its serialised partition and its number."""
+
+logger = logging.getLogger(__name__)
 
 _TRIES = 5
 
@@ -183,13 +187,20 @@ class QueryState:
                 raise NotInMemoryError
             return found
 
-        def writer() -> CopyWriter:
-            ctx = self._ctx.in_partition(place[0])
-            folder = ctx.bucket_dir(*place)
-            copy = DataFileCopy(ctx, folder, file, self._rows, self._options)
-            return copy.parts, copy.index
+        try:
+            return self._cache.file(self._holder, name, lambda: self._writer(place, file, from_remote=True))
+        except RemoteFileError as err:
+            logger.warning("table %s: the data file is read in place of %s", self._table.name, err)
+        return self._cache.file(self._holder, name, lambda: self._writer(place, file, from_remote=False))
 
-        return self._cache.file(self._holder, name, writer)
+    def _writer(self, place: Bucket, file: DataFile, *, from_remote: bool) -> CopyWriter:
+        """Return what makes the copy of a file, from its remote lookup file where there is one."""
+        ctx = self._ctx.in_partition(place[0])
+        found = FilePlace(ctx, ctx.bucket_dir(*place), file)
+        whole = set(self._rows.columns) == set(ctx.schema.row_type.names)
+        remote = find_remote_file(ctx, found.bucket_dir, file) if whole and from_remote else None
+        copy = DataFileCopy(found, self._rows, self._options, remote)
+        return copy.parts, copy.index
 
     def _name(self, place: Bucket, file_name: str) -> Hashable:
         """Return the name of a copy: queries of the same rows share it."""

@@ -65,7 +65,7 @@ _GROUPS: Mapping[str, str] = {
         num-sorted-run.stop-trigger commit.force-compact lookup-wait changelog-producer.lookup-wait""",
     _LOOKUP: """
         lookup.hash-load-factor lookup.cache-rows lookup.cache.high-priority-pool-ratio
-        lookup.remote-file.enabled lookup.remote-file.level-threshold lookup.merge-buffer-size
+        lookup.remote-file.level-threshold lookup.merge-buffer-size
         lookup.merge-records-threshold local-kv-db.block-size lookup.async lookup.async-thread-number
         lookup.bootstrap-parallelism""",
     _INDEX_BUILD: """

@@ -1,0 +1,178 @@
+"""Lookup files that Java's compactions leave beside data files: rows are those of the merged read, and data files are not read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakecore
+from lakecore.errors import CorruptDataError
+from lakecore.format.lookup_file.reader import read_entries
+from lakecore.fs.local import LocalFileIO
+from lakecore.lookup.query import copy_writer
+from lakecore.lookup.query.serialized_query import SerializedQuery
+from lakecore.row.binary_row import EMPTY_ROW
+from lakecore.service.row_codec import RowCodec
+from lakecore.table import Table
+from tests.support.lake import live_files
+from tests.support.oracle import Oracle
+
+RELEASES = ["1.4.2", "2.0.0"]
+REMOTE = {"bucket": "1", "changelog-producer": "lookup", "lookup.remote-file.enabled": "true"}
+COLUMNS = [
+    "k INT NOT NULL", "s STRING", "c CHAR(4)", "a BYTES", "b BOOLEAN", "i1 TINYINT", "i2 SMALLINT", "i8 BIGINT",
+    "f FLOAT", "g DOUBLE", "d DECIMAL(10, 2)", "e DECIMAL(38, 4)", "t0 TIMESTAMP(0)", "t3 TIMESTAMP(3)", "t6 TIMESTAMP(6)",
+    "t9 TIMESTAMP(9)", "z TIMESTAMP(6) WITH LOCAL TIME ZONE", "da DATE", "ti TIME",
+]  # fmt: skip
+
+
+def row(k: int) -> dict[str, Any]:
+    if k % 5 == 0:
+        return {"k": k}
+    sign = "-" if k % 2 else ""
+    return {
+        "k": k, "s": "é" * (k % 300), "c": "ab", "a": "AAEC", "b": k % 2 == 0, "i1": k % 100 - 50, "i2": -k, "i8": k * 10**12,
+        "f": k / 4, "g": -k / 8, "d": f"{sign}{k}.25", "e": f"{sign}{k * 10**28}.0001", "t0": "1969-12-31 23:59:59",
+        "t3": "2001-02-03 04:05:06.789", "t6": "1960-01-01 00:00:00.000001", "t9": "2001-02-03 04:05:06.123456789",
+        "z": "2020-01-01 00:00:00.5", "da": "1950-06-07", "ti": "12:34:56",
+    }  # fmt: skip
+
+
+@pytest.fixture
+def data_files(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The data files that copies are made from."""
+    read: list[str] = []
+    real = copy_writer.read_file
+
+    def counted(ctx: Any, folder: str, file: Any, *args: Any, **more: Any) -> Any:
+        read.append(file.file_name)
+        return real(ctx, folder, file, *args, **more)
+
+    monkeypatch.setattr(copy_writer, "read_file", counted)
+    return read
+
+
+def written(
+    oracle: Oracle, warehouse: Path, columns: list[str] = COLUMNS, count: int = 1500, **options: str
+) -> Table:
+    more = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
+    oracle.create(warehouse, "d.t", {"columns": columns, "primaryKeys": ["k"], "options": REMOTE | more})
+    names = [column.split()[0] for column in columns]
+    rows = [{name: value for name, value in row(k).items() if name in names} for k in range(count)]
+    oracle.write(warehouse, "d.t", rows)
+    oracle.write(warehouse, "d.t", [{"_kind": "-D", "k": 7}, {"k": 8, "s": "new"}, {"k": count + 1, "s": ""}])
+    return lakecore.load_catalog(str(warehouse)).load_table("d.t")
+
+
+def remote_files(table: Table) -> list[Path]:
+    folder = Path(table.path) / "bucket-0"
+    return [folder / name for file in live_files(table) for name in file.extra_files]
+
+
+def check(table: Table) -> None:
+    """All keys have the rows of the merged read, in lookups of many keys, of one, and of the service."""
+    rows = table.scan().to_arrow().sort_by("k")
+    keys = rows.select(["k"])
+    absent = pa.table({"k": pa.array([7, -1, 10**9], pa.int32())})
+    with table.new_query() as query:
+        query.refresh()
+        found = query.lookup_table(keys)
+        assert found.found.to_pylist() == [True] * rows.num_rows
+        assert found.rows.to_pylist() == rows.to_pylist()
+        assert query.lookup_table(absent).found.to_pylist() == [False] * 3
+        assert query.lookup((), 0, (8,)) == rows.to_pylist()[7]
+    with SerializedQuery(table) as service:
+        service.refresh()
+        codec = RowCodec(table.schema)
+        values = service.lookup(EMPTY_ROW, 0, codec.keys_bytes(keys.slice(0, 50)))
+        assert codec.found_rows(values).rows.to_pylist() == rows.to_pylist()[:50]
+
+
+@pytest.mark.parametrize("compression", ["zstd", "lz4", "none"])
+@pytest.mark.parametrize("release", RELEASES)
+def test_all_types(
+    release: str, compression: str, oracles: dict[str, Oracle], tmp_path: Path, data_files: list[str]
+) -> None:
+    options = {"lookup__cache_spill_compression": compression}
+    table = written(oracles[release], tmp_path, **options)
+    assert len(remote_files(table)) == 2
+    check(table)
+    assert data_files == []
+
+
+@pytest.mark.parametrize("engine", ["partial-update", "aggregation"])
+def test_merge_engines(engine: str, oracle2: Oracle, tmp_path: Path, data_files: list[str]) -> None:
+    table = written(
+        oracle2, tmp_path, ["k INT NOT NULL", "s STRING"], merge_engine=engine, ignore_delete="true"
+    )
+    with table.new_query() as query:
+        query.refresh()
+        rows = table.scan().to_arrow().sort_by("k")
+        assert query.lookup_table(rows.select(["k"])).rows.to_pylist() == rows.to_pylist()
+    assert remote_files(table)
+    assert data_files == []
+
+
+def test_damage_is_passed_over(oracle2: Oracle, tmp_path: Path, data_files: list[str]) -> None:
+    """Wherever a file is damaged, and where it is cut, empty or gone, the data file is read."""
+    table = written(oracle2, tmp_path, ["k INT NOT NULL", "s STRING", "d DECIMAL(10, 2)"], 400)
+    first = max(remote_files(table), key=lambda path: path.stat().st_size)
+    other = min(remote_files(table), key=lambda path: path.stat().st_size)
+    whole = first.read_bytes()
+    changed = [whole[:at] + bytes([whole[at] ^ 0x41]) + whole[at + 1 :] for at in range(0, len(whole), 131)]
+    used = 0
+    for data in [*changed, whole[:-40], b"", bytes(len(whole)), whole + b"x", other.read_bytes(), None]:
+        first.unlink(missing_ok=True)
+        if data is not None:
+            first.write_bytes(data)
+        data_files.clear()
+        check(table)
+        used += not data_files
+    assert used < len(changed) / 2  # the bloom filter is not read, so that damage in it is none
+    first.write_bytes(whole)
+    data_files.clear()
+    check(table)
+    assert data_files == []
+
+
+def test_no_damage_is_an_error_of_another_kind(oracle2: Oracle, tmp_path: Path) -> None:
+    """The reader raises CorruptDataError, or yields what is there."""
+    table = written(oracle2, tmp_path, ["k INT NOT NULL", "s STRING"], 60)
+    path = max(remote_files(table), key=lambda path: path.stat().st_size)
+    whole = path.read_bytes()
+    refused = 0
+    for at in range(len(whole)):
+        for bit in (1, 0x80):
+            path.write_bytes(whole[:at] + bytes([whole[at] ^ bit]) + whole[at + 1 :])
+            try:
+                with LocalFileIO().open_ranges(str(path)) as source:
+                    assert sum(map(len, read_entries(source, str(path)))) == 60
+            except CorruptDataError:
+                refused += 1
+    assert refused > len(whole)
+
+
+def test_what_is_read_from_data_files(oracle2: Oracle, tmp_path: Path, data_files: list[str]) -> None:
+    table = written(oracle2, tmp_path, ["k INT NOT NULL", "s STRING", "d DECIMAL(10, 2)"], 100)
+    with table.new_query(["k", "s"]) as query:
+        query.refresh()
+        assert query.lookup((), 0, (8,)) == {"k": 8, "s": "new"}
+    assert len(data_files) == 1
+    oracle2.call("alter", tmp_path, "d.t", '[{"op": "type", "name": "d", "type": "DECIMAL(12, 2)"}]')
+    data_files.clear()
+    check(table)
+    assert len(data_files) == 4  # two files, of a query and of a service
+    check(lakecore.load_catalog(str(tmp_path)).load_table("d.t"))
+
+
+def test_deletion_vectors_and_levels(oracle2: Oracle, tmp_path: Path, data_files: list[str]) -> None:
+    options = {"deletion_vectors__enabled": "true"}
+    check(written(oracle2, tmp_path / "vectors", ["k INT NOT NULL", "s STRING"], 100, **options))
+    assert data_files
+    options = {"lookup__remote_file__level_threshold": "9"}
+    table = written(oracle2, tmp_path / "levels", ["k INT NOT NULL", "s STRING"], 100, **options)
+    assert remote_files(table) == []
+    check(table)
