@@ -323,7 +323,8 @@ class Table:
         options: Mapping[str, str] | None = None,
     ) -> LookupTable:
         """Load a lookup table: it finds the rows that have given values in the columns `on`, and follows the
-        table by its options `lookup.*`, or by `options` (docs/lookup_join.md).
+        table by its options `lookup.*`, or by `options` (docs/lookup_join.md). Keys are asked of the query
+        service of the table where one is registered, if `on` is the primary key.
 
         Found rows have `columns`, by default all, and meet `where`. With `buckets` only these are loaded.
         Files without names, for large tables, are in `directory`, by default that of the system for
@@ -331,11 +332,15 @@ class Table:
         InvalidOptionError for an option without effect, InvalidInputError, UnavailableError.
         """
         from lakecore.lookup.tables.lookup_options import check_given  # rare, and `lookup` imports much
-        from lakecore.lookup.tables.lookup_table import open_lookup
+        from lakecore.lookup.tables.lookup_table import LookupTable, checked_request
+        from lakecore.service.remote_query import open_service
 
         check_given(options or {})
         table = self.with_options(options) if options else self
-        return open_lookup(table, on, columns=columns, where=where, buckets=buckets, directory=directory)
+        request = checked_request(
+            table, on, columns=columns, where=where, buckets=buckets, directory=directory
+        )
+        return LookupTable(table, request, lambda: open_service(table))
 
     def _on(self, branch: str | None) -> Table:
         return self if branch is None or branch == self._stores.paths.branch else self.at_branch(branch)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
+from lakecore.errors import UnsupportedError
 from lakecore.lookup.query.found_rows import FoundRows
-from lakecore.lookup.query.key_reader import KeyReader
+from lakecore.lookup.query.key_reader import KeyReader, Share
+from lakecore.metadata.options import BucketMode, TableOptions
 from lakecore.service.addresses import ServiceManager
 from lakecore.service.client import KvQueryClient
 from lakecore.service.connection import ClientOptions
@@ -18,7 +22,12 @@ from lakecore.types.arrow import arrow_schema
 if TYPE_CHECKING:
     from lakecore.table import Table
 
-__all__ = ["RemoteTableQuery", "is_service_available", "service_manager"]
+__all__ = ["RemoteTableQuery", "has_known_buckets", "is_service_available", "open_service", "service_manager"]
+
+Rows = np.ndarray[Any, Any]
+
+_MOST_KEYS = 4096
+_MOST_BYTES = 1 << 20
 
 
 def service_manager(table: Table) -> ServiceManager:
@@ -27,8 +36,34 @@ def service_manager(table: Table) -> ServiceManager:
 
 
 def is_service_available(table: Table) -> bool:
-    """Tell whether addresses of a service are in the table; nobody is wanted whether it answers."""
+    """Tell whether addresses of a service are in the table; nobody is asked whether it answers."""
     return service_manager(table).service() is not None
+
+
+def open_service(table: Table) -> RemoteTableQuery | None:
+    """Open a query on the service of a table for keys of any bucket.
+
+    It returns None where none is registered, where the bucket of a key is not known without the files of the
+    table, or where the table has a newer schema. Raises what storage raises.
+    """
+    if not has_known_buckets(table) or not is_service_available(table):
+        return None
+    query = RemoteTableQuery(table)
+    if query.is_current():
+        return query
+    query.close()
+    return None
+
+
+def has_known_buckets(table: Table) -> bool:
+    """Tell whether all partitions have the number of buckets of the schema: they are fixed, and no earlier
+    or later schema has another number. It reads the schemas of the table, which are cached.
+    """
+    if table.options.bucket_mode is not BucketMode.HASH_FIXED:
+        return False
+    schemas = table._stores.schemas
+    numbers = {TableOptions.from_schema(schemas.load(one)).bucket for one in schemas.list_ids()}
+    return len(numbers) == 1
 
 
 class RemoteTableQuery:
@@ -39,6 +74,7 @@ class RemoteTableQuery:
 
     def __init__(self, table: Table, options: ClientOptions | None = None) -> None:
         """Prepare a query; the first lookup reads where the servers are."""
+        self._table = table
         self._codec = RowCodec(table.schema)
         self._keys = KeyReader(table.name, table.schema, table.options)
         self._client = KvQueryClient(service_manager(table).service, options, table._stores.clock)
@@ -74,11 +110,55 @@ class RemoteTableQuery:
         Raises UnavailableError when the service does not answer.
         """
         where = self._keys.partition(partition)
-        complete = self._keys.complete(keys, self._codec.schema.trimmed_primary_keys)
-        wanted = self._codec.keys_bytes(keys.take(pa.array(complete)))
+        rows = self._keys.complete(keys, self._codec.schema.trimmed_primary_keys)
+        return self._answer(keys, [((where, bucket), rows)])
+
+    def lookup_table(self, keys: pa.Table) -> FoundRows:
+        """Look up many keys of any bucket. `keys` has all columns of the primary key and the partition.
+
+        Keys are grouped by bucket, with at most 4096 of them in a request, and the servers are asked at the
+        same time. Rows of answers are decoded one by one. Raises UnsupportedError for a table of which a
+        partition may have another number of buckets than the schema says, UnavailableError when a server
+        does not answer.
+        """
+        if not has_known_buckets(self._table):
+            raise UnsupportedError(
+                f"table {self._table.name}: option bucket={self._table.options.bucket}: the buckets of keys "
+                "are not known without its files; use lookup_in_bucket, or a local query"
+            )
+        return self._answer(keys, self._keys.fixed_shares(keys, self._table.options.bucket))
+
+    def is_current(self) -> bool:
+        """Tell whether the table still has the schema with which the query was made. It costs a listing."""
+        return max(self._table._stores.schemas.list_ids(), default=None) == self._table.schema.id
+
+    def _answer(self, keys: pa.Table, shares: Sequence[Share]) -> FoundRows:
+        """Ask for the keys of each share, all at the same time."""
         values: list[bytes | None] = [None] * keys.num_rows
-        if wanted:
-            answers = self._client.ask(LookupRequest(where, bucket, wanted))
-            for place, value in zip(complete.tolist(), answers, strict=True):
-                values[place] = value
+        answers = [
+            (part, self._client.get_values(LookupRequest(partition, bucket, wanted)))
+            for (partition, bucket), rows in shares
+            for part, wanted in _requests(rows, self._codec.keys_bytes(keys.take(pa.array(rows))))
+        ]
+        try:
+            for rows, answer in answers:
+                for place, value in zip(rows, answer.result(), strict=True):
+                    values[place] = value
+        finally:
+            for _, answer in answers:
+                answer.cancel()
         return self._codec.found_rows(values)
+
+
+def _requests(rows: Rows, keys: Sequence[bytes]) -> Iterator[tuple[list[int], tuple[bytes, ...]]]:
+    """Yield the places and the keys of each request: no more than a server accepts in a frame, unless one key
+    is larger.
+    """
+    start = size = 0
+    for at, key in enumerate(keys):
+        if at > start and (at - start == _MOST_KEYS or size + len(key) > _MOST_BYTES):
+            yield rows[start:at].tolist(), tuple(keys[start:at])
+            start, size = at, 0
+        size += len(key)
+    if start < len(keys):
+        yield rows[start:].tolist(), tuple(keys[start:])

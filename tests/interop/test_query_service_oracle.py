@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import lakecore
@@ -134,6 +135,29 @@ def test_partitions_and_buckets(oracle2: Oracle, tmp_path: Path) -> None:
     ]
     oracle2.write(tmp_path, "d.t", rows)
     assert ask_both_ways(lakecore.load_catalog(str(tmp_path)).load_table("d.t")) == 100
+
+
+def test_a_lookup_table_asks_javas_service(oracle2: Oracle, tmp_path: Path) -> None:
+    """Keys of all partitions and buckets are asked of Java's servers; the rows are those of a merged read."""
+    schema = {
+        "columns": ["p STRING NOT NULL", "k INT NOT NULL", "v STRING", "d DECIMAL(30, 4)"],
+        "primaryKeys": ["p", "k"],
+        "partitionKeys": ["p"],
+        "options": {"bucket": "4"},
+    }
+    oracle2.create(tmp_path, "d.t", schema)
+    rows = [{"p": f"p{k % 3}", "k": k, "v": f"value {k}", "d": f"{k}.0001"} for k in range(200)]
+    oracle2.write(tmp_path, "d.t", rows)
+    table = lakecore.load_catalog(str(tmp_path)).load_table("d.t")
+    kind = pa.schema([("p", pa.string()), ("k", pa.int32())])
+    keys = pa.Table.from_pylist([{"p": f"p{k % 4}", "k": k} for k in range(210)], kind)
+    expected = sorted(map(str, table.scan().to_arrow().to_pylist()))
+    with java_service(table.path, SERVERS), table.new_lookup(["k", "p"]) as lookup:
+        asked = pa.Table.from_pylist([{"p": row["p"], "k": row["k"]} for row in rows], kind)
+        found = lookup.lookup(asked).drop_columns(["_KEY_ROW"])
+        assert sorted(map(str, found.to_pylist())) == expected
+        assert lookup.lookup(keys).num_rows == sum(k % 4 == k % 3 for k in range(200))
+        assert lookup.kind == "service"
 
 
 def test_java_sees_failures_and_new_values(oracle2: Oracle, tmp_path: Path) -> None:

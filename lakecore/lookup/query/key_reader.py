@@ -132,6 +132,14 @@ class KeyReader:
                 out += [((partition, number), rows[numbers == number]) for number in found]
         return out
 
+    def fixed_shares(self, keys: pa.Table, total: int) -> list[Share]:
+        """Return the bucket of each key, where all partitions have `total` buckets."""
+        out: list[Share] = []
+        for partition, rows in self.by_partition(keys):
+            numbers = self._buckets(keys, rows, total)
+            out += [((partition, number), rows[numbers == number]) for number in np.unique(numbers).tolist()]
+        return out
+
     def _buckets(self, keys: pa.Table, rows: Rows, total: int) -> Rows:
         kind = self.schema.row_type.select(self.schema.bucket_keys)
         batch = self._batch(keys, kind.names, rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from lakecore.lookup.tables.lookup_options import CacheMode, LookupOptions, chec
 from lakecore.lookup.tables.partial_cache import PartialCache
 from lakecore.lookup.tables.refresh_turns import RefreshTurns
 from lakecore.lookup.tables.run import Layout, Storage
+from lakecore.lookup.tables.service_cache import ServiceCache, ServiceQuery
 from lakecore.lookup.tables.upserts import ChangeRules
 from lakecore.metadata.options import ChangelogProducer, SequenceOrder
 from lakecore.metadata.row_kind import KIND_NAME
@@ -30,11 +31,12 @@ from lakecore.read.source.scan import checked_columns
 from lakecore.scan.support import check_streamable
 from lakecore.types.arrow import arrow_schema
 
-__all__ = ["KEY_ROW", "LookupRequest", "LookupTable", "open_lookup"]
+__all__ = ["KEY_ROW", "LookupRequest", "LookupTable", "OpenService", "checked_request"]
 
 KEY_ROW = "_KEY_ROW"
 """This column of a result has the number of the key, from 0."""
 _HOW = ("inner", "left")
+OpenService = Callable[[], ServiceQuery | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +62,13 @@ class LookupTable:
     manager.
     """
 
-    def __init__(self, table: Readable, request: LookupRequest, options: LookupOptions) -> None:
-        """Load the rows. Use `Table.new_lookup`, which checks the request."""
+    def __init__(self, table: Readable, request: LookupRequest, service: OpenService) -> None:
+        """Load the rows by the table's options. Use `Table.new_lookup`, which checks the request. `service`
+        opens a query on the query service of the table; it returns None where none can be asked.
+        """
+        options = LookupOptions.read(table.schema.options)
         self._table = table
+        self._open_service = service
         self._request = request
         self._closed = False
         self.on = request.on
@@ -86,12 +92,18 @@ class LookupTable:
 
     @property
     def kind(self) -> str:
-        """Return what is kept: `partial` if only what lookups need is, `full` if all rows are."""
+        """Return what is kept: `partial` if only what lookups need is, `full` if all rows are, `service` if
+        nothing is, because the query service of the table is asked.
+        """
+        if isinstance(self._cache, ServiceCache):
+            return "service" if self._cache.asks_service else "partial"
         return "partial" if isinstance(self._cache, PartialCache) else "full"
 
     @property
     def snapshot_id(self) -> int | None:
-        """Return the snapshot whose rows are found; None before there is one."""
+        """Return the snapshot whose rows are found; None before there is one, and while a query service is
+        asked, which does not say.
+        """
         return self._cache.snapshot_id
 
     @property
@@ -232,17 +244,21 @@ class LookupTable:
             self._cache.use_partitions(found)
         return changed
 
-    def _partial(self, options: LookupOptions) -> PartialCache | None:
-        """Return a partial cache, if the table and the request allow it."""
+    def _partial(self, options: LookupOptions) -> PartialCache | ServiceCache | None:
+        """Return a cache that keeps what lookups need, if the table and the request allow it; one that asks
+        the query service, if the table has one.
+        """
         request, schema = self._request, self._table.schema
         by_key = bool(schema.primary_keys) and set(request.on) == set(schema.primary_keys)
         whole = self._scope is None and request.buckets is None
         if options.cache is not CacheMode.AUTO or not by_key or not whole:
             return None
         try:
-            return PartialCache(self._table, request.columns, request.where)
+            local = PartialCache(self._table, request.columns, request.where)
         except UnsupportedError:
             return None
+        query = self._open_service()
+        return local if query is None else ServiceCache(self._table.name, query, request.where, local)
 
     def _full(self, options: LookupOptions) -> FullCache:
         table, request = self._table, self._request
@@ -279,7 +295,7 @@ class LookupTable:
             raise InvalidInputError(f"the lookup table of {self._table.name} is closed; make a new one")
 
 
-def open_lookup(
+def checked_request(
     table: Readable,
     on: Sequence[str],
     *,
@@ -287,8 +303,8 @@ def open_lookup(
     where: str | Predicate | None,
     buckets: Iterable[int] | None,
     directory: str | None,
-) -> LookupTable:
-    """Check the request and load a lookup table; see `Table.new_lookup`."""
+) -> LookupRequest:
+    """Return what `Table.new_lookup` is asked for. Raises InvalidInputError."""
     row_type = table.schema.row_type
     names = checked_columns(tuple(on), row_type)
     if len(set(names)) != len(names):
@@ -298,11 +314,10 @@ def open_lookup(
         raise InvalidInputError(
             f"buckets={sorted(chosen)}: table {table.name} has no fixed buckets; leave them out"
         )
-    request = LookupRequest(
+    return LookupRequest(
         on=names,
         columns=checked_columns(columns, row_type),
         where=parse_where(where, row_type) if isinstance(where, str) else where,
         buckets=chosen,
         directory=directory if directory is not None else tempfile.gettempdir(),
     )
-    return LookupTable(table, request, LookupOptions.read(table.schema.options))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from lakecore.lookup.query.found_rows import FoundRows
 from lakecore.lookup.tables.run import Places
 from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Predicate, columns_of
@@ -16,7 +17,7 @@ from lakecore.read.source.readable import Readable
 if TYPE_CHECKING:
     from lakecore.lookup.query.local_query import LocalTableQuery
 
-__all__ = ["PartialCache"]
+__all__ = ["PartialCache", "matches"]
 
 
 class PartialCache:
@@ -51,15 +52,18 @@ class PartialCache:
 
     def joined(self, keys: pa.Table) -> tuple[Places, pa.Table]:
         """Return the number of the key and the row, for each key that has one, ordered by that number."""
-        answer = self._query.lookup_table(keys)
-        numbers = np.flatnonzero(answer.found.to_numpy(zero_copy_only=False))
-        rows = answer.rows.take(pa.array(numbers)).combine_chunks()
-        if self._where is None or not len(numbers):
-            return numbers, rows
-        batch = rows.to_batches()[0]
-        kept = mask(self._where, batch)
-        return numbers[kept.to_numpy(zero_copy_only=False)], rows.filter(kept)
+        return matches(self._query.lookup_table(keys), self._where)
 
     def close(self) -> None:
         """Release the files."""
         self._query.close()
+
+
+def matches(answer: FoundRows, where: Predicate | None) -> tuple[Places, pa.Table]:
+    """Return the numbers of the keys that were found, and their rows, where these meet `where`."""
+    numbers = np.flatnonzero(answer.found.to_numpy(zero_copy_only=False))
+    rows = answer.rows.take(pa.array(numbers)).combine_chunks()
+    if where is None or not len(numbers):
+        return numbers, rows
+    kept = mask(where, rows.to_batches()[0])
+    return numbers[kept.to_numpy(zero_copy_only=False)], rows.filter(kept)

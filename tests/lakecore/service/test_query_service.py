@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 import threading
+import time
 import urllib.error
 import urllib.request
 from dataclasses import replace
@@ -13,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.errors import AlreadyExistsError, InvalidInputError, LakeError, NotFoundError, UnavailableError
+from lakecore.service import health_server
 from lakecore.service.addresses import Address
 from lakecore.service.connection import ClientOptions
 from lakecore.service.query_service import QueryService, ServiceOptions
@@ -287,3 +291,33 @@ def test_storage_that_fails_at_each_operation(lake: FilesystemCatalog, table: Ta
             next_one.start()
             assert ask(table, 7) == {"k": 7, "v": "value 7"}
     raise AssertionError("storage did not pass clean")
+
+
+def answered(address: Address, path: str) -> tuple[int, str]:
+    """Ask until there is room: a connection counts until its thread has ended."""
+    for _ in range(100):
+        with contextlib.suppress(ConnectionError):
+            return get(address, path)
+        time.sleep(0.05)
+    raise AssertionError("the health server has no room")
+
+
+def test_connections_of_the_health_server_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Callers that send a byte now and then take its threads for some time only."""
+    monkeypatch.setattr(health_server, "_MOST_CONNECTIONS", 2)
+    monkeypatch.setattr(health_server, "_REQUEST_SECONDS", 0.5)
+    server = health_server.HealthServer(Address("127.0.0.1", 0), lambda: (True, "{}"), lambda: "")
+    server.start()
+    where = server.address.host, server.address.port
+    try:
+        slow = [socket.create_connection(where, 10) for _ in range(2)]
+        for one in slow:
+            one.sendall(b"GET ")
+        third = socket.create_connection(where, 10)
+        assert third.recv(100) == b""
+        assert [one.recv(100) for one in slow] == [b"", b""]
+        assert answered(server.address, "/health") == (200, "{}")
+        for one in (*slow, third):
+            one.close()
+    finally:
+        server.close()
