@@ -408,6 +408,7 @@ class Table:
             rows = Deletes(Scan.of(with_resolved_blobs(latest, context), found, None, None).to_batches())
             result = self.write(rows, given)
             return DeletedRows(rows.count, result)
+        self._warn_of_services()
         deletion = RowDeletion(self._scanner, self._read_context())
         return deletion.run(found, lambda messages: self._commit(messages, given))
 
@@ -420,6 +421,7 @@ class Table:
         row, UnsupportedError for columns in vector files, CommitConflictError when others won every retry.
         """
         check_updatable(self.name, self.schema, self.options)
+        self._warn_of_services()
         given = self._with_user(commit)
         update = ColumnUpdate(self._scanner, self._read_context())
         return update.run(data, lambda messages, base: self._commit(messages, given, preconditions=base))

@@ -79,3 +79,29 @@ def test_the_api_says_that_it_expires_nothing(
             table.write(pa.table({"n": pa.array([n], pa.int32())}))
     assert ids(cli) == [1, 2, 3]
     assert "snapshot.num-retained.max has no effect on this write" in caplog.text
+
+
+def test_deletes_and_updates_of_append_tables_say_so_too(
+    warehouse: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lake = load_catalog(warehouse, create_warehouse=True)
+    options = {"bucket": "-1", "deletion-vectors.enabled": "true", "snapshot.num-retained.max": "10"}
+    rows = pa.table({"n": pa.array([1, 2], pa.int32())})
+    table = lake.create_table("d.deleted", {"columns": ["n INT"], "options": options})
+    table.append(rows)
+    caplog.clear()
+    with caplog.at_level(logging.WARNING):
+        assert table.delete("n = 1").rows == 1
+    assert "snapshot.num-retained.max has no effect on this write" in caplog.text
+    options = {
+        "row-tracking.enabled": "true",
+        "data-evolution.enabled": "true",
+        "snapshot.num-retained.max": "10",
+    }
+    table = lake.create_table("d.updated", {"columns": ["n INT"], "options": options})
+    table.append(rows)
+    caplog.clear()
+    with caplog.at_level(logging.WARNING):
+        ids = pa.table({"_ROW_ID": pa.array([0]), "n": pa.array([7], pa.int32())})
+        assert table.update_columns(ids).rows == 1
+    assert "snapshot.num-retained.max has no effect on this write" in caplog.text
