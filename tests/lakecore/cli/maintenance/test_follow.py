@@ -122,15 +122,23 @@ def test_what_belongs_to_one_run_is_refused(cli: Cli, warehouse: Path, wrong: li
     assert "--follow" in cli("compact", "d.k", "--rounds", "2").err
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
-def test_signals(warehouse: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("number", "engine"),
+    [
+        (signal.SIGTERM, "local"),
+        (signal.SIGINT, "local"),
+        (signal.SIGINT, "spark"),  # which handles it, too
+        (signal.SIGKILL, "local"),
+    ],
+)
+def test_signals(warehouse: Path, number: signal.Signals, engine: str) -> None:
     """SIGTERM and Ctrl-C end the command with code 0; after a kill another one goes on, and nothing is lost."""
     table = made(warehouse)
     put(table, [{"k": 1, "v": "a"}], [{"k": 2, "v": "b"}])
     for last in (False, True):
-        process = started(warehouse)
+        process = started(warehouse, engine)
         kinds = 2 if last else 1
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while compactions(table) < kinds and time.monotonic() < deadline:
             time.sleep(0.05)
         assert compactions(table) == kinds
@@ -141,8 +149,8 @@ def test_signals(warehouse: Path, number: signal.Signals) -> None:
     assert rows_of(table) == [(1, "a"), (2, "b"), (3, "c")]
 
 
-def started(warehouse: Path) -> subprocess.Popen[bytes]:
-    command = ["compact", "d.k", "--strategy", "full", "--follow", "--interval", "0.1"]
+def started(warehouse: Path, engine: str) -> subprocess.Popen[bytes]:
+    command = ["compact", "d.k", "--strategy", "full", "--follow", "--interval", "0.1", "--engine", engine]
     return subprocess.Popen(
         [sys.executable, "-c", "import sys; from lakecore.cli.main import main; sys.exit(main())", *command],
         env=os.environ | {"LAKECORE_WAREHOUSE": str(warehouse)},
