@@ -40,6 +40,7 @@ _DAGS = (
     "lakecore_on_snapshot__unknown",
     "lakecore_survey",
     "lakecore_survey__unknown",
+    "lakecore_service",
 )
 WATCHED = ("watched.a_pk_dedup_l0", "watched.later")
 _SETTINGS = f"""
