@@ -26,7 +26,12 @@ def _command() -> list[str]:
     if not (classes / "KvService.class").exists():
         compiler = ["javac", "-nowarn", "-Xlint:none", "-cp", f"{jars}/*", "-d", str(classes), str(SOURCE)]
         subprocess.run(compiler, check=True)
-    flags = ["-Xmx512m", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
+    flags = [
+        "-Xmx512m",
+        "-XX:MaxDirectMemorySize=3g",
+        "-XX:+UseSerialGC",
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+    ]
     flags += [f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in ("java.nio", "java.lang", "java.util")]
     return ["java", *flags, "-cp", f"{classes}:{jars}/*", "KvService"]
 
@@ -70,7 +75,12 @@ def java_service(table_path: str, servers: int) -> Iterator[None]:
         assert _session.say(["stop"], 1) == ["stopped"]
 
 
-def java_answers(table_path: str, asked: Sequence[tuple[bytes, int, Sequence[bytes]]]) -> list[str]:
-    """What Java's client got for each question: rows in hex, "-" for none, or "! " and an exception."""
+def java_answers(
+    table_path: str, asked: Sequence[tuple[bytes, int, Sequence[bytes]]], *, keep: bool = False
+) -> list[str]:
+    """What Java's client got for each question: rows in hex, "-" for none, or "! " and an exception. With `keep` the client
+    and its connections stay for the next call, until a question fails.
+    """
     lines = [f"{part.hex()} {bucket} {','.join(map(bytes.hex, keys))}" for part, bucket, keys in asked]
-    return _session.say([f"ask {table_path.encode().hex()} {len(lines)}", *lines], len(lines))
+    kept = " keep" if keep else ""
+    return _session.say([f"ask {table_path.encode().hex()} {len(lines)}{kept}", *lines], len(lines))

@@ -20,10 +20,11 @@ import org.apache.paimon.utils.SerializationUtils;
 
 /**
  * Java's query service and its client, spoken to line by line until the end of input: `serve TABLE_PATH N` answers "ready", `stop`
- * ends these servers and answers "stopped", and `ask TABLE_PATH N` takes N lines "partition bucket key,key" in hex and answers each.
+ * ends these servers and answers "stopped", and `ask TABLE_PATH N [keep]` takes N lines "partition bucket key,key" in hex and answers each.
  */
 public class KvService {
     static final List<KvQueryServer> servers = new ArrayList<>();
+    static final Map<String, KvQueryClient> kept = new HashMap<>();
 
     public static void main(String[] a) throws Throwable {
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
@@ -38,7 +39,7 @@ public class KvService {
             String path = new String(HexFormat.of().parseHex(p[1]), "UTF-8");
             FileStoreTable t = FileStoreTableFactory.create(LocalFileIO.create(), new Path(path));
             if (p[0].equals("serve")) serve(t, Integer.parseInt(p[2]));
-            else ask(t, Integer.parseInt(p[2]), in);
+            else ask(t, Integer.parseInt(p[2]), in, p.length > 3 ? path : null);
         }
         System.exit(0);
     }
@@ -60,8 +61,12 @@ public class KvService {
         System.out.println("ready");
     }
 
-    static void ask(FileStoreTable t, int n, BufferedReader in) throws Throwable {
-        KvQueryClient c = new KvQueryClient(new QueryLocationImpl(t.store().newServiceManager()), 1);
+    /** A client has buffers of its own that it does not give back: whoever asks often keeps it, until a question fails. */
+    static void ask(FileStoreTable t, int n, BufferedReader in, String keep) throws Throwable {
+        KvQueryClient c = keep == null ? null : kept.get(keep);
+        if (c == null) c = new KvQueryClient(new QueryLocationImpl(t.store().newServiceManager()), 1);
+        if (keep != null) kept.put(keep, c);
+        boolean failed = false;
         for (int at = 0; at < n; at++) {
             String[] p = in.readLine().split(" ");
             String[] k = p[2].split(",");
@@ -73,10 +78,14 @@ public class KvService {
                     out.append(out.length() == 0 ? "" : ",").append(r == null ? "-" : HexFormat.of().formatHex(SerializationUtils.serializeBinaryRow(r)));
                 System.out.println(out);
             } catch (Exception e) {
+                failed = true;
                 System.out.println("! " + String.valueOf(e).replace('\n', ' '));
             }
         }
-        c.shutdown();
+        if (keep == null || failed) {
+            kept.remove(keep);
+            c.shutdown();
+        }
     }
 
     static BinaryRow row(String hex) {
