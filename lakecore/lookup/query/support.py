@@ -12,6 +12,11 @@ from lakecore.metadata.schema import TableSchema
 
 __all__ = ["check_lookups"]
 
+_REMEDY = (
+    "set changelog-producer=lookup, deletion-vectors.enabled=true or force-lookup=true, with which "
+    "compactions look rows up, or scan it"
+)
+
 
 def check_lookups(table: str, schema: TableSchema, options: TableOptions, columns: tuple[str, ...]) -> None:
     """Raise UnsupportedError unless the current row of a key can be found level by level."""
@@ -38,21 +43,18 @@ def check_lookups(table: str, schema: TableSchema, options: TableOptions, column
 def _check_unmerged(table: str, options: TableOptions) -> None:
     """Check a table whose level 0 is searched too."""
     if options.merge_engine is not MergeEngine.DEDUPLICATE:
-        problem = (
-            "a row may have to be merged from several files, unless compactions look rows up "
-            "(changelog-producer=lookup, deletion-vectors.enabled or force-lookup)"
-        )
-        raise _refuse(table, "merge-engine", options.merge_engine.value, problem)
+        problem = "a row may have to be merged from several files"
+        raise _refuse(table, "merge-engine", options.merge_engine.value, problem, _REMEDY)
     if options.sequence_fields:
         value = ",".join(options.sequence_fields)
-        raise _refuse(table, "sequence.field", value, "a file with newer rows may have rows that do not win")
+        problem = "a file with newer rows may have rows that do not win"
+        raise _refuse(table, "sequence.field", value, problem, _REMEDY)
     if options.snapshot_ordering:
-        raise _refuse(
-            table, "sequence.snapshot-ordering", "true", "files do not tell the order of their rows"
-        )
+        problem = "files do not tell the order of their rows"
+        raise _refuse(table, "sequence.snapshot-ordering", "true", problem, _REMEDY)
 
 
-def _refuse(table: str, key: str, value: str, problem: str) -> UnsupportedError:
+def _refuse(table: str, key: str, value: str, problem: str, remedy: str = "scan it") -> UnsupportedError:
     return UnsupportedError(
-        f"table {table}: option {key}={value}: its rows cannot be looked up, because {problem}; scan it"
+        f"table {table}: option {key}={value}: its rows cannot be looked up, because {problem}; {remedy}"
     )

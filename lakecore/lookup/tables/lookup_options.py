@@ -147,7 +147,7 @@ def check_changes(table: str, schema: TableSchema, options: TableOptions, column
         raise UnsupportedError(
             f"table {table}: option merge-engine={engine.value} with "
             f"changelog-producer={producer.value}: its "
-            "changes are not its rows, so that a full cache cannot follow them; set "
-            "changelog-producer to lookup or "
-            "full-compaction"
+            "changes are not its rows, so that a full cache cannot follow them; set changelog-producer to "
+            "lookup or full-compaction"
+            + (", or look up by the whole primary key with lookup.cache=auto" if options.needs_lookup else "")
         )

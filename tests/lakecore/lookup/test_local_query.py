@@ -90,14 +90,30 @@ def _with_numbers(file: Any, low: int, high: int) -> Any:
     ("options", "problem"),
     [
         ({"merge_engine": "partial-update"}, "merge-engine=partial-update"),
+        ({"merge_engine": "aggregation"}, "merge-engine=aggregation"),
         ({"sequence__field": "v"}, "sequence.field=v"),
+        ({"sequence__snapshot_ordering": "true"}, "sequence.snapshot-ordering=true"),
     ],
-    ids=["engine", "sequence"],
+    ids=["partial update", "aggregation", "sequence", "snapshots"],
 )
 def test_tables_whose_files_must_be_merged_are_refused(options: dict[str, str], problem: str) -> None:
     table = key_table(memory_catalog(), **options)
-    with pytest.raises(UnsupportedError, match=f"option {problem}.*cannot be looked up"):
+    with pytest.raises(
+        UnsupportedError, match=f"option {problem}.*cannot be looked up.*set changelog-producer=lookup"
+    ):
         table.new_query()
+
+
+@pytest.mark.parametrize(
+    "remedy", ["changelog_producer=lookup", "deletion_vectors__enabled=true", "force_lookup=true"]
+)
+@pytest.mark.parametrize(
+    "refused", ["merge_engine=partial-update", "merge_engine=aggregation", "sequence__field=v"]
+)
+def test_what_a_refusal_asks_for_helps(refused: str, remedy: str) -> None:
+    options = dict(text.split("=") for text in (refused, remedy))
+    with key_table(memory_catalog(), **options).new_query() as query:
+        assert query.refresh() is None
 
 
 def test_tables_without_a_key_are_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -202,6 +203,39 @@ def test_a_disk_without_room_is_an_error_and_leaves_nothing(
         assert files_of(tmp_path) == []
         full.room[str(tmp_path)] = 1 << 30
         assert query.lookup((), 0, (5,)) is not None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_damage_and_a_full_disk_while_copies_exceed_the_limits(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Copies exceed the limits on disk and in memory, some are damaged, and now and then the disk is full: an answer is
+    right, or it is an error that says that there is no space.
+    """
+    order, room = random.Random(seed), {str(tmp_path): 1 << 30}
+    full = FullDisk(room)
+    monkeypatch.setattr(LocalDisk, "_write", lambda disk, path, parts: full.write(disk, path, parts))
+    options = {"lookup.cache-max-disk-size": "20 kb", "lookup.cache-max-memory-size": "1 kb"}
+    errors = []
+    with table_of(6).with_options(options).new_query(cache=LookupCache([str(tmp_path)])) as query:
+        query.refresh()
+        for _ in range(25):
+            room[str(tmp_path)] = order.choice([0, 12 << 10, 1 << 30])
+            for path in files_of(tmp_path):
+                if order.random() < 0.3:
+                    with path.open("r+b") as file:
+                        file.seek(path.stat().st_size // 2)
+                        file.write(b"damage")
+            try:
+                assert query.lookup_table(everything(12000)).found.to_pylist() == [True] * 12000
+                assert sum(path.stat().st_size for path in files_of(tmp_path)) <= 20 << 10
+            except UnavailableError as err:
+                errors.append(str(err))
+        room[str(tmp_path)] = 1 << 30
+        assert query.lookup_table(everything(12000)).found.to_pylist() == [True] * 12000
+        assert 0 < len(errors) < 25
+        assert all("No space left" in text for text in errors)
+    assert files_of(tmp_path) == []
 
 
 def test_a_directory_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:

@@ -184,6 +184,15 @@ def test_a_table_whose_changes_are_not_its_rows_is_refused(raw: dict[str, str]) 
         small(**raw)
 
 
+def test_a_merging_engine_with_deletion_vectors_is_looked_up_by_its_key() -> None:
+    raw = {"merge_engine": "partial-update", "deletion_vectors__enabled": "true"}
+    table = key_table(memory_catalog(), ("k INT", "v STRING"), **raw)
+    with pytest.raises(UnsupportedError, match=r"by the whole primary key with lookup.cache=auto"):
+        table.new_lookup(["v"])
+    with table.new_lookup(["k"]) as lookup:
+        assert lookup.kind == "partial"
+
+
 def test_an_expired_position_is_opened_again() -> None:
     table, lookup = small({**FULL, "continuous.discovery-interval": "1 h"})
     assert lookup.snapshot_id == 1
