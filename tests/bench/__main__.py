@@ -22,7 +22,10 @@ def main() -> None:
         ["proof", "200000" if small else "2000000"],
         ["read", "--rows", "500000" if small else "5000000", "--runs", "2" if small else "5"],
         ["index", "--rows", "500000" if small else "5000000", "--runs", "2" if small else "3"],
-        ["lookup", "--rows", "100000" if small else "1000000", "--runs", "1" if small else "3"],
+        [
+            *("lookup", "--rows", "100000" if small else "1000000", "--runs", "1" if small else "3"),
+            *("--load-rows", "500000" if small else "5000000"),
+        ],
         ["maintain", "--snapshots", "200" if small else "2000", "--files", "100000" if small else "1000000"],
         ["compact", "--rows", "500000" if small else "5000000", "--runs", "2" if small else "5"],
     ]

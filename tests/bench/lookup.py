@@ -1,10 +1,10 @@
 """Benchmark: lookups by key, next to Java Paimon's LocalTableQuery, on the same files.
 
-    .venv/bin/python -m tests.bench.lookup [--rows 1000000] [--runs 3] [--figures DIRECTORY]
+    .venv/bin/python -m tests.bench.lookup [--rows 1000000] [--load-rows 5000000] [--runs 3] [--figures DIRECTORY]
 
 A table of one bucket with nine columns and BIGINT keys, fully compacted by Java, and one commit more on level 0. Both sides begin
 without local copies: one key cold, then warm keys one by one, then all keys in a random order: ours at once, Java's one after the
-other, because its query has no other way. CPU time is that of the process, so that a busy machine matters less.
+other, because its query has no other way. Then both load a full cache of a larger table (`tests/bench/full_cache.py`). CPU time is that of the process, so that a busy machine matters less.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import pyarrow as pa
 import lakecore
 from lakecore.lookup.query.lookup_cache import LookupCache
 from tests.bench.figures import FIGURES, conditions, write_figures
+from tests.bench.full_cache import RELEASE, loads
 from tests.bench.tables import CACHE, PAIMON
 from tests.support.oracle import Oracle
 
@@ -34,11 +35,18 @@ TABLE = "d.lookup"
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--load-rows", type=int, default=5_000_000, help="rows of the full cache; 0: none")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--figures", type=Path, default=FIGURES, help="directory of the figures")
     options = parser.parse_args(argv)
-    measured = conditions([PAIMON])
+    measured = conditions([PAIMON, RELEASE])
     figures = compare(options.rows, options.runs)
+    if options.load_rows:
+        with Oracle(PAIMON) as oracle:
+            warehouse = prepared(oracle, options.load_rows)
+        with Oracle(RELEASE) as oracle:  # fetches the jars
+            oracle.call("schema", warehouse, TABLE)
+        figures["full_cache"] = {"rows": options.load_rows, **loads(warehouse, options.runs)}
     print(json.dumps(figures, indent=2))
     write_figures(
         "lookup", measured, {"rows": options.rows, "runs": options.runs, **figures}, options.figures
