@@ -33,7 +33,6 @@ REMAINING = frozenset(
         # keys of JSON reports, which users read
         "lakecore/jobs/runner/report.py: Report.held",
         "lakecore/compact/kinds/file_index/plan.py: Coverage.wanted",
-        "lakecore/lookup/tables/full_cache.py: class.Held",
         # a public attribute: it tells for each key whether it was found
         "lakecore/lookup/query/found_rows.py: FoundRows.found",
     }

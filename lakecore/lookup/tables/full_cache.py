@@ -25,7 +25,7 @@ _CHANGES_AT_ONCE = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _LoadedState:
     """The rows, and the position in the table up to which they go."""
 
     state: CacheState
@@ -74,7 +74,7 @@ class FullCache:
         with self._turn:
             self._hold(self._loaded())
 
-    def _loaded(self) -> _Held:
+    def _loaded(self) -> _LoadedState:
         for attempt in range(_TRIES):
             follower = Follower(self._table, self._read)
             try:
@@ -86,7 +86,7 @@ class FullCache:
                 if attempt == _TRIES - 1:
                     raise
             else:
-                return _Held(state, follower, follower.snapshot_id)
+                return _LoadedState(state, follower, follower.snapshot_id)
         raise AssertionError("the last attempt returns or raises")
 
     def refresh(self) -> None:
@@ -124,8 +124,8 @@ class FullCache:
         with self._turn:
             self._hold(self._nothing())
 
-    def _nothing(self) -> _Held:
-        return _Held(CacheState(self._layout, self._storage), Follower(self._table, self._read), None)
+    def _nothing(self) -> _LoadedState:
+        return _LoadedState(CacheState(self._layout, self._storage), Follower(self._table, self._read), None)
 
     def _step(self) -> bool:
         held = self._partitions
@@ -137,10 +137,10 @@ class FullCache:
         for batch in _gathered(batches):
             state = apply_changes(state, batch, self._rules)
         held.follower.advance(snapshot)
-        self._hold(_Held(state, held.follower, snapshot.id))
+        self._hold(_LoadedState(state, held.follower, snapshot.id))
         return True
 
-    def _hold(self, partitions: _Held) -> None:
+    def _hold(self, partitions: _LoadedState) -> None:
         before, self._partitions = self._partitions, partitions
         before.state.close(successor=partitions.state)
 
