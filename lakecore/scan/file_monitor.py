@@ -96,8 +96,8 @@ class FileMonitor:
     def poll(self) -> FilePlan | None:
         """Return the next plan; None while there is no snapshot to follow.
 
-        Raises ExpiredError when the next snapshot has expired, or the table was rolled back or created again:
-        `restart` then begins with a full plan.
+        Raises ExpiredError when the next snapshot has expired, or the first one while it was read, or the
+        table was rolled back or created again: `restart` then begins with a full plan.
         """
         if self._last is None:
             return self._first()
@@ -115,8 +115,11 @@ class FileMonitor:
         snapshot = self._start or self._scanner.stores.snapshots.latest()
         if snapshot is None:
             return None
-        entries = self._pruned(self._scanner.live_entries(snapshot, predicate=self._partitions, keys=True))
-        vectors = self._vectors_at(snapshot)
+        try:
+            entries = self._scanner.live_entries(snapshot, predicate=self._partitions, keys=True)
+            entries, vectors = self._pruned(entries), self._vectors_at(snapshot)
+        except NotFoundError as err:
+            raise ExpiredError(str(err)) from err
         plan = FilePlan(snapshot, True, tuple(self._changes(snapshot, entries, vectors)))
         self._last, self._vectors = snapshot, vectors
         return plan

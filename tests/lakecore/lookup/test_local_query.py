@@ -17,6 +17,7 @@ from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.errors import InvalidInputError, NotFoundError, UnavailableError, UnsupportedError
 from lakecore.jobs import compact, expire_snapshots
 from lakecore.lookup.query.lookup_cache import LookupCache
+from lakecore.store.snapshots import SnapshotStore
 from tests.support.fault_fs import FaultyFileIO
 from tests.support.handles import with_stores
 from tests.support.lake import append_table, key_table, live_files, memory_catalog, put
@@ -149,6 +150,27 @@ def test_a_data_file_that_expired_is_an_error_where_the_caller_refreshes() -> No
         table._stores.file_io.delete(table._read_context().data_path(bytes(12), 0, file))
         with pytest.raises(NotFoundError, match="may have expired"):
             query.lookup((), 0, (1,))
+
+
+@pytest.mark.parametrize("file", ["manifest list", "index manifest"])
+def test_a_first_snapshot_that_expires_while_it_is_read(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The query begins with the latest snapshot, which is another one by the time its files are read."""
+    table = key_table(memory_catalog(), deletion_vectors__enabled="true")
+    put(table, [{"k": 1, "v": "old"}])
+    old = table.latest_snapshot()
+    assert old is not None
+    put(table, [{"k": 1, "v": "new"}])
+    old = (
+        replace(old, base_manifest_list="gone")
+        if file == "manifest list"
+        else replace(old, index_manifest="gone")
+    )
+    table._stores.file_io.delete(f"{table.path}/snapshot/snapshot-1")
+    real, answers = SnapshotStore.latest, [old, old]
+    monkeypatch.setattr(SnapshotStore, "latest", lambda store: answers.pop() if answers else real(store))
+    with table.new_query() as query:
+        assert query.refresh() == 2
+    assert answers == []
 
 
 def test_long_keys() -> None:
