@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from lakecore.errors import UnsupportedError
+from lakecore.errors import CorruptDataError, UnsupportedError
 from lakecore.lookup.query.found_rows import FoundRows
 from lakecore.lookup.query.key_reader import KeyReader, Share
 from lakecore.metadata.options import BucketMode, TableOptions
@@ -147,7 +147,26 @@ class RemoteTableQuery:
         finally:
             for _, answer in answers:
                 answer.cancel()
-        return self._codec.found_rows(values)
+        found = self._codec.found_rows(values)
+        self._check_keys(keys, found)
+        return found
+
+    def _check_keys(self, keys: pa.Table, answer: FoundRows) -> None:
+        """Compare the keys of rows with those that were asked for. The protocol does not name the table: the
+        server of another one may have taken the port of a server that ended.
+
+        Raises CorruptDataError.
+        """
+        schema = self._codec.schema
+        names = [name for name in schema.primary_keys if name in keys.column_names]
+        kinds = arrow_schema(schema.row_type.select(tuple(names)))
+        names = [one.name for one in kinds if not pa.types.is_floating(one.type)]  # 0.0 and -0.0 are one key
+        sought, rows = keys.filter(answer.found), answer.rows.filter(answer.found)
+        if self._codec.columns_bytes(sought, names) != self._codec.columns_bytes(rows, names):
+            raise CorruptDataError(
+                f"query service of table {self._table.name}",
+                "it answered with rows of other keys; look which service listens at its addresses",
+            )
 
 
 def _requests(rows: Rows, keys: Sequence[bytes]) -> Iterator[tuple[list[int], tuple[bytes, ...]]]:

@@ -49,6 +49,10 @@ class RowCodec:
         """Return the keys of a table serialised."""
         return _encoded(keys, self.key_type)
 
+    def columns_bytes(self, rows: pa.Table, names: Sequence[str]) -> tuple[bytes, ...]:
+        """Return rows of these columns serialised."""
+        return _encoded(rows, self.schema.row_type.select(tuple(names)))
+
     def values_bytes(self, answer: FoundRows) -> tuple[bytes | None, ...]:
         """Return the rows of an answer serialised; None where a key has none."""
         rows = iter(_encoded(answer.rows.filter(answer.found), self.schema.row_type))

@@ -12,13 +12,14 @@ import lakecore
 from lakecore.errors import CorruptDataError
 from lakecore.format.lookup_file.reader import read_entries
 from lakecore.fs.local import LocalFileIO
+from lakecore.jobs import compact, expire_snapshots
 from lakecore.lookup.query import copy_writer
 from lakecore.lookup.query.serialized_query import SerializedQuery
 from lakecore.row.binary_row import EMPTY_ROW
 from lakecore.service.row_codec import RowCodec
 from lakecore.table import Table
 from tests.support.lake import live_files
-from tests.support.oracle import Oracle
+from tests.support.oracle import Oracle, findings
 
 RELEASES = ["1.4.2", "2.0.0"]
 REMOTE = {"bucket": "1", "changelog-producer": "lookup", "lookup.remote-file.enabled": "true"}
@@ -166,6 +167,21 @@ def test_what_is_read_from_data_files(oracle2: Oracle, tmp_path: Path, data_file
     check(table)
     assert len(data_files) == 4  # two files, of a query and of a service
     check(lakecore.load_catalog(str(tmp_path)).load_table("d.t"))
+
+
+def test_lookup_files_go_with_their_data_files(oracle2: Oracle, tmp_path: Path) -> None:
+    """A compaction of lakecore writes none; expiry and the search for orphans remove those of files that it replaced."""
+    table = written(oracle2, tmp_path, ["k INT NOT NULL", "s STRING"], 100)
+    before = remote_files(table)
+    lake = lakecore.load_catalog(str(tmp_path))
+    compact.run(compact.Job(table="d.t", strategy=compact.Strategy.FULL), lake)
+    assert all(path.exists() for path in before)
+    assert remote_files(table) == []
+    check(lake.load_table("d.t"))
+    expire_snapshots.run(expire_snapshots.Job(table="d.t", retain_max=1, retain_min=1), lake)
+    assert not any(path.exists() for path in before)
+    assert findings(oracle2.fsck(tmp_path, "d.t")) == set()
+    assert len(oracle2.read(tmp_path, "d.t")) == 100  # of 101 keys one is deleted
 
 
 def test_deletion_vectors_and_levels(oracle2: Oracle, tmp_path: Path, data_files: list[str]) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
-from lakecore.errors import UnsupportedError
+from lakecore.errors import CorruptDataError, UnsupportedError
 from lakecore.lookup.tables.lookup_table import KEY_ROW
 from lakecore.service.addresses import Address
 from lakecore.service.connection import ClientOptions
@@ -120,6 +120,26 @@ def test_an_address_where_nobody_listens(table: Table) -> None:
         lookup._cache._query._client._options = QUICK  # type: ignore[union-attr]
         assert len(lookup.lookup(some_keys())) == 60
         assert lookup.kind == "partial"
+
+
+def test_the_service_of_another_table_listens_there(lake: FilesystemCatalog, table: Table) -> None:
+    """It took the port of a service that ended. Its rows are no answer, for they have other keys."""
+    columns = ["v STRING", "k INT", "p STRING"]
+    options = {"bucket": "3", "write-only": "true"}
+    definition = {"columns": columns, "primaryKeys": ["p", "k"], "partitionKeys": ["p"], "options": options}
+    other = lake.create_table("d.other", definition)
+    put(other, [row | {"v": "of the other table"} for row in ROWS])
+    with QueryService(lambda: lake.load_table("d.other"), ServiceOptions(), lake.clock) as service:
+        service_manager(table).reset_service([service.start()])
+        with (
+            RemoteTableQuery(table, QUICK) as remote,
+            pytest.raises(CorruptDataError, match="rows of other keys"),
+        ):
+            remote.lookup_table(some_keys())
+        with table.new_lookup(["p", "k"], options=ALWAYS) as lookup:
+            assert lookup.kind == "service"
+            assert [row["v"] for row in lookup.lookup(some_keys()).to_pylist()] == [row["v"] for row in ROWS]
+            assert lookup.kind == "partial"
 
 
 def test_a_new_schema_ends_the_use_of_the_service(
