@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Protocol, cast
 
 from lakecore.catalog.catalog_options import METASTORE
-from lakecore.catalog.config import CatalogConfig, resolve
+from lakecore.catalog.config import CatalogConfig, read_config, resolve
 from lakecore.errors import InvalidOptionError, UnsupportedError, reason
 
 if TYPE_CHECKING:
@@ -24,9 +25,10 @@ _GROUP = "lakecore.catalogs"
 _OWN = {
     "filesystem": "lakecore.catalog.filesystem:FilesystemCatalog",
     "jdbc": "lakecore.catalog.jdbc.jdbc_catalog:JdbcCatalog",
+    "rest": "lakecore.catalog.rest.rest_catalog:RestCatalog",
 }
 _DEFAULT = "filesystem"
-_NOT_YET = ("hive", "rest")
+_NOT_YET = ("hive",)
 
 
 class CatalogKind(Protocol):
@@ -52,9 +54,17 @@ def load_catalog(
     and InvalidOptionError for options that this catalog does not obey, and UnsupportedError for a warehouse
     with Paimon's users and privileges.
     """
-    config = resolve(None if warehouse is None else os.fspath(warehouse), os.environ)
+    config = _config(None if warehouse is None else os.fspath(warehouse), options)
     merged = {**config.options, **{key: str(value) for key, value in options.items()}}
     return open_catalog(CatalogConfig(config.warehouse, merged), create=create_warehouse)
+
+
+def _config(warehouse: str | None, options: Mapping[str, str]) -> CatalogConfig:
+    """Return the catalog that is meant. The warehouse of a REST catalog is a name that the server knows."""
+    is_rest = str(options.get(METASTORE, "")).strip().lower() == "rest"
+    if is_rest and warehouse is not None and warehouse not in read_config(os.environ):
+        return CatalogConfig(warehouse, {})
+    return resolve(warehouse, os.environ)
 
 
 def open_catalog(config: CatalogConfig, *, create: bool = False) -> Catalog:

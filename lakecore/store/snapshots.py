@@ -19,6 +19,7 @@ from lakecore.metadata.json_record import whole_number
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.store.numbered import numbered
 from lakecore.store.paths import TablePaths
+from lakecore.store.snapshot_source import SnapshotSource
 from lakecore.store.table_lock import TableLock
 
 __all__ = ["SnapshotStore"]
@@ -38,13 +39,17 @@ class SnapshotStore:
     clock: Clock = field(default_factory=SystemClock)
     lock: TableLock | None = None
     """It is held while a snapshot is published; None where the catalog has no lock."""
+    source: SnapshotSource | None = None
+    """It knows the newest snapshot; None where the files decide."""
 
     def latest(self) -> Snapshot | None:
         """Return the newest snapshot, None before the first. It costs two reads and a check; a listing
-        without hints.
+        without hints. With a source it costs one request to that.
 
         Rule of the format: LATEST counts only if the next id does not exist. Raises CorruptDataError.
         """
+        if self.source is not None:
+            return self.source.latest(self.paths.branch)
         hint = self._hint(self.paths.latest_hint)
         if hint is not None and self.file_io.stat(self.paths.snapshot(hint + 1)) is None:
             found = self.find(hint)

@@ -15,6 +15,7 @@ from lakecore.store.indexes import IndexStore
 from lakecore.store.manifests import ManifestStore
 from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
+from lakecore.store.snapshot_source import SnapshotSource
 from lakecore.store.snapshots import SnapshotStore
 from lakecore.store.table_lock import TableLock
 from lakecore.store.tags import TagStore
@@ -40,6 +41,8 @@ class TableStores:
     clock: Clock = field(default_factory=SystemClock)
     lock: TableLock | None = None
     """Whoever publishes a snapshot holds it; None where the catalog has no lock."""
+    source: SnapshotSource | None = None
+    """It knows the newest snapshot; None where the files decide."""
 
     @property
     def root(self) -> str:
@@ -48,7 +51,7 @@ class TableStores:
 
     @cached_property
     def snapshots(self) -> SnapshotStore:
-        return SnapshotStore(self.file_io, self.paths, self.clock, self.lock)
+        return SnapshotStore(self.file_io, self.paths, self.clock, self.lock, self.source)
 
     @cached_property
     def schemas(self) -> SchemaStore:

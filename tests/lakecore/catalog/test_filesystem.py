@@ -209,7 +209,7 @@ def test_a_warehouse_on_an_object_store(tmp_path: Path, monkeypatch: pytest.Monk
             UnsupportedError,
             "metastore=hive: this release has no.*there are filesystem; jdbc [(]catalog-key",
         ),
-        ({"metastore": "rest"}, UnsupportedError, "metastore=rest"),
+        ({"metastore": "rest"}, InvalidOptionError, "token.provider is missing"),
         ({"metastore": "glue"}, UnsupportedError, "metastore=glue: there is no such catalog"),
         ({"user": "root"}, UnsupportedError, "option user.*no users"),
         ({"password": "geheim"}, UnsupportedError, "option password"),

@@ -1,0 +1,85 @@
+"""This module turns answers of a REST server into values and errors. It is pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from lakecore.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    LakeError,
+    NotFoundError,
+    UnavailableError,
+    UnsupportedError,
+    mask_secrets,
+    printable,
+)
+
+__all__ = ["MissingResourceError", "answer_of", "error_of"]
+
+_LONGEST = 500
+_UNKNOWN = "whether it took effect is unknown: look, and repeat it if it did not"
+
+
+class MissingResourceError(NotFoundError):
+    """The server has no such resource. `kind` is TABLE, SNAPSHOT, …, or empty where it does not say."""
+
+    def __init__(self, message: str, kind: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+def answer_of(what: str, body: bytes) -> dict[str, Any]:
+    """Return the JSON object of an answer; an empty answer is an empty object. Raises UnavailableError."""
+    if not body.strip():
+        return {}
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError) as err:
+        raise _no_json(what) from err
+    if not isinstance(found, dict):
+        raise _no_json(what)
+    return found
+
+
+def error_of(what: str, status: int, body: bytes, *, effect: bool) -> LakeError:
+    """Return the error for a status that is no success, with the text of the server and the remedy.
+
+    `effect`: the request changes something, so that a failed server may have done it.
+    """
+    raw = _error_body(body)
+    said = printable(mask_secrets(str(raw.get("message") or "no reason is given")), _LONGEST)
+    text = f"{what}: the server answered {status} ({said})"
+    match status:
+        case 400:
+            return InvalidInputError(f"{text}; change the request")
+        case 401:
+            return UnavailableError(f"{text}; give a valid token by the option token")
+        case 403:
+            return UnavailableError(f"{text}; ask the owner of the catalog for the right")
+        case 404:
+            return MissingResourceError(text, str(raw.get("resourceType") or "").upper())
+        case 409:
+            return AlreadyExistsError(f"{text}; choose another name")
+        case 501:
+            return UnsupportedError(f"{text}; this server cannot do it")
+        case 429 | 503:
+            return UnavailableError(f"{text}; try again later" + (f"; {_UNKNOWN}" if effect else ""))
+    remedy = _UNKNOWN if effect else "try again, and look into the log of the server"
+    return UnavailableError(f"{text}; {remedy}")
+
+
+def _error_body(body: bytes) -> Mapping[str, Any]:
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, Mapping) else {}
+
+
+def _no_json(what: str) -> UnavailableError:
+    return UnavailableError(
+        f"{what}: the answer is no JSON object; check that the option uri is the address of a REST catalog"
+    )

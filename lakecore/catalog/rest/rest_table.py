@@ -1,0 +1,63 @@
+"""This module reads a table's description from the answer of a REST server (Java's `GetTableResponse`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from lakecore.errors import CorruptDataError, UnavailableError
+from lakecore.fs.resolve import plain_path
+from lakecore.metadata.schema import TableSchema
+
+__all__ = ["located_schema"]
+
+
+def located_schema(name: str, answer: Mapping[str, Any]) -> tuple[str, TableSchema]:
+    """Return the plain path of a table and its newest schema.
+
+    Raises UnavailableError for an answer that describes no table, UnsupportedError for storage that this
+    release cannot open.
+    """
+    schema, location = answer.get("schema"), answer.get("path")
+    if (
+        not isinstance(schema, Mapping)
+        or not isinstance(location, str)
+        or not isinstance(answer.get("schemaId"), int)
+    ):
+        raise _no_table(name, "path, schemaId or schema is missing")
+    try:
+        raw = {
+            "version": TableSchema.version_written(),
+            "id": answer["schemaId"],
+            "fields": schema.get("fields"),
+            "highestFieldId": _highest_id(schema.get("fields")),
+            "partitionKeys": schema.get("partitionKeys") or [],
+            "primaryKeys": schema.get("primaryKeys") or [],
+            "options": {key: one for key, one in (schema.get("options") or {}).items() if key != "path"},
+            "comment": schema.get("comment"),
+        }
+        return plain_path(location), TableSchema.from_json(json.dumps(raw), f"table {name}")
+    except (CorruptDataError, AttributeError, TypeError, ValueError, KeyError, RecursionError) as err:
+        raise _no_table(name, str(err)) from err
+
+
+def _highest_id(fields: Any) -> int:
+    """Return the highest id of a field, also of nested ones, as Java's `RowType.currentHighestFieldId`."""
+    ids = [-1]
+    pending = [fields]
+    while pending:
+        one = pending.pop()
+        if isinstance(one, list):
+            pending += one
+        elif isinstance(one, Mapping):
+            if isinstance(one.get("id"), int):
+                ids.append(one["id"])
+            pending += list(one.values())
+    return max(ids)
+
+
+def _no_table(name: str, why: str) -> UnavailableError:
+    return UnavailableError(
+        f"table {name!r}: the server's answer describes no table ({why}); look into the log of the server"
+    )

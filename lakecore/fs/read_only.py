@@ -1,0 +1,65 @@
+"""A `FileIO` that reads, and refuses every change before storage is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from lakecore.errors import UnsupportedError
+from lakecore.fs.file_io import FileIO, FileStatus, OutputFile, RangeSource
+
+__all__ = ["ReadOnlyFileIO"]
+
+
+@dataclass(frozen=True)
+class ReadOnlyFileIO:
+    """This is `inner` without changes: each raises UnsupportedError. It pickles when `inner` does."""
+
+    inner: FileIO
+    reason: str
+    """It says why nothing can be changed, and what to do instead."""
+
+    def open_input(self, path: str) -> Any:
+        return self.inner.open_input(path)
+
+    def open_ranges(self, path: str) -> RangeSource:
+        return self.inner.open_ranges(path)
+
+    def read(self, path: str) -> bytes:
+        return self.inner.read(path)
+
+    def open_output(self, path: str) -> OutputFile:
+        self._refuse("created", path)
+
+    def write_new(self, path: str, data: bytes) -> None:
+        self._refuse("created", path)
+
+    def publish(self, path: str, data: bytes) -> bool:
+        self._refuse("created", path)
+
+    def overwrite(self, path: str, data: bytes) -> None:
+        self._refuse("replaced", path)
+
+    def list(self, path: str) -> list[FileStatus]:
+        return self.inner.list(path)
+
+    def stat(self, path: str) -> FileStatus | None:
+        return self.inner.stat(path)
+
+    def delete(self, path: str) -> None:
+        self._refuse("deleted", path)
+
+    def move(self, path: str, target: str) -> None:
+        self._refuse("moved", path)
+
+    def make_directory(self, path: str) -> bool:
+        self._refuse("created", path)
+
+    def move_directory(self, path: str, target: str) -> bool:
+        self._refuse("moved", path)
+
+    def remove_directory(self, path: str) -> None:
+        self._refuse("deleted", path)
+
+    def _refuse(self, verb: str, path: str) -> NoReturn:
+        raise UnsupportedError(f"{path} cannot be {verb}: {self.reason}")

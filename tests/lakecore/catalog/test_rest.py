@@ -1,0 +1,228 @@
+"""The client of a REST catalog against a server that fails. Java's server judges the rest (tests/interop)."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from lakecore.catalog.registry import load_catalog
+from lakecore.catalog.rest.client import RestClient
+from lakecore.catalog.rest.options import RestOptions, merged_options
+from lakecore.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    InvalidOptionError,
+    LakeError,
+    NotFoundError,
+    UnavailableError,
+    UnsupportedError,
+)
+from tests.support.fake_clock import FakeClock
+
+TOKEN = "secret-word"
+
+
+@dataclass
+class Script:
+    """What the server does with the requests: a status and a body each, or None for a closed connection."""
+
+    answers: list[tuple[int, str] | None] = field(default_factory=list)
+    seen: list[str] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    address: str = ""
+
+
+@pytest.fixture
+def script() -> Iterator[Script]:
+    script = Script()
+
+    class Handler(BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            script.seen.append(f"{self.command} {self.path}")
+            script.headers.append(dict(self.headers))
+            found = script.answers.pop(0) if script.answers else (200, "{}")
+            self.close_connection = True
+            if found is None:
+                return
+            self.send_response(found[0])
+            data = found[1].encode()
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_GET = do_POST = do_DELETE = answer  # noqa: N815 - the names that the base class calls
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    script.address = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield script
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def options(script: Script, **more: str) -> dict[str, str]:
+    return {"uri": script.address, "token.provider": "bear", "token": TOKEN, **more}
+
+
+@pytest.fixture
+def client(script: Script) -> Iterator[RestClient]:
+    client = RestClient(RestOptions.from_options(options(script)), FakeClock())
+    yield client
+    client.close()
+
+
+@pytest.mark.parametrize("failure", [None, (503, "{}"), (429, "{}"), (502, "<html>"), (504, "")])
+@pytest.mark.parametrize("count", [1, 4])
+def test_reads_are_repeated(
+    script: Script, client: RestClient, failure: tuple[int, str] | None, count: int
+) -> None:
+    script.answers = [*[failure] * count, (200, '{"name": "d"}')]
+    assert client.get("database d", ("v1", "d")) == {"name": "d"}
+    assert len(script.seen) == count + 1
+
+
+def test_reads_are_not_repeated_for_ever(script: Script, client: RestClient) -> None:
+    script.answers = [None] * 5
+    with pytest.raises(UnavailableError, match="did not answer"):
+        client.get("database d", ("v1", "d"))
+    assert len(script.seen) == 5
+
+
+@pytest.mark.parametrize("failure", [None, (500, "{}"), (502, ""), (503, "{}")])
+def test_changes_are_sent_once(script: Script, client: RestClient, failure: tuple[int, str] | None) -> None:
+    """A server that failed may have done it, so the message says that nobody knows."""
+    for send in (lambda: client.post("create d", ("v1",), {}), lambda: client.delete("drop d", ("v1",))):
+        script.answers, script.seen = [failure], []
+        with pytest.raises(UnavailableError, match="whether it took effect is unknown"):
+            send()
+        assert len(script.seen) == 1
+
+
+def test_nobody_listens() -> None:
+    clock = FakeClock()
+    raw = {"uri": "http://127.0.0.1:9", "token.provider": "bear", "token": TOKEN}
+    client = RestClient(RestOptions.from_options(raw), clock)
+    with pytest.raises(UnavailableError, match="check the option uri"):
+        client.post("create d", ("v1",), {})
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "words"),
+    [
+        (400, InvalidInputError, "change the request"),
+        (401, UnavailableError, "valid token"),
+        (403, UnavailableError, "right"),
+        (404, NotFoundError, "404"),
+        (409, AlreadyExistsError, "another name"),
+        (500, UnavailableError, "log of the server"),
+        (501, UnsupportedError, "cannot do it"),
+        (302, UnavailableError, "302"),
+    ],
+)
+def test_statuses(
+    script: Script, client: RestClient, status: int, error: type[LakeError], words: str
+) -> None:
+    said = json.dumps({"message": f"no, Bearer {TOKEN} \x1b[2J", "code": status})
+    script.answers = [(status, said)]
+    with pytest.raises(error, match=words) as caught:
+        client.get("database d", ("v1", "d"))
+    assert TOKEN not in str(caught.value)
+    assert "\x1b" not in str(caught.value)
+
+
+@pytest.mark.parametrize("body", ["<html>", "[]", "1", "[" * 100_000])
+def test_an_answer_that_is_no_object(script: Script, client: RestClient, body: str) -> None:
+    script.answers = [(200, body)]
+    with pytest.raises(UnavailableError, match="no JSON object"):
+        client.get("database d", ("v1", "d"))
+
+
+def test_an_answer_without_end(script: Script, client: RestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakecore.catalog.rest.client._MOST_BYTES", 1000)
+    script.answers = [(200, '{"a": "' + "x" * 2000 + '"}')]
+    with pytest.raises(UnavailableError, match="more than"):
+        client.get("database d", ("v1", "d"))
+
+
+def test_pages(script: Script, client: RestClient) -> None:
+    pages = [{"names": ["a"], "nextPageToken": "a b"}, {"names": ["b"], "nextPageToken": None}]
+    script.answers = [(200, json.dumps(page)) for page in pages]
+    assert client.list("list", ("v1", "V w"), "names") == ["a", "b"]
+    assert script.seen == ["GET /v1/V+w", "GET /v1/V+w?pageToken=a+b"]
+
+
+def test_a_server_that_repeats_a_page(script: Script, client: RestClient) -> None:
+    script.answers = [(200, '{"names": ["a"], "nextPageToken": "a"}')] * 3
+    with pytest.raises(UnavailableError, match="page after page"):
+        client.list("list", ("v1",), "names")
+
+
+def test_the_server_is_asked_for_options(script: Script) -> None:
+    merged = {"defaults": {"prefix": "p/q", "header.X-Default": "1"}, "overrides": {"header.X-Own": "3"}}
+    script.answers = [(200, json.dumps(merged)), (200, '{"databases": ["b", "a"]}')]
+    catalog = load_catalog("lake", metastore="rest", **options(script, **{"header.X-Own": "2"}))
+    assert catalog.list_databases() == ["a", "b"]
+    assert script.seen == ["GET /v1/config?warehouse=lake", "GET /v1/p%2Fq/databases"]
+    assert [one.get("X-Own") for one in script.headers] == ["2", "3"]
+    assert script.headers[1]["X-Default"] == "1"
+    assert script.headers[1]["Authorization"] == f"Bearer {TOKEN}"
+    assert TOKEN not in repr(catalog)
+    script.answers = [(200, '{"databases": []}')]
+    assert pickle.loads(pickle.dumps(catalog)).list_databases() == []
+    catalog.close()
+
+
+def test_options_of_caller_and_server() -> None:
+    answer = {"defaults": {"a": "1", "b": "1"}, "overrides": {"c": "3", "d": None}}
+    assert merged_options({"b": "2", "c": "2"}, answer) == {"a": "1", "b": "2", "c": "3"}
+
+
+@pytest.mark.parametrize(
+    ("more", "error", "words"),
+    [
+        ({"uri": ""}, InvalidOptionError, "uri is missing"),
+        ({"uri": "http://me:secret-word@host"}, InvalidOptionError, "no user"),
+        ({"uri": "http://host:notaport"}, InvalidOptionError, "uri"),
+        ({"token": ""}, InvalidOptionError, "token is missing"),
+        ({"token": "secret-word\nX: y"}, InvalidOptionError, "printable"),
+        ({"token.provider": "dlf"}, UnsupportedError, "signs no requests"),
+        ({"header.a b": "1"}, InvalidOptionError, "name of a header"),
+        ({"dlf.region": "x"}, InvalidOptionError, "dlf.region"),
+        ({"data-token.enabled": "true"}, UnsupportedError, "data-token.enabled"),
+    ],
+)
+def test_options_that_are_refused(
+    script: Script, more: dict[str, str], error: type[LakeError], words: str
+) -> None:
+    with pytest.raises(error, match=words) as caught:
+        load_catalog("lake", metastore="rest", **{**options(script), **more})
+    assert "secret-word" not in str(caught.value)
+
+
+def test_a_server_that_asks_for_data_tokens(script: Script) -> None:
+    script.answers = [(200, '{"defaults": {"data-token.enabled": "true"}}')]
+    with pytest.raises(UnsupportedError, match="data-token"):
+        load_catalog("lake", metastore="rest", **options(script))
+
+
+@pytest.mark.parametrize(
+    "answer", [{}, {"path": "/x", "schemaId": 0, "schema": {"fields": [1]}}, {"path": 1, "schema": {}}]
+)
+def test_a_table_that_is_none(script: Script, answer: dict[str, object]) -> None:
+    catalog = load_catalog("lake", metastore="rest", **options(script))
+    script.answers = [(200, json.dumps(answer))]
+    with pytest.raises(UnavailableError, match="describes no table"):
+        catalog.load_table("d.t")
+    catalog.close()

@@ -1,0 +1,29 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import org.apache.paimon.rest.RESTCatalogServer;
+import org.apache.paimon.rest.auth.BearTokenAuthProvider;
+import org.apache.paimon.rest.responses.ConfigResponse;
+
+/** Paimon's REST server of its tests: each line of the input is a directory to serve, each line of the output its address. The warehouse has the name of the directory. */
+public class RestServer {
+    public static void main(String[] args) throws Exception {
+        List<RESTCatalogServer> servers = new ArrayList<>(); // a server that nobody holds could be collected
+        java.io.PrintStream out = System.out;
+        System.setOut(System.err); // the server prints
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, "UTF-8"));
+        for (String line; (line = in.readLine()) != null; ) {
+            ConfigResponse config =
+                    new ConfigResponse(Collections.singletonMap("prefix", "lake house"), Collections.emptyMap());
+            RESTCatalogServer server =
+                    new RESTCatalogServer(line, new BearTokenAuthProvider(args[0]), config, new java.io.File(line).getName());
+            server.start();
+            servers.add(server);
+            out.println(server.getUrl());
+            out.flush();
+        }
+        System.exit(0);
+    }
+}
