@@ -12,6 +12,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -126,7 +127,15 @@ def test_servers_share_the_buckets_follow_the_table_and_end(
         running.end()
     assert running.error is None
     assert service_manager(running.table).service() is None
-    assert not any(map(accepts_connections, addresses))
+    until_closed(addresses)
+
+
+def until_closed(addresses: Sequence[Address]) -> None:
+    """Wait until nobody listens any more: Spark ends the other tasks of a failed stage a moment later."""
+    end = time.monotonic() + 60
+    while any(map(accepts_connections, addresses)):
+        assert time.monotonic() < end, f"somebody listens at {addresses}"
+        time.sleep(0.1)
 
 
 def get(health: Address, path: str) -> tuple[int, str]:
@@ -172,7 +181,7 @@ def test_a_server_that_is_killed_is_started_again(spark: SparkExecutor, lake: Fi
         running.end()
     assert running.error is None
     assert service_manager(running.table).service() is None
-    assert not any(map(accepts_connections, second))
+    until_closed(second)
 
 
 def process_of(address: Address) -> int:
@@ -205,7 +214,7 @@ def test_what_a_server_raises_ends_the_service(spark: SparkExecutor, lake: Files
         assert isinstance(running.error, UnavailableError)
         assert "has taken the place" in str(running.error)
         assert service_manager(running.table).service() == (Address("127.0.0.1", 1),)
-        assert not any(map(accepts_connections, first))
+        until_closed(first)
     finally:
         running.end()
 
