@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from operators.dags import lakecore_dags
+from lakecore_airflow.dags import lakecore_dags
 
 globals().update(lakecore_dags("batch_tags", beside=__file__))

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from operators.dags import lakecore_dags
+from lakecore_airflow.dags import lakecore_dags
 
 globals().update(lakecore_dags("nightly", beside=__file__))

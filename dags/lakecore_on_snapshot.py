@@ -4,6 +4,6 @@ this file.
 
 from __future__ import annotations
 
-from operators.dags import lakecore_dags
+from lakecore_airflow.dags import lakecore_dags
 
 globals().update(lakecore_dags("on_snapshot", beside=__file__))

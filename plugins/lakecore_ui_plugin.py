@@ -7,5 +7,7 @@ from __future__ import annotations
 
 from importlib.metadata import entry_points
 
-if not any(one.value.startswith("operators.ui.plugin:") for one in entry_points(group="airflow.plugins")):
-    from operators.ui.plugin import LakecoreUiPlugin as LakecoreUiPlugin
+if not any(
+    one.value.startswith("lakecore_airflow.ui.plugin:") for one in entry_points(group="airflow.plugins")
+):
+    from lakecore_airflow.ui.plugin import LakecoreUiPlugin as LakecoreUiPlugin

@@ -90,7 +90,9 @@ class AirflowServer:
         }
         return {
             "PATH": f"{_BIN}{os.pathsep}{os.environ.get('PATH', '')}",
-            "PYTHONPATH": os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH", "")))),
+            "PYTHONPATH": os.pathsep.join(
+                filter(None, (str(_ROOT), str(_ROOT / "operators"), os.environ.get("PYTHONPATH", "")))
+            ),
             "AIRFLOW_HOME": str(self.home),
         } | {f"AIRFLOW__{name.upper()}": value for name, value in settings.items()}
 

@@ -78,15 +78,24 @@ def exported(path: Path) -> list[str]:
     return []
 
 
-def modules(package: str, pattern: str = "") -> list[tuple[str, list[str]]]:
+def modules(package: str, pattern: str = "", root: Path = ROOT) -> list[tuple[str, list[str]]]:
     """Modules of a package, sorted, with those of their exported names that match `pattern`; no empty ones."""
     found = []
-    for path in sorted((ROOT / package).rglob("*.py")):
+    for path in sorted((root / package).rglob("*.py")):
         names = [name for name in exported(path) if re.search(pattern, name)]
-        dotted = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        dotted = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
         if names:
             found.append((dotted, names))
     return found
+
+
+def airflow_modules(pattern: str) -> list[tuple[str, list[str]]]:
+    """Modules of lakecore_airflow as `modules` gives them, but for the packages that name what their modules have."""
+    found = modules("lakecore_airflow", pattern, ROOT / "operators")
+    return [(name, names) for name, names in found if name not in _NAMING]
+
+
+_NAMING = ("lakecore_airflow.operators", "lakecore_airflow.sensors")
 
 
 def _entry(name: str, **options: Any) -> str:
@@ -125,11 +134,11 @@ def _jobs() -> list[str]:
 
 
 def _operators() -> list[str]:
-    """Most constructors are made at run time (`operators.chore`), which a look at the source cannot see: the
+    """Most constructors are made at run time (`lakecore_airflow.tasks.chore`), which a look at the source cannot see: the
     parameters are those of the docstrings, and tests/operators compares both.
     """
     sections = []
-    for module, names in modules("operators", r"(Operator|Sensor|Trigger|Hook)$|^watched_asset$"):
+    for module, names in airflow_modules(r"(Operator|Sensor|Trigger|Hook)$|^watched_asset$"):
         entries = (_entry(f"{module}.{name}", docstring_options={"warnings": False}) for name in names)
         sections += [f"## {module}", *entries]
     return sections

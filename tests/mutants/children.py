@@ -37,7 +37,7 @@ class DiedError(Exception):
 
 def warm_up(tree: Path) -> None:
     """Import what children will need, lakecore of `tree` too. Nothing may start a thread: a fork copies only one."""
-    sys.path.insert(0, str(tree))
+    sys.path[:0] = _roots(tree)
     for name in _LIBRARIES:
         importlib.import_module(name)
     import lakecore
@@ -70,7 +70,7 @@ def collect_tests(tree: Path, folders: Sequence[str]) -> None:
 
 def forget_lakecore() -> None:
     """For a child that imports lakecore of another tree."""
-    for name in [name for name in sys.modules if name.partition(".")[0] in ("lakecore", "operators")]:
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("lakecore", "lakecore_airflow")]:
         del sys.modules[name]
 
 
@@ -98,6 +98,11 @@ def in_child(tree: Path, work: Callable[[], Any], *, seconds: float, log: Path |
     return answer["value"]
 
 
+def _roots(tree: Path) -> tuple[str, str]:
+    """The folders of a checkout that have packages."""
+    return os.fspath(tree), os.fspath(tree / "operators")
+
+
 def _child(tree: Path, work: Callable[[], Any], write: int, log: Path | None) -> None:
     code = 1
     try:
@@ -107,10 +112,10 @@ def _child(tree: Path, work: Callable[[], Any], write: int, log: Path | None) ->
         os.dup2(out, 2)
         os.chdir(tree)
         sys.path[:] = [
-            str(tree),
-            *(path for path in sys.path if path not in ("", os.fspath(Path(__file__).parents[2]))),
+            *_roots(tree),
+            *(path for path in sys.path if path not in ("", *_roots(Path(__file__).parents[2]))),
         ]
-        os.environ["PYTHONPATH"] = str(tree)
+        os.environ["PYTHONPATH"] = os.pathsep.join(_roots(tree))
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         sys.dont_write_bytecode = False  # most modules are those of the child before
         try:

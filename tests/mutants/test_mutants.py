@@ -178,7 +178,7 @@ def test_the_runner_tells_what_is_caught_and_what_is_refused(tmp_path: Path) -> 
         str(tmp_path / "figures"),
     ]
     command = [sys.executable, "-m", "tests.mutants", *folders, "--cases", "sequence_full"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "operators")))}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     figures = json.loads((tmp_path / "figures" / "mutants.json").read_text())["figures"]

@@ -13,17 +13,17 @@ import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException
 
-import operators
+import lakecore_airflow
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.jobs.definitions.parameter import Kind, parameters_by_name
-from operators.chore import ChoreOperator
-from operators.expire import ExpireSnapshotsOperator
-from operators.rollback import RollbackToAsLatestOperator
+from lakecore_airflow.operators.expire import ExpireSnapshotsOperator
+from lakecore_airflow.operators.rollback import RollbackToAsLatestOperator
+from lakecore_airflow.tasks.chore import ChoreOperator
 from tests.operators.conftest import context
 from tests.support.golden import GoldenTable
 
 TABLE = "g1.a_pk_dedup_l0"
-for _module in pkgutil.iter_modules(operators.__path__, "operators."):
+for _module in pkgutil.walk_packages(lakecore_airflow.__path__, "lakecore_airflow."):
     importlib.import_module(_module.name)
 
 

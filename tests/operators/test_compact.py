@@ -14,8 +14,8 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 
 from lakecore.executor import SerialExecutor
 from lakecore.jobs import compact
-from operators.compact import CompactTableOperator
-from operators.tables import ListTablesOperator
+from lakecore_airflow.lake.tables import ListTablesOperator
+from lakecore_airflow.operators.compact import CompactTableOperator
 from tests.operators.conftest import context
 from tests.support.golden import GoldenTable, set_option
 

@@ -15,7 +15,7 @@ from lakecore.catalog.filesystem import load_catalog
 from lakecore.clock import SystemClock
 from lakecore.maintain.lease.lease import LeaseTimes, leased
 from lakecore.verify.fsck.check import fsck
-from operators.compact_database import CompactDatabaseOperator
+from lakecore_airflow.lake.compact_database import CompactDatabaseOperator
 from tests.operators.conftest import context
 from tests.support.golden import GoldenTable
 from tests.support.killing_fs import KillPoint, run_and_die

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from operators.dags import lakecore_dags
-from operators.dags.settings import SettingsError, find_settings, parse_settings
-from operators.watch import watched_asset
+from lakecore_airflow.dags import lakecore_dags
+from lakecore_airflow.dags.settings import SettingsError, find_settings, parse_settings
+from lakecore_airflow.watch import watched_asset
 
 NAMES = ("nightly", "maintenance", "on_asset")
 ALL = ["batch_tags", "maintenance", "nightly", "on_asset", "on_snapshot", "partition", "survey"]

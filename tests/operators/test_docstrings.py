@@ -9,16 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tools.docs_pages import ROOT, modules
+from tools.docs_pages import ROOT, airflow_modules
 
-OPERATORS = [
-    (module, name) for module, names in modules("operators", r"(Operator|Sensor)$") for name in names
-]
+OPERATORS = [(module, name) for module, names in airflow_modules(r"(Operator|Sensor)$") for name in names]
 
 
 def test_all_areas_are_among_them() -> None:
     assert len(OPERATORS) > 40
-    assert ("operators.compact", "CompactTableOperator") in OPERATORS
+    assert ("lakecore_airflow.operators.compact", "CompactTableOperator") in OPERATORS
 
 
 @pytest.mark.parametrize(("module", "name"), OPERATORS, ids=[name for _, name in OPERATORS])

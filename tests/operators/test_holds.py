@@ -14,14 +14,14 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.bases.sensor import BaseSensorOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-import operators
+import lakecore_airflow
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.jobs.runner import chore
-from operators.chore import ChoreOperator
-from operators.expire import ExpireSnapshotsOperator
-from operators.fsck import FsckOperator
-from operators.holds import HoldTableOperator, ListHoldsOperator, ReleaseTableOperator
-from operators.maintain import CHORES, MaintainTableOperator
+from lakecore_airflow.operators.expire import ExpireSnapshotsOperator
+from lakecore_airflow.operators.fsck import FsckOperator
+from lakecore_airflow.operators.holds import HoldTableOperator, ListHoldsOperator, ReleaseTableOperator
+from lakecore_airflow.policy.maintain import CHORES, MaintainTableOperator
+from lakecore_airflow.tasks.chore import ChoreOperator
 from tests.operators.conftest import context
 from tests.support.golden import GoldenTable
 
@@ -153,8 +153,8 @@ def test_the_check_is_the_first_chore_of_a_policy() -> None:
 
 
 def test_every_operator_runs_a_job_that_takes_notice_of_holds() -> None:
-    for module in (one.name for one in pkgutil.iter_modules(operators.__path__)):
-        loaded = importlib.import_module(f"operators.{module}")
+    for found in pkgutil.walk_packages(lakecore_airflow.__path__, "lakecore_airflow."):
+        loaded = importlib.import_module(found.name)
         for name, kind in inspect.getmembers(loaded, inspect.isclass):
             own = kind.__module__ == loaded.__name__ and issubclass(kind, BaseOperator)
             if not own or name not in getattr(loaded, "__all__", ()) or issubclass(kind, BaseSensorOperator):

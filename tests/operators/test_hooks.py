@@ -11,10 +11,10 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from lakecore import errors
-from operators.compact import CompactTableOperator
-from operators.get_provider_info import get_provider_info
-from operators.hooks import LakeHook, airflow_errors
-from operators.identity import commit_identity
+from lakecore_airflow.get_provider_info import get_provider_info
+from lakecore_airflow.hooks import LakeHook, airflow_errors
+from lakecore_airflow.operators.compact import CompactTableOperator
+from lakecore_airflow.tasks.identity import commit_identity
 from tests.operators.conftest import FakeTaskInstance, context
 
 
@@ -68,7 +68,7 @@ def test_a_connection_opens_a_jdbc_catalog(monkeypatch: pytest.MonkeyPatch, tmp_
 
 def test_the_password_of_the_database_is_concealed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     concealed: list[object] = []
-    monkeypatch.setattr("operators.secrets.mask_secret", concealed.append)
+    monkeypatch.setattr("lakecore_airflow.secrets.mask_secret", concealed.append)
     extra = {
         "metastore": "jdbc",
         "jdbc_user": "me",

@@ -9,9 +9,9 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from lakecore.catalog.filesystem import load_catalog
-from operators.analyze import AnalyzeOperator
-from operators.compact import CompactTableOperator
-from operators.rescale import RescaleOperator
+from lakecore_airflow.operators.analyze import AnalyzeOperator
+from lakecore_airflow.operators.compact import CompactTableOperator
+from lakecore_airflow.operators.rescale import RescaleOperator
 from tests.operators.conftest import context
 from tests.support.golden import GoldenTable
 

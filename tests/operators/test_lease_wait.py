@@ -15,9 +15,9 @@ from lakecore.catalog.filesystem import load_catalog
 from lakecore.clock import SystemClock
 from lakecore.errors import BusyError
 from lakecore.maintain.lease.lease import LeaseTimes, leased
-from operators.compact import CompactTableOperator
-from operators.expire import ExpireSnapshotsOperator
-from operators.rewrite_file_index import RewriteFileIndexOperator
+from lakecore_airflow.operators.compact import CompactTableOperator
+from lakecore_airflow.operators.expire import ExpireSnapshotsOperator
+from lakecore_airflow.operators.rewrite_file_index import RewriteFileIndexOperator
 from tests.operators.conftest import context
 from tests.support.golden import GoldenTable
 

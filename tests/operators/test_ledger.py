@@ -13,10 +13,15 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.jobs.attempts import AttemptFilter, attempts_of
-from operators.fsck import FsckOperator
-from operators.ledger import ListRunsOperator, PurgeQuarantineOperator, UndoOperator, WhyOperator
-from operators.repair import RepairOperator
-from operators.tags import CreateTagOperator, DeleteTagOperator
+from lakecore_airflow.operators.fsck import FsckOperator
+from lakecore_airflow.operators.ledger import (
+    ListRunsOperator,
+    PurgeQuarantineOperator,
+    UndoOperator,
+    WhyOperator,
+)
+from lakecore_airflow.operators.repair import RepairOperator
+from lakecore_airflow.operators.tags import CreateTagOperator, DeleteTagOperator
 from tests.operators.conftest import context
 from tests.support.golden import GoldenTable
 

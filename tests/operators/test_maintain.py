@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.clock import SystemClock
 from lakecore.maintain.lease.lease import LeaseTimes, leased
-from operators.maintain import MaintainTableOperator, PlanMaintenanceOperator
+from lakecore_airflow.policy.maintain import MaintainTableOperator, PlanMaintenanceOperator
 from tests.operators.conftest import context
 from tests.support.golden import GoldenTable
 

@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 import typer
 
-import operators
+import lakecore_airflow
 from lakecore.cli.commands import MAINTENANCE, TABLES, register
 from lakecore.jobs import definitions
 from lakecore.jobs.definitions.parameter import declared
 from lakecore.jobs.definitions.table_job import Definition, Safety
 from lakecore.jobs.definitions.values import parse_value
-from operators.job import JobTask
+from lakecore_airflow.tasks.job import JobTask
 
 OF_THE_RUN = {
     "owner": "who runs the job owns its lease",
@@ -119,8 +119,8 @@ def _jobs() -> Iterator[type[Definition]]:
 
 
 def _operators() -> Iterator[type[JobTask]]:
-    for found in pkgutil.iter_modules(operators.__path__):
-        for kind in vars(importlib.import_module(f"operators.{found.name}")).values():
+    for found in pkgutil.walk_packages(lakecore_airflow.__path__, "lakecore_airflow."):
+        for kind in vars(importlib.import_module(found.name)).values():
             if inspect.isclass(kind) and issubclass(kind, JobTask) and kind.__name__.endswith("Operator"):
                 yield kind
 

@@ -13,8 +13,11 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.errors import UnavailableError
 from lakecore.jobs import expire_snapshots
-from operators.maintain import MaintainTableOperator
-from operators.period_tags import CreateBatchTagsOperator, TriggerTagAutomaticCreationOperator
+from lakecore_airflow.operators.period_tags import (
+    CreateBatchTagsOperator,
+    TriggerTagAutomaticCreationOperator,
+)
+from lakecore_airflow.policy.maintain import MaintainTableOperator
 from tests.operators.conftest import context
 from tests.support.fake_clock import FakeClock
 from tests.support.lake import key_table, put

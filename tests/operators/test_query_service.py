@@ -24,7 +24,7 @@ from lakecore.service.addresses import Address
 from lakecore.service.connection import ClientOptions
 from lakecore.service.remote_query import RemoteTableQuery, service_manager
 from lakecore.table import Table
-from operators.query_service import QueryServiceOperator, QueryServiceSensor
+from lakecore_airflow.operators.query_service import QueryServiceOperator, QueryServiceSensor
 from tests.operators.conftest import context
 
 

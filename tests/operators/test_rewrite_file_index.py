@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from operators.rewrite_file_index import RewriteFileIndexOperator
+from lakecore_airflow.operators.rewrite_file_index import RewriteFileIndexOperator
 from tests.operators.conftest import context
 from tests.support.golden import GoldenTable
 

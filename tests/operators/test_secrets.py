@@ -16,15 +16,15 @@ from airflow.sdk import DAG, BaseOperator
 from airflow.sdk._shared.secrets_masker import redact
 from airflow.sdk.execution_time.task_runner import _serialize_rendered_fields
 
-import operators
+import lakecore_airflow
 from lakecore.errors import secrets_of
-from operators.compact import CompactTableOperator
-from operators.compact_database import CompactDatabaseOperator
-from operators.expire import ExpireSnapshotsOperator
-from operators.hooks import LakeHook
-from operators.maintain import MaintainTableOperator, PlanMaintenanceOperator
-from operators.rewrite_file_index import RewriteFileIndexOperator
-from operators.secrets import LakeTask
+from lakecore_airflow.hooks import LakeHook
+from lakecore_airflow.lake.compact_database import CompactDatabaseOperator
+from lakecore_airflow.operators.compact import CompactTableOperator
+from lakecore_airflow.operators.expire import ExpireSnapshotsOperator
+from lakecore_airflow.operators.rewrite_file_index import RewriteFileIndexOperator
+from lakecore_airflow.policy.maintain import MaintainTableOperator, PlanMaintenanceOperator
+from lakecore_airflow.secrets import LakeTask
 from tests.operators.conftest import context
 from tests.support.golden import GoldenTable
 
@@ -42,7 +42,7 @@ OPTIONS = {
     "jdbc.url": "jdbc:x://me:hidden-5@host/db",
     "catalog.passphrase": "hidden-6",
 }
-for _module in pkgutil.iter_modules(operators.__path__, "operators."):
+for _module in pkgutil.walk_packages(lakecore_airflow.__path__, "lakecore_airflow."):
     importlib.import_module(_module.name)
 
 

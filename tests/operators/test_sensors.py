@@ -13,12 +13,12 @@ import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
-from operators.partition_sensor import PartitionDoneSensor
-from operators.partitions import MarkPartitionDoneOperator
-from operators.sensor import TableSensor
-from operators.tag_sensor import TagSensor
-from operators.tags import CreateTagOperator
-from operators.triggers import WaitTrigger
+from lakecore_airflow.operators.partitions import MarkPartitionDoneOperator
+from lakecore_airflow.operators.tags import CreateTagOperator
+from lakecore_airflow.sensors.partitions import PartitionDoneSensor
+from lakecore_airflow.sensors.table_sensor import TableSensor
+from lakecore_airflow.sensors.tags import TagSensor
+from lakecore_airflow.triggers import WaitTrigger
 from tests.operators.conftest import context
 from tests.support.golden import GoldenTable, set_option
 

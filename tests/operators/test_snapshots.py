@@ -12,8 +12,8 @@ import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException, TaskDeferred
 
-from operators.snapshots import NewSnapshotSensor
-from operators.triggers import WaitTrigger
+from lakecore_airflow.sensors.snapshots import NewSnapshotSensor
+from lakecore_airflow.triggers import WaitTrigger
 from tests.operators.conftest import context
 from tests.support.golden import GoldenTable
 

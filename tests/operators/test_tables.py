@@ -11,8 +11,8 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.jobs import survey
-from operators import tables
-from operators.tables import ListTablesOperator, NamedTablesOperator
+from lakecore_airflow.lake import tables
+from lakecore_airflow.lake.tables import ListTablesOperator, NamedTablesOperator
 from tests.operators.conftest import context
 from tests.support.golden import GoldenTable
 

@@ -13,13 +13,13 @@ from airflow.sdk import DAG, Asset, AssetAlias
 from airflow.sdk.execution_time.context import OutletEventAccessors
 from airflow.sdk.observability import stats
 
-from operators.assets import table_asset
-from operators.compact import CompactTableOperator
-from operators.expire import ExpireSnapshotsOperator
-from operators.get_provider_info import get_provider_info
-from operators.links import ReportLink, TableLink
-from operators.partitions import MarkPartitionDoneOperator
-from operators.tags import CreateTagOperator
+from lakecore_airflow.assets import table_asset
+from lakecore_airflow.get_provider_info import get_provider_info
+from lakecore_airflow.links import ReportLink, TableLink
+from lakecore_airflow.operators.compact import CompactTableOperator
+from lakecore_airflow.operators.expire import ExpireSnapshotsOperator
+from lakecore_airflow.operators.partitions import MarkPartitionDoneOperator
+from lakecore_airflow.operators.tags import CreateTagOperator
 from tests.operators.conftest import FakeTaskInstance, context
 from tests.support.golden import GoldenTable
 

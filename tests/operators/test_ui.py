@@ -17,10 +17,10 @@ from starlette.testclient import TestClient
 
 from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
 from lakecore.jobs.survey import DayPoint, Job, State, Survey, TableRecord, run
-from operators.ui import app as pages
-from operators.ui import lake_data
-from operators.ui.charts import history_chart, level_picture, score_line
-from operators.ui.views import PAGE, LakeQuery, age_text, lake_view, outcome_of, run_view
+from lakecore_airflow.ui import app as pages
+from lakecore_airflow.ui import lake_data
+from lakecore_airflow.ui.charts import history_chart, level_picture, score_line
+from lakecore_airflow.ui.views import PAGE, LakeQuery, age_text, lake_view, outcome_of, run_view
 from tests.support.golden import golden_table
 
 HOSTILE = "d.<img src=x onerror=alert(1)>\"'&"

@@ -18,7 +18,7 @@ from airflow.triggers.shared_stream import AdvanceItem, AdvanceOutcome, SharedSt
 import lakecore
 from lakecore.jobs import compact
 from lakecore.jobs.watching.watch import WatchPosition
-from operators.watch import SnapshotWatch, watched_asset
+from lakecore_airflow.watch import SnapshotWatch, watched_asset
 from tests.support.golden import GoldenTable
 
 TABLE = "g1.a_pk_dedup_l0"  # eight snapshots, all of them APPEND

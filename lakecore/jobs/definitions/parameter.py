@@ -7,9 +7,9 @@ A field of a job whose type is `Annotated[T, Parameter("help text")]` is a param
 
 | form | name | made in |
 |---|---|---|
-| parameter of the operator | `older_than`: the field without its unit, or `name` | `operators/job.py` |
+| parameter of the operator | `older_than`: `name`, or the field without unit | `lakecore_airflow.tasks.job` |
 | option of the command | `--older-than`: this name with dashes, or `flags` | `lakecore/cli/job_options.py` |
-| key of a policy | `older-than` or `older_than` | `operators/maintain.py` |
+| key of a policy | `older-than` or `older_than` | `lakecore_airflow.policy.maintain` |
 | key of JSON | `older_than_ms`: the field | `json_form.py` |
 
 The kind of a parameter follows from its type; only a moment, a duration, an end and a size, which are whole

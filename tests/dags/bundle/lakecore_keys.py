@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, PartitionedAssetTimetable
 
-from operators.assets import table_asset
-from operators.partitions import MarkPartitionDoneOperator
+from lakecore_airflow.assets import table_asset
+from lakecore_airflow.operators.partitions import MarkPartitionDoneOperator
 
 TABLE = "waits.a_pk_dedup_b3_part"
 ASSET = table_asset(TABLE, partitioned=True)

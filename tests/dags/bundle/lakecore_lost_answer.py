@@ -8,7 +8,7 @@ from typing import Any
 from airflow.providers.openlineage.utils.selective_enable import enable_lineage
 from airflow.sdk import DAG, Context, Param
 
-from operators.compact import CompactTableOperator
+from lakecore_airflow.operators.compact import CompactTableOperator
 
 
 class LosesItsFirstAnswer(CompactTableOperator):

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from airflow.sdk import DAG, Param
 
-from operators.query_service import QueryServiceOperator, QueryServiceSensor
+from lakecore_airflow.operators.query_service import QueryServiceOperator, QueryServiceSensor
 
 with DAG(
     "lakecore_service",

@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow.sdk import DAG, Param
 
-from operators.compact import CompactTableOperator
+from lakecore_airflow.operators.compact import CompactTableOperator
 
 
 class SlowCompact(CompactTableOperator):

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 from airflow.sdk import DAG, Param
 
-from operators.partition_sensor import PartitionDoneSensor
-from operators.tag_sensor import TagSensor
+from lakecore_airflow.sensors.partitions import PartitionDoneSensor
+from lakecore_airflow.sensors.tags import TagSensor
 
 with DAG(
     "lakecore_waits",

@@ -1,0 +1,135 @@
+"""This module has the parts that the DAGs of lakecore share: the frame of a DAG, params, and the tasks
+that name tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow.sdk import DAG, CronTriggerTimetable, Param
+
+from lakecore_airflow.dags.settings import DEFAULT_CONNECTION
+from lakecore_airflow.lake.tables import ListTablesOperator, NamedTablesOperator
+
+__all__ = [
+    "CONNECTION",
+    "TABLE_DEFAULTS",
+    "LakeDag",
+    "engine_param",
+    "list_tables",
+    "name_tables",
+    "named_tables_param",
+    "table_params",
+    "until_param",
+]
+
+CONNECTION = "{{ params.lake_conn_id }}"
+"""The connection of a task is that of its run."""
+TABLE_DEFAULTS = {"database": "*", "include": "*", "exclude": ""}
+"""These are the settings that `table_params` needs: they select all tables."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeDag:
+    """This is one DAG for one lake, before its tasks."""
+
+    name: str
+    """This is its short name: `nightly`."""
+    connection: str
+    """This is the connection of its lake."""
+    settings: Mapping[str, Any]
+    """These are its settings, complete."""
+
+    @property
+    def dag_id(self) -> str:
+        """Return the id: `lakecore_nightly`, and for another connection than `lake_default` also that."""
+        suffix = "" if self.connection == DEFAULT_CONNECTION else f"__{self.connection}"
+        return f"lakecore_{self.name}{suffix}"
+
+    def open(self, params: Mapping[str, Param], *, schedule: Any = None, **arguments: Any) -> DAG:
+        """Return the DAG, which is a context manager for its tasks.
+
+        `schedule`: in place of the cron expression of the setting `schedule`, whose runs stand for the day
+        before. Empty: runs are started by hand.
+        """
+        cron = self.settings["schedule"]
+        if schedule is None and cron:
+            schedule = CronTriggerTimetable(cron, timezone="UTC", interval=timedelta(days=1))
+        connection = Param(self.connection, type="string", description="The connection of the lake.")
+        return DAG(
+            self.dag_id,
+            schedule=schedule,
+            start_date=datetime(2020, 1, 1, tzinfo=UTC),
+            catchup=False,
+            max_active_runs=1,
+            default_args={"owner": "data-platform", "retries": 2, "retry_delay": timedelta(minutes=1)},
+            params={**params, "lake_conn_id": connection},
+            **arguments,
+        )
+
+
+def table_params(settings: Mapping[str, Any]) -> dict[str, Param]:
+    """Return the params that choose tables."""
+    return {
+        "database": Param(
+            settings["database"], type="string", description="Databases: patterns, such as shop*, crm"
+        ),
+        "include": Param(
+            settings["include"],
+            type="string",
+            description="Only tables that match a pattern: orders*, shop.events",
+        ),
+        "exclude": Param(
+            settings["exclude"] or None,
+            type=["null", "string"],
+            description="No table that matches one of these patterns.",
+        ),
+    }
+
+
+def list_tables(purpose: str, **arguments: str) -> ListTablesOperator:
+    """Return the task that lists the tables that `table_params` choose. `purpose` describes it in Airflow."""
+    return ListTablesOperator(
+        task_id="tables",
+        database="{{ params.database }}",
+        include="{{ params.include }}",
+        exclude="{{ params.exclude or '' }}",
+        lake_conn_id=CONNECTION,
+        doc_md=purpose,
+        **arguments,
+    )
+
+
+def named_tables_param(settings: Mapping[str, Any], description: str) -> dict[str, Param]:
+    """Return the param `tables`, whose default is the setting of that name."""
+    names = ", ".join(settings["tables"]) or None
+    return {"tables": Param(names, type=["null", "string"], description=description)}
+
+
+def name_tables(purpose: str) -> NamedTablesOperator:
+    """Return the task that names the tables of the param `tables`. `purpose` describes it in Airflow."""
+    return NamedTablesOperator(task_id="tables", tables="{{ params.tables or '' }}", doc_md=purpose)
+
+
+def engine_param(value: str, work: str) -> Param:
+    """Return the param of the engine. `work`: the kind of things that it compacts."""
+    return Param(
+        value,
+        type="string",
+        enum=["auto", "spark", "local"],
+        description=f"local: in the task's process, for {work} too small to be worth a Spark session; "
+        "auto: a dry run decides.",
+    )
+
+
+def until_param(value: str | None) -> Param:
+    """Return the param of the end of the window."""
+    return Param(
+        value or None,
+        type=["null", "string"],
+        description="End of the window: HH:MM (UTC) after the run's start, or a date and time. "
+        "Work in hand is committed, the rest is reported. Empty: no end.",
+    )

@@ -1,0 +1,77 @@
+"""This module has the provider information that Airflow reads from the entry point
+`apache_airflow_provider`: the connection type and its form.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["get_provider_info"]
+
+
+def _text(label: str, description: str, *, secret: bool = False) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": ["string", "null"]}
+    if secret:
+        schema["format"] = "password"
+    return {"label": label, "description": description, "schema": schema}
+
+
+def get_provider_info() -> dict[str, Any]:
+    """Return the provider description. A `lakecore` connection is a warehouse and the options to
+    access it.
+    """
+    return {
+        "package-name": "lakecore",
+        "name": "lakecore",
+        "description": "Maintenance of Apache Paimon lake tables.",
+        "versions": ["0.1.0"],
+        "extra-links": ["lakecore_airflow.links.ReportLink", "lakecore_airflow.links.TableLink"],
+        "connection-types": [
+            {
+                "connection-type": "lakecore",
+                "hook-class-name": "lakecore_airflow.hooks.LakeHook",
+                "hook-name": "Paimon lake (lakecore)",
+                "ui-field-behaviour": {
+                    "hidden-fields": ["schema", "port"],
+                    "relabeling": {
+                        "host": "Warehouse",
+                        "login": "S3 access key",
+                        "password": "S3 secret key",
+                    },
+                    "placeholders": {
+                        "host": "/data/warehouse or s3://bucket/warehouse",
+                        "login": "only for s3:// warehouses; empty = the environment's credentials",
+                    },
+                },
+                "conn-fields": {
+                    "s3_endpoint": _text("S3 endpoint", "URL of an S3-compatible store; empty for AWS"),
+                    "s3_region": _text("S3 region", "for example eu-central-1"),
+                    "s3_path_style": {
+                        "label": "S3 path-style access",
+                        "schema": {"type": ["boolean", "null"], "default": False},
+                    },
+                    "s3_session_token": _text("S3 session token", "for temporary credentials", secret=True),
+                    "metastore": _text("Metastore", "filesystem (default) or jdbc"),
+                    "catalog_uri": _text(
+                        "Address of the metastore", "jdbc:postgresql://host/database", secret=True
+                    ),
+                    "catalog_key": _text("Key of the catalog", "jdbc: which catalog of the database"),
+                    "catalog_lock": _text(
+                        "Lock of the catalog", "jdbc: true where commits take Paimon's lock, as Java's do"
+                    ),
+                    "jdbc_user": _text("User of the metastore", "jdbc: user of the database"),
+                    "jdbc_password": _text(
+                        "Password of the metastore", "jdbc: password of that user", secret=True
+                    ),
+                    "query_service_token": _text(
+                        "Token of query services", "clients must send it; Java's cannot", secret=True
+                    ),
+                    "spark_master": _text("Spark master", "local[*] (default), spark://host:7077, yarn, …"),
+                    "table_url": _text(
+                        "Page of a table",
+                        "where the button Table of a task leads: https://catalog/{database}/{table}",
+                    ),
+                },
+            }
+        ],
+    }

@@ -1,0 +1,175 @@
+"""The `lakecore` connection: it opens the catalog from its fields, and turns lakecore's errors into
+Airflow's.
+"""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowFailException
+
+from lakecore_airflow.secrets import conceal
+
+if TYPE_CHECKING:
+    from lakecore.catalog.catalog import Catalog
+
+__all__ = ["LakeHook", "airflow_errors", "is_permanent"]
+
+_OPTIONS = {
+    "s3_endpoint": "s3.endpoint",
+    "s3_region": "s3.region",
+    "s3_session_token": "s3.session-token",
+    "metastore": "metastore",
+    "catalog_uri": "uri",
+    "catalog_key": "catalog-key",
+    "catalog_lock": "lock.enabled",
+    "jdbc_user": "jdbc.user",
+    "jdbc_password": "jdbc.password",
+}
+
+
+@contextmanager
+def airflow_errors() -> Iterator[None]:
+    """Fail the task at once for errors that no retry can repair; every other error is retried as usual."""
+    from lakecore.errors import LakeError, explain
+
+    try:
+        yield
+    except LakeError as err:
+        if is_permanent(err):
+            raise AirflowFailException(f"{type(err).__name__}: {explain(err)}") from err
+        raise
+
+
+def is_permanent(err: Exception) -> bool:
+    """Return whether a retry without any change must fail again; False means that a retry may help.
+
+    A conflict, an unanswered commit, storage that did not answer and a lease that somebody holds are retried,
+    and so is every error that is not of lakecore.
+    """
+    from lakecore.errors import (
+        AlreadyExistsError,
+        CorruptDataError,
+        InvalidInputError,
+        NotFoundError,
+        OnHoldError,
+        ProofError,
+    )
+
+    permanent = (
+        InvalidInputError,
+        CorruptDataError,
+        NotFoundError,
+        AlreadyExistsError,
+        ProofError,
+        OnHoldError,
+    )
+    return isinstance(err, permanent)
+
+
+class LakeHook(BaseHook):
+    """It opens the catalog that a connection of type `lakecore` describes.
+
+    Host is the warehouse; login and password are S3 keys; other fields are in `extra`, read key by key.
+    """
+
+    conn_name_attr = "lake_conn_id"
+    default_conn_name = "lake_default"
+    conn_type = "lakecore"
+    hook_name = "Paimon lake (lakecore)"
+
+    def __init__(self, lake_conn_id: str = default_conn_name, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.lake_conn_id = lake_conn_id
+
+    def warehouse(self) -> str:
+        """Return the warehouse of the connection. Raises InvalidInputError when its host field is empty."""
+        from lakecore.errors import InvalidInputError
+
+        conn = self.get_connection(self.lake_conn_id)
+        if not conn.host:
+            raise InvalidInputError(
+                f"connection {self.lake_conn_id!r} names no warehouse: put its path or s3:// address there"
+            )
+        location = _location(conn.host, conn.schema)
+        conceal(location)
+        return location
+
+    def options(self) -> dict[str, str]:
+        """Return the options of the catalog and its storage, under the names of Paimon's catalog options."""
+        conn = self.get_connection(self.lake_conn_id)
+        extra = conn.extra_dejson
+        options = {option: str(extra[field]) for field, option in _OPTIONS.items() if extra.get(field)}
+        if str(extra.get("s3_path_style", "")).lower() in ("true", "1"):  # text when the connection is a URI
+            options["s3.path.style.access"] = "true"
+        if conn.login:
+            options["s3.access-key"] = conn.login
+        if conn.password:
+            options["s3.secret-key"] = conn.password
+        conceal(options)
+        return options
+
+    def spark_master(self) -> str | None:
+        """Return the master that the connection names; None means the engine's default, `local[*]`."""
+        master = self.get_connection(self.lake_conn_id).extra_dejson.get("spark_master")
+        return str(master) if master else None
+
+    def query_service_token(self) -> str | None:
+        """Return the token that clients of query services must send; None where the connection has none."""
+        token = self.get_connection(self.lake_conn_id).extra_dejson.get("query_service_token")
+        return str(token) if token else None
+
+    def table_url(self, table: str) -> str | None:
+        """Return the address of the table's page elsewhere, from the connection's pattern with `{database}`
+        and `{table}`.
+        """
+        pattern = self.get_connection(self.lake_conn_id).extra_dejson.get("table_url")
+        if not pattern:
+            return None
+        database, _, name = table.partition(".")
+        parts = {"{database}": database, "{table}": name}
+        for hole, value in parts.items():
+            pattern = str(pattern).replace(hole, urllib.parse.quote(value, safe=""))
+        return str(pattern)
+
+    def catalog(self) -> Catalog:
+        """Open the catalog of the warehouse. Raises NotFoundError, InvalidInputError, UnavailableError."""
+        from lakecore.catalog.config import CatalogConfig
+        from lakecore.catalog.registry import open_catalog
+
+        return open_catalog(CatalogConfig(self.warehouse(), self.options()))
+
+    def get_conn(self) -> Catalog:
+        return self.catalog()
+
+    def test_connection(self) -> tuple[bool, str]:
+        """List the warehouse's databases and connect to the Spark master: this is what the Test button of the
+        connection form shows. It does not test whether the warehouse can be written.
+        """
+        from lakecore.errors import LakeError
+        from lakecore.spark.master import check_form, check_master
+
+        master = self.spark_master()
+        try:
+            databases = self.catalog().list_databases()
+            if master is not None:
+                check_form(master)
+                check_master(master)
+        except LakeError as err:
+            return False, str(err)
+        found = f"{len(databases)} database(s)"
+        if not databases:
+            found = "it has no database yet; if it should have some, this is not the warehouse"
+        spark = f"; the Spark master is {master}" if master is not None else ""
+        return True, f"{self.warehouse()} is reachable: {found}{spark}"
+
+
+def _location(host: str, scheme: str | None) -> str:
+    """Join host and scheme: a connection that is given as a URI (`lakecore://…`) may have its scheme in
+    another field.
+    """
+    return f"{scheme}://{host}" if scheme and "://" not in host else host

@@ -1,0 +1,123 @@
+"""This module has the operator that compacts a whole database or catalog in one task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from lakecore.jobs.definitions.compaction import CompactDatabase
+from lakecore_airflow.hooks import LakeHook, airflow_errors, is_permanent
+from lakecore_airflow.reports.metrics import count
+from lakecore_airflow.tasks.engine import EngineTask
+from lakecore_airflow.tasks.identity import commit_identity
+from lakecore_airflow.tasks.job import JobTask
+from lakecore_airflow.tasks.table_task import xcom_summary
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from lakecore.jobs import compact
+    from lakecore.jobs.compact_database import Report
+
+__all__ = ["CompactDatabaseOperator"]
+
+
+class CompactDatabaseOperator(EngineTask, JobTask):
+    """Compact every table that matches the patterns, many at once on one Spark session, in one task. This
+    suits lakes with more tables than there should be mapped tasks.
+
+    A table that fails does not stop the others. The task fails at the end; it is not retried when no retry
+    can repair any of the failures. A retry uses the commit identity of the first try and finds what is done
+    already. A table that another chore holds is skipped and named in the report. The report is the XCom
+    (small JSON: counts, and the first failed and skipped tables), also of a task that fails.
+
+    :param including_databases: regular expression for whole names of databases. (templated)
+    :param including_tables: the same for `database.table`. (templated)
+    :param excluding_tables: the same, of tables to leave alone; None for none. (templated)
+    :param options: table options for this run only. (templated)
+    :param strategy: `universal` (what needs it, as writers would) or `full`. (templated)
+    :param partition_idle_time: only partitions that got no new file for so long, `1 d`. (templated)
+    :param time_zone: of the machines that wrote the files, for `partition_idle_time`. (templated)
+    :param until: begin no table and no unit after this time, commit what is proven: ISO date and time, or
+        `HH:MM` (UTC) for the next such time after the DAG run started. (templated)
+    :param wait: how long to wait for a table that another task holds, for example `10 min`; without, such a
+        table is skipped, and with it one that is held for longer counts as failed. (templated)
+    :param engine: `spark`, or `local`. (templated)
+    :param master: Spark master; None takes the connection's, else `local[*]`. (templated)
+    :param spark_conf: settings of the Spark session. (templated)
+    :param proof: `sampled`: keys of all rows, and every column of at least one row of 16; `keys`: keys only;
+        `full`: every column of all rows. (templated)
+    :param max_concurrent_tables: how many tables are worked on at once. (templated)
+    :param max_plan_bytes: memory for the plans of these tables, in this task. (templated)
+    :param skip_unsupported: tables that this release cannot compact are skipped. (templated)
+    :param dry_run: only look: the report says how many tables have something to do. (templated)
+    """
+
+    definition = CompactDatabase
+    settings: ClassVar[Mapping[str, Any]] = {"engine": "spark", "master": None, "spark_conf": None}
+    doing = "compacting many tables"
+    only_waits = True
+    ui_color = "#dcefe3"
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        from lakecore.jobs import compact, compact_database
+
+        hook = LakeHook(self.lake_conn_id)
+        with airflow_errors(), self.workers(hook) as executor:
+            callbacks = compact.Callbacks(on_done=self._tell)
+            report = compact_database.run(self._job(context), hook.catalog(), executor, None, callbacks)
+        for table in report.changed:
+            count("compact", table.to_json())
+        found = _xcom_summary(report)
+        self.log.info("%s", {name: found[name] for name in (*report.counts(), "seconds")})
+        if report.failed:
+            context["ti"].xcom_push("report", found)
+            raise _failure(report)
+        return found
+
+    def _job(self, context: Context) -> CompactDatabase:
+        from lakecore.jobs.definitions.values import new_job
+
+        user, identifier = commit_identity(context["ti"])
+        name = {"commit_user": user, "commit_identifier": identifier}
+        return new_job(CompactDatabase, self.job_fields(context) | name)
+
+    def _tell(self, report: compact.Report) -> None:
+        if report.error is not None:
+            self.log.error("%s: %s: %s", report.table, report.error_class, report.error)
+        elif report.skipped:
+            self.log.warning("%s is skipped: %s", report.table, report.skipped)
+        elif report.snapshots:
+            before, after = report.before.files, report.after.files
+            self.log.info("%s: %d -> %d files; %s", report.table, before, after, report.proof)
+
+
+def _xcom_summary(report: Report) -> dict[str, Any]:
+    """Shorten the report for XCom to counts, sums, and the first tables that failed or were skipped."""
+    changed = report.changed
+    raw = report.counts() | {
+        "seconds": report.seconds,
+        **{name: sum(getattr(one, name) for one in changed) for name in ("files_in", "bytes_in", "rows_in")},
+        "failures": [
+            {"table": one.table, "class": one.error_class, "error": (one.error or "")[:500]}
+            for one in report.failed
+        ],
+        "busy": [{"table": one.table, "why": one.skipped[:500]} for one in report.skipped],
+    }
+    return xcom_summary(raw, "failures", "busy")
+
+
+def _failure(report: Report) -> AirflowException:
+    """Return the error of the task; it is permanent when no retry can repair any of the failures."""
+    from lakecore import errors
+
+    kinds = [getattr(errors, one.error_class or "", Exception) for one in report.failed]
+    permanent = all(is_permanent(kind.__new__(kind)) for kind in kinds)
+    first = report.failed[0]
+    text = (
+        f"{len(report.failed)} of {len(report.tables)} tables failed; "
+        f"{first.table}: {first.error_class}: {first.error}"
+    )
+    return AirflowFailException(text) if permanent else AirflowException(text)

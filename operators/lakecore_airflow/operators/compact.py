@@ -1,0 +1,142 @@
+"""This module has the operator that compacts a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.sdk.exceptions import AirflowException, AirflowSkipException
+
+from lakecore.jobs.definitions.compaction import Compact
+from lakecore_airflow.hooks import LakeHook, airflow_errors
+from lakecore_airflow.tasks.engine import EngineTask
+from lakecore_airflow.tasks.identity import commit_identity
+from lakecore_airflow.tasks.job import flag
+from lakecore_airflow.tasks.lease_wait import LeaseWaitTask
+from lakecore_airflow.tasks.table_task import TableTask, xcom_summary
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from lakecore.jobs.compact import Progress, Report
+
+__all__ = ["CompactTableOperator"]
+
+_LISTED = 20
+AUTO = "auto"
+"""With this engine the task plans first, and then chooses."""
+
+
+class CompactTableOperator(EngineTask, TableTask, LeaseWaitTask):
+    """Compact one table and return the report of `lakecore.jobs.compact` (small, JSON) as XCom.
+
+    A retry uses the commit identity of the first try. A commit whose answer was lost is recognised and not
+    repeated, and the files of a killed try are removed. A table that needs no compaction is left alone, and
+    the report says so. Two tasks never compact one table at the same time: the second one fails and is
+    retried. If another engine has committed changes to the same files first, the run drops these files and
+    names them in its report.
+
+    :param table: `database.table`. (templated)
+    :param strategy: `universal` (what needs it, as writers would) or `full`. (templated)
+    :param order_strategy: put the rows of an append table without buckets in order: `order`, `zorder` or
+        `hilbert`; all of its files are rewritten. (templated)
+    :param force: also put in order what is in this order already. (templated)
+    :param order_by: columns to order by, `a,b`; None: those of option `clustering.columns`. (templated)
+    :param where: partitions as in Paimon, `dt=a,hh=b;dt=c`; None means every partition. (templated)
+    :param buckets: of a fixed number, `0-99,200`; None means every bucket. (templated)
+    :param partition_idle_time: only partitions that got no new file for so long, `1 d`. (templated)
+    :param time_zone: of the machines that wrote the files, for `partition_idle_time`. (templated)
+    :param options: table options for this run only. (templated)
+    :param dry_run: only look: the report says what the run would do and take. (templated)
+    :param until: stop at the next unit boundary after this time, commit what is proven and report the rest:
+        ISO date and time, or `HH:MM` (UTC) for the next such time after the DAG run started, so that every
+        mapped task and every retry has the same end. (templated)
+    :param wait: how long to wait for a table that another task holds, for example `10 min`: the task defers,
+        and uses neither a worker nor a retry. (templated)
+    :param engine: `spark`; `local`: in the task's own process; `auto`: a dry run decides, and a compaction
+        that takes less than the start of a session runs in the process. (templated)
+    :param master: Spark master; None takes the connection's, else `local[*]`. (templated)
+    :param spark_conf: settings of the Spark session, for example `spark.executor.memory`. (templated)
+    :param proof: `sampled`: keys of all rows, and every column of at least one row of 16; `keys`: keys only;
+        `full`: every column of all rows. (templated)
+    :param proof_seed: Chooses the rows of a sampled proof; empty means a fresh one, which the report names.
+        (templated)
+    :param skip_unsupported: skip the task, instead of failing it, when this release cannot compact the table.
+        (templated)
+    """
+
+    definition = Compact
+    settings: ClassVar[Mapping[str, Any]] = {
+        "engine": "spark",
+        "master": None,
+        "spark_conf": None,
+        "skip_unsupported": False,
+    }
+    doing = "compacting a table"
+    ui_color = "#dcefe3"
+
+    skip_unsupported: bool | str
+
+    def run_job(self, context: Context) -> dict[str, Any]:
+        from lakecore.errors import UnsupportedError
+
+        try:
+            with airflow_errors():
+                report = self._compact(context)
+        except Exception as err:  # the cause decides: unsupported tables may be skipped by request
+            if flag("skip_unsupported", self.skip_unsupported) and isinstance(
+                err.__cause__, UnsupportedError
+            ):
+                reason = str(err.__cause__)
+                self.log.warning("left alone: %s", reason)
+                context["ti"].xcom_push("refused", reason)
+                raise AirflowSkipException(reason) from err
+            raise
+        if self._killed:
+            raise AirflowException(
+                f"killed: {report.picks_done} picks are committed, {report.picks_left} left"
+            )
+        self._log(report)
+        return self.publish_report(context, "compact", xcom_summary(report.to_json(), "dropped", "planned"))
+
+    def _compact(self, context: Context) -> Report:
+        from lakecore.clock import SystemClock
+        from lakecore.jobs import compact
+        from lakecore.jobs.definitions.values import new_job
+
+        hook = LakeHook(self.lake_conn_id)
+        user, identifier = commit_identity(context["ti"])
+        name = {"commit_user": user, "commit_identifier": identifier}
+        job = new_job(Compact, self.job_fields(context) | name)
+        if self.engine == AUTO:
+            self._choose_engine(job, hook)
+        with self.workers(hook) as executor:
+            return compact.run(job, hook.catalog(), executor, SystemClock(), on_progress=self._tell)
+
+    def _choose_engine(self, job: Compact, hook: LakeHook) -> None:
+        from lakecore.clock import SystemClock
+        from lakecore.jobs.compact.engine_choice import engine_for
+        from lakecore.spark.java import find_java
+
+        choice = engine_for(job, hook.catalog(), SystemClock(), find_java)
+        self.log.info("engine %s: %s", choice.engine, choice.reason)
+        self.engine = choice.engine
+
+    def _tell(self, progress: Progress) -> None:
+        done, total = progress.picks_done, progress.picks
+        self.log.info(
+            "%s: %d of %d picks are committed, %d rows", self.table, done, total, progress.rows_done
+        )
+
+    def _log(self, report: Report) -> None:
+        if report.nothing_to_do:
+            self.log.info("%s is in good shape: nothing to do", self.table)
+            return
+        before, after = report.before, report.after
+        self.log.info("%s: %d -> %d files", self.table, before.files, after.files)
+        self.log.info("%s: %s", self.table, report.proof or "nothing was rewritten")
+        if report.picks_left or report.dropped:
+            left, dropped = report.picks_left, ", ".join(report.dropped[:_LISTED]) or "none"
+            self.log.warning(
+                "%s: %d picks left for the next run; lost to other commits: %s", self.table, left, dropped
+            )

@@ -1,0 +1,26 @@
+"""This module has the operator that changes the number of buckets of a table's partitions."""
+
+from __future__ import annotations
+
+from lakecore.jobs.definitions.rows import Rescale
+from lakecore_airflow.tasks.engine_chore import EngineChoreOperator
+
+__all__ = ["RescaleOperator"]
+
+
+class RescaleOperator(EngineChoreOperator):
+    """Move the rows of partitions to another number of buckets; partitions that already have it are left
+    alone.
+
+    Writers refuse a partition whose number of buckets is not that of option `bucket`. Stop them, and set the
+    option to the same number. A partition that another writer changes during the run is planned again.
+
+    :param bucket_num: the number of buckets; None takes option `bucket`.
+    :param where: partitions as in Paimon, `dt=a,hh=b;dt=c`; None means all that have another number of
+        buckets.
+    :param until: stop then, commit what is proven and report the rest: ISO date and time, or `HH:MM` (UTC).
+    """
+
+    definition = Rescale
+    doing = "moving rows to other buckets"
+    repeatable = True

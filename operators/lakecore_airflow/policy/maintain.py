@@ -1,0 +1,355 @@
+"""Maintenance by policy: one document says which chores each table of the lake gets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from lakecore.jobs.definitions.parameter import Kind, parameters_by_name
+from lakecore.jobs.definitions.table_job import Safety
+from lakecore_airflow.hooks import LakeHook, airflow_errors, is_permanent
+from lakecore_airflow.lake.tables import check_map_length
+from lakecore_airflow.operators.consumers import ExpireConsumersOperator
+from lakecore_airflow.operators.expire import ExpireChangelogsOperator, ExpireSnapshotsOperator
+from lakecore_airflow.operators.fsck import FsckChore
+from lakecore_airflow.operators.orphans import RemoveOrphanFilesOperator
+from lakecore_airflow.operators.partitions import ExpirePartitionsOperator
+from lakecore_airflow.operators.period_tags import (
+    CreateBatchTagsOperator,
+    TriggerTagAutomaticCreationOperator,
+)
+from lakecore_airflow.operators.repair import CompactManifestOperator
+from lakecore_airflow.operators.tags import ExpireTagsOperator
+from lakecore_airflow.policy.rewriting import CompactChore, RewriteFileIndexChore
+from lakecore_airflow.secrets import LakeTask
+from lakecore_airflow.tasks.chore import lease_owner
+from lakecore_airflow.tasks.chore_request import ChoreRequest, PolicyChore
+from lakecore_airflow.tasks.engine import EngineTask
+from lakecore_airflow.tasks.identity import commit_identity
+from lakecore_airflow.tasks.job import flag
+from lakecore_airflow.tasks.table_task import TableTask
+from lakecore_airflow.tasks.window import run_started_ms, window_end_ms
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from lakecore.errors import LakeError
+
+__all__ = ["CHORES", "PREVIEW", "MaintainTableOperator", "PlanMaintenanceOperator"]
+
+CHORES: Mapping[str, type[PolicyChore]] = {
+    "fsck": FsckChore,
+    "trigger-tag-automatic-creation": TriggerTagAutomaticCreationOperator,
+    "create-batch-tags": CreateBatchTagsOperator,
+    "expire-partitions": ExpirePartitionsOperator,
+    "compact": CompactChore,
+    "rewrite-file-index": RewriteFileIndexChore,
+    "expire-tags": ExpireTagsOperator,
+    "expire-consumers": ExpireConsumersOperator,
+    "expire-snapshots": ExpireSnapshotsOperator,
+    "expire-changelogs": ExpireChangelogsOperator,
+    "compact-manifest": CompactManifestOperator,
+    "remove-orphan-files": RemoveOrphanFilesOperator,
+}
+"""A policy may ask for these chores, which are in the order in which a table gets them: the check first,
+for what it finds keeps the others from removing anything; tags before the snapshots expire, what is rewritten
+before the snapshots with the old files expire.
+"""
+
+_OF_THE_TASK = ("dry_run", "until", "wait")
+"""Parameters that the task gives to all chores; a policy does not."""
+_REPORTED = (
+    "job",
+    "run",
+    "snapshot",
+    "files",
+    "bytes",
+    "files_in",
+    "files_out",
+    "picks_left",
+    "files_left",
+    "dropped_count",
+    "snapshots_count",
+    "findings_count",
+    "held",
+    "dry_run",
+    "notes",
+    "names_count",
+    "blocker",
+    "seconds",
+)
+
+
+PREVIEW: Sequence[Mapping[str, Any]] = (
+    {
+        "tables": ["*"],
+        "chores": {
+            "fsck": {"no-data": True},
+            "expire-tags": {},
+            "expire-snapshots": {"max-deletes": 500},
+            "remove-orphan-files": {"older-than": "2 d"},
+        },
+    },
+)
+"""While nobody has named a policy, this work is reported and not done."""
+
+
+class PlanMaintenanceOperator(LakeTask):
+    """Return the tables of the lake for which a policy has chores, as `[{"table": …, "chores": {…}}]`, in a
+    dry run also with `"dry_run": true`. `MaintainTableOperator` is mapped over this list.
+
+    Without a policy nothing may be removed: every table is checked, and its task reports in a dry run what
+    expiry and orphan removal would delete (`PREVIEW`).
+
+    :param policy: a list of rules (see `lakecore.jobs.policy`), the same as YAML text, or the path of a YAML
+        file that has one. Empty: there is no policy. (templated)
+    :param dry_run: whether the tasks only report. None: only while there is no policy. (templated)
+    """
+
+    template_fields: Sequence[str] = ("policy", "preview", "lake_conn_id")
+
+    def __init__(
+        self,
+        *,
+        policy: Sequence[Mapping[str, Any]] | str | None = None,
+        dry_run: bool | str | None = None,
+        lake_conn_id: str = LakeHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.policy = policy
+        self.preview = dry_run
+        self.lake_conn_id = lake_conn_id
+
+    def execute(self, context: Context) -> list[dict[str, Any]]:
+        from lakecore.jobs.policy import chores_of, parse_policy
+
+        named = bool(self.policy)
+        with airflow_errors():
+            dry_run = flag("dry_run", self.preview)
+            rules = parse_policy(_read(self.policy or PREVIEW), CHORES)
+            catalog = LakeHook(self.lake_conn_id).catalog()
+            tables = [f"{db}.{name}" for db in catalog.list_databases() for name in catalog.list_tables(db)]
+        extra = {"dry_run": True} if dry_run or not named else {}
+        planned = [{"table": table, "chores": chores_of(table, rules), **extra} for table in tables]
+        wanted = [one for one in planned if one["chores"]]
+        self.log.info("%d of %d tables have chores", len(wanted), len(tables))
+        if not named:
+            self.log.warning(
+                "nothing is removed, because nobody has named a policy: the tasks report what expiry and "
+                "orphan removal would delete; name one with the param policy, the Airflow variable "
+                "lakecore_policy, or policy in the table [airflow.maintenance] of lakecore.toml"
+            )
+        check_map_length(wanted, "tables")
+        return wanted
+
+
+class MaintainTableOperator(EngineTask, TableTask):
+    """Run the chores of one table, one after another, within a window. The operator returns a small JSON
+    object that says what each chore did.
+
+    A chore that fails does not stop the next one. The task fails at the end, and is retried when a retry may
+    help. A chore that a hold on the table stops is listed in `held` of the report. It fails the task without
+    a retry, unless a person asked for the hold. A chore that this release cannot run on the table is skipped,
+    and the report says why. Each chore takes the table's lease, so that two runs never work on one table.
+
+    :param chores: name to parameters, both as commands have them: `{"expire-snapshots": {"retain-max": 50}}`.
+        A time may be given as an age, `2 d` before the run started. (templated)
+    :param until: begin no further chore after this time: a date and time, or `HH:MM` (UTC) after the run's
+        start. (templated) A compaction that runs then commits what is proven and leaves the rest.
+    :param dry_run: report what would happen and change nothing. (templated)
+    :param wait: how long each chore waits for a table that another task holds, for example `10 min`.
+        (templated)
+    :param engine: where files are rewritten, and where many are deleted or listed: `local`, or `spark`: a
+        session starts with the first work for it. (templated)
+    :param master: Spark master; None takes the connection's, else `local[*]`. (templated)
+    :param spark_conf: settings of the Spark session. (templated)
+    """
+
+    doing = "maintaining a table"
+    template_fields: Sequence[str] = (
+        "table",
+        "chores",
+        "until",
+        "preview",
+        "wait",
+        "engine",
+        "master",
+        "spark_conf",
+        "lake_conn_id",
+    )
+    ui_color = "#e8e3f3"
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        chores: Mapping[str, Mapping[str, Any]],
+        until: str | None = None,
+        dry_run: bool | str = False,
+        wait: str | None = None,
+        engine: str = "local",
+        master: str | None = None,
+        spark_conf: Mapping[str, str] | None = None,
+        lake_conn_id: str = LakeHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.table = table
+        self.chores = chores
+        self.until = until
+        self.preview = dry_run
+        self.wait = wait
+        self.engine = engine
+        self.master = master
+        self.spark_conf = spark_conf
+        self.lake_conn_id = lake_conn_id
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        from lakecore.clock import SystemClock
+        from lakecore.jobs.definitions.values import fields_of
+
+        clock = SystemClock()
+        errors: list[LakeError] = []
+        report: dict[str, Any] = {"table": self.table, "done": [], "refused": {}, "held": {}}
+        report |= {"failed": {}, "left": [], "dry_run": bool(flag("dry_run", self.preview))}
+        with airflow_errors():
+            end = window_end_ms(self.until, context, clock)
+            safety = fields_of(Safety, {"wait": self.wait}, clock.now_ms())
+            names = _ordered(self.chores)
+            hook = LakeHook(self.lake_conn_id)
+            with self.workers(hook) as executor:
+                request = ChoreRequest(
+                    table=self.table,
+                    given={},
+                    lake=hook.catalog(),
+                    safety=Safety(owner=lease_owner(context["ti"]), **safety),
+                    executor=executor,
+                    dry_run=flag("dry_run", self.preview),
+                    until_ms=end,
+                    started_ms=run_started_ms(context, clock),
+                )
+                for name, parameters in names.items():
+                    if self._killed:
+                        raise AirflowException(f"killed before {name} of {self.table}")
+                    if end is not None and clock.now_ms() >= end:
+                        report["left"].append(name)
+                        continue
+                    errors += self._try(name, parameters, request, context, report)
+        return self._ended(context, report, errors)
+
+    def _try(
+        self,
+        name: str,
+        parameters: Mapping[str, Any],
+        request: ChoreRequest,
+        context: Context,
+        report: dict[str, Any],
+    ) -> list[LakeError]:
+        """Run the chore and return its error, if any; the result is added to `report`."""
+        from lakecore.errors import LakeError, OnHoldError, UnsupportedError, explain
+
+        try:
+            done = self._do(name, parameters, request, context)
+            report["done"].append(done)
+            if done.get("held"):
+                report["held"][name] = done["held"]
+        except UnsupportedError as err:
+            report["refused"][name] = str(err)
+        except OnHoldError as err:
+            self.log.warning("%s", err)
+            report["held"][name] = str(err)
+            return [err] if err.automatic else []
+        except LakeError as err:
+            self.log.exception("%s of %s failed", name, self.table)
+            report["failed"][name] = f"{type(err).__name__}: {explain(err)}"
+            return [err]
+        return []
+
+    def _do(
+        self,
+        name: str,
+        parameters: Mapping[str, Any],
+        request: ChoreRequest,
+        context: Context,
+    ) -> dict[str, Any]:
+        from lakecore.jobs.definitions.values import fields_of
+
+        chore = CHORES[name]
+        given = _given(chore, name, parameters, request.started_ms)
+        kept = fields_of(Safety, {"quarantine": given.pop("quarantine", None)}, request.started_ms)
+        safety = replace(request.safety, quarantine=kept.get("quarantine"))
+        user, identifier = commit_identity(context["ti"], name)
+        commit = {"commit_user": user, "commit_identifier": identifier} if chore.repeatable else {}
+        found = chore.run_chore(replace(request, given=given, commit=commit, safety=safety))
+        self.log.info("%s", found.text)
+        publish_report = self.publish_report(context, found.job, found.report)
+        return {key: publish_report[key] for key in _REPORTED if publish_report.get(key)}
+
+    def _ended(self, context: Context, report: dict[str, Any], errors: Sequence[Exception]) -> dict[str, Any]:
+        if report["dry_run"]:
+            self.log.warning("this was a dry run: nothing was changed")
+        if report["left"]:
+            self.log.warning("the window is over; left for the next run: %s", ", ".join(report["left"]))
+        if errors:
+            context["ti"].xcom_push("report", report)
+            error = AirflowFailException if all(map(is_permanent, errors)) else AirflowException
+            problems = [f"{k}: {v}" for k, v in report["failed"].items()]
+            problems += [f"on hold, so not done: {', '.join(report['held'])}"] if report["held"] else []
+            raise error(f"{self.table}: {'; '.join(problems)}")
+        return report
+
+
+def _ordered(chores: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    from lakecore.errors import InvalidInputError
+
+    strange = sorted(set(chores) - set(CHORES))
+    if strange:
+        raise InvalidInputError(f"chore {strange[0]!r} does not exist; the chores are {', '.join(CHORES)}")
+    return {name: chores[name] or {} for name in CHORES if name in chores}
+
+
+def _given(
+    chore: type[PolicyChore], name: str, parameters: Mapping[str, Any], started_ms: int
+) -> dict[str, Any]:
+    """Return the parameters by the names of the job; an age becomes a time."""
+    from lakecore.errors import InvalidInputError
+    from lakecore.jobs.runner.moment import parse_span
+
+    given = {key.replace("-", "_"): value for key, value in parameters.items()}
+    declared = parameters_by_name(chore.definition)
+    accepted = [*(one for one in declared if one not in _OF_THE_TASK), "quarantine"]
+    strange = sorted(set(given) - set(accepted))
+    if strange:
+        known = ", ".join(one.replace("_", "-") for one in accepted)
+        raise InvalidInputError(f"{name} has no parameter {strange[0].replace('_', '-')!r}; it has {known}")
+    for key, value in given.items():
+        if key not in declared or declared[key].kind is not Kind.MOMENT or str(value).strip().isdigit():
+            continue
+        try:
+            given[key] = started_ms - parse_span(str(value), key)
+        except InvalidInputError:
+            continue  # a date and time
+    return given
+
+
+def _read(policy: Sequence[Mapping[str, Any]] | str) -> Any:
+    """Return the rules. A text is a list in YAML, or else the path of a file that has one."""
+    if not isinstance(policy, str):
+        return policy
+    from airflow.sdk import yaml
+
+    from lakecore.errors import InvalidInputError
+
+    try:
+        if policy.lstrip().startswith(("[", "-")):
+            return yaml.safe_load(policy)
+        with open(policy, encoding="utf-8") as file:
+            return yaml.safe_load(file)
+    except OSError as err:
+        raise InvalidInputError(f"policy {policy!r} cannot be read: {err.strerror}") from err
+    except (yaml.YAMLError, UnicodeDecodeError) as err:
+        raise InvalidInputError(f"policy {policy!r} is no YAML: {err}") from err

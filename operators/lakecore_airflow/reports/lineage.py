@@ -1,0 +1,83 @@
+"""This module reports the lineage of a finished task to OpenLineage. It needs Airflow's OpenLineage
+provider.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["lineage_of"]
+
+
+def lineage_of(table: str, lake_conn_id: str, report: Mapping[str, Any]) -> Any:
+    """Return an `OperatorLineage`: the table that the task read and wrote, its version and its columns.
+
+    The result is None when the provider is not installed, or when the table no longer exists: lineage never
+    fails a task.
+    """
+    try:
+        from airflow.providers.openlineage.extractors import OperatorLineage
+        from openlineage.client.event_v2 import InputDataset, OutputDataset
+    except ImportError:
+        return None
+    from lakecore.errors import LakeError
+
+    try:
+        namespace, name, facets = _described(table, lake_conn_id, report)
+    except LakeError:
+        return None
+    written = OutputDataset(namespace, name, facets=facets, outputFacets=_written(report))
+    changed = not (report.get("nothing_to_do") or report.get("dry_run"))
+    return OperatorLineage(
+        inputs=[InputDataset(namespace, name, facets=facets)], outputs=[written] if changed else []
+    )
+
+
+def _described(table: str, lake_conn_id: str, report: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
+    """Return namespace and name by OpenLineage's rules for files, and the facets of the dataset."""
+    from openlineage.client.facet_v2 import (
+        dataset_version_dataset,
+        datasource_dataset,
+        schema_dataset,
+        symlinks_dataset,
+    )
+
+    from lakecore_airflow.hooks import LakeHook
+
+    hook = LakeHook(lake_conn_id)
+    catalog = hook.catalog()
+    opened = catalog.load_table(table)
+    columns = [
+        schema_dataset.SchemaDatasetFacetFields(name=field.name, type=str(field.type))
+        for field in opened.schema.row_type.fields
+    ]
+    facets: dict[str, Any] = {
+        "schema": schema_dataset.SchemaDatasetFacet(fields=columns),
+        "dataSource": datasource_dataset.DatasourceDatasetFacet(name=lake_conn_id, uri=catalog.warehouse),
+        "symlinks": symlinks_dataset.SymlinksDatasetFacet(
+            identifiers=[
+                symlinks_dataset.Identifier(namespace=catalog.warehouse, name=opened.name, type="TABLE")
+            ]
+        ),
+    }
+    snapshot = report.get("snapshot") or opened._stores.snapshots.latest_id()
+    if snapshot is not None:
+        facets["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(datasetVersion=str(snapshot))
+    scheme, separator, rest = opened.path.partition("://")
+    if not separator:
+        return "file", opened.path, facets
+    bucket, _, key = rest.partition("/")
+    return f"{scheme}://{bucket}", key, facets
+
+
+def _written(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the rows and bytes that were written, for tasks that write data."""
+    from openlineage.client.facet_v2 import output_statistics_output_dataset
+
+    if not report.get("rows_out"):
+        return {}
+    statistics = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
+        rowCount=report["rows_out"], size=report.get("bytes_out"), fileCount=report.get("files_out")
+    )
+    return {"outputStatistics": statistics}

@@ -1,0 +1,1 @@
+"""This package has the bases of operators: parameters, identities, leases, engines and windows of tasks."""

@@ -1,0 +1,202 @@
+"""This module reads a lake for the pages: surveys, one table, and the runs of a table. Storage is asked in
+threads, and a page waits for it `PATIENCE_S` at most.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as LateError
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from lakecore_airflow.hooks import LakeHook
+
+if TYPE_CHECKING:
+    from lakecore.catalog.catalog import Catalog
+    from lakecore.jobs.survey import Survey
+
+__all__ = ["LakeData", "SurveyState", "TableDetails"]
+
+logger = logging.getLogger(__name__)
+
+PATIENCE_S = 3.0
+_FRESH_MS = 15_000
+"""How long a survey is kept before storage is asked again."""
+_MOST_FILES = 200_000
+"""A page does not read the files of a table that has more."""
+_LISTED = 50
+_READERS = ("lakecore.catalog.filesystem", "lakecore.jobs.survey")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyState:
+    """A survey as a page has it; `problem` says why it may be old, or missing."""
+
+    survey: Survey | None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TableDetails:
+    """This is what a page reads of one table beside its survey. A part that could not be read is empty, and
+    `problems` say why.
+    """
+
+    read_ms: int
+    levels: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    """It has the number of files and their bytes by level."""
+    snapshots: tuple[Mapping[str, Any], ...] = ()
+    """The newest snapshots are first."""
+    tags: tuple[Mapping[str, Any], ...] = ()
+    consumers: tuple[Mapping[str, Any], ...] = ()
+    reasons: tuple[str, ...] = ()
+    """These sentences say what blocks the expiry of the table."""
+    runs: tuple[Mapping[str, Any], ...] = ()
+    """The newest runs of maintenance are first."""
+    problems: tuple[str, ...] = ()
+
+
+@dataclass
+class _Kept:
+    survey: Survey | None
+    read_ms: int
+
+
+class LakeData:
+    """It reads what the pages show. One object serves all requests of an API server."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(8, thread_name_prefix="lakecore-ui")
+        self._surveys: dict[str, _Kept] = {}
+        self._asked: dict[str, Future[Any]] = {}
+        self._lock = threading.Lock()
+
+    def now_ms(self) -> int:
+        """Return the time in milliseconds since the epoch."""
+        from lakecore.clock import SystemClock
+
+        return SystemClock().now_ms()
+
+    def survey(self, conn_id: str) -> SurveyState:
+        """Return the newest survey of a lake. A survey that is known already is returned when storage does
+        not answer in time.
+        """
+        kept = self._surveys.get(conn_id)
+        if kept is not None and self.now_ms() - kept.read_ms < _FRESH_MS:
+            return SurveyState(kept.survey)
+        try:
+            found = self._in_time(f"survey {conn_id}", lambda: self._read_survey(conn_id))
+            return SurveyState(found)
+        except Exception as err:  # noqa: BLE001 - the page says what it was, and shows what is known
+            logger.warning("the survey of %s could not be read: %s", conn_id, err)
+            return SurveyState(kept.survey if kept is not None else None, _sentence(err))
+
+    def details(self, conn_id: str, table: str, files: int) -> TableDetails | str:
+        """Return what storage has of one table, or why it could not be read. `files`: how many the survey
+        counted.
+        """
+        try:
+            return self._in_time(
+                f"table {conn_id} {table}", lambda: self._read_details(conn_id, table, files)
+            )
+        except Exception as err:  # noqa: BLE001 - as above
+            return _sentence(err)
+
+    def _in_time(self, key: str, work: Callable[[], T]) -> T:
+        """Return what `work` returns. Raises TimeoutError, and what `work` raises.
+
+        Requests for the same key share one call.
+        """
+        for module in _READERS:  # the first request pays for imports; storage gets its whole time
+            importlib.import_module(module)
+        with self._lock:
+            future = self._asked.get(key)
+            if future is None or future.done():
+                future = self._asked[key] = self._threads.submit(work)
+        try:
+            found: T = future.result(PATIENCE_S)
+        except LateError:
+            raise TimeoutError(f"storage did not answer within {PATIENCE_S:.0f} s") from None
+        finally:
+            with self._lock:
+                if future.done():
+                    self._asked.pop(key, None)
+        return found
+
+    def _catalog(self, conn_id: str) -> Catalog:
+        return LakeHook(conn_id).catalog()
+
+    def _read_survey(self, conn_id: str) -> Survey | None:
+        from lakecore.jobs.survey import latest_survey
+
+        found = latest_survey(self._catalog(conn_id))
+        self._surveys[conn_id] = _Kept(found, self.now_ms())
+        return found
+
+    def _read_details(self, conn_id: str, name: str, files: int) -> TableDetails:
+        catalog = self._catalog(conn_id)
+        problems: list[str] = []
+
+        def part(what: str, read: Callable[[], T], empty: T) -> T:
+            from lakecore.errors import LakeError
+
+            try:
+                return read()
+            except LakeError as err:
+                problems.append(f"{what}: {err}")
+                return empty
+
+        def rows(system: str) -> tuple[Mapping[str, Any], ...]:
+            found = catalog.load_table(f"{name}${system}").scan().to_arrow()
+            return tuple(reversed(found.slice(max(0, len(found) - _LISTED)).to_pylist()))
+
+        catalog.load_table(name)
+        few = files <= _MOST_FILES
+        if not few:
+            problems.append(f"levels: the table has {files:,} files; they are not read for a page")
+        return TableDetails(
+            read_ms=self.now_ms(),
+            levels=part("levels", lambda: _levels(catalog, name), {}) if few else {},
+            snapshots=part("snapshots", lambda: rows("snapshots"), ()),
+            tags=part("tags", lambda: rows("tags"), ()),
+            consumers=part("consumers", lambda: rows("consumers"), ()),
+            reasons=part("what blocks expiry", lambda: _reasons(catalog, name), ()),
+            runs=part("runs", lambda: _runs(catalog, name), ()),
+            problems=tuple(problems),
+        )
+
+
+def _levels(catalog: Catalog, name: str) -> dict[int, dict[str, int]]:
+    files = catalog.load_table(f"{name}$files").scan(columns=("level", "file_size_in_bytes")).to_arrow()
+    found: dict[int, dict[str, int]] = {}
+    for level, size in zip(files["level"].to_pylist(), files["file_size_in_bytes"].to_pylist(), strict=True):
+        one = found.setdefault(level, {"files": 0, "bytes": 0})
+        one["files"] += 1
+        one["bytes"] += size
+    return found
+
+
+def _reasons(catalog: Catalog, name: str) -> tuple[str, ...]:
+    from lakecore.jobs.definitions.repair import Why
+    from lakecore.jobs.runner.dispatch import run_chore
+
+    report = run_chore(Why(table=name), catalog)
+    return tuple(filter(None, (report.blocker, *report.names, *report.notes)))
+
+
+def _runs(catalog: Catalog, name: str) -> tuple[Mapping[str, Any], ...]:
+    from lakecore.jobs.quarantine import runs_of
+
+    return tuple(run.to_json() for run in reversed(runs_of(catalog, name)[-_LISTED:]))
+
+
+def _sentence(err: Exception) -> str:
+    from lakecore.errors import mask_secrets, printable
+
+    return printable(mask_secrets(str(err) or type(err).__name__), 500)
