@@ -1,5 +1,10 @@
-"""This package has Airflow operators, sensors, triggers and the connection hook for lakecore.
+"""This package is lakecore for Airflow: operators, sensors, triggers, the hook, DAGs and pages.
 
-Modules import Airflow at the top and the core only inside functions: a DAG file parses without pyarrow
-or pyspark.
+Users import from `lakecore_airflow.operators`, `.sensors`, `.triggers`, `.hooks`, `.links`, `.assets`,
+`.watch`, `.dags` and `.ui`. Modules import Airflow at the top and the core only inside functions: a DAG
+file parses without pyarrow or pyspark.
 """
+
+from lakecore_airflow.old_names import accept_old_names
+
+accept_old_names()

@@ -1,1 +1,181 @@
-"""This package has the operators that work on one table, a module each area."""
+"""This package names all operators: `from lakecore_airflow.operators import CompactTableOperator`.
+
+Its modules have the operators that work on one table, a module each area; those that work on many tables are
+in `lakecore_airflow.lake`, and those of policies in `lakecore_airflow.policy`. A module is loaded when one of
+its names is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lakecore_airflow.lake.compact_database import CompactDatabaseOperator
+    from lakecore_airflow.lake.survey import SurveyOperator
+    from lakecore_airflow.lake.tables import ListTablesOperator, NamedTablesOperator
+    from lakecore_airflow.operators.analyze import AnalyzeOperator
+    from lakecore_airflow.operators.branches import (
+        CreateBranchOperator,
+        DeleteBranchOperator,
+        FastForwardOperator,
+        MergeBranchOperator,
+        RenameBranchOperator,
+    )
+    from lakecore_airflow.operators.compact import CompactTableOperator
+    from lakecore_airflow.operators.consumers import (
+        ClearConsumersOperator,
+        ExpireConsumersOperator,
+        ResetConsumerOperator,
+    )
+    from lakecore_airflow.operators.expire import ExpireChangelogsOperator, ExpireSnapshotsOperator
+    from lakecore_airflow.operators.fsck import FsckOperator
+    from lakecore_airflow.operators.holds import HoldTableOperator, ListHoldsOperator, ReleaseTableOperator
+    from lakecore_airflow.operators.ledger import (
+        ListRunsOperator,
+        PurgeQuarantineOperator,
+        UndoOperator,
+        WhyOperator,
+    )
+    from lakecore_airflow.operators.orphans import RemoveOrphanFilesOperator
+    from lakecore_airflow.operators.partitions import (
+        DropPartitionOperator,
+        ExpirePartitionsOperator,
+        MarkPartitionDoneOperator,
+    )
+    from lakecore_airflow.operators.period_tags import (
+        CreateBatchTagsOperator,
+        TriggerTagAutomaticCreationOperator,
+    )
+    from lakecore_airflow.operators.query_service import QueryServiceOperator
+    from lakecore_airflow.operators.repair import (
+        CompactManifestOperator,
+        RemoveUnexistingFilesOperator,
+        RemoveUnexistingManifestsOperator,
+        RepairEarliestSnapshotOperator,
+        RepairHintsOperator,
+        RepairOperator,
+    )
+    from lakecore_airflow.operators.rescale import RescaleOperator
+    from lakecore_airflow.operators.rewrite_file_index import RewriteFileIndexOperator
+    from lakecore_airflow.operators.rollback import RollbackToAsLatestOperator, RollbackToOperator
+    from lakecore_airflow.operators.tags import (
+        CreateTagOperator,
+        DeleteTagOperator,
+        ExpireTagsOperator,
+        RenameTagOperator,
+        ReplaceTagOperator,
+    )
+    from lakecore_airflow.policy.maintain import MaintainTableOperator, PlanMaintenanceOperator
+
+__all__ = [
+    "AnalyzeOperator",
+    "ClearConsumersOperator",
+    "CompactDatabaseOperator",
+    "CompactManifestOperator",
+    "CompactTableOperator",
+    "CreateBatchTagsOperator",
+    "CreateBranchOperator",
+    "CreateTagOperator",
+    "DeleteBranchOperator",
+    "DeleteTagOperator",
+    "DropPartitionOperator",
+    "ExpireChangelogsOperator",
+    "ExpireConsumersOperator",
+    "ExpirePartitionsOperator",
+    "ExpireSnapshotsOperator",
+    "ExpireTagsOperator",
+    "FastForwardOperator",
+    "FsckOperator",
+    "HoldTableOperator",
+    "ListHoldsOperator",
+    "ListRunsOperator",
+    "ListTablesOperator",
+    "MaintainTableOperator",
+    "MarkPartitionDoneOperator",
+    "MergeBranchOperator",
+    "NamedTablesOperator",
+    "PlanMaintenanceOperator",
+    "PurgeQuarantineOperator",
+    "QueryServiceOperator",
+    "ReleaseTableOperator",
+    "RemoveOrphanFilesOperator",
+    "RemoveUnexistingFilesOperator",
+    "RemoveUnexistingManifestsOperator",
+    "RenameBranchOperator",
+    "RenameTagOperator",
+    "RepairEarliestSnapshotOperator",
+    "RepairHintsOperator",
+    "RepairOperator",
+    "ReplaceTagOperator",
+    "RescaleOperator",
+    "ResetConsumerOperator",
+    "RewriteFileIndexOperator",
+    "RollbackToAsLatestOperator",
+    "RollbackToOperator",
+    "SurveyOperator",
+    "TriggerTagAutomaticCreationOperator",
+    "UndoOperator",
+    "WhyOperator",
+]
+
+_HOMES = {
+    "AnalyzeOperator": "lakecore_airflow.operators.analyze",
+    "ClearConsumersOperator": "lakecore_airflow.operators.consumers",
+    "CompactDatabaseOperator": "lakecore_airflow.lake.compact_database",
+    "CompactManifestOperator": "lakecore_airflow.operators.repair",
+    "CompactTableOperator": "lakecore_airflow.operators.compact",
+    "CreateBatchTagsOperator": "lakecore_airflow.operators.period_tags",
+    "CreateBranchOperator": "lakecore_airflow.operators.branches",
+    "CreateTagOperator": "lakecore_airflow.operators.tags",
+    "DeleteBranchOperator": "lakecore_airflow.operators.branches",
+    "DeleteTagOperator": "lakecore_airflow.operators.tags",
+    "DropPartitionOperator": "lakecore_airflow.operators.partitions",
+    "ExpireChangelogsOperator": "lakecore_airflow.operators.expire",
+    "ExpireConsumersOperator": "lakecore_airflow.operators.consumers",
+    "ExpirePartitionsOperator": "lakecore_airflow.operators.partitions",
+    "ExpireSnapshotsOperator": "lakecore_airflow.operators.expire",
+    "ExpireTagsOperator": "lakecore_airflow.operators.tags",
+    "FastForwardOperator": "lakecore_airflow.operators.branches",
+    "FsckOperator": "lakecore_airflow.operators.fsck",
+    "HoldTableOperator": "lakecore_airflow.operators.holds",
+    "ListHoldsOperator": "lakecore_airflow.operators.holds",
+    "ListRunsOperator": "lakecore_airflow.operators.ledger",
+    "ListTablesOperator": "lakecore_airflow.lake.tables",
+    "MaintainTableOperator": "lakecore_airflow.policy.maintain",
+    "MarkPartitionDoneOperator": "lakecore_airflow.operators.partitions",
+    "MergeBranchOperator": "lakecore_airflow.operators.branches",
+    "NamedTablesOperator": "lakecore_airflow.lake.tables",
+    "PlanMaintenanceOperator": "lakecore_airflow.policy.maintain",
+    "PurgeQuarantineOperator": "lakecore_airflow.operators.ledger",
+    "QueryServiceOperator": "lakecore_airflow.operators.query_service",
+    "ReleaseTableOperator": "lakecore_airflow.operators.holds",
+    "RemoveOrphanFilesOperator": "lakecore_airflow.operators.orphans",
+    "RemoveUnexistingFilesOperator": "lakecore_airflow.operators.repair",
+    "RemoveUnexistingManifestsOperator": "lakecore_airflow.operators.repair",
+    "RenameBranchOperator": "lakecore_airflow.operators.branches",
+    "RenameTagOperator": "lakecore_airflow.operators.tags",
+    "RepairEarliestSnapshotOperator": "lakecore_airflow.operators.repair",
+    "RepairHintsOperator": "lakecore_airflow.operators.repair",
+    "RepairOperator": "lakecore_airflow.operators.repair",
+    "ReplaceTagOperator": "lakecore_airflow.operators.tags",
+    "RescaleOperator": "lakecore_airflow.operators.rescale",
+    "ResetConsumerOperator": "lakecore_airflow.operators.consumers",
+    "RewriteFileIndexOperator": "lakecore_airflow.operators.rewrite_file_index",
+    "RollbackToAsLatestOperator": "lakecore_airflow.operators.rollback",
+    "RollbackToOperator": "lakecore_airflow.operators.rollback",
+    "SurveyOperator": "lakecore_airflow.lake.survey",
+    "TriggerTagAutomaticCreationOperator": "lakecore_airflow.operators.period_tags",
+    "UndoOperator": "lakecore_airflow.operators.ledger",
+    "WhyOperator": "lakecore_airflow.operators.ledger",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])
