@@ -6,19 +6,19 @@ triggers. The finder stands at the end of `sys.meta_path`: whatever Python finds
 own package `operators` does, and each module of it. The first import of a module by its old name warns with a
 DeprecationWarning.
 
-`accept_old_names` is called when `lakecore_airflow` is imported. In an environment with the wheel, the file
-`lakecore_old_names.pth` makes every Python process import that: a DAG file may begin with an old name.
-Therefore neither this module nor `lakecore_airflow` imports anything heavy.
+`accept_old_names` is called when `lakecore_airflow` is imported. A DAG file may begin with an old name, when
+nothing of lakecore is imported yet: the wheel has a file `lakecore_old_names.pth`, by which Python processes
+of the environment import `lakecore_airflow` when a module of `operators` is requested that nobody has.
 """
 
 from __future__ import annotations
 
 import sys
+from importlib.machinery import ModuleSpec
+from typing import TYPE_CHECKING
 
-TYPE_CHECKING = False  # `typing` itself would cost every process two milliseconds
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from importlib.machinery import ModuleSpec
     from types import ModuleType
 
 __all__ = ["OldNames", "accept_old_names"]
@@ -92,8 +92,6 @@ class OldNames:
         new = _new_name(name)
         if new is None:
             return None
-        from importlib.machinery import ModuleSpec
-
         behind = sys.meta_path[sys.meta_path.index(self) + 1 :]
         specs = (finder.find_spec(name, path, target) for finder in behind)
         own = next((spec for spec in specs if spec is not None), None)
