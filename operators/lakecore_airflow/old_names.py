@@ -14,12 +14,13 @@ of the environment import `lakecore_airflow` when a module of `operators` is req
 from __future__ import annotations
 
 import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from types import ModuleType
+from importlib.util import find_spec
+from types import ModuleType
 
 __all__ = ["OldNames", "accept_old_names"]
 
@@ -95,14 +96,10 @@ class OldNames:
         behind = sys.meta_path[sys.meta_path.index(self) + 1 :]
         specs = (finder.find_spec(name, path, target) for finder in behind)
         own = next((spec for spec in specs if spec is not None), None)
-        return own or ModuleSpec(
-            name,
-            _Loader(new),  # type: ignore[arg-type] # it has the methods; importlib.abc costs milliseconds
-            is_package=name in _PACKAGES,
-        )
+        return own or ModuleSpec(name, _NewModule(new), is_package=name in _PACKAGES)
 
 
-class _Loader:
+class _NewModule(Loader):
     """It loads the module of the new name, and puts it under the old one.
 
     A package gets a module of its own with an empty path: Python would find the modules of the new package on
@@ -114,9 +111,6 @@ class _Loader:
         self._spec: ModuleSpec | None = None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        import warnings
-        from importlib import import_module
-
         if spec.name != _OLD:
             message = f"{spec.name} is {self._new} now: import that; the old name ends with the next release"
             warnings.warn(message, DeprecationWarning, stacklevel=2)
@@ -145,11 +139,5 @@ def _new_name(old: str) -> str | None:
     new = f"{_NEW}.{_PLACES[place]}"
     if not module:
         return new
-    known = f"{_OLD}.{place}" in _PACKAGES and _exists(f"{new}.{module}")
+    known = f"{_OLD}.{place}" in _PACKAGES and find_spec(f"{new}.{module}") is not None
     return f"{new}.{module}" if known else None
-
-
-def _exists(module: str) -> bool:
-    from importlib.util import find_spec
-
-    return find_spec(module) is not None

@@ -29,6 +29,7 @@ _DAGS = (
     "lakecore_slow",
     "lakecore_maintenance",
     "lakecore_waits",
+    "lakecore_old_names",
     "lakecore_keys",
     "lakecore_by_key",
     "lakecore_on_asset",
