@@ -92,7 +92,7 @@ class SnapshotWatch(BaseEventTrigger):
         self.table = table
         self.asset = asset
         self.lake_conn_id = lake_conn_id
-        self.poke_interval = poke_interval
+        self.poke_interval = float(poke_interval)  # 30 and 30.0 are one interval, and one shared poll
         self.start = start
         self.wanted = dict(wanted or {})
         self.looked: WatchPosition | None = None

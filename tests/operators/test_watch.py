@@ -66,8 +66,10 @@ class _Triggerer:
     unconfirmed: list[int] = field(default_factory=list)
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
-    def watch(self, store: _Store, table: str = TABLE, **arguments: Any) -> SnapshotWatch:
-        [watcher] = watched_asset(table, poke_interval=0.02, **arguments).watchers
+    def watch(
+        self, store: _Store, table: str = TABLE, poke_interval: float = 0.02, **arguments: Any
+    ) -> SnapshotWatch:
+        [watcher] = watched_asset(table, poke_interval=poke_interval, **arguments).watchers
         _, kwargs = watcher.trigger.serialize()
         trigger = SnapshotWatch(**json.loads(json.dumps(kwargs)))
         trigger.asset_state_store = store
@@ -274,5 +276,17 @@ def test_without_a_shared_stream_a_watcher_polls_alone(table: Path) -> None:
         assert _ranges([(await waiting).payload]) == [(9, 9)]
         assert store.position == 8
         await stream.aclose()
+
+    _play(scenario)
+
+
+def test_an_interval_that_is_a_whole_number_is_watched(table: Path) -> None:
+    store = _Store()
+
+    async def scenario() -> None:
+        async with _triggerer() as triggerer:
+            triggerer.watch(store, start="earliest", poke_interval=1)
+            await triggerer.until(lambda: triggerer.fired)
+            assert _ranges(triggerer.fired) == [(1, 8)]
 
     _play(scenario)
