@@ -47,10 +47,10 @@ def facts_of(record: Any, *, without: tuple[str, ...] = ()) -> dict[str, object]
 
     Fields that are dataclasses themselves are left out.
     """
-    found = ((one, getattr(record, one.name)) for one in fields(record) if one.name not in without)
+    values = ((one, getattr(record, one.name)) for one in fields(record) if one.name not in without)
     return {
         one.name.replace("_", " "): value
-        for one, value in found
+        for one, value in values
         if not is_dataclass(value) and value != _default(one)
     }
 

@@ -92,12 +92,12 @@ class Prefetch(Iterator[T]):
     def __next__(self) -> T:
         if self._ended:
             raise StopIteration
-        found = self._buffer.take()
-        if isinstance(found, _Item):
-            return found.value
+        item = self._buffer.take()
+        if isinstance(item, _Item):
+            return item.value
         self.close()
-        if found.error is not None:
-            raise found.error
+        if item.error is not None:
+            raise item.error
         raise StopIteration
 
     def close(self) -> None:

@@ -185,11 +185,11 @@ class Table:
         """Return the tags in the order of their names, with their snapshots. Each costs a read; those that
         are deleted meanwhile are left out.
         """
-        store, found = self._stores.tags, {}
+        store, tags = self._stores.tags, {}
         for name in store.list():
             with suppress(NotFoundError):
-                found[name] = store.load(name)
-        return found
+                tags[name] = store.load(name)
+        return tags
 
     def branches(self) -> tuple[str, ...]:
         """Return the names of the branches in order, without `main`. For a branch see `at_branch`."""
@@ -284,10 +284,10 @@ class Table:
         for tables whose changes this release cannot read.
         """
         table = self._on(branch)
-        named = {"scan.mode": mode, "scan.snapshot-id": snapshot, "scan.timestamp-millis": timestamp_ms}
-        given = {key: str(value) for key, value in named.items() if value is not None}
-        kept = {k: v for k, v in table.schema.options.items() if not given or k not in START_OPTIONS}
-        startup = Startup.from_options({**kept, **given})
+        starts = {"scan.mode": mode, "scan.snapshot-id": snapshot, "scan.timestamp-millis": timestamp_ms}
+        settings = {key: str(value) for key, value in starts.items() if value is not None}
+        raw = {k: v for k, v in table.schema.options.items() if not settings or k not in START_OPTIONS}
+        startup = Startup.from_options({**raw, **settings})
         return open_stream(
             table, startup, next_snapshot=next_snapshot, consumer=consumer, where=where, columns=columns
         )
@@ -381,13 +381,13 @@ class Table:
         return self._session(self._with_user(commit)).add(data)
 
     def _warn_of_services(self) -> None:
-        given = [key for key in _SERVICES if key in self.schema.options]
-        if given and not self.options.write_only:
+        services = [key for key in _SERVICES if key in self.schema.options]
+        if services and not self.options.write_only:
             logger.warning(
                 "%s: option %s has no effect on this write, which neither compacts nor expires; write with "
                 "new_batch_write or the command write, or run compact and expire-snapshots",
                 self.name,
-                given[0],
+                services[0],
             )
 
     def delete(self, where: str | Predicate, commit: Commit | None = None) -> DeletedRows:
@@ -400,17 +400,17 @@ class Table:
         won every retry.
         """
         check_deletable(self.name, self.schema, self.options)
-        found = parse_where(where, self.schema.row_type) if isinstance(where, str) else where
-        given = self._with_user(commit)
+        predicate = parse_where(where, self.schema.row_type) if isinstance(where, str) else where
+        author = self._with_user(commit)
         if self.schema.primary_keys:
             context = self._read_context()
             latest = SnapshotRows(self._scanner, context, self._stores.snapshots.latest())
-            rows = Deletes(Scan.of(with_resolved_blobs(latest, context), found, None, None).to_batches())
-            result = self.write(rows, given)
+            rows = Deletes(Scan.of(with_resolved_blobs(latest, context), predicate, None, None).to_batches())
+            result = self.write(rows, author)
             return DeletedRows(rows.count, result)
         self._warn_of_services()
         deletion = RowDeletion(self._scanner, self._read_context())
-        return deletion.run(found, lambda messages: self._commit(messages, given))
+        return deletion.run(predicate, lambda messages: self._commit(messages, author))
 
     def update_columns(self, data: pa.Table, commit: Commit | None = None) -> UpdatedRows:
         """Give rows new values, in one snapshot: `data` has their `_ROW_ID` and the columns to change.
@@ -422,9 +422,9 @@ class Table:
         """
         check_updatable(self.name, self.schema, self.options)
         self._warn_of_services()
-        given = self._with_user(commit)
+        author = self._with_user(commit)
         update = ColumnUpdate(self._scanner, self._read_context())
-        return update.run(data, lambda messages, base: self._commit(messages, given, preconditions=base))
+        return update.run(data, lambda messages, base: self._commit(messages, author, preconditions=base))
 
     def overwrite(
         self,
@@ -447,10 +447,10 @@ class Table:
         return self._replace(data, self._overwrite(partitions, dynamic), commit)
 
     def _replace(self, data: Any, replaced: Overwrite, commit: Commit | None) -> CommitResult:
-        given = self._with_user(commit)
+        author = self._with_user(commit)
         if self.options.bucket_mode is BucketMode.KEY_DYNAMIC and replaced != Overwrite.table():
-            return self._session(given).add(data, replace(replaced, append_elsewhere=True))
-        return self._session(given).overwrite(data, replaced)
+            return self._session(author).add(data, replace(replaced, append_elsewhere=True))
+        return self._session(author).overwrite(data, replaced)
 
     def new_batch_write(
         self,
@@ -529,8 +529,8 @@ class Table:
         )
 
     def _with_user(self, commit: Commit | None) -> Commit:
-        given = commit or Commit()
-        return given if given.user else replace(given, user=self._fresh_user())
+        author = commit or Commit()
+        return author if author.user else replace(author, user=self._fresh_user())
 
     def _commit(
         self,

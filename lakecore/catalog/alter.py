@@ -299,10 +299,10 @@ def _check_unset(keys: tuple[str, ...], key: str) -> None:
 
 
 def _without(siblings: Fields, name: str) -> Fields:
-    left = tuple(f for f in siblings if f.name != name)
-    if not left:
+    others = tuple(f for f in siblings if f.name != name)
+    if not others:
         raise InvalidInputError(f"column {name} is the last one; a table or row needs at least one")
-    return left
+    return others
 
 
 def _check_free(siblings: Fields, name: str, path: FieldPath) -> None:

@@ -45,12 +45,14 @@ def check_catalog_options(
         if key.startswith(TABLE_DEFAULT_PREFIX):
             continue
         near = get_close_matches(key, sorted(known_keys), 3)
-        known = (
+        every_key = (
             f"did you mean {' or '.join(near)}"
             if near
             else f"the known options are {', '.join(sorted(known_keys))}, {TABLE_DEFAULT_PREFIX}*"
         )
-        raise InvalidOptionError(f"catalog option {key}: it is not known and would have no effect; {known}")
+        raise InvalidOptionError(
+            f"catalog option {key}: it is not known and would have no effect; {every_key}"
+        )
 
 
 def catalog_option_keys() -> frozenset[str]:

@@ -72,8 +72,8 @@ def _check_beside_key(schema: TableSchema, options: TableOptions, blobs: Set[str
         ("sequence.field", options.sequence_fields),
     )
     for place, names in places:
-        if found := blobs & set(names):
-            raise InvalidInputError(f"column {min(found)}: a BLOB column cannot be in the {place}")
+        if blob_keys := blobs & set(names):
+            raise InvalidInputError(f"column {min(blob_keys)}: a BLOB column cannot be in the {place}")
     if views := view_columns(schema.options):
         raise UnsupportedError(
             f"option blob-view-field={views[0]}: this release has no blob views in tables with a primary key"

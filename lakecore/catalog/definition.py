@@ -67,10 +67,10 @@ class TableDefinition:
 
         Raises InvalidInputError naming what is wrong.
         """
-        known = {"columns", "fields", "primaryKeys", "partitionKeys", "options", "comment"}
-        if unknown := sorted(set(raw) - known):
+        known_keys = {"columns", "fields", "primaryKeys", "partitionKeys", "options", "comment"}
+        if unknown := sorted(set(raw) - known_keys):
             raise InvalidInputError(
-                f"schema: unknown key {unknown[0]!r}; the known keys are {', '.join(sorted(known))}"
+                f"schema: unknown key {unknown[0]!r}; the known keys are {', '.join(sorted(known_keys))}"
             )
         columns = raw.get("columns", raw.get("fields"))
         if not isinstance(columns, list) or not columns:

@@ -45,10 +45,10 @@ class FilesystemCatalog(WarehouseCatalog):
 
     def list_databases(self) -> list[str]:
         """List the database names in order."""
-        found = (status.name for status in self.file_io.list(self.warehouse) if _may_be_dir(status))
+        databases = (status.name for status in self.file_io.list(self.warehouse) if _may_be_dir(status))
         return sorted(
             name.removesuffix(DATABASE_SUFFIX)
-            for name in found
+            for name in databases
             if name.endswith(DATABASE_SUFFIX) and not name.startswith(".")
         )
 
@@ -78,8 +78,8 @@ class FilesystemCatalog(WarehouseCatalog):
         return [name for name in self._likely_tables(database) if self._has_schema(directory, name)]
 
     def _likely_tables(self, database: str) -> list[str]:
-        found = [s.name for s in self.file_io.list(self._database_path(database)) if _may_be_dir(s)]
-        return [name for name in found if not name.startswith(".")]
+        tables = [s.name for s in self.file_io.list(self._database_path(database)) if _may_be_dir(s)]
+        return [name for name in tables if not name.startswith(".")]
 
     def _has_table(self, name: TableName) -> bool:
         return self._has_schema(self._database_path(name.database), name.table)

@@ -56,7 +56,7 @@ def alternatives(
     if len(names) <= _MOST_NAMES:
         return f"{what}: " + (", ".join(filter(exists, sorted(names))) or "none")
     by_case = {name.lower(): name for name in sorted(names)}
-    near = (by_case[found] for found in get_close_matches(missing.lower(), by_case, _MOST_NAMES))
+    near = (by_case[close_names] for close_names in get_close_matches(missing.lower(), by_case, _MOST_NAMES))
     text = ", ".join(filter(exists, near))
     return (
         f"the closest of {len(names)} {what} are: {text}"

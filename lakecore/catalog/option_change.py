@@ -107,10 +107,10 @@ def renamed_options(options: Options, old: str, new: str) -> Options:
             renamed[key] = _names(value, old, new)
             continue
         head, _, suffix = key.removeprefix("fields.").rpartition(".")
-        named = key.startswith("fields.")
-        if named and suffix in _OF_FIELDS:
+        is_field_rule = key.startswith("fields.")
+        if is_field_rule and suffix in _OF_FIELDS:
             renamed[f"fields.{_names(head, old, new)}.{suffix}"] = _names(value, old, new)
-        elif named and any(key == f"fields.{old}.{known}" for known in _OF_FIELD):
+        elif is_field_rule and any(key == f"fields.{old}.{is_renamed}" for is_renamed in _OF_FIELD):
             renamed["fields." + new + key.removeprefix(f"fields.{old}")] = value
         else:
             renamed[key] = value

@@ -59,8 +59,8 @@ def _named_columns(schema: TableSchema, options: TableOptions) -> None:
     for key in schema.options:
         if key.startswith("fields."):
             for name in key.split(".")[1].split(","):
-                known = name in names or name == _DEFAULT_AGGREGATE
-                _need(known, key, f"{name!r} is not a column")
+                is_known = name in names or name == _DEFAULT_AGGREGATE
+                _need(is_known, key, f"{name!r} is not a column")
     if options.rowkind_field is not None:
         _need(options.rowkind_field in names, "rowkind.field", f"{options.rowkind_field!r} is not a column")
     _time_field(schema)
@@ -82,13 +82,13 @@ def _time_field(schema: TableSchema) -> None:
 
 def _sequence_fields(schema: TableSchema, options: TableOptions) -> None:
     key = "sequence.field"
-    given = options.sequence_fields
-    for name in given:
+    fields = options.sequence_fields
+    for name in fields:
         _need(name in schema.row_type.names, key, f"{name!r} is not a column")
         aggregate = f"fields.{name}.aggregate-function"
         _need(aggregate not in schema.options, aggregate, "a sequence field has no aggregate function")
-        _need(given.count(name) == 1, key, f"{name!r} is named twice")
-    if given:
+        _need(fields.count(name) == 1, key, f"{name!r} is named twice")
+    if fields:
         _need(
             options.merge_engine is not MergeEngine.FIRST_ROW,
             key,

@@ -85,8 +85,8 @@ def _kind(metastore: str) -> CatalogKind:
     if entry_point is not None:
         return _loaded(entry_point)
     why = "this release has no such catalog yet" if metastore in _NOT_YET else "there is no such catalog"
-    known = "; ".join(_described(name) for name in (*_OWN, *sorted(_others())))
-    raise UnsupportedError(f"catalog option {METASTORE}={metastore}: {why}; there are {known}")
+    kinds = "; ".join(_described(name) for name in (*_OWN, *sorted(_others())))
+    raise UnsupportedError(f"catalog option {METASTORE}={metastore}: {why}; there are {kinds}")
 
 
 def _others() -> dict[str, EntryPoint]:

@@ -48,8 +48,8 @@ def check_scan_rules(schema: TableSchema) -> None:
         raise InvalidOptionError(f"options {' and '.join(_BRANCHES)} exclude each other; unset one of them")
     name = _mode(raw)
     mode = _MODES.get(name, _Mode((), _NOT_PLAIN))
-    given = [key for key in mode.needed if key in raw]
-    if mode.needed and len(given) != 1:
+    present = [key for key in mode.needed if key in raw]
+    if mode.needed and len(present) != 1:
         raise InvalidOptionError(f"option scan.mode={name}: set exactly one of {', '.join(mode.needed)}")
     for key in mode.excluded:
         if key in raw:

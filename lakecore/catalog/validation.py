@@ -71,15 +71,15 @@ def check_columns(columns: Sequence[DataField]) -> None:
     """Check names and defaults. Raises InvalidInputError naming the column."""
     if not columns:
         raise InvalidInputError("a table needs at least one column")
-    seen: set[str] = set()
+    names: set[str] = set()
     for column in columns:
         if not column.name.strip():
             raise InvalidInputError("a column needs a name")
         if column.name in _RESERVED or column.name.startswith(KEY_PREFIX):
             raise InvalidInputError(f"column {column.name!r}: the format reserves this name; choose another")
-        if column.name in seen:
+        if column.name in names:
             raise InvalidInputError(f"column {column.name!r} appears twice")
-        seen.add(column.name)
+        names.add(column.name)
         check_default(column)
 
 
@@ -96,10 +96,10 @@ def check_keys(columns: Sequence[DataField], names: Sequence[str], what: str) ->
 
 
 def _check_bucket(schema: TableSchema, options: TableOptions) -> None:
-    given = parse_list(schema.options.get("bucket-key", ""))
-    for name in given:
+    keys = parse_list(schema.options.get("bucket-key", ""))
+    for name in keys:
         if name not in schema.row_type.names:
-            raise InvalidOptionError(f"option bucket-key={','.join(given)}: {name!r} is not a column")
+            raise InvalidOptionError(f"option bucket-key={','.join(keys)}: {name!r} is not a column")
         if name in schema.partition_keys:
             raise InvalidOptionError(f"option bucket-key: {name!r} is a partition column")
         if schema.primary_keys and name not in schema.primary_keys:

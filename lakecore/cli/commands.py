@@ -132,12 +132,12 @@ def register(app: typer.Typer, arguments: Iterable[str]) -> None:
     mistake).
     """
     every = {**TABLES, **MAINTENANCE}
-    named = next((argument for argument in arguments if not argument.startswith("-")), None)
-    if named is not None and named in OTHER_NAMES:
-        own = OTHER_NAMES[named]
-        app.command(named)(_function(own, every[own]))
+    command = next((argument for argument in arguments if not argument.startswith("-")), None)
+    if command is not None and command in OTHER_NAMES:
+        own = OTHER_NAMES[command]
+        app.command(command)(_function(own, every[own]))
         return
-    for name in (named,) if named in every else every:
+    for name in (command,) if command in every else every:
         panel = "Maintenance" if name in MAINTENANCE else None
         app.command(name, rich_help_panel=panel)(_function(name, every[name]))
 

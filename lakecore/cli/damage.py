@@ -50,8 +50,8 @@ def _hold(error: CorruptDataError | ProofError, session: Any, table: Any, name: 
     if not isinstance(session, Session):
         return
     lake = session.catalog
-    found = damaged_table(error.path, lake.warehouse) if isinstance(error, CorruptDataError) else None
-    if found is None and isinstance(table, str):
-        found = table_key(table)
-    if found is not None:
-        place_hold_for(error, HoldStore(lake.file_io, lake.warehouse, SystemClock()), found, name, "")
+    damage = damaged_table(error.path, lake.warehouse) if isinstance(error, CorruptDataError) else None
+    if damage is None and isinstance(table, str):
+        damage = table_key(table)
+    if damage is not None:
+        place_hold_for(error, HoldStore(lake.file_io, lake.warehouse, SystemClock()), damage, name, "")

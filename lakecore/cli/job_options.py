@@ -59,22 +59,22 @@ def options_of_job(kind: type[Definition]) -> Iterator[inspect.Parameter]:
 def job_options_of(kind: type[J], arguments: dict[str, Any]) -> JobOptions[J]:
     """Take the options of a job out of the arguments, and parse them. Raises InvalidInputError."""
     now_ms = SystemClock().now_ms()
-    found = {
+    values = {
         one.field: parse_value(one, value, one.flags[0].split("/")[0], now_ms)
         for one in _declared(kind)
         if (value := arguments.pop(one.name)) is not None and not _is_empty(one, value)
     }
     if _is_leased(kind):
         settings = {one.field for one in _safety(kind)}
-        safety = {name: found.pop(name) for name in settings if name in found}
+        safety = {name: values.pop(name) for name in settings if name in values}
         if not _removes(kind):
             safety["quarantine_cap"] = None
-        found["safety"] = Safety(**safety)
+        values["safety"] = Safety(**safety)
     if _names_run(kind):
         run = RunName.taken_from(arguments)
         user = run.user_or_fresh if kind.names_user else run.user
-        found |= {"commit_user": user, "commit_identifier": run.identifier}
-    return JobOptions(kind, found)
+        values |= {"commit_user": user, "commit_identifier": run.identifier}
+    return JobOptions(kind, values)
 
 
 def _declared(kind: type) -> list[DeclaredParameter]:

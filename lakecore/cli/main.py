@@ -79,9 +79,9 @@ def _app(arguments: Sequence[str]) -> typer.Typer:
 @pandas_hidden()
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Errors are one line on standard error."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        globals_, rest = _globals_apart(given)
+        globals_, rest = _globals_apart(words)
         code = _app(rest)(globals_ + rest, prog_name="lakecore", standalone_mode=False)
         sys.stdout.flush()
     except (typer.Abort, KeyboardInterrupt):

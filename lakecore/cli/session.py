@@ -94,7 +94,7 @@ class Session:
 
 def session_of(context: typer.Context) -> Session:
     """Return the session that `main` put into the context."""
-    found = context.obj
-    if not isinstance(found, Session):
-        raise TypeError(f"context without session: {found!r}")
-    return found
+    session = context.obj
+    if not isinstance(session, Session):
+        raise TypeError(f"context without session: {session!r}")
+    return session

@@ -15,16 +15,16 @@ __all__ = ["stopped_by_signals"]
 def stopped_by_signals() -> Iterator[threading.Event]:
     """Give an event that SIGTERM and SIGINT set. A second signal does what it does without this."""
     stop = threading.Event()
-    known = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
 
     def handle(number: int, frame: FrameType | None) -> None:
-        signal.signal(number, known[signal.Signals(number)])
+        signal.signal(number, handlers[signal.Signals(number)])
         stop.set()
 
-    for number in known:
+    for number in handlers:
         signal.signal(number, handle)
     try:
         yield stop
     finally:
-        for number, handler in known.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)

@@ -20,10 +20,10 @@ def expand_tables(catalog: Catalog, patterns: Sequence[str]) -> list[str]:
     """
     names: dict[str, None] = {}
     for pattern in patterns:
-        found = _matches(catalog, pattern) if _GLOB & set(pattern) else [pattern]
-        if not found:
+        matches = _matches(catalog, pattern) if _GLOB & set(pattern) else [pattern]
+        if not matches:
             raise NotFoundError(f"no table matches {pattern!r} in {catalog.warehouse}")
-        names.update(dict.fromkeys(found))
+        names.update(dict.fromkeys(matches))
     return list(names)
 
 
@@ -32,9 +32,9 @@ def _matches(catalog: Catalog, pattern: str) -> list[str]:
     if not dot or not table:
         raise InvalidInputError(f"table {pattern!r}: write DATABASE.TABLE, for example 'db.*'")
     return [
-        f"{name}.{found}"
+        f"{name}.{matches}"
         for name in catalog.list_databases()
         if fnmatchcase(name, database)
-        for found in catalog.list_tables(name)
-        if fnmatchcase(found, table)
+        for matches in catalog.list_tables(name)
+        if fnmatchcase(matches, table)
     ]

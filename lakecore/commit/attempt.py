@@ -152,11 +152,13 @@ class ChangeCommit:
 
     def _committed_before(self, latest: Snapshot | None) -> tuple[Snapshot, bool] | None:
         """Return the snapshot that has the change already, and whether an earlier run had published it."""
-        found = self._duplicate(latest)
-        if found is not None and self._replaced:
-            raise CommitUncertainError(f"another run committed it under the same name as snapshot {found.id}")
-        if found is not None:
-            return found, True
+        earlier = self._duplicate(latest)
+        if earlier is not None and self._replaced:
+            raise CommitUncertainError(
+                f"another run committed it under the same name as snapshot {earlier.id}"
+            )
+        if earlier is not None:
+            return earlier, True
         descendant = self._descendant(latest)
         return None if descendant is None else (descendant, False)
 
@@ -338,8 +340,8 @@ class ChangeCommit:
 
     def _live(self, view: TableView) -> ManifestEntries:
         if self._live_view is None:
-            wanted = self._touched(view.schema)
-            self._live_view = LiveView(self._stores, view.schema.partition_type, wanted)
+            partitions = self._touched(view.schema)
+            self._live_view = LiveView(self._stores, view.schema.partition_type, partitions)
         return self._live_view.at(view.latest)
 
     def _touched(self, schema: TableSchema) -> frozenset[bytes] | SpecFilter:
@@ -407,11 +409,12 @@ class ChangeCommit:
 
     def _publish(self, planned: Snapshot, latest: Snapshot | None, settle: int, retry: int) -> bool:
         """Publish the snapshot. False means that it has to be planned again."""
-        kept = self._draft.keep()  # an interruption may come at any point from here on, after publication too
+        # an interruption may come at any point from here on, after publication too
+        written_names = self._draft.keep()
         try:
             publication = publish(self._stores.snapshots, planned, latest, settle, retry)
         except UnavailableError:
-            self._draft.take_back(kept)  # nothing was created
+            self._draft.take_back(written_names)  # nothing was created
             raise
         if publication.note:
             self.notes.append(publication.note)
@@ -419,7 +422,7 @@ class ChangeCommit:
             self._replaced.append(planned)
             self._change = replace(self._change, checked=True)
         elif not publication.published:
-            self._draft.take_back(kept)
+            self._draft.take_back(written_names)
         return publication.published
 
     def _duplicate(self, latest: Snapshot | None) -> Snapshot | None:

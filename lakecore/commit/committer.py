@@ -61,7 +61,7 @@ class Committer:
         for change in plan_changes(messages, request):
             work = ChangeCommit(self._stores, change, request, self._options)
             try:
-                snapshot, seen = work.run()
+                snapshot, base = work.run()
             except CommitConflictError as err:
                 if not ids:
                     raise
@@ -73,7 +73,7 @@ class Committer:
                     f"{self._stores.root}: snapshot {ids[0]} has the data, its compaction was not committed "
                     f"({err}); commit again with the same user and identifier, and delete nothing"
                 ) from err
-            repeated.append(seen)
+            repeated.append(base)
             notes += work.notes
             if snapshot is not None:
                 ids.append(snapshot.id)

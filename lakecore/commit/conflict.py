@@ -77,9 +77,9 @@ def mixed_bucket_counts(base: ManifestEntries, delta: ManifestEntries) -> tuple[
     after = live_entries(ManifestEntries.concat([base, delta]), strict=False)
     after = after.select((after.bucket >= 0) & (after.total_buckets > 0))
     pairs = (after.partition.astype(np.int64) << 32) | after.total_buckets
-    found, first = np.unique(pairs, return_index=True)
-    codes, counts = np.unique(found >> 32, return_counts=True)
-    mixed = first[np.isin(found >> 32, codes[counts > 1])]
+    distinct, first = np.unique(pairs, return_index=True)
+    codes, counts = np.unique(distinct >> 32, return_counts=True)
+    mixed = first[np.isin(distinct >> 32, codes[counts > 1])]
     reason = "another commit wrote to the partition with another number of buckets"
     return tuple(_conflict(reason, entry) for entry in after.rows(mixed))
 
@@ -102,13 +102,13 @@ def _bucket_counts(combined: ManifestEntries, split: int) -> Iterator[Conflict]:
     partition, total = combined.partition, combined.total_buckets
     packed = np.unique((partition[:split].astype(np.int64) << 32) | np.maximum(total[:split], 0))
     before = {code >> 32: code & 0xFFFFFFFF for code in packed.tolist() if code & 0xFFFFFFFF}
-    seen: set[tuple[int, int]] = set()
+    codes: set[tuple[int, int]] = set()
     for lane in range(split, len(combined)):
         code, count = int(partition[lane]), int(total[lane])
-        known = before.setdefault(code, count) if count > 0 else count
-        if known != count and (code, count) not in seen:
-            seen.add((code, count))
-            reason = f"the partition has {known} buckets, but the commit was made for {count}"
+        expected_count = before.setdefault(code, count) if count > 0 else count
+        if expected_count != count and (code, count) not in codes:
+            codes.add((code, count))
+            reason = f"the partition has {expected_count} buckets, but the commit was made for {count}"
             yield _conflict(reason, combined.row(lane))
 
 

@@ -39,14 +39,14 @@ class DescendantSearch:
         ids = range(self._replaced.id + 1, 1 + (0 if latest is None else latest.id))
         missing = False
         for number in ids:
-            found = self._snapshots.find(number)
-            if found is None:
+            snapshot = self._snapshots.find(number)
+            if snapshot is None:
                 missing = True
                 continue
-            holds = self._starts_with_change(found)
+            holds = self._starts_with_change(snapshot)
             if holds:
                 self._check_unbroken(range(number, ids.stop))
-                return found
+                return snapshot
             if missing and holds is None:
                 raise self._uncertain(f"snapshot {number - 1} was removed by another process")
         return None
@@ -88,8 +88,8 @@ class DescendantSearch:
         """Raise unless each snapshot continues from the row count of the one before, where writers record
         it.
         """
-        found = [self._snapshots.find(number) for number in ids]
-        for before, after in pairwise(found):
+        snapshots = [self._snapshots.find(number) for number in ids]
+        for before, after in pairwise(snapshots):
             if before is None or after is None:
                 raise self._uncertain("a snapshot was removed by another process")
             rows, change = after.total_record_count, after.delta_record_count

@@ -30,7 +30,7 @@ def commits_of(snapshots: SnapshotStore, user: str, limit: int = LOOK_BACK) -> t
     latest = snapshots.latest()
     if latest is None:
         return ()
-    return tuple(found for found in _back(snapshots, latest, limit) if found.commit_user == user)
+    return tuple(snapshot for snapshot in _back(snapshots, latest, limit) if snapshot.commit_user == user)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +52,10 @@ def last_commit_of(snapshots: SnapshotStore, user: str) -> LastCommit:
     if latest is None:
         return LastCommit(None, 1)
     looked = latest.id
-    for found in _back(snapshots, latest, latest.id):
-        looked = found.id
-        if found.commit_user == user and found.commit_identifier != BATCH_IDENTIFIER:
-            return LastCommit(found, looked)
+    for snapshot in _back(snapshots, latest, latest.id):
+        looked = snapshot.id
+        if snapshot.commit_user == user and snapshot.commit_identifier != BATCH_IDENTIFIER:
+            return LastCommit(snapshot, looked)
     return LastCommit(None, looked)
 
 
@@ -78,9 +78,10 @@ class DuplicateSearch:
         if latest is None:
             return None
         limit = min(LOOK_BACK, latest.id - self._last_examined())
-        for found in _back(self._snapshots, latest, limit):
-            if (found.commit_user, found.commit_identifier) == self._name and found.commit_kind is kind:
-                return found
+        for snapshot in _back(self._snapshots, latest, limit):
+            name = (snapshot.commit_user, snapshot.commit_identifier)
+            if name == self._name and snapshot.commit_kind is kind:
+                return snapshot
         self._looked_at = latest
         return None
 
@@ -105,9 +106,9 @@ def _back(snapshots: SnapshotStore, latest: Snapshot, limit: int) -> Iterator[Sn
         return
     with ThreadPoolExecutor(_REQUESTS) as pool:
         for start in range(0, len(ids), _REQUESTS):
-            found = list(pool.map(snapshots.find, ids[start : start + _REQUESTS]))
-            yield from takewhile(_exists, found)
-            if None in found:
+            batch = list(pool.map(snapshots.find, ids[start : start + _REQUESTS]))
+            yield from takewhile(_exists, batch)
+            if None in batch:
                 return
 
 

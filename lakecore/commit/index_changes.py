@@ -84,16 +84,16 @@ def indexes_after(
     """
     emptied = data.emptied({file.partition for file in previous})
     dropped = {file.file_name for file in change.removed}
-    kept = tuple(f for f in previous if f.partition not in emptied and f.file_name not in dropped)
-    _refuse_others(kept, data)
+    unchanged = tuple(f for f in previous if f.partition not in emptied and f.file_name not in dropped)
+    _refuse_others(unchanged, data)
     conflicts = (
         *_lost(previous, change, emptied),
-        *_doubled(kept, change.added, one_per_bucket=one_per_bucket),
-        *_forgotten(kept, data),
+        *_doubled(unchanged, change.added, one_per_bucket=one_per_bucket),
+        *_forgotten(unchanged, data),
         *_aimless(change, data),
     )
-    after = (*kept, *change.added)
-    if after != tuple(previous) and any(file.has_unknown_columns for file in kept):
+    after = (*unchanged, *change.added)
+    if after != tuple(previous) and any(file.has_unknown_columns for file in unchanged):
         raise UnsupportedError(
             "this commit would rewrite an index manifest that has columns unknown to this release, and "
             "would lose them; commit with the newer version that wrote them"

@@ -96,17 +96,17 @@ class ManifestDraft:
         self, before: Sequence[ManifestFile], partition_type: RowType, policy: MergePolicy
     ) -> tuple[ManifestFile, ...] | None:
         with_deletes = [manifest for manifest in before if manifest.num_deleted_files > 0]
-        found = self._manifests.read(with_deletes)
-        deletes = found.select(found.kind == EntryKind.DELETE)
+        entries_with_deletes = self._manifests.read(with_deletes)
+        deletes = entries_with_deletes.select(entries_with_deletes.kind == EntryKind.DELETE)
         box = PartitionBounds.of(_partitions(deletes), partition_type) if len(deletes) else None
         inputs = full_merge_inputs(before, box, policy)
         if not inputs:
             return None
         candidates = [manifest for manifest in before if manifest.file_name in inputs]
         parts = [self._manifests.read([manifest]) for manifest in candidates]
-        kept, entries = drop_cancelled(parts, [policy.must_change(m) for m in candidates], deletes)
-        rewritten = {m.file_name for i, m in enumerate(candidates) if i not in kept}
-        _refuse_unknown([part for i, part in enumerate(parts) if i not in kept])
+        unchanged, entries = drop_cancelled(parts, [policy.must_change(m) for m in candidates], deletes)
+        rewritten = {m.file_name for i, m in enumerate(candidates) if i not in unchanged}
+        _refuse_unknown([part for i, part in enumerate(parts) if i not in unchanged])
         # the rule's order: manifests never read, manifests read and found unhurt, new ones
         unread = [m for m in before if m.file_name not in inputs]
         unhurt = [m for m in candidates if m.file_name not in rewritten]

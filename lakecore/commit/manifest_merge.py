@@ -83,8 +83,8 @@ def drop_cancelled(
     survivors = origin[after.source] if len(after) else np.zeros(0, np.int64)
     before = np.bincount(origin[everything.source[:split][adds]], minlength=len(parts))
     unhurt = np.bincount(survivors, minlength=len(parts)) == before
-    kept = frozenset(i for i in range(len(parts)) if unhurt[i] and not must_change[i])
-    return kept, after.select(~np.isin(survivors, list(kept)))
+    unchanged = frozenset(i for i in range(len(parts)) if unhurt[i] and not must_change[i])
+    return unchanged, after.select(~np.isin(survivors, list(unchanged)))
 
 
 def minor_groups(

@@ -80,11 +80,11 @@ class SpecFilter:
     partition_type: RowType
 
     def __post_init__(self) -> None:
-        known = self.partition_type.names
+        names = self.partition_type.names
         for spec in self.specs:
             for name in spec:
-                if name not in known:
-                    columns = ", ".join(known) or "none"
+                if name not in names:
+                    columns = ", ".join(names) or "none"
                     raise InvalidInputError(
                         f"{name!r} is not a partition column; partition columns: {columns}"
                     )

@@ -157,8 +157,8 @@ def _after(previous: Snapshot, fresh: Snapshot) -> Snapshot:
 
 
 def _later(left: int | None, right: int | None) -> int | None:
-    known = [mark for mark in (left, right) if mark is not None]
-    return max(known) if known else None
+    marks = [mark for mark in (left, right) if mark is not None]
+    return max(marks) if marks else None
 
 
 def _replaces_unconditionally(request: CommitRequest) -> bool:

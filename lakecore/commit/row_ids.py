@@ -64,12 +64,12 @@ def row_range_conflicts(base: ManifestEntries, delta: ManifestEntries) -> tuple[
     bad = np.flatnonzero(near & ~same & (first[1:] < stop[:-1]))
     added = delta.select(delta.kind == EntryKind.ADD).rows()
     ours = {(row.partition, row.bucket, row.file.file_name) for row in added}
-    found = []
+    conflicts = []
     for left, right in zip(after.rows(bad), after.rows(bad + 1), strict=True):
         reason = f"the row ranges of {left.file.file_name} and {right.file.file_name} overlap in part"
         places = [(row.partition, row.bucket, row.file.file_name) for row in (left, right)]
-        found += [Conflict(reason, *place) for place in ([p for p in places if p in ours] or places)]
-    return tuple(found)
+        conflicts += [Conflict(reason, *place) for place in ([p for p in places if p in ours] or places)]
+    return tuple(conflicts)
 
 
 def has_column_updates(kind: CommitKind, delta: ManifestEntries) -> bool:
@@ -85,30 +85,30 @@ def column_update_conflicts(
     Rule of the format: the sequence number of such a file is the snapshot that wrote it, and compaction keeps
     the highest. `base` holds the live entries of the partitions that `delta` touches.
     """
-    wanted = delta.select(delta.first_row_id >= 0).rows()
+    files = delta.select(delta.first_row_id >= 0).rows()
     newest: dict[tuple[bytes, int, int], tuple[int, int]] = {}
     for row in _ordinary_near(base, delta):
         where = (row.partition, row.bucket, row.file.first_row_id or 0)
         high = max(newest.get(where, (0, 0))[1], row.file.max_sequence_number)
         newest[where] = row.file.row_count, high
     starts = np.array(sorted({first for _, _, first in newest}), np.int64)
-    found = []
-    for row in wanted:
+    conflicts = []
+    for row in files:
         first = row.file.first_row_id or 0
         start = int(starts[max(int(np.searchsorted(starts, first, "right")) - 1, 0)]) if len(starts) else -1
         count, written = newest.get((row.partition, row.bucket, start), (0, 0))
         place = (row.partition, row.bucket, row.file.file_name)
         behind = first + row.file.row_count - start
         if behind > count or (is_ordinary_file(row.file.file_name) and (first, behind) != (start, count)):
-            found.append(Conflict(f"no file contains the rows of {row.file.file_name} any more", *place))
+            conflicts.append(Conflict(f"no file contains the rows of {row.file.file_name} any more", *place))
         elif written > since:
             reason = f"snapshot {written} changed the rows of {row.file.file_name}"
-            found.append(Conflict(reason, *place))
+            conflicts.append(Conflict(reason, *place))
     newer = base.select(base.max_sequence > since).rows()
     for kind, what in ((is_blob_file, "blobs"), (is_vector_file, "vectors")):
-        ours, theirs = ([row for row in rows if kind(row.file.file_name)] for rows in (wanted, newer))
-        found += _written_apart(ours, theirs, what)
-    return tuple(found)
+        ours, theirs = ([row for row in rows if kind(row.file.file_name)] for rows in (files, newer))
+        conflicts += _written_apart(ours, theirs, what)
+    return tuple(conflicts)
 
 
 def _ordinary_near(base: ManifestEntries, delta: ManifestEntries) -> Sequence[ManifestEntry]:

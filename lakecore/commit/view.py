@@ -108,8 +108,8 @@ class LiveView:
             lists = [self._manifests.read_list(step.delta_manifest_list) for step in (*steps, snapshot)]
         except NotFoundError:  # the snapshot that we have, or one after it, has expired meanwhile
             return None
-        kept = {file.file_name for file in self._manifests.read_list(snapshot.base_manifest_list)}
-        if any(file.file_name not in kept for changed in lists[:-1] for file in changed):
+        base_names = {file.file_name for file in self._manifests.read_list(snapshot.base_manifest_list)}
+        if any(file.file_name not in base_names for changed in lists[:-1] for file in changed):
             return None
         return tuple(file for changed in lists[1:] for file in changed)
 
@@ -151,7 +151,7 @@ def _places(entries: ManifestEntries, kind: EntryKind) -> frozenset[Place]:
 
 
 def _of_buckets(entries: ManifestEntries, buckets: frozenset[tuple[bytes, int]]) -> ManifestEntries:
-    wanted = {partition for partition, _ in buckets}
-    codes = [code for code, value in enumerate(entries.partitions) if value in wanted]
+    wanted_partitions = {partition for partition, _ in buckets}
+    codes = [code for code, value in enumerate(entries.partitions) if value in wanted_partitions]
     numbers = sorted({bucket for _, bucket in buckets})
     return entries.select(np.isin(entries.partition, codes) & np.isin(entries.bucket, numbers))

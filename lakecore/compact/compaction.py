@@ -76,9 +76,9 @@ class Compaction:
         """Assign buckets to postponed rows before compacting."""
         if not self._postpones:
             return snapshot
-        found = assign_buckets(run, snapshot, prefixes, executor)
+        result = assign_buckets(run, snapshot, prefixes, executor)
         self._assigned = bool(run.commits.commit_count)
-        return found
+        return result
 
     def plan(self, view: Round) -> PlannedRound:
         """Return picks by the rules of the table. Raises InvalidOptionError, UnsupportedError."""

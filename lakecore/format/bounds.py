@@ -60,10 +60,10 @@ class ArrowBounds:
         """Add a batch; its columns are in the order of the schema."""
         self._marks.add(batch)
         for field, column in zip(self._schema, batch.columns, strict=True):
-            known = self._bounds[field.name]
-            nulls = (known.null_count or 0) + column.null_count
+            bounds = self._bounds[field.name]
+            nulls = (bounds.null_count or 0) + column.null_count
             low, high = _min_max(column) if has_bounds(field.type) else (None, None)
-            self._bounds[field.name] = _wider(replace(known, null_count=nulls), low, high)
+            self._bounds[field.name] = _wider(replace(bounds, null_count=nulls), low, high)
 
     def finish(self) -> Mapping[str, ColumnBounds]:
         """Return the bounds of every column by name."""
@@ -145,10 +145,10 @@ def parquet_bounds(
             out[field.name] = ColumnBounds()
             leaf += leaves(field.type)
             continue
-        known = ColumnBounds(null_count=nulls)
+        bounds = ColumnBounds(null_count=nulls)
         if has_bounds(field.type):
-            known = _over_groups(metadata, leaf, field.type, known)
-        out[field.name] = marks.correct(field.name, known)
+            bounds = _over_groups(metadata, leaf, field.type, bounds)
+        out[field.name] = marks.correct(field.name, bounds)
         leaf += 1
     return out
 

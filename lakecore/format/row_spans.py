@@ -35,8 +35,8 @@ class RowsReader:
         if isinstance(self._source, FilePages):
             start, stop = self._span or (0, self._source.num_rows)
             return self._source.batches(columns, start, stop, BATCH_ROWS)
-        found = self._source.batches(columns)
-        return found if self._span is None else _within(found, *self._span)
+        batches = self._source.batches(columns)
+        return batches if self._span is None else _within(batches, *self._span)
 
     def close(self) -> None:
         self._source.close()

@@ -121,9 +121,9 @@ class ShreddingWriter:
             ]
             encoded = base64.b64encode(pa.schema(fields).serialize().to_pybytes())
             self._file.note(ARROW_SCHEMA, encoded)
-        done = self._file.close()
+        size = self._file.close()
         self._shaper.finished(shape)
-        return done
+        return size
 
     def abort(self) -> None:
         """Remove what was written."""

@@ -118,18 +118,20 @@ def simple_stats(
     Names are None when every column is covered. A key column of a thin file takes the bounds of its value
     column. `dense` false (key statistics, or metadata.stats-dense-store=false): no column is left out.
     """
-    kept = [_apply(_bounds(bounds, field.name), mode) for field, mode in zip(row_type, modes, strict=True)]
+    bounds_kept = [
+        _apply(_bounds(bounds, field.name), mode) for field, mode in zip(row_type, modes, strict=True)
+    ]
     fields = list(row_type.fields)
     names: tuple[str, ...] | None = None
-    if dense and any(column == ColumnBounds() for column in kept):
-        present = [i for i, column in enumerate(kept) if column != ColumnBounds()]
-        kept, fields = [kept[i] for i in present], [fields[i] for i in present]
+    if dense and any(column == ColumnBounds() for column in bounds_kept):
+        present = [i for i, column in enumerate(bounds_kept) if column != ColumnBounds()]
+        bounds_kept, fields = [bounds_kept[i] for i in present], [fields[i] for i in present]
         names = tuple(field.name for field in fields)
     shape = RowType(tuple(type(f)(f.id, f.name, with_nullable(f.type, True)) for f in fields))
     stats = SimpleStats(
-        encode_row([column.minimum for column in kept], shape),
-        encode_row([column.maximum for column in kept], shape),
-        tuple(column.null_count for column in kept),
+        encode_row([column.minimum for column in bounds_kept], shape),
+        encode_row([column.maximum for column in bounds_kept], shape),
+        tuple(column.null_count for column in bounds_kept),
     )
     return stats, names
 

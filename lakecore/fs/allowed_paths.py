@@ -69,7 +69,7 @@ def named_roots(options: Mapping[str, str]) -> tuple[str, ...]:
     """Return the external roots that a schema names. The whole file system is never one, nor is a location
     that cannot be opened.
     """
-    found = []
+    roots = []
     for option in _NAMING_OPTIONS:
         for text in option.read(options):
             try:
@@ -77,8 +77,8 @@ def named_roots(options: Mapping[str, str]) -> tuple[str, ...]:
             except (InvalidInputError, UnsupportedError):
                 continue
             if root != "/":
-                found.append(root)
-    return tuple(found)
+                roots.append(root)
+    return tuple(roots)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,8 +127,8 @@ class AllowedPaths:
         Raises CorruptDataError for other paths.
         """
         self._check_form(path)
-        named = self.schema_roots if self.declared is None else ()
-        for root in (self.warehouse, *(self.declared or ()), *named):
+        schema_roots = self.schema_roots if self.declared is None else ()
+        for root in (self.warehouse, *(self.declared or ()), *schema_roots):
             if is_below(path, root) or path == root:
                 return root
         raise self._outside("read", path)

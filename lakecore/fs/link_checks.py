@@ -66,10 +66,10 @@ def _check_place(root: str, path: str) -> bool:
     `root`.
     """
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except (OSError, ValueError):
         return False  # storage says what is wrong with it
-    if stat.S_ISLNK(found.st_mode):
+    if stat.S_ISLNK(status.st_mode):
         base, target = os.path.realpath(root), os.path.realpath(path)
         if target != base and not target.startswith(f"{base.rstrip('/')}/"):
             raise UnsupportedError(

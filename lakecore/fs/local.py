@@ -150,7 +150,7 @@ class LocalFileIO:
         return temporary
 
     def list(self, path: str) -> list[FileStatus]:
-        found = []
+        statuses = []
         with storage_errors("list", path):
             try:
                 entries = os.scandir(path)
@@ -159,12 +159,12 @@ class LocalFileIO:
             with entries:
                 for entry in entries:
                     try:  # a million times: entering a `suppress` would cost as much as the look itself
-                        found.append(
+                        statuses.append(
                             _status(entry.path, entry.stat()) if not entry.is_symlink() else _link(entry)
                         )
                     except FileNotFoundError:  # deleted while we look: as if never seen
                         continue
-        return sorted(found, key=_PATH_OF)
+        return sorted(statuses, key=_PATH_OF)
 
     def stat(self, path: str) -> FileStatus | None:
         with storage_errors("look at", path):
@@ -278,14 +278,14 @@ class LocalRanges:
 
     def read_at(self, nbytes: int, offset: int) -> bytes:
         try:
-            found = os.pread(self._file, nbytes, offset)
-            while 0 < len(found) < nbytes and (
-                more := os.pread(self._file, nbytes - len(found), offset + len(found))
+            data = os.pread(self._file, nbytes, offset)
+            while 0 < len(data) < nbytes and (
+                more := os.pread(self._file, nbytes - len(data), offset + len(data))
             ):
-                found += more
+                data += more
         except OSError as err:
             raise translate(err, "read", self._path) from err
-        return found
+        return data
 
     def __enter__(self) -> LocalRanges:
         return self
@@ -370,11 +370,11 @@ def _status(path: str, status: os.stat_result) -> FileStatus:
 def _link(entry: os.DirEntry[str]) -> FileStatus:
     """Return the status of a symbolic link in a listing, also of one that leads nowhere."""
     try:
-        found = entry.stat()
+        status = entry.stat()
     except OSError:  # it leads nowhere, or into itself
         return FileStatus(entry.path, 0, False, 0, is_link=True)
-    is_dir = (found.st_mode & 0o170000) == 0o040000
-    return FileStatus(entry.path, 0 if is_dir else found.st_size, False, 0, is_link=True)
+    is_dir = (status.st_mode & 0o170000) == 0o040000
+    return FileStatus(entry.path, 0 if is_dir else status.st_size, False, 0, is_link=True)
 
 
 def _link_beside(parent: ParentDirectory, temporary: str) -> None:
@@ -432,8 +432,8 @@ def _copy_file(old: ParentDirectory, new: ParentDirectory, temporary: str, sync:
     ):
         shutil.copyfileobj(source, copy, _COPIED)
         copy.flush()
-        found = os.fstat(source.fileno())
-        os.fchmod(copy.fileno(), stat.S_IMODE(found.st_mode))
-        os.utime(copy.fileno(), ns=(found.st_atime_ns, found.st_mtime_ns))
+        status = os.fstat(source.fileno())
+        os.fchmod(copy.fileno(), stat.S_IMODE(status.st_mode))
+        os.utime(copy.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
         if sync:
             os.fsync(copy.fileno())

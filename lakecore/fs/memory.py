@@ -47,10 +47,10 @@ class MemoryFileIO:
         return self.open_input(path)
 
     def read(self, path: str) -> bytes:
-        found = self._files.get(path)
-        if found is None:
+        data = self._files.get(path)
+        if data is None:
             raise NotFoundError(f"cannot read {path}: the file does not exist")
-        return found[0]
+        return data[0]
 
     def open_output(self, path: str) -> MemoryOutput:
         if path in self._files:
@@ -74,7 +74,7 @@ class MemoryFileIO:
 
     def list(self, path: str) -> list[FileStatus]:
         prefix = path.rstrip("/") + "/"
-        found: dict[str, FileStatus] = {}
+        statuses: dict[str, FileStatus] = {}
         with self._lock:
             for name, (data, time) in self._files.items():
                 if not name.startswith(prefix):
@@ -83,13 +83,13 @@ class MemoryFileIO:
                 if not child:
                     continue  # what stands for the directory itself
                 size = 0 if below else len(data)
-                found[child] = FileStatus(prefix + child, size, bool(below), time)
-        return sorted(found.values(), key=lambda status: status.path)
+                statuses[child] = FileStatus(prefix + child, size, bool(below), time)
+        return sorted(statuses.values(), key=lambda status: status.path)
 
     def stat(self, path: str) -> FileStatus | None:
-        found = self._files.get(path)
-        if found is not None:
-            return FileStatus(path, len(found[0]), False, found[1])
+        data = self._files.get(path)
+        if data is not None:
+            return FileStatus(path, len(data[0]), False, data[1])
         marker = self._files.get(f"{path.rstrip('/')}/")
         if marker is not None:
             return FileStatus(path, 0, True, marker[1])

@@ -31,9 +31,9 @@ def publish_resolved(file_io: FileIO, path: str, data: bytes, clock: Clock) -> b
             created = file_io.publish(path, data)
         except CommitUncertainError as err:
             logger.warning("it is not certain that %s was published: %s", path, err)
-            known = _read_back(file_io, path, str(err))
-            if known is not None:
-                return known == data
+            content = _read_back(file_io, path, str(err))
+            if content is not None:
+                return content == data
         except UnavailableError:
             if attempt == 0:
                 raise  # certain: no request was left behind

@@ -102,9 +102,9 @@ class S3FileIO:
     def read(self, path: str) -> bytes:
         bucket, key = _split(path)
         with _service_errors("read", path):
-            found = self._client.get_object(Bucket=bucket, Key=key)
-            check_whole(path, int(found.get("ContentLength", 0)))
-            body: bytes = found["Body"].read()
+            answer = self._client.get_object(Bucket=bucket, Key=key)
+            check_whole(path, int(answer.get("ContentLength", 0)))
+            body: bytes = answer["Body"].read()
             return body
 
     def open_output(self, path: str) -> S3Output:
@@ -136,14 +136,16 @@ class S3FileIO:
 
     def list(self, path: str) -> list[FileStatus]:
         bucket, key = _split(path.rstrip("/") + "/")
-        found: list[FileStatus] = []
+        statuses: list[FileStatus] = []
         with _service_errors("list", path):
             pages = self._client.get_paginator("list_objects_v2")
             for page in pages.paginate(Bucket=bucket, Prefix=key, Delimiter="/"):
                 folders = (item["Prefix"].rstrip("/") for item in page.get("CommonPrefixes", ()))
-                found.extend(FileStatus(f"s3://{bucket}/{folder}", 0, True, 0) for folder in folders)
-                found.extend(_status(bucket, item) for item in page.get("Contents", ()) if item["Key"] != key)
-        return sorted(found, key=lambda status: status.path)
+                statuses.extend(FileStatus(f"s3://{bucket}/{folder}", 0, True, 0) for folder in folders)
+                statuses.extend(
+                    _status(bucket, item) for item in page.get("Contents", ()) if item["Key"] != key
+                )
+        return sorted(statuses, key=lambda status: status.path)
 
     def stat(self, path: str) -> FileStatus | None:
         bucket, key = _split(path)

@@ -272,9 +272,9 @@ class _Reader:
         width = self._codec.width
         if width is not None:
             layout = np.dtype([("value", f">i{width}"), ("offset", ">i4"), ("rest", f"V{extra - 4}")])
-            found = np.frombuffer(self._data, layout, count, at)
-            values = decode_numbers(found["value"], self._codec.kind).tolist()
-            return dict(zip(values, found["offset"].tolist(), strict=True)), at + count * layout.itemsize
+            records = np.frombuffer(self._data, layout, count, at)
+            values = decode_numbers(records["value"], self._codec.kind).tolist()
+            return dict(zip(values, records["offset"].tolist(), strict=True)), at + count * layout.itemsize
         entries: Entries = {}
         for _ in range(count):
             value, at = self._codec.read(self._data, at)

@@ -48,8 +48,8 @@ class BloomFilterRules:
         """Return the number of bits: a multiple of 8, always some more than asked for (rule of the
         format).
         """
-        wanted = int(-self.items * math.log(self.fpp) / (math.log(2) * math.log(2)))
-        return wanted + (8 - wanted % 8)
+        bit_count = int(-self.items * math.log(self.fpp) / (math.log(2) * math.log(2)))
+        return bit_count + (8 - bit_count % 8)
 
     @property
     def functions(self) -> int:
@@ -81,9 +81,9 @@ class BloomFilterWriter:
         self._set = np.zeros(rules.bits if self._small else rules.bits // 8, np.uint8)
 
     def add(self, array: pa.Array) -> None:
-        found = array.drop_null()
-        if len(found):
-            for positions in _positions(_column_hashes(found, self._kind), self._functions, self._bits):
+        values = array.drop_null()
+        if len(values):
+            for positions in _positions(_column_hashes(values, self._kind), self._functions, self._bits):
                 if self._small:
                     self._set[positions] = 1
                 else:
@@ -115,8 +115,8 @@ def search(data: bytes, kind: AtomicType, query: Query, path: str) -> BitMap | N
         return None if all(data[at] & bit for at, bit in bit_positions) else BitMap()
     bits = np.frombuffer(data, np.uint8, offset=_HEAD.size)
     if functions * len(query.values) <= _FEW:
-        places, wanted = _value_bits(query.values, kind, functions, 8 * len(bits))
-        return None if (bits[places] & wanted != 0).all(axis=0).any() else BitMap()
+        places, value_bits = _value_bits(query.values, kind, functions, 8 * len(bits))
+        return None if (bits[places] & value_bits != 0).all(axis=0).any() else BitMap()
     may = np.ones(len(query.values), bool)
     for positions in _positions(_value_hashes(query.values, kind), functions, len(bits) * 8):
         may &= (bits[positions >> 3] & _bit(positions)) != 0
@@ -143,8 +143,8 @@ def _bits_of_one(
     """Return the same as `_value_bits` for one value, by the bytes of the whole blob: without numpy a search
     takes a microsecond.
     """
-    places, wanted = _value_bits(values, kind, functions, bits)
-    return tuple(zip((places[:, 0] + _HEAD.size).tolist(), wanted[:, 0].tolist(), strict=True))
+    places, value_bits = _value_bits(values, kind, functions, bits)
+    return tuple(zip((places[:, 0] + _HEAD.size).tolist(), value_bits[:, 0].tolist(), strict=True))
 
 
 def _bit(positions: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:

@@ -119,8 +119,8 @@ def search(data: bytes, rows: int, query: Query, path: str) -> BitMap | None:
 
 
 def _between(above: _Half, below: _Half, low: int, high: int) -> BitMap:
-    found = above.within(max(low, 0), high) if high >= 0 else BitMap()
-    return found | below.within(max(-high, 1), -low) if low < 0 else found
+    rows = above.within(max(low, 0), high) if high >= 0 else BitMap()
+    return rows | below.within(max(-high, 1), -low) if low < 0 else rows
 
 
 def _decode(data: bytes, rows: int, path: str) -> tuple[_Half, _Half]:
@@ -153,6 +153,6 @@ def _decode_half(data: bytes, at: int, rows: int, path: str) -> tuple[_Half, int
     at += 4
     slices = []
     for _ in range(count):
-        found, at = decode_roaring(data, at, path, rows)
-        slices.append(found)
+        rows_of_value, at = decode_roaring(data, at, path, rows)
+        slices.append(rows_of_value)
     return _Half(low, Slices(present, tuple(slices))), at

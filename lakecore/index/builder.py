@@ -83,12 +83,12 @@ def _values_of(maps: pa.MapArray, key: str) -> pa.Array:
     """Return the value of `key` in the map of each row; it is null where the map or the key is missing."""
     offsets = maps.offsets.to_numpy()
     low, high = int(offsets[0]), int(offsets[-1])
-    found = np.flatnonzero(
+    lanes = np.flatnonzero(
         pc.equal(maps.keys.slice(low, high - low), key).to_numpy(zero_copy_only=False).astype(bool)
     )
-    rows = np.searchsorted(offsets - low, found, side="right") - 1
+    rows = np.searchsorted(offsets - low, lanes, side="right") - 1
     places = np.full(len(maps), -1, np.int64)
-    places[rows] = found + low
+    places[rows] = lanes + low
     missing = places < 0
     if maps.null_count:
         missing |= np.asarray(maps.is_null())

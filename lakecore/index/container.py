@@ -51,16 +51,16 @@ def encode_container(blobs: Blobs, mark: bytes = b"") -> bytes:
     `mark`: bytes at the end of the head, where the format leaves room that readers skip; it tells two
     containers of the same indexes apart.
     """
-    named = [
+    pairs = [
         (_encode_name(column), [(_encode_name(kind), blob) for kind, blob in kinds.items()])
         for column, kinds in blobs.items()
     ]
     length = _FIXED.size + 4 + 4 + len(mark)
-    length += sum(len(column) + 4 + sum(len(kind) + 8 for kind, _ in kinds) for column, kinds in named)
-    head = [_FIXED.pack(_MAGIC, _VERSION, length), struct.pack(">i", len(named))]
+    length += sum(len(column) + 4 + sum(len(kind) + 8 for kind, _ in kinds) for column, kinds in pairs)
+    head = [_FIXED.pack(_MAGIC, _VERSION, length), struct.pack(">i", len(pairs))]
     body: list[bytes] = []
     at = length
-    for column, kinds in named:
+    for column, kinds in pairs:
         head += [column, struct.pack(">i", len(kinds))]
         for kind, blob in kinds:
             head += [kind, struct.pack(">ii", _EMPTY if blob is None else at, len(blob or b""))]
@@ -114,10 +114,10 @@ def _columns(head: bytes, size: int) -> dict[str, dict[str, Blob]]:
         column, at = _decode_name(head, at)
         (kinds,) = struct.unpack_from(">i", head, at)
         at += 4
-        found = columns[column] = {}
+        parts = columns[column] = {}
         for _ in range(kinds):
             kind, at = _decode_name(head, at)
-            blob = found[kind] = Blob(*struct.unpack_from(">ii", head, at))
+            blob = parts[kind] = Blob(*struct.unpack_from(">ii", head, at))
             if not blob.empty and not (len(head) <= blob.start and 0 <= blob.length <= size - blob.start):
                 raise _OutsideError(
                     f"an index of {blob.length} bytes at byte {blob.start} lies outside of the file"

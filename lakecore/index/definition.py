@@ -127,15 +127,15 @@ def _own_settings(
     """Return the settings to which an option of one column belongs."""
     kind, name = _index_type(option, parts[0]), parts[1]
     column, key = _split(name)
-    found = settings.get((kind, column, key))
-    if found is None and key is None:
-        found = shared.get((kind, column))
-    if found is None:
+    setting = settings.get((kind, column, key))
+    if setting is None and key is None:
+        setting = shared.get((kind, column))
+    if setting is None:
         raise InvalidOptionError(
             f"option {option}: column {name!r} is missing in option {_PREFIX}{kind.value}{_COLUMNS}; add it "
             "there"
         )
-    return found
+    return setting
 
 
 def _declared(schema: TableSchema) -> list[tuple[IndexType, str, str | None]]:
@@ -157,9 +157,9 @@ def _index_type(option: str, text: str) -> IndexType:
     try:
         return IndexType(text)
     except ValueError as err:
-        known = ", ".join(kind.value for kind in IndexType)
+        names = ", ".join(kind.value for kind in IndexType)
         raise InvalidOptionError(
-            f"option {option}: there is no index type {text!r}; index types: {known}"
+            f"option {option}: there is no index type {text!r}; index types: {names}"
         ) from err
 
 
@@ -205,24 +205,24 @@ def _value_type(field: DataField, key: str | None, option: str) -> DataType:
 
 
 def _rules(kind: IndexType, raw: Mapping[str, str], prefix: str) -> Rules:
-    named = {f"{prefix}.{name}": value for name, value in raw.items()}
+    settings = {f"{prefix}.{name}": value for name, value in raw.items()}
     rules: Rules = NoRules()
     if kind is IndexType.BLOOM_FILTER:
         items = Option(
             f"{prefix}.items", int, BloomFilterRules().items, "Expected number of different values."
         )
         fpp = Option(f"{prefix}.fpp", float, BloomFilterRules().fpp, "Accepted rate of false positives.")
-        rules = BloomFilterRules(items.read(named), fpp.read(named))
+        rules = BloomFilterRules(items.read(settings), fpp.read(settings))
     elif kind is IndexType.BITMAP:
         version = Option(f"{prefix}.version", int, BitmapRules().version, "Version of the index: 1 or 2.")
         block = Option(
             f"{prefix}.index-block-size", parse_size, BitmapRules().block_size, "Size of a block, in bytes."
         )
-        rules = BitmapRules(version.read(named), block.read(named))
+        rules = BitmapRules(version.read(settings), block.read(settings))
     elif kind is IndexType.RANGE_BITMAP:
         chunk: Option[int | None] = Option(
             f"{prefix}.chunk-size", parse_size, None, "Size of a chunk, in bytes."
         )
-        rules = RangeBitmapRules(chunk.read(named))
+        rules = RangeBitmapRules(chunk.read(settings))
     rules.check(prefix)
     return rules

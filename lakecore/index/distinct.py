@@ -67,9 +67,9 @@ class ValueLog:
         if valid is None:
             values, codes = np.unique(numbers, return_inverse=True)
             return values, codes
-        values, found = np.unique(numbers[valid], return_inverse=True)
+        values, inverse = np.unique(numbers[valid], return_inverse=True)
         codes = np.full(len(numbers), _NULL, np.int64)
-        codes[valid] = found
+        codes[valid] = inverse
         return values, codes
 
     def _texts(self, array: pa.Array) -> tuple[Any, npt.NDArray[Any]]:

@@ -42,9 +42,9 @@ def encode_groups(rows: npt.NDArray[np.uint32], counts: Ints) -> tuple[bytes, In
     other[groups[starts[(sizes > MAX_ARRAY) | (2 * runs < sizes)]]] = True
     if not other.any():
         return _arrays(rows, counts, starts, sizes)
-    kept, plain = ~other[groups], ~other[groups[starts]]
-    places = np.cumsum(kept) - 1
-    body, lengths = _arrays(rows[kept], counts[~other], places[starts[plain]], sizes[plain])
+    is_single, plain = ~other[groups], ~other[groups[starts]]
+    places = np.cumsum(is_single) - 1
+    body, lengths = _arrays(rows[is_single], counts[~other], places[starts[plain]], sizes[plain])
     return _mixed(rows, counts, other, body, lengths)
 
 
@@ -87,10 +87,10 @@ def _mixed(
     before = np.append(0, np.cumsum(out))
     bounds = np.append(0, np.cumsum(counts))
     parts: list[bytes] = []
-    done = 0
+    cut = 0
     for group in np.flatnonzero(other).tolist():
-        parts.append(body[done : before[group]])
+        parts.append(body[cut : before[group]])
         parts.append(encode_roaring(BitMap(rows[bounds[group] : bounds[group + 1]])))
-        done = int(before[group])
+        cut = int(before[group])
         out[group] = len(parts[-1])
-    return b"".join((*parts, body[done:])), out
+    return b"".join((*parts, body[cut:])), out

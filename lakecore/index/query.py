@@ -119,10 +119,10 @@ def _is_nan(value: Any) -> bool:
 
 def _exact(values: tuple[Any, ...], kind: AtomicType) -> tuple[Any, ...]:
     """Return values as they are stored. Zero is two values of a float, which a predicate takes for one."""
-    found = [stored_value(value, kind) for value in values]
+    stored_values = [stored_value(value, kind) for value in values]
     if kind.root in _FLOATS and any(value == 0 for value in values):
-        found += [stored_value(zero, kind) for zero in (-0.0, 0.0)]
-    return tuple(dict.fromkeys(found))
+        stored_values += [stored_value(zero, kind) for zero in (-0.0, 0.0)]
+    return tuple(dict.fromkeys(stored_values))
 
 
 def _coarse(kind: AtomicType) -> bool:
@@ -152,6 +152,6 @@ def _prefix(prefix: bytes) -> Query:
     """Return the range of texts that begin with `prefix`: they lie between it and the next bytes of that
     length.
     """
-    kept = prefix.rstrip(bytes([_BYTE_END]))
-    after = kept[:-1] + bytes([kept[-1] + 1]) if kept else None
+    stem = prefix.rstrip(bytes([_BYTE_END]))
+    after = stem[:-1] + bytes([stem[-1] + 1]) if stem else None
     return Range(low=prefix, high=after, high_open=True)

@@ -194,15 +194,15 @@ class _Reader:
             case Range(low=low, high=high, low_open=low_open, high_open=high_open):
                 first, last = 0, self._values - 1
                 if low is not None:
-                    first, found = self._dictionary.find(low)
-                    first += found and low_open
+                    first, is_present = self._dictionary.find(low)
+                    first += is_present and low_open
                 if high is not None:
-                    last, found = self._dictionary.find(high)
-                    last -= not (found and not high_open)
+                    last, is_present = self._dictionary.find(high)
+                    last -= not (is_present and not high_open)
                 return self._slices.within(first, last)
 
     def _among(self, values: tuple[Any, ...]) -> BitMap:
-        codes = [code for code, found in map(self._dictionary.find, values) if found]
+        codes = [code for code, is_present in map(self._dictionary.find, values) if is_present]
         return BitMap().union(*(self._slices.equal(code) for code in codes))
 
 
@@ -220,9 +220,9 @@ class _Dictionary:
             raise ValueError(f"its dictionary has {chunks} chunks")
         self._keys_at = at + offsets + heads
         places = np.frombuffer(data, ">i4", chunks, at).tolist()
-        found = [self._head(at + offsets + place) for place in places]
-        self._firsts = [first for first, _ in found]
-        self._chunks = [chunk for _, chunk in found]
+        block_heads = [self._head(at + offsets + place) for place in places]
+        self._firsts = [first for first, _ in block_heads]
+        self._chunks = [chunk for _, chunk in block_heads]
 
     def find(self, value: Any) -> tuple[int, bool]:
         """Return the code of `value`, or of the next higher one (there may be none), and whether `value` is
@@ -237,12 +237,12 @@ class _Dictionary:
         start = self._keys_at + offset
         width = self._codec.width
         if width is None:
-            place, found = self._find_text(start, size, offsets, value)
+            place, is_present = self._find_text(start, size, offsets, value)
         else:
             keys = decode_numbers(np.frombuffer(self._data, f">i{width}", size, start), self._codec.kind)
             place = int(np.searchsorted(keys, value))
-            found = place < size and int(keys[place]) == value
-        return code + 1 + place, found
+            is_present = place < size and int(keys[place]) == value
+        return code + 1 + place, is_present
 
     def _head(self, at: int) -> tuple[Any, tuple[int, int, int, int]]:
         first, at = self._codec.read(self._data, at + 1)
@@ -267,12 +267,12 @@ def _decode_slices(data: bytes, at: int, rows: int, path: str) -> Slices:
     if not 0 < count <= _MAX_SLICES or size < _PLACE.size * count:
         raise ValueError(f"it has {count} slices")
     body = at + 4 + length
-    found, _ = decode_roaring(data, body, path, rows)
+    rows_of_slice, _ = decode_roaring(data, body, path, rows)
     slices = []
     for i in range(count):
         offset, _ = _PLACE.unpack_from(data, at + _SLICES.size + _PLACE.size * i)
         slices.append(decode_roaring(data, body + present + offset, path, rows)[0])
-    return Slices(found, tuple(slices))
+    return Slices(rows_of_slice, tuple(slices))
 
 
 def _check_version(version: int, path: str) -> None:

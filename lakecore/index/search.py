@@ -66,12 +66,12 @@ def stored_columns(
     A column that was added later, or whose type has changed, is left out.
     """
     by_id = {field.id: field for field in file_schema.fields}
-    wanted = {field.name: field for field in schema.fields}
-    found = {name: by_id.get(wanted[name].id) for name in names if name in wanted}
+    fields = {field.name: field for field in schema.fields}
+    columns = {name: by_id.get(fields[name].id) for name in names if name in fields}
     return {
         name: field
-        for name, field in found.items()
-        if field is not None and with_nullable(field.type, True) == with_nullable(wanted[name].type, True)
+        for name, field in columns.items()
+        if field is not None and with_nullable(field.type, True) == with_nullable(fields[name].type, True)
     }
 
 
@@ -102,24 +102,24 @@ def matching_rows(predicate: Predicate, columns: Mapping[str, DataField], index:
 def _all_of(
     children: tuple[Predicate, ...], columns: Mapping[str, DataField], index: FileIndex
 ) -> BitMap | None:
-    found: BitMap | None = None
+    rows: BitMap | None = None
     for child in children:
-        found = _both(found, matching_rows(child, columns, index))
-        if found is not None and not found:
+        rows = _both(rows, matching_rows(child, columns, index))
+        if rows is not None and not rows:
             break
-    return found
+    return rows
 
 
 def _any_of(
     children: tuple[Predicate, ...], columns: Mapping[str, DataField], index: FileIndex
 ) -> BitMap | None:
-    found = BitMap()
+    result = BitMap()
     for child in children:
         rows = matching_rows(child, columns, index)
         if rows is None:
             return None
-        found |= rows
-    return found
+        result |= rows
+    return result
 
 
 def _both(left: BitMap | None, right: BitMap | None) -> BitMap | None:
@@ -137,15 +137,15 @@ def _leaf(leaf: Leaf, name: str, stored: DataType, index: FileIndex) -> BitMap |
     query = query_of(leaf, stored)
     if query is None:
         return None
-    found: BitMap | None = None
+    rows: BitMap | None = None
     for type_name, blob in index.head[name].items():
         kind = _TYPES.get(type_name)
         if kind is None or not can_index(stored, kind):
             continue
-        found = _both(found, _ask(kind, blob, stored, query, index))
-        if found is not None and not found:
+        rows = _both(rows, _ask(kind, blob, stored, query, index))
+        if rows is not None and not rows:
             break
-    return found
+    return rows
 
 
 def _ask(kind: IndexType, blob: Blob, stored: AtomicType, query: Query, index: FileIndex) -> BitMap | None:

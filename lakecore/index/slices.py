@@ -29,10 +29,10 @@ class Slices:
     def equal(self, value: int) -> BitMap:
         if value < 0 or value >> len(self.slices):
             return BitMap()
-        found = self.rows.copy()
+        matches = self.rows.copy()
         for i, rows in enumerate(self.slices):
-            found = found & rows if value >> i & 1 else found - rows
-        return found
+            matches = matches & rows if value >> i & 1 else matches - rows
+        return matches
 
     def below(self, value: int) -> BitMap:
         """Return the rows with a number less than `value`."""

@@ -89,8 +89,8 @@ def _numbers(array: pa.Array, kind: AtomicType) -> Numbers:
         array = array.view(pa.int32())
     elif pa.types.is_timestamp(array.type):
         coarse = array.type.unit == "ns"
-        found = pc.fill_null(array.view(pa.int64()), 0).to_numpy(zero_copy_only=False)
-        return np.asarray(np.floor_divide(found, _MICROS_PER_NANO) if coarse else found, np.int64)
+        numbers = pc.fill_null(array.view(pa.int64()), 0).to_numpy(zero_copy_only=False)
+        return np.asarray(np.floor_divide(numbers, _MICROS_PER_NANO) if coarse else numbers, np.int64)
     return np.asarray(pc.fill_null(array, 0).to_numpy(zero_copy_only=False), np.int64)
 
 

@@ -61,13 +61,13 @@ def _analyze(job: Job, chore: Chore) -> ChoreResult | Report:
         return ChoreResult(report, counts_of_entries(chore.target, live), Change(snapshots=1).of, work)
     runs = chore.sweeper.runs
     record = runs.begin(chore.target.name, "analyze", Removal(), parameters=parameters(job))
-    found: Statistics | None = None
+    statistics: Statistics | None = None
     try:
-        found = _statistics(chore, latest, fields, live)
-        snapshot = commit_statistics(chore.target, found, author)
+        statistics = _statistics(chore, latest, fields, live)
+        snapshot = commit_statistics(chore.target, statistics, author)
     finally:
-        runs.finish(record, RunState.DONE, {} if found is None else {"rows": found.rows})
-    summary = f"{found.rows} rows, about {found.size} bytes, of snapshot {latest.id}"
+        runs.finish(record, RunState.DONE, {} if statistics is None else {"rows": statistics.rows})
+    summary = f"{statistics.rows} rows, about {statistics.size} bytes, of snapshot {latest.id}"
     return ChoreResult(replace(report, run=record.id, snapshot=snapshot, notes=(*notes, summary)), work=work)
 
 
@@ -96,12 +96,12 @@ def _statistics(chore: Chore, latest: Snapshot, fields: list[DataField], live: M
     """Read the rows of `latest` as a query does, on the executor."""
     table, sweeper = chore.table, chore.sweeper
     reader = SnapshotRows(table._scanner, table._read_context(), latest)
-    found = analyze_splits(reader.context, reader.plan(None), fields, sweeper.executor, sweeper.alive)
+    result = analyze_splits(reader.context, reader.plan(None), fields, sweeper.executor, sweeper.alive)
     size, stored = int(live.file_size.sum()), int(live.row_count.sum())
     return Statistics(
         snapshot_id=latest.id,
         schema_id=table.schema.id,
-        rows=found.rows,
-        size=size * found.rows // max(stored, 1),
-        columns={name: column.to_json() for name, column in found.columns.items()},
+        rows=result.rows,
+        size=size * result.rows // max(stored, 1),
+        columns={name: column.to_json() for name, column in result.columns.items()},
     )

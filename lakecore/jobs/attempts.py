@@ -46,5 +46,5 @@ def attempts_of(lake: Lake, attempt_filter: AttemptFilter, clock: Clock | None =
     """
     now_ms = (clock or SystemClock()).now_ms()
     since_ms = now_ms - _DEFAULT_DAYS * DAY_MS if attempt_filter.since_ms is None else attempt_filter.since_ms
-    found = AttemptStore(lake.file_io, lake.warehouse).read(since_ms, now_ms)
-    return Attempts(tuple(one for one in found.attempts if attempt_filter.wants(one)), found.damaged)
+    attempts = AttemptStore(lake.file_io, lake.warehouse).read(since_ms, now_ms)
+    return Attempts(tuple(one for one in attempts.attempts if attempt_filter.wants(one)), attempts.damaged)

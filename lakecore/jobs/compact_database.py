@@ -106,7 +106,7 @@ class Report:
 def tables_of(job: TablePatterns, lake: TableLister) -> list[str]:
     """Return the names of the tables that match the job's patterns, in order. Raises InvalidInputError."""
     databases = _pattern(job.including_databases, "including-databases")
-    wanted = _pattern(job.including_tables, "including-tables")
+    is_included = _pattern(job.including_tables, "including-tables")
     unwanted = _pattern(job.excluding_tables, "excluding-tables") if job.excluding_tables else None
     names = [
         f"{database}.{table}"
@@ -117,7 +117,7 @@ def tables_of(job: TablePatterns, lake: TableLister) -> list[str]:
     return [
         name
         for name in names
-        if wanted.fullmatch(name) and not (unwanted is not None and unwanted.fullmatch(name))
+        if is_included.fullmatch(name) and not (unwanted is not None and unwanted.fullmatch(name))
     ]
 
 

@@ -32,8 +32,8 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
 
 def _expire(job: Job, chore: Chore) -> Report:
     retention = None if job.delete_all else changelog_retention(job, chore.target)
-    held = quarantined_roots(chore.sweeper.runs, chore.target.name)
-    planned = collect(chore.target, retention, held)
+    protected = quarantined_roots(chore.sweeper.runs, chore.target.name)
+    planned = collect(chore.target, retention, protected)
     report = replace(
         chore.report.planned(planned.removal),
         snapshots=planned.expiry.ids,

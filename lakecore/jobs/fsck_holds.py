@@ -61,11 +61,11 @@ def _place(
         job=_JOB,
         by=by,
     )
-    kept, new = store.place(hold)
+    placed, new = store.place(hold)
     if new:
-        _remember(store, table, "hold", {"user": by, "reason": kept.reason})
+        _remember(store, table, "hold", {"user": by, "reason": placed.reason})
     state = "is on hold now" if new else "stays on hold"
-    return (f"the table {state}: nothing is removed from it. {how_it_ends(table, (kept,))}",)
+    return (f"the table {state}: nothing is removed from it. {how_it_ends(table, (placed,))}",)
 
 
 def _end(
@@ -75,9 +75,9 @@ def _end(
         store.end(ended)
         _remember(store, table, "release", {"user": by, "holds": [hold.to_json() for hold in ended]})
     ended_ids = {hold.id for hold in ended}
-    left = tuple(hold for hold in before if hold.id not in ended_ids)
+    rest = tuple(hold for hold in before if hold.id not in ended_ids)
     notes = tuple(f"the hold has ended: {hold}" for hold in ended)
-    return (*notes, *(f"the table is still on hold: {hold}. {how_it_ends(table, (hold,))}" for hold in left))
+    return (*notes, *(f"the table is still on hold: {hold}. {how_it_ends(table, (hold,))}" for hold in rest))
 
 
 def _remember(store: HoldStore, table: str, job: str, parameters: dict[str, object]) -> None:

@@ -65,9 +65,9 @@ def _run(job: ExpirePartitions | DropPartition | MarkPartitionDone, chore: Chore
         case ExpirePartitions():
             return _expire(job, chore)
         case DropPartition():
-            wanted = _parsed(job, chore)
-            dropped = _drop(job, chore, wanted)
-            return _look(chore, wanted, dropped) if job.dry_run and wanted else dropped
+            partitions = _parsed(job, chore)
+            dropped = _drop(job, chore, partitions)
+            return _look(chore, partitions, dropped) if job.dry_run and partitions else dropped
         case MarkPartitionDone():
             return _mark(job, chore)
 
@@ -84,17 +84,17 @@ def _expire(job: ExpirePartitions, chore: Chore) -> ChoreResult | Report:
     old, timeless = expired_partitions(
         aged_partitions(target, live, rule.strategy, offset), rule, _wall(now, offset, rule)
     )
-    done = _drop(job, chore, [one.values for one in old])
+    result = _drop(job, chore, [one.values for one in old])
     if job.dry_run and old:
         old_partitions = ScanFilter(partitions=tuple(one.values for one in old))
         commits = -(-len(old) // _batch_size(chore))
         after = _without(chore, select_entries(live, old_partitions, target.schema.partition_type), commits)
-        done = replace(done, before=counts_of_entries(target, live), after=after)
+        result = replace(result, before=counts_of_entries(target, live), after=after)
     if not timeless:
-        return done
+        return result
     labels = "; ".join(partition_label(target, one.values) for one in timeless[:3])
     note = f"{len(timeless)} partitions have no time in their values and never expire: {labels}"
-    return replace(done, report=replace(done.report, notes=(*done.report.notes, note)))
+    return replace(result, report=replace(result.report, notes=(*result.report.notes, note)))
 
 
 def _wall(now_ms: int, offset_ms: int, rule: ExpireRule) -> int:

@@ -41,8 +41,8 @@ class Rule:
     chores: Mapping[str, Mapping[str, Any] | None]
 
     def fits(self, table: str) -> bool:
-        wanted = any(fnmatchcase(table, pattern) for pattern in self.tables)
-        return wanted and not any(fnmatchcase(table, pattern) for pattern in self.excluded)
+        matches = any(fnmatchcase(table, pattern) for pattern in self.tables)
+        return matches and not any(fnmatchcase(table, pattern) for pattern in self.excluded)
 
 
 def parse_policy(raw: Any, allowed_chores: Iterable[str]) -> tuple[Rule, ...]:
@@ -61,19 +61,19 @@ def _rule(raw: Any, where: str, allowed_chores: Sequence[str]) -> Rule:
     strange = sorted(set(raw) - set(_KEYS))
     if strange:
         raise InvalidInputError(f"{where}: {strange[0]!r} is unknown; a rule has {', '.join(_KEYS)}")
-    given: dict[str, Mapping[str, Any] | None] = {}
+    chores: dict[str, Mapping[str, Any] | None] = {}
     for name, parameters in raw["chores"].items():
         if name not in allowed_chores:
             raise InvalidInputError(
                 f"{where}: {name!r} is not a chore; the chores are {', '.join(allowed_chores)}"
             )
         if parameters in _OFF:
-            given[name] = None
+            chores[name] = None
         elif parameters is True or isinstance(parameters, Mapping):
-            given[name] = {} if parameters is True else dict(parameters)
+            chores[name] = {} if parameters is True else dict(parameters)
         else:
             raise InvalidInputError(f"{where}: {name}: {parameters!r}: write parameters, or off")
-    return Rule(tables=_patterns(raw["tables"]), excluded=_patterns(raw.get("except") or ()), chores=given)
+    return Rule(tables=_patterns(raw["tables"]), excluded=_patterns(raw.get("except") or ()), chores=chores)
 
 
 def _patterns(patterns: Sequence[str] | str) -> tuple[str, ...]:
@@ -83,8 +83,8 @@ def _patterns(patterns: Sequence[str] | str) -> tuple[str, ...]:
 
 def chores_of(table: str, rules: Iterable[Rule]) -> dict[str, Mapping[str, Any]]:
     """Return the chores of `table` (`database.table`)."""
-    found: dict[str, Mapping[str, Any] | None] = {}
+    chores: dict[str, Mapping[str, Any] | None] = {}
     for rule in rules:
         if rule.fits(table):
-            found |= rule.chores
-    return {name: parameters for name, parameters in found.items() if parameters is not None}
+            chores |= rule.chores
+    return {name: parameters for name, parameters in chores.items() if parameters is not None}

@@ -51,9 +51,10 @@ def _record(line: HistoryLine) -> RunRecord:
 def _kept_back(runs: RunStore) -> tuple[str, ...]:
     """Return the tables whose files stay in the quarantine because they are on hold."""
     on_hold = {hold.table for hold in HoldStore(runs.file_io, runs.warehouse, runs.clock).all()}
-    kept = {record.table for record in runs.list() if record.state is RunState.QUARANTINED}
+    in_quarantine = {record.table for record in runs.list() if record.state is RunState.QUARANTINED}
     return tuple(
-        f"the files of {table} were not removed: the table is on hold" for table in sorted(on_hold & kept)
+        f"the files of {table} were not removed: the table is on hold"
+        for table in sorted(on_hold & in_quarantine)
     )
 
 
@@ -87,8 +88,8 @@ def _undo(job: Undo, runs: RunStore, record: RunRecord, chore: Chore) -> ChoreRe
         return ChoreResult(report, after=UNKNOWN.of)  # what comes back may be snapshots
     target = chore.main()
     if job.external:
-        found = external_roots(target.file_io, target.warehouse, target.paths.table_path, target.schema)
-        target = target.with_storage(with_trusted_roots(target.file_io, found.own))
+        roots = external_roots(target.file_io, target.warehouse, target.paths.table_path, target.schema)
+        target = target.with_storage(with_trusted_roots(target.file_io, roots.own))
     restored = undo(target, runs, record)
     notes = (f"{counted(restored.missing, 'file')} missing in the quarantine",) if restored.missing else ()
     return replace(chore.report, files=restored.files, bytes=restored.size, notes=notes, names=(record.id,))

@@ -51,8 +51,8 @@ def _remove(job: Job, chore: Chore) -> ChoreResult:
     external = external_roots(target.file_io, target.warehouse, target.paths.table_path, target.schema)
     roots = external.own if job.external else ()
     target = target.with_storage(with_trusted_roots(target.file_io, roots))
-    held = quarantined_roots(chore.sweeper.runs, target.name)
-    planned = collect(target, limits, held, roots, chore.sweeper.executor)
+    protected = quarantined_roots(chore.sweeper.runs, target.name)
+    planned = collect(target, limits, protected, roots, chore.sweeper.executor)
     removal = planned.removal
     report = replace(
         chore.report.planned(removal),

@@ -67,11 +67,11 @@ def _manifests(job: CompactManifest, chore: Chore) -> ChoreResult | Report:
     author = chore.author(job)
     if (landed := chore.committed_earlier(author, CommitKind.COMPACT)) is not None:
         return landed
-    done = compact_manifests(chore.target, author, dry_run=job.dry_run)
-    if done is None:
+    result = compact_manifests(chore.target, author, dry_run=job.dry_run)
+    if result is None:
         return replace(chore.report, nothing_to_do=True)
-    entries = sum(one.num_added_files + one.num_deleted_files for one in done.changed)
-    work = Work(files=len(done.changed), entries=entries)
-    note = f"{done.before} manifests {'would become about' if job.dry_run else 'became'} {done.after}"
-    report = replace(chore.report, snapshot=done.snapshot_id, notes=(note,))
+    entries = sum(one.num_added_files + one.num_deleted_files for one in result.changed)
+    work = Work(files=len(result.changed), entries=entries)
+    note = f"{result.before} manifests {'would become about' if job.dry_run else 'became'} {result.after}"
+    report = replace(chore.report, snapshot=result.snapshot_id, notes=(note,))
     return ChoreResult(report, after=Change(snapshots=1).of, work=work)

@@ -95,27 +95,27 @@ def _apply(job: Job, chore: Chore, context: RepairContext, steps: tuple[Step, ..
     worked: list[ActionResult] = []
     for step in steps:
         if job.dry_run:
-            left = len(pending_changes(context, step))
+            pending = len(pending_changes(context, step))
             notes.append(
-                f"step {step.number} ({step.action}): {left} of {len(step.changes)} changes would be made"
+                f"step {step.number} ({step.action}): {pending} of {len(step.changes)} changes would be made"
             )
             continue
         if step.action == ORPHAN_STEP and chore.sweeper.gate.holds():
             notes.append(f"step {step.number} ({step.action}): it was skipped, because {chore.hold_text()}")
             continue
-        done = apply_step(context, step)
-        notes.append(f"step {step.number} ({step.action}): {_outcome(done)}")
-        worked += [done] if done is not None else []
+        result = apply_step(context, step)
+        notes.append(f"step {step.number} ({step.action}): {_outcome(result)}")
+        worked += [result] if result is not None else []
     if not job.dry_run:
         _catch_up(context, steps)
-    runs = [done.run for done in worked if done.run is not None]
-    snapshots = [done.snapshot for done in worked if done.snapshot is not None]
+    runs = [result.run for result in worked if result.run is not None]
+    snapshots = [result.snapshot for result in worked if result.snapshot is not None]
     return replace(
         chore.report,
         run=runs[-1] if runs else None,
         names=tuple(f"{step.number} {step.action}" for step in steps),
         snapshot=snapshots[-1] if snapshots else None,
-        files=sum(done.files for done in worked if done.run is not None),
+        files=sum(result.files for result in worked if result.run is not None),
         notes=tuple(notes),
         nothing_to_do=not worked and not job.dry_run,
     )

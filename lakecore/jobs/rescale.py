@@ -83,7 +83,7 @@ def _with_outcome(report: Report, outcome: RescaleOutcome, notes: tuple[str, ...
         f"partition {name} was not rescaled, because other jobs kept writing to it; stop them and run again"
         for name in outcome.dropped
     )
-    left = (
+    rest = (
         f"partition {name} was not rescaled, because the job's time was over; run again"
         for name in outcome.remaining
     )
@@ -93,7 +93,7 @@ def _with_outcome(report: Report, outcome: RescaleOutcome, notes: tuple[str, ...
         bytes=outcome.bytes_in,
         snapshot=outcome.snapshots[-1] if outcome.snapshots else None,
         blocker=", ".join(outcome.dropped),
-        notes=(*notes_of_run, *dropped, *left, *notes),
+        notes=(*notes_of_run, *dropped, *rest, *notes),
     )
 
 

@@ -134,17 +134,17 @@ def _run(job: Job, catalog: Lake, executor: Executor, clock: Clock) -> JobResult
             error = err
     seconds = round(max(0, clock.monotonic() - started - executor.startup_seconds), 6)
     report = replace(report, seconds=seconds, warnings=tuple(dict.fromkeys(notes)))
-    found = _with_run(report, work, after or ())
-    found = found.failed(error)
+    report_of_run = _with_run(report, work, after or ())
+    report_of_run = report_of_run.failed(error)
     target = target_of(table, catalog, clock)
-    if job.dry_run and found.planned:
-        return JobResult(_foretold(found, target), error)
-    if found.snapshots or found.dropped:
-        done = Work(files=found.files, rows=found.rows)
-        took = {"seconds": seconds, "memory": peak_memory(), "lost": len(found.dropped)}
-        past = PastRun(job=_NAME, work=done, engine=executor.name, started_ms=started_ms, outcome=took)
+    if job.dry_run and report_of_run.planned:
+        return JobResult(_foretold(report_of_run, target), error)
+    if report_of_run.snapshots or report_of_run.dropped:
+        amount = Work(files=report_of_run.files, rows=report_of_run.rows)
+        took = {"seconds": seconds, "memory": peak_memory(), "lost": len(report_of_run.dropped)}
+        past = PastRun(job=_NAME, work=amount, engine=executor.name, started_ms=started_ms, outcome=took)
         remember(target, past)
-    return JobResult(found, error)
+    return JobResult(report_of_run, error)
 
 
 @contextmanager

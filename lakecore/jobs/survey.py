@@ -58,15 +58,15 @@ def run(job: Job, lake: ListedLake, executor: Executor | None = None, clock: Clo
     names = tables_of(job, lake)
     one = _Surveyor(job, lake, clock, before, _holds(lake, clock))
     records = in_threads(one.record, names, job.max_concurrent_tables)
-    found = {record.table: record for record in records}
+    previous = {record.table: record for record in records}
     matched = set(tables_of(job, _ListedTables(tuple(before))))
     for name, record in before.items():
-        if name not in found:
-            found[name] = replace(record, state=State.VANISHED) if name in matched else record
+        if name not in previous:
+            previous[name] = replace(record, state=State.VANISHED) if name in matched else record
     survey = Survey(
         started_ms=started_ms,
         seconds=round(clock.monotonic() - started, 3),
-        tables=tuple(found[name] for name in sorted(found)),
+        tables=tuple(previous[name] for name in sorted(previous)),
     )
     if not job.dry_run:
         store.add(survey)
@@ -94,8 +94,8 @@ def survey_of_day(lake: ListedLake, day: str) -> Survey | None:
 
 def counts(survey: Survey) -> dict[str, int]:
     """Return the number of tables in each state, without the states of none."""
-    found = Counter(record.state for record in survey.tables)
-    return {state.value: found[state] for state in State if found[state]}
+    states = Counter(record.state for record in survey.tables)
+    return {state.value: states[state] for state in State if states[state]}
 
 
 def by_need(names: Iterable[str], survey: Survey | None) -> list[str]:
@@ -108,10 +108,10 @@ def by_need(names: Iterable[str], survey: Survey | None) -> list[str]:
 
 def _holds(lake: ListedLake, clock: Clock) -> Mapping[str, tuple[str, ...]]:
     """Return the holds of all tables, as sentences by table."""
-    found: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = {}
     for hold in HoldStore(lake.file_io, lake.warehouse, clock).all():
-        found.setdefault(hold.table, []).append(str(hold))
-    return {table: tuple(texts) for table, texts in found.items()}
+        names.setdefault(hold.table, []).append(str(hold))
+    return {table: tuple(texts) for table, texts in names.items()}
 
 
 @dataclass(frozen=True)
@@ -143,9 +143,13 @@ class _Surveyor:
 
     def _measured(self, fresh: TableRecord, last: TableRecord | None) -> TableRecord:
         target = target_of(self.lake.load_table(fresh.table), self.lake, self.clock)
-        known = last.figures if last is not None and last.state is not State.BROKEN else None
-        figures = figures_of(target, known, history=self.job.history)
-        same = last is not None and known is not None and figures.snapshot_key == known.snapshot_key
+        last_figures = last.figures if last is not None and last.state is not State.BROKEN else None
+        figures = figures_of(target, last_figures, history=self.job.history)
+        same = (
+            last is not None
+            and last_figures is not None
+            and figures.snapshot_key == last_figures.snapshot_key
+        )
         score, deductions = health(figures, rules_of(target), fresh.surveyed_ms)
         point = DayPoint(fresh.surveyed_ms, score, figures.files, figures.bytes, figures.sorted_runs)
         days = with_day(last.days if last is not None else (), point)

@@ -70,12 +70,12 @@ class ServiceReports:
     @property
     def problems(self) -> tuple[str, ...]:
         """Return what failed, in sentences for the user; the rows are committed whatever they say."""
-        found: list[tuple[str, JobReport]] = [(one.job, one) for one in self.expiries]
+        reports: list[tuple[str, JobReport]] = [(one.job, one) for one in self.expiries]
         if self.compaction is not None:
-            found.insert(0, ("compact", self.compaction))
+            reports.insert(0, ("compact", self.compaction))
         return tuple(
             f"the rows are committed, but {name} failed after it: {one.error}"
-            for name, one in found
+            for name, one in reports
             if one.error
         )
 
@@ -174,12 +174,12 @@ class TableServices:
 
     def _expiries(self, snapshot_id: int, *, ends_input: bool) -> tuple[Report, ...]:
         """Run the jobs; an error of a look beforehand is that of the job that it was for."""
-        found: list[Report] = []
+        expiries: list[Report] = []
         for name, work in self._services(snapshot_id, ends_input=ends_input):
             report = self._expired(name, work)
             if report is not None:
-                found.append(report)
-        return tuple(found)
+                expiries.append(report)
+        return tuple(expiries)
 
     def _services(
         self, snapshot_id: int, *, ends_input: bool

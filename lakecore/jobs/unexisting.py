@@ -60,56 +60,56 @@ def _run(job: RemoveUnexistingFiles | RemoveUnexistingManifests, chore: Chore) -
 def _files(
     job: RemoveUnexistingFiles, chore: Chore, accepted: AcceptedLoss, author: Author
 ) -> ChoreResult | Report:
-    found: MissingFiles | None
+    missing: MissingFiles | None
     snapshot: int | None = None
     if job.dry_run:
-        found = find_missing_files(chore.target)
+        missing = find_missing_files(chore.target)
     else:
-        found, snapshot = remove_missing_files(chore.target, chore.sweeper.runs, accepted, author)
-    if found is None or not len(found.entries):
+        missing, snapshot = remove_missing_files(chore.target, chore.sweeper.runs, accepted, author)
+    if missing is None or not len(missing.entries):
         return replace(chore.report, nothing_to_do=True)
     keyed = bool(chore.target.schema.primary_keys)
-    change = Change.removing(found.entries, keyed=keyed, snapshots=1)
+    change = Change.removing(missing.entries, keyed=keyed, snapshots=1)
     change = replace(change, sorted_runs=None) if keyed else change  # a run may lose a part only
-    rest = len(found.losses) - _MOST_PATHS
-    notes = [f"these rows are lost: {loss}" for loss in found.losses[:_MOST_PATHS]]
+    rest = len(missing.losses) - _MOST_PATHS
+    notes = [f"these rows are lost: {loss}" for loss in missing.losses[:_MOST_PATHS]]
     notes += [f"{rest} more buckets lose rows"] if rest > 0 else []
-    notes.append(_total(job, found.rows))
+    notes.append(_total(job, missing.rows))
     return ChoreResult(
-        replace(chore.report, snapshot=snapshot, names=found.paths, notes=tuple(notes)),
-        before=counts_of_entries(chore.target, found.live),
+        replace(chore.report, snapshot=snapshot, names=missing.paths, notes=tuple(notes)),
+        before=counts_of_entries(chore.target, missing.live),
         after=change.of,
-        work=Work(files=len(found.entries), entries=len(found.live)),
+        work=Work(files=len(missing.entries), entries=len(missing.live)),
     )
 
 
 def _manifests(
     job: RemoveUnexistingManifests, chore: Chore, accepted: AcceptedLoss, author: Author
 ) -> ChoreResult | Report:
-    found: MissingManifests | None
+    missing: MissingManifests | None
     snapshot: int | None = None
     target = chore.target
     if job.dry_run:
-        found = find_missing_manifests(target)
+        missing = find_missing_manifests(target)
     else:
         revived = job.accept_revived
-        found, snapshot = remove_missing_manifests(
+        missing, snapshot = remove_missing_manifests(
             target, chore.sweeper.runs, accepted, author, accept_revived=revived
         )
-    if found is None or not found.missing:
+    if missing is None or not missing.missing:
         return replace(chore.report, nothing_to_do=True)
-    left = counts_of_entries(target, found.live)
-    notes = [_total(job, found.rows)]
-    if found.revived:
+    counts = counts_of_entries(target, missing.live)
+    notes = [_total(job, missing.rows)]
+    if missing.revived:
         notes.append(
-            f"{found.revived} removals of files are lost: the rows of these files appear again "
+            f"{missing.revived} removals of files are lost: the rows of these files appear again "
             "if the files still exist"
         )
-    names = tuple(target.paths.manifest(file.file_name) for file in found.missing)
+    names = tuple(target.paths.manifest(file.file_name) for file in missing.missing)
     return ChoreResult(
         replace(chore.report, snapshot=snapshot, names=names, notes=tuple(notes)),
-        after=lambda before: replace(left, snapshots=Change(snapshots=1).of(before).snapshots),
-        work=Work(files=len(found.missing), entries=len(found.live)),
+        after=lambda before: replace(counts, snapshots=Change(snapshots=1).of(before).snapshots),
+        work=Work(files=len(missing.missing), entries=len(missing.live)),
     )
 
 

@@ -43,17 +43,17 @@ def _answer(job: Job, lake: Lake, chore: Chore) -> Report:
         blocker = report.blocker or expiry.blocker
         return replace(report, blocker=blocker, names=names, notes=(note,))
     if whole_number(job.subject) is not None:
-        held = holders_of_snapshot(target, int(job.subject))
+        holders = holders_of_snapshot(target, int(job.subject))
         what = f"snapshot {job.subject}"
     else:
-        held = holders_of_file(chore.main(), chore.sweeper.runs, job.subject)
+        holders = holders_of_file(chore.main(), chore.sweeper.runs, job.subject)
         what = job.subject
     text = (
         f"{what} is kept for these reasons"
-        if held
+        if holders
         else (
             f"{what} is not needed: no snapshot, tag, branch or consumer keeps it; it was "
             "removed, is an orphan file, or never existed"
         )
     )
-    return replace(report, names=tuple(held), notes=(text,), nothing_to_do=not held)
+    return replace(report, names=tuple(holders), notes=(text,), nothing_to_do=not holders)

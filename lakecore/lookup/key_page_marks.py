@@ -51,15 +51,15 @@ class KeyPageMarks:
 
     def ranges(self) -> list[Rows]:
         """Return the rows [start, stop) of the marked pages, in order, neighbours joined."""
-        found: list[Rows] = []
-        for page, wanted in zip(self._pages, self._marks, strict=True):
-            if not wanted:
+        ranges: list[Rows] = []
+        for page, is_marked in zip(self._pages, self._marks, strict=True):
+            if not is_marked:
                 continue
             start, stop = page.first_row, page.first_row + page.rows
-            if found and found[-1][1] == start:
-                start = found.pop()[0]
-            found.append((start, stop))
-        return found
+            if ranges and ranges[-1][1] == start:
+                start = ranges.pop()[0]
+            ranges.append((start, stop))
+        return ranges
 
     def _encloses(self, rows: _Keys, number: int) -> bool:
         """Return whether any key is within the bounds of a page: the first one that is not below it."""

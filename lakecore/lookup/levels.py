@@ -89,13 +89,15 @@ class LevelsAbove:
         """
         if not self._cursors:
             self._cursors = [_Cursor(self._read(level), self._keys) for level in self._levels]
-        met = list(excluded)
-        found: list[LookupResult] = []
+        excluded_keys = list(excluded)
+        results: list[LookupResult] = []
         for cursor in self._cursors:
-            hits = [hit for part in cursor.take(bound) if (hit := _hits(part, sought, met)) is not None]
-            met += [hit.keys for hit in hits]
-            found = hits + found
-        return found
+            hits = [
+                hit for part in cursor.take(bound) if (hit := _hits(part, sought, excluded_keys)) is not None
+            ]
+            excluded_keys += [hit.keys for hit in hits]
+            results = hits + results
+        return results
 
     def _read(self, level: Sequence[FileRows]) -> Iterator[LocatedRows]:
         for rows in level:

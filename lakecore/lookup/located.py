@@ -58,11 +58,11 @@ class FileRows:
         if pages is None:
             return
         try:
-            found = key_pages(self._ctx, self._bucket_dir, self.file, pages)
+            pages_of_key = key_pages(self._ctx, self._bucket_dir, self.file, pages)
         finally:
             pages.close()
-        if found is not None:
-            self._page_marks = KeyPageMarks(found, self._ctx.schema.key_type)
+        if pages_of_key is not None:
+            self._page_marks = KeyPageMarks(pages_of_key, self._ctx.schema.key_type)
 
     def mark(self, keys: pa.RecordBatch) -> None:
         """Mark the pages of these keys, which are in key order."""
@@ -103,6 +103,6 @@ class FileRows:
                 yield LocatedRows(self.file, batch, positions)
                 continue
             deleted_rows = deleted & BitMap(range(start - batch.num_rows, start))
-            kept = np.ones(batch.num_rows, bool)
-            kept[np.array(deleted_rows, np.int64) - (start - batch.num_rows)] = False
-            yield LocatedRows(self.file, batch.filter(pa.array(kept)), positions[kept])
+            keeps = np.ones(batch.num_rows, bool)
+            keeps[np.array(deleted_rows, np.int64) - (start - batch.num_rows)] = False
+            yield LocatedRows(self.file, batch.filter(pa.array(keeps)), positions[keeps])

@@ -82,13 +82,13 @@ class ScatteredRows:
             raise ValueError("a lookup in files that are not sorted by key accepts no known rows")
         if self._cursor is None:
             self._cursor = _Cursor(self._sorted(), self._keys)
-        found: list[LookupResult] = []
+        results: list[LookupResult] = []
         for batch, keys in self._cursor.take(bound):
             hit = np.zeros(len(keys), bool)
             for some in sought:
                 hit |= _members(keys, some)
-            found += self._by_file(batch, np.flatnonzero(hit))
-        return found
+            results += self._by_file(batch, np.flatnonzero(hit))
+        return results
 
     def _by_file(self, batch: pa.RecordBatch, rows: npt.NDArray[np.int64]) -> Iterator[LookupResult]:
         numbers = batch.column(_FILE_NAME).to_numpy()[rows]
@@ -121,13 +121,13 @@ class ScatteredRows:
         if not rows:
             return
         positions = np.asarray(rows.to_array(), np.int64)
-        done = 0
+        offset = 0
         for batch in read_file(ctx, bucket_dir, file, self._columns, FileRows(index_match=Positions(rows))):
             count = batch.num_rows
             numbers = pa.array(np.full(count, number, np.int32))
-            places = pa.array(positions[done : done + count])
+            places = pa.array(positions[offset : offset + count])
             yield batch.append_column(_FILE_NAME, numbers).append_column(_POSITION_NAME, places)
-            done += count
+            offset += count
 
     def _hashes(self, batch: pa.RecordBatch) -> npt.NDArray[np.uint32]:
         columns = [batch.column(name) for name in self._keys]

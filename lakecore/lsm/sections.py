@@ -43,18 +43,18 @@ def sections(files: Iterable[DataFile], key_of: KeyOf) -> tuple[Section, ...]:
     """
     ranged = [_FileRange(key_of(file.min_key), key_of(file.max_key), file) for file in files]
     ranged.sort(key=lambda r: (r.low, r.high))
-    found: list[Section] = []
+    result: list[Section] = []
     members: list[_FileRange] = []
     end: Any = None
     for item in ranged:
         if members and item.low > end:
-            found.append(_section(members))
+            result.append(_section(members))
             members = []
         end = max(end, item.high) if members else item.high
         members.append(item)
     if members:
-        found.append(_section(members))
-    return tuple(found)
+        result.append(_section(members))
+    return tuple(result)
 
 
 def run_numbers(ranges: Iterable[tuple[Any, Any]]) -> list[int]:
@@ -63,7 +63,7 @@ def run_numbers(ranges: Iterable[tuple[Any, Any]]) -> list[int]:
     Rule of the format: a file continues the run that ends first, when that end lies below its lowest key.
     """
     ends: list[tuple[Any, int]] = []
-    found = []
+    numbers = []
     for low, high in ranges:
         if ends and low > ends[0][0]:
             number = ends[0][1]
@@ -71,8 +71,8 @@ def run_numbers(ranges: Iterable[tuple[Any, Any]]) -> list[int]:
         else:
             number = len(ends)
             heappush(ends, (high, number))
-        found.append(number)
-    return found
+        numbers.append(number)
+    return numbers
 
 
 def _section(members: list[_FileRange]) -> Section:

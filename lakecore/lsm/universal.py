@@ -60,11 +60,11 @@ def early_full(
 
 def _similar(runs: Sequence[LevelRun], count: int, ratio: int) -> int:
     """Extend the prefix while the next run is not much larger than the prefix itself."""
-    taken = sum(run.size for run in runs[:count])
+    size = sum(run.size for run in runs[:count])
     for run in runs[count:]:
-        if taken * (100 + ratio) < run.size * 100:
+        if size * (100 + ratio) < run.size * 100:
             break
-        taken += run.size
+        size += run.size
         count += 1
     return count
 

@@ -20,8 +20,8 @@ def wrong_hints(file_io: FileIO, paths: TablePaths) -> dict[str, int | None]:
     out: dict[str, int | None] = {}
     ids = SnapshotStore(file_io, paths).list_ids()
     changelogs = ChangelogStore(file_io, paths).list_ids()
-    for folder, found in ((paths.snapshot_dir, ids), (paths.changelog_dir, changelogs)):
-        first, last = (found[0], found[-1]) if found else (None, None)
+    for folder, numbers in ((paths.snapshot_dir, ids), (paths.changelog_dir, changelogs)):
+        first, last = (numbers[0], numbers[-1]) if numbers else (None, None)
         for path, right in ((f"{folder}/EARLIEST", first), (f"{folder}/LATEST", last)):
             text = _content(file_io, path)
             missing = text is None and folder == paths.changelog_dir

@@ -52,16 +52,16 @@ def compact_manifests(target: Target, author: Author, *, dry_run: bool) -> Manif
             return ManifestCompaction(len(before), expected, None, tuple(work))
         draft = ManifestDraft(target.manifests)
         after = draft.merge(before, target.schema.partition_type, policy)
-        kept = draft.keep()
+        written_names = draft.keep()
         base, change = target.manifests.write_list(after), target.manifests.write_list(())
         now_ms = target.clock.now_ms()
-        named = {"commit_user": author.user, "commit_identifier": author.number}
-        planned = next_metadata_only(latest, base, change, CommitKind.COMPACT, now_ms, **named)
+        identity = {"commit_user": author.user, "commit_identifier": author.number}
+        planned = next_metadata_only(latest, base, change, CommitKind.COMPACT, now_ms, **identity)
         publication = publish(target.snapshots, planned, latest, target.settle_ms, retry)
         if publication.published:
             return ManifestCompaction(len(before), len(after), planned.id, tuple(work))
         if not publication.replaced:
-            draft.take_back([*kept, base[0], change[0]])
+            draft.take_back([*written_names, base[0], change[0]])
             draft.discard()
     raise CommitConflictError(f"{target.name}: other writers committed first {_TRIES} times; run again")
 

@@ -20,10 +20,12 @@ _DAY_MS = 86_400_000
 def expiry_blockers(target: Target) -> list[str]:
     """Return what blocks the expiry of the branch, the oldest first: consumers, tags, other branches."""
     roots = read_roots(target.file_io, target.paths)
-    found = [(consumer.next_snapshot, _consumer(target, consumer.id)) for consumer in target.consumers.list()]
+    blockers = [
+        (consumer.next_snapshot, _consumer(target, consumer.id)) for consumer in target.consumers.list()
+    ]
     for root in roots.of(RootKind.TAG, target.paths.branch):
         age = _days(target, root.snapshot.time_millis)
-        found.append(
+        blockers.append(
             (
                 root.snapshot.id,
                 f"tag {root.name} keeps the files of snapshot {root.snapshot.id}, which was committed {age}",
@@ -33,20 +35,22 @@ def expiry_blockers(target: Target) -> list[str]:
         theirs = roots.of(RootKind.SNAPSHOT, branch)
         if branch != target.paths.branch and theirs:
             first = theirs[0].snapshot.id
-            found.append((first, f"branch {branch} keeps the files of its snapshots from {first} on"))
-    return [text for _, text in sorted(found)]
+            blockers.append((first, f"branch {branch} keeps the files of its snapshots from {first} on"))
+    return [text for _, text in sorted(blockers)]
 
 
 def holders_of_snapshot(target: Target, snapshot_id: int) -> list[str]:
     """Return why the files of a snapshot stay; nothing when they do not."""
     roots = read_roots(target.file_io, target.paths)
-    found = [f"{root} needs it" for root in _of(roots, snapshot_id)]
+    holders = [f"{root} needs it" for root in _of(roots, snapshot_id)]
     if any(
         root.kind is RootKind.SNAPSHOT and root.branch == target.paths.branch
         for root in _of(roots, snapshot_id)
     ):
-        found += [_consumer(target, c.id) for c in target.consumers.list() if c.next_snapshot <= snapshot_id]
-    return found
+        holders += [
+            _consumer(target, c.id) for c in target.consumers.list() if c.next_snapshot <= snapshot_id
+        ]
+    return holders
 
 
 def holders_of_file(target: Target, runs: RunStore, name: str) -> list[str]:
@@ -54,20 +58,20 @@ def holders_of_file(target: Target, runs: RunStore, name: str) -> list[str]:
     roots refer to.
     """
     name = name.rstrip("/").rpartition("/")[2]
-    wanted = np.unique(hash_bytes([name.encode(), owner_of(name).encode()]))
+    hashes = np.unique(hash_bytes([name.encode(), owner_of(name).encode()]))
     own = hash_bytes([name.encode()])[0]
-    found = []
+    holders = []
     aside = quarantined_roots(runs, target.name)
     for reach, roots in (
         (Reach(target), read_roots(target.file_io, target.paths).roots),
         (aside.reach(target), aside.roots),
     ):
         for root in roots:
-            held = reach.data([root], wanted)
-            named = any(path.rpartition("/")[2] == name for path in reach.metadata([root]))
-            if named or own in held.names or name in held.extras:
-                found.append(f"{root} needs it")
-    return found
+            reached = reach.data([root], hashes)
+            is_named = any(path.rpartition("/")[2] == name for path in reach.metadata([root]))
+            if is_named or own in reached.names or name in reached.extras:
+                holders.append(f"{root} needs it")
+    return holders
 
 
 def _of(roots: RootSet, snapshot_id: int) -> list[Root]:

@@ -97,13 +97,13 @@ class Groups:
     def chunks(self) -> Iterator[Groups]:
         """Yield the same groups in parts of about 65,536 rows; no group is divided. It copies each part."""
         ends = np.flatnonzero(self.last) + 1
-        done = 0
-        while done < len(self.last):
-            at = int(np.searchsorted(ends, done + _CHUNK_ROWS))
+        start = 0
+        while start < len(self.last):
+            at = int(np.searchsorted(ends, start + _CHUNK_ROWS))
             end = int(ends[min(at, len(ends) - 1)])
-            part = self.batch.take(pa.array(self.rows[done:end]))
-            yield Groups(batch=part, order=None, last=self.last[done:end])
-            done = end
+            part = self.batch.take(pa.array(self.rows[start:end]))
+            yield Groups(batch=part, order=None, last=self.last[start:end])
+            start = end
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +212,8 @@ def fold(
     result_kinds = kinds[starts]
     if not many.any():
         present = np.ones(len(starts), bool)
-        wanted = batch.select(names)
-        values = wanted if groups.order is None else wanted.take(pa.array(picked))
+        selected = batch.select(names)
+        values = selected if groups.order is None else selected.take(pa.array(picked))
         return FoldedGroups(values, result_kinds, many, present)
     if engine.keeps_single and not is_retract(kinds).any():
         folded = engine.fold(MultiRowGroups(batch, groups.rows, kinds, np.append(starts, len(kinds))), names)
@@ -248,8 +248,8 @@ class _Target:
     def take(self, names: Sequence[str], picked: PickedValues) -> Mapping[str, pa.Array]:
         """Return columns that are picked alike."""
         indices = self._index(picked.rows)
-        taken = pc.take(self.batch.select(list(names)), indices, boundscheck=bool(indices.null_count))
-        return dict(zip(names, taken.columns, strict=True))
+        rows = pc.take(self.batch.select(list(names)), indices, boundscheck=bool(indices.null_count))
+        return dict(zip(names, rows.columns, strict=True))
 
     def mixed(self, name: str, new_values: pa.Array) -> pa.Array:
         column = self.batch.column(name)

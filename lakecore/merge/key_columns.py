@@ -159,8 +159,8 @@ def _equal_range(column: KeyArray, value: Any, low: int, high: int) -> tuple[int
         part = column[low:high]
         return low + int(part.searchsorted(value, "left")), low + int(part.searchsorted(value, "right"))
     values = _Values(column)
-    left = bisect_left(values, value, low, high)
-    return left, bisect_right(values, value, left, high)
+    begin = bisect_left(values, value, low, high)
+    return begin, bisect_right(values, value, begin, high)
 
 
 def _neighbours(column: KeyArray) -> tuple[Any, Any]:

@@ -35,8 +35,8 @@ def run_limit(columns: int, width: int) -> int:
     Every open run holds a page of each column, compressed and decoded; writers end a page at a megabyte or at
     20,000 rows.
     """
-    held = min(columns * _PAGE_BYTES, _PAGE_ROWS * max(width, 1)) * _COPIES
-    return max(_FEWEST_RUNS, _PAGES_BUDGET // held)
+    memory_of_run = min(columns * _PAGE_BYTES, _PAGE_ROWS * max(width, 1)) * _COPIES
+    return max(_FEWEST_RUNS, _PAGES_BUDGET // memory_of_run)
 
 
 class Scratch:
@@ -155,14 +155,14 @@ def reduce_runs(
 
     Groups of neighbours are merged, so that age still decides between rows equal in all else.
     """
-    left = list(runs)
-    while len(left) > limit:
-        groups = [left[i : i + limit] for i in range(0, len(left), limit)]
-        left = [
+    runs_left = list(runs)
+    while len(runs_left) > limit:
+        groups = [runs_left[i : i + limit] for i in range(0, len(runs_left), limit)]
+        runs_left = [
             group[0] if len(group) == 1 else scratch.read(scratch.store(merge(group), rows))
             for group in groups
         ]
-    return left
+    return runs_left
 
 
 def stage_runs(runs: Sequence[Batches], limit: int, rows: int, scratch: Scratch) -> list[Batches]:

@@ -127,10 +127,10 @@ def _folded(parts: Sequence[Part], spec: MergeSpec, engine: Engine) -> MergedWin
     groups = group_rows(parts, spec)
     if spec.levels is not None:
         groups = groups.nearest(spec.levels)
-    found = fold(groups, engine, spec.columns)
-    left_out = np.asarray(found.kinds & 1, bool) if spec.drop_retracts else np.zeros(len(found.kinds), bool)
-    batch = found.batch.filter(pa.array(~left_out)) if left_out.any() else found.batch
-    evidence = _folded_evidence(groups, found, left_out, spec) if spec.evidence else None
+    folded = fold(groups, engine, spec.columns)
+    left_out = np.asarray(folded.kinds & 1, bool) if spec.drop_retracts else np.zeros(len(folded.kinds), bool)
+    batch = folded.batch.filter(pa.array(~left_out)) if left_out.any() else folded.batch
+    evidence = _folded_evidence(groups, folded, left_out, spec) if spec.evidence else None
     return MergedWindow(batch, groups.batch.num_rows, evidence)
 
 
@@ -139,10 +139,10 @@ def _folded_evidence(groups: Groups, folded: FoldedGroups, left_out: Bools, spec
     batch, rows = groups.batch, groups.rows
     system = (SEQUENCE_NAME, KIND_NAME)
     names = list(dict.fromkeys((*spec.key_columns, *spec.sequence_columns, *spec.proof_columns, *system)))
-    wanted, results = (
+    lines, results = (
         (batch, folded.batch) if spec.lost_rows else (batch.select(names), folded.batch.select(names))
     )
-    ordered_rows = wanted if groups.order is None else wanted.take(pa.array(rows))
+    ordered_rows = lines if groups.order is None else lines.take(pa.array(rows))
     several = np.repeat(folded.several, np.diff(groups.starts, append=len(rows)))
     retracts = is_retract(ordered_rows.column(KIND_NAME).to_numpy())
     return MergeEvidence(
@@ -161,9 +161,9 @@ def _merge(parts: Sequence[Part], spec: MergeSpec) -> MergedWindow:
     if order is not None:
         kinds = kinds[order.rows]
     lost, dropped = _verdicts(kinds, last, spec, alone=order is None)
-    kept = _filtered_batch(batch, order, ~(lost | dropped), spec)
+    output = _filtered_batch(batch, order, ~(lost | dropped), spec)
     evidence = _evidence(batch, order, (kinds, lost, dropped), spec) if spec.evidence else None
-    return MergedWindow(kept, batch.num_rows, evidence)
+    return MergedWindow(output, batch.num_rows, evidence)
 
 
 def _window(parts: Sequence[Part], spec: MergeSpec) -> tuple[pa.RecordBatch, RowOrder | None, Bools]:
@@ -215,17 +215,17 @@ def _last_unless(ignored: Bools, last: Bools) -> Bools:
 def _filtered_batch(
     batch: pa.RecordBatch, order: RowOrder | None, keep: Bools, spec: MergeSpec
 ) -> pa.RecordBatch:
-    wanted = batch if spec.columns is None else batch.select(list(spec.columns))
+    columns = batch if spec.columns is None else batch.select(list(spec.columns))
     if order is None:
-        return wanted if keep.all() else wanted.filter(pa.array(keep))
-    return pc.take(wanted, pa.array(order.rows[keep]), boundscheck=False)
+        return columns if keep.all() else columns.filter(pa.array(keep))
+    return pc.take(columns, pa.array(order.rows[keep]), boundscheck=False)
 
 
 def _evidence(
     batch: pa.RecordBatch, order: RowOrder | None, verdicts: tuple[Any, Bools, Bools], spec: MergeSpec
 ) -> Evidence:
     kinds, lost, dropped = verdicts
-    left = np.flatnonzero(lost | dropped)
+    removed = np.flatnonzero(lost | dropped)
     return Evidence(
         keys=tuple(_sorted_key(batch.column(name), order, i) for i, name in enumerate(spec.key_columns)),
         sequence=tuple(
@@ -234,7 +234,7 @@ def _evidence(
         kinds=kinds,
         lost=lost,
         dropped=dropped,
-        lost_rows=batch.take(pa.array(left if order is None else order.rows[left]))
+        lost_rows=batch.take(pa.array(removed if order is None else order.rows[removed]))
         if spec.lost_rows
         else None,
     )

@@ -51,8 +51,8 @@ class _Cursor:
             return None
         batch, keys = self.part.batch, self.part.keys
         if count == batch.num_rows:
-            taken, self.part = self.part, None
-            return taken
+            part, self.part = self.part, None
+            return part
         self.part = Part(batch.slice(count), keys.slice(count, len(keys)), self._number)
         return Part(batch.slice(0, count), keys.slice(0, count), self._number)
 

@@ -17,7 +17,7 @@ _ICEBERG = "metadata.iceberg.storage"
 
 def callback_warnings(raw: Mapping[str, str]) -> tuple[str, ...]:
     """Return warnings about callbacks that are not invoked; it is empty for most tables."""
-    found = [
+    warnings = [
         f"{key}={classes}: these callbacks are Java classes and are not invoked by lakecore; systems "
         f"that they inform of {what} do not learn of those made by lakecore"
         for key, what in _CALLBACKS.items()
@@ -25,8 +25,8 @@ def callback_warnings(raw: Mapping[str, str]) -> tuple[str, ...]:
     ]
     storage = raw.get(_ICEBERG, "").strip()
     if storage not in ("", "disabled"):
-        found.append(
+        warnings.append(
             f"{_ICEBERG}={storage}: lakecore writes no Iceberg metadata; readers of Iceberg see these "
             "commits after another engine has committed"
         )
-    return tuple(found)
+    return tuple(warnings)

@@ -130,12 +130,12 @@ def _has_special_byte(
     spare = np.clip(8 * remaining, 0, 64).astype(np.uint64)
     beyond = np.where(spare >= 64, np.uint64(0), _SPACE << np.minimum(spare, np.uint64(63)))
     whole = words | np.where(spare == 0, _SPACE, beyond)
-    found = whole & _HIGH
+    special = whole & _HIGH
     for mark in (_SLASH, _BACKSLASH, _DELETE):
         same = whole ^ mark
-        found |= (same - _LOW) & ~same & _HIGH
-    found |= (whole - _SPACE) & ~whole & _HIGH
-    out: npt.NDArray[np.bool_] = found != 0
+        special |= (same - _LOW) & ~same & _HIGH
+    special |= (whole - _SPACE) & ~whole & _HIGH
+    out: npt.NDArray[np.bool_] = special != 0
     return out
 
 

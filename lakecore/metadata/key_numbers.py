@@ -45,8 +45,8 @@ def key_numbers(low: ByteWords, high: ByteWords, key_type: RowType) -> tuple[I64
     columns = _Keys.of(keys, key_type)
     if columns is None:
         return None
-    found = _single(columns, 2 * count)
-    return found[:count], found[count:]
+    numbers = _single(columns, 2 * count)
+    return numbers[:count], numbers[count:]
 
 
 class _NoVectorOrder(Exception):
@@ -70,8 +70,8 @@ class _Keys:
         if not len(keys):
             return []
         try:
-            found = cls(keys, key_type)
-            return list(found._columns(found._arity()))
+            decoded_keys = cls(keys, key_type)
+            return list(decoded_keys._columns(decoded_keys._arity()))
         except _NoVectorOrder:
             return None
 
@@ -79,9 +79,9 @@ class _Keys:
         """Return the number of fields that all keys have."""
         if self.width < _PREFIX or int(self.sizes.min()) < 0:
             raise _NoVectorOrder
-        found = self._at(0, ">i4")
-        arity = int(found[0])
-        if (found != arity).any() or arity < len(self.key_type.fields):
+        counts = self._at(0, ">i4")
+        arity = int(counts[0])
+        if (counts != arity).any() or arity < len(self.key_type.fields):
             raise _NoVectorOrder
         if int(self.sizes.min()) < null_bits_size(arity) + 8 * arity:
             raise _NoVectorOrder
@@ -116,8 +116,8 @@ class _Keys:
             raise _NoVectorOrder
 
     def _whole(self, slot: int, code: str) -> I64:
-        found: I64 = self._at(slot, _WHOLE[code]).astype(np.int64)
-        return found
+        values: I64 = self._at(slot, _WHOLE[code]).astype(np.int64)
+        return values
 
     def _nanos(self, slot: int) -> Iterator[I64]:
         word = self._at(slot, "<u8")

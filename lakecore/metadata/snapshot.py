@@ -98,10 +98,10 @@ class Snapshot:
         try:
             raw = json_object(text, exact=True)
             _check_known(raw, path)
-            known = {f.name: raw[_key(f.name)] for f in fields(cls) if raw.get(_key(f.name)) is not None}
-            known.setdefault("version", 1)
-            known["commit_kind"] = CommitKind(raw["commitKind"])
-            return _checked(cls(**known))
+            values = {f.name: raw[_key(f.name)] for f in fields(cls) if raw.get(_key(f.name)) is not None}
+            values.setdefault("version", 1)
+            values["commit_kind"] = CommitKind(raw["commitKind"])
+            return _checked(cls(**values))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as err:
             raise CorruptDataError(path, f"is not a snapshot: {reason(err)}") from err
 
@@ -138,7 +138,7 @@ def _check_known(raw: Mapping[str, Any], path: str) -> None:
             f"{path}: the snapshot has version {version}, but this release reads up to {_VERSION}; use a "
             "newer one"
         )
-    if isinstance(kind, str) and kind not in {known.value for known in CommitKind}:
+    if isinstance(kind, str) and kind not in {kind_known.value for kind_known in CommitKind}:
         raise UnsupportedError(
             f"{path}: commit kind {kind!r} is unknown to this release; use a newer release"
         )

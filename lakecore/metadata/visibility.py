@@ -23,18 +23,18 @@ def visibility_warnings(schema: TableSchema, options: TableOptions) -> tuple[str
     Spec: batch reads of tables with deletion vectors or merge-engine=first-row skip level 0, and all batch
     reads skip rows of postponed buckets.
     """
-    found = []
+    warnings = []
     if schema.primary_keys and options.write_only and (reason := _waits_for_levels(schema, options)):
-        found.append(
+        warnings.append(
             f"new rows are not read before a compaction ({reason}), and with write-only=true writers do "
             "not compact: the table reads as empty until somebody runs compact"
         )
     if options.bucket_mode is BucketMode.POSTPONE and not _FIXED.read(schema.options):
-        found.append(
+        warnings.append(
             "new rows have no bucket (bucket=-2, postpone.batch-write-fixed-bucket=false) and are not "
             "read until somebody runs compact"
         )
-    return tuple(found)
+    return tuple(warnings)
 
 
 def _waits_for_levels(schema: TableSchema, options: TableOptions) -> str | None:

@@ -93,10 +93,10 @@ def _compare(leaf: Compare | In | NotIn | StartsWith | Like, column: pa.Array) -
         case StartsWith(prefix=prefix):
             return pc.starts_with(column, prefix)
         case Like(pattern=pattern, matches=matches):
-            found = pc.match_like(column, pattern)
-            return found if matches else pc.invert(found)
+            result = pc.match_like(column, pattern)
+            return result if matches else pc.invert(result)
 
 
 def _membership(column: pa.Array, values: tuple[Any, ...]) -> pa.BooleanArray:
-    found = pc.is_in(column, arrow_values(values, column.type))
-    return pc.if_else(pc.is_valid(column), found, pa.scalar(None, pa.bool_()))
+    matches = pc.is_in(column, arrow_values(values, column.type))
+    return pc.if_else(pc.is_valid(column), matches, pa.scalar(None, pa.bool_()))

@@ -70,10 +70,10 @@ def may_match(predicate: Predicate, stats: Mapping[str, ColumnStats], row_counts
         case AtKey():
             return np.ones(len(row_counts), bool)
         case _:
-            found = stats.get(predicate.column)
-            if found is None:
+            column = stats.get(predicate.column)
+            if column is None:
                 return np.ones(len(row_counts), bool)
-            return _leaf(predicate, found, row_counts)
+            return _leaf(predicate, column, row_counts)
 
 
 def _leaf(
@@ -85,13 +85,13 @@ def _leaf(
         if stats.null_counts is None:
             return np.ones(len(row_counts), bool)
         return np.asarray(stats.null_counts != 0)
-    kept = np.ones(len(row_counts), bool)
+    matches = np.ones(len(row_counts), bool)
     if stats.null_counts is not None:
-        kept = (stats.null_counts < row_counts) | (stats.null_counts < 0)
+        matches = (stats.null_counts < row_counts) | (stats.null_counts < 0)
     for rule in _rules(leaf, stats):
         if rule is not None:
-            kept &= np.asarray(pc.fill_null(rule, True).to_numpy(zero_copy_only=False))
-    return kept
+            matches &= np.asarray(pc.fill_null(rule, True).to_numpy(zero_copy_only=False))
+    return matches
 
 
 def _rules(leaf: Any, stats: ColumnStats) -> list[pa.BooleanArray | None]:
@@ -184,10 +184,10 @@ def _prefix(prefix: str, low: pa.Array | None, high: pa.Array | None) -> list[pa
 
 def _next_text(prefix: str) -> str | None:
     """Return the least text above every text with this prefix, or None when there is none."""
-    kept = prefix.rstrip(chr(_MAX_CODE_POINT))
-    if not kept:
+    stem = prefix.rstrip(chr(_MAX_CODE_POINT))
+    if not stem:
         return None
-    code = ord(kept[-1]) + 1
+    code = ord(stem[-1]) + 1
     if _SURROGATES[0] <= code <= _SURROGATES[1]:
         code = _SURROGATES[1] + 1
-    return kept[:-1] + chr(code)
+    return stem[:-1] + chr(code)

@@ -63,9 +63,9 @@ class ReadContext:
         """Return the context for files of one partition; a table without partitions stays as it is."""
         if not self.schema.partition_keys:
             return self
-        found = replace(self, partition=partition)
-        found.__dict__.update({name: self.__dict__[name] for name in _SHARED if name in self.__dict__})
-        return found
+        context = replace(self, partition=partition)
+        context.__dict__.update({name: self.__dict__[name] for name in _SHARED if name in self.__dict__})
+        return context
 
     @cached_property
     def partition_values(self) -> dict[str, pa.Array]:

@@ -60,14 +60,14 @@ def _murmur(words: NDArray[np.uint64], starts: NDArray[np.int64]) -> Hashes:
 
 def _mix_rest(hashes: Hashes, halves: Hashes, first: NDArray[np.int64], sizes: NDArray[np.int64]) -> None:
     """Mix the words beyond the shortest row into the hashes: fewer rows take part in every step."""
-    done = int(sizes.min())
-    live = np.flatnonzero(sizes > done)
+    start = int(sizes.min())
+    live = np.flatnonzero(sizes > start)
     while len(live):
         part = hashes[live]
-        _mix(part, halves[first[live] + done])
+        _mix(part, halves[first[live] + start])
         hashes[live] = part
-        done += 1
-        live = live[sizes[live] > done]
+        start += 1
+        live = live[sizes[live] > start]
 
 
 def _rotate(values: Hashes, bits: int) -> None:
@@ -163,12 +163,12 @@ def _hive_bytes(array: pa.Array) -> Hashes:
     if not sizes.any():
         return hashes
     data = np.frombuffer(array.buffers()[2], np.int8)
-    done = 0
+    start = 0
     live = np.flatnonzero(sizes > 0)
     while len(live):
-        hashes[live] = hashes[live] * _31 + data[first[live] + done].astype(np.int32).view(np.uint32)
-        done += 1
-        live = live[sizes[live] > done]
+        hashes[live] = hashes[live] * _31 + data[first[live] + start].astype(np.int32).view(np.uint32)
+        start += 1
+        live = live[sizes[live] > start]
     return hashes
 
 

@@ -74,9 +74,9 @@ def json_to_batch(
         if line.strip():
             rows.append(_parse_line(line, number))
             numbers.append(number)
-    known = {field.name for field in row_type.fields} | {KIND_COLUMN}
+    names = {field.name for field in row_type.fields} | {KIND_COLUMN}
     for number, row in zip(numbers, rows, strict=True):
-        _check_known(row, number, known, row_type)
+        _check_known(row, number, names, row_type)
         if complete and (missing := [name for name in row_type.names if name not in row]):
             raise InvalidInputError(
                 f"line {number}: column {missing[0]} is missing, although the first row has it; write null "

@@ -19,8 +19,8 @@ def partition_value(name: str, value: Any, partition_type: RowType) -> Any:
     for another column, and for a value of another type.
     """
     if name not in partition_type.names:
-        known = ", ".join(partition_type.names) or "none"
-        raise InvalidInputError(f"{name!r} is not a partition column; the partition columns are: {known}")
+        names = ", ".join(partition_type.names) or "none"
+        raise InvalidInputError(f"{name!r} is not a partition column; the partition columns are: {names}")
     kind = partition_type.field(name).type
     try:
         return array_values(pa.array([value], arrow_type(kind)), kind)[0]

@@ -163,8 +163,8 @@ def _text_words(column: pa.Array, count: int) -> list[Words]:
     data = np.zeros(1, np.uint8) if stored is None or not stored.size else np.frombuffer(stored, np.uint8)
     places = offsets[:-1, None] + np.arange(width)
     inside = (places < offsets[1:, None]) & (np.arange(width) < count)
-    found = np.where(inside, data[np.minimum(places, len(data) - 1)], 0).astype(np.uint8)
-    words = np.ascontiguousarray(found).view(">u8").astype(np.uint64)
+    data_words = np.where(inside, data[np.minimum(places, len(data) - 1)], 0).astype(np.uint8)
+    words = np.ascontiguousarray(data_words).view(">u8").astype(np.uint64)
     return [np.ascontiguousarray(words[:, number]) for number in range(width // _WORD_BYTES)]
 
 

@@ -120,8 +120,8 @@ class VariantBytes:
     def words(self, at: Ints) -> Ints:
         """Return the eight bytes from each `at` as a signed number."""
         cells = self.data[at[:, None] + np.arange(8)]
-        found: Ints = np.ascontiguousarray(cells).view("<i8").ravel()
-        return found
+        words: Ints = np.ascontiguousarray(cells).view("<i8").ravel()
+        return words
 
     def sizes(self, at: Ints) -> Ints:
         """Return the number of bytes of the values at `at`; the result is meaningless where there is no
@@ -143,8 +143,8 @@ class VariantBytes:
         value = self.data[at].astype(np.int64)
         for byte in range(1, 4):
             value |= self.data[at + byte].astype(np.int64) << 8 * byte
-        found: Ints = value & ((np.int64(1) << 8 * np.asarray(width, np.int64)) - 1)
-        return found
+        number: Ints = value & ((np.int64(1) << 8 * np.asarray(width, np.int64)) - 1)
+        return number
 
     def fields(self, at: Ints, end: Ints) -> Parts:
         """Return the fields of the objects at `at`, which end at `end`."""

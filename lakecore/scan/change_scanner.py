@@ -66,12 +66,12 @@ class ChangeScanner:
             return ManifestEntries.empty()
         manifests = self.scanner.stores.manifests
         try:
-            found = manifests.read(manifests.read_list(name))
+            entries = manifests.read(manifests.read_list(name))
         except NotFoundError as err:
             raise self.scanner.stores.snapshots.missing_file(snapshot.id, err) from err
         if kind is ChangeKind.REPLACED:
-            return found
-        return found.select(found.kind == int(EntryKind.ADD))
+            return entries
+        return entries.select(entries.kind == int(EntryKind.ADD))
 
     def changes(
         self,

@@ -106,8 +106,8 @@ class FileMonitor:
         if snapshot is None:
             self._check_position(self._last)
             return None
-        known = snapshots.find(self._last.id)
-        if known is not None and known != self._last:
+        last = snapshots.find(self._last.id)
+        if last is not None and last != self._last:
             raise self._lost(self._last, "was replaced: the table was rolled back or created again")
         return self._next(snapshot)
 
@@ -146,22 +146,22 @@ class FileMonitor:
         return prune_partitions(entries, self._partitions, self._scanner.stores.schema.partition_type)
 
     def _vectors_at(self, snapshot: Snapshot) -> Vectors:
-        found: Vectors = {}
+        vectors: Vectors = {}
         for (partition, bucket, name), deletion in self._scanner.deletions(snapshot).items():
-            found.setdefault((partition, bucket), {})[name] = deletion
-        return found
+            vectors.setdefault((partition, bucket), {})[name] = deletion
+        return vectors
 
     def _changes(
         self, snapshot: Snapshot, entries: ManifestEntries, vectors: Vectors
     ) -> Iterator[FileChanges]:
         """Yield the changes of files, then those of buckets where only deletion vectors changed."""
-        met: set[Bucket] = set()
+        buckets: set[Bucket] = set()
         for total, (partition, bucket), before, after in _by_bucket(entries):
-            met.add((partition, bucket))
+            buckets.add((partition, bucket))
             yield self._of(snapshot, (partition, bucket), total, (before, after), vectors)
         if self._last is None:
             return
-        for place in {*vectors, *self._vectors} - met:
+        for place in {*vectors, *self._vectors} - buckets:
             if vectors.get(place) != self._vectors.get(place):
                 yield self._of(snapshot, place, 0, ((), ()), vectors)
 
@@ -197,9 +197,12 @@ class FileMonitor:
     def _lost(self, last: Snapshot, problem: str) -> ExpiredError:
         snapshots = self._scanner.stores.snapshots
         earliest, latest = snapshots.earliest(), snapshots.latest_id()
-        left = "no snapshots exist" if earliest is None else f"snapshots {earliest.id} to {latest} exist"
+        range_text = (
+            "no snapshots exist" if earliest is None else f"snapshots {earliest.id} to {latest} exist"
+        )
         return ExpiredError(
-            f"snapshot {last.id} of {snapshots.paths.root} {problem}; {left}: start again with all files"
+            f"snapshot {last.id} of {snapshots.paths.root} {problem}; {range_text}: "
+            "start again with all files"
         )
 
 

@@ -40,9 +40,9 @@ class ScanFilter:
         for spec in self.partitions or ():
             for name in spec:
                 if name not in partition_type.names:
-                    known = ", ".join(partition_type.names) or "none"
+                    names = ", ".join(partition_type.names) or "none"
                     raise InvalidInputError(
-                        f"{name!r} is not a partition column; the partition columns are: {known}"
+                        f"{name!r} is not a partition column; the partition columns are: {names}"
                     )
 
 
@@ -131,8 +131,8 @@ def _both(left: Mask | None, right: Mask) -> Mask:
 def _partition_mask(entries: ManifestEntries, where: ScanFilter, partition_type: RowType) -> Mask | None:
     if where.partitions is None and where.serialized is None:
         return None
-    wanted = filter_partitions(entries.partitions, where, partition_type)
-    mask: Mask = wanted[entries.partition] if len(wanted) else np.zeros(len(entries), np.bool_)
+    matches = filter_partitions(entries.partitions, where, partition_type)
+    mask: Mask = matches[entries.partition] if len(matches) else np.zeros(len(entries), np.bool_)
     return mask
 
 

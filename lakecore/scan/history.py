@@ -37,7 +37,7 @@ def changelogs_live_longer(raw: Mapping[str, str]) -> bool:
         (CHANGELOGS_TIME, SNAPSHOTS_TIME),
     )
     return any(
-        (kept := changelogs.read(raw)) is not None and kept > snapshots.read(raw)
+        (lifetime := changelogs.read(raw)) is not None and lifetime > snapshots.read(raw)
         for changelogs, snapshots in pairs
     )
 
@@ -59,11 +59,11 @@ class History:
         It looks twice, because expiry turns the one into the other.
         """
         for _ in range(2 if self.with_changelogs else 1):
-            found = self.snapshots.find(snapshot_id)
-            if found is None and self.with_changelogs:
-                found = self.changelogs.find(snapshot_id)
-            if found is not None:
-                return found
+            snapshot = self.snapshots.find(snapshot_id)
+            if snapshot is None and self.with_changelogs:
+                snapshot = self.changelogs.find(snapshot_id)
+            if snapshot is not None:
+                return snapshot
         return None
 
     def earliest_id(self) -> int | None:
@@ -86,8 +86,8 @@ class History:
         low -= 1
         while low < high:
             middle = (low + high + 1) // 2
-            found = self.find(middle)
-            if found is None or found.time_millis < timestamp_ms:  # None: expired meanwhile
+            snapshot = self.find(middle)
+            if snapshot is None or snapshot.time_millis < timestamp_ms:  # None: expired meanwhile
                 low = middle
             else:
                 high = middle - 1

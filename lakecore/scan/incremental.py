@@ -65,8 +65,8 @@ def resolve_interval(
         return resolver.to_auto_tag(AutoTagNames.from_options(options))
     if request.unit is IncrementalUnit.MILLIS:
         return resolver.between_times(int(request.start), int(request.end))
-    known = set(tags.list())
-    if request.start in known and request.end in known:
+    names = set(tags.list())
+    if request.start in names and request.end in names:
         return resolver.between_tags(tags.load(request.start), tags.load(request.end))
     if request.start.isdigit() and request.end.isdigit():
         return resolver.between_ids(int(request.start), int(request.end))
@@ -75,7 +75,7 @@ def resolve_interval(
         raise NotFoundError(
             f"incremental {request.start!r} to {request.end!r} of {tags.paths.root}: these are "
             "neither two tags (the table has: "
-            f"{', '.join(sorted(known)) or 'none'}), nor two snapshot ids, nor two times"
+            f"{', '.join(sorted(names)) or 'none'}), nor two snapshot ids, nor two times"
         )
     return resolver.between_times(*times)
 
@@ -130,11 +130,11 @@ class _Resolver:
                 f"tag {self.request.end!r}: this is not the name of an automatic tag; such names "
                 f"look like {names.example}"
             )
-        known = self.tags.list()
+        tags = self.tags.list()
         earlier = {
-            found: name for name in known if (found := names.time_of(name)) is not None and found < time
+            times: name for name in tags if (times := names.time_of(name)) is not None and times < time
         }
-        if self.request.end not in known or not earlier:
+        if self.request.end not in tags or not earlier:
             return None
         return Difference(self.tags.load(earlier[max(earlier)]), self.tags.load(self.request.end))
 

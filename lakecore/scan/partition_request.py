@@ -38,8 +38,8 @@ def matching_partitions(partitions: Sequence[bytes], condition: Predicate, parti
     """Return for which of the serialised partitions a condition on partition columns is true."""
     rows = [decode_row(partition, partition_type) for partition in partitions]
     batch = rows_batch(rows, partition_type, arrow_schema(partition_type))
-    wanted: Mask = mask(condition, batch).fill_null(False).to_numpy(zero_copy_only=False)
-    return wanted
+    matches: Mask = mask(condition, batch).fill_null(False).to_numpy(zero_copy_only=False)
+    return matches
 
 
 def keeps_manifests(
@@ -54,13 +54,13 @@ def keeps_manifests(
     keep = np.ones(len(files), np.bool_)
     if condition is None:
         return keep
-    known = [number for number, file in enumerate(files) if _has_bounds(file, partition_type)]
+    with_bounds = [number for number, file in enumerate(files) if _has_bounds(file, partition_type)]
     try:
-        stats = _partition_stats([files[number] for number in known], partition_type)
+        stats = _partition_stats([files[number] for number in with_bounds], partition_type)
     except (LakeError, ValueError, OverflowError):
         return keep
-    counts = np.array([files[number].entry_count for number in known], np.int64)
-    keep[known] = may_match(condition, stats, counts)
+    counts = np.array([files[number].entry_count for number in with_bounds], np.int64)
+    keep[with_bounds] = may_match(condition, stats, counts)
     return keep
 
 
@@ -110,10 +110,10 @@ def entry_request(
 
 def _mask_of(where: ScanFilter, condition: Predicate | None, partition_type: RowType) -> PartitionMask:
     def select(partitions: Sequence[bytes]) -> Mask:
-        found = filter_partitions(partitions, where, partition_type)
+        matches = filter_partitions(partitions, where, partition_type)
         if condition is not None:
-            found &= matching_partitions(partitions, condition, partition_type)
-        return found
+            matches &= matching_partitions(partitions, condition, partition_type)
+        return matches
 
     return select
 

@@ -175,9 +175,9 @@ def _plan_keyed(files: _KeyedFiles, *, keys_unique: bool, unordered: bool) -> Sp
     raw = [disjoint[owner] | plain, np.zeros(len(starts[1]), np.bool_)]
     merged = np.flatnonzero(~alone & ~small)
     if len(merged):
-        found = _merged(files, merged)
-        starts.append(found[0])
-        raw.append(found[1])
+        merged_sections = _merged(files, merged)
+        starts.append(merged_sections[0])
+        raw.append(merged_sections[1])
     every = np.concatenate(starts)
     sort = np.argsort(every)
     raw_convertible = np.concatenate(raw)[sort] | as_changelog
@@ -218,8 +218,8 @@ def _by_columns(
     numbers = None if keys is None else key_numbers(*keys, key_type)
     if numbers is None:
         return None
-    found = section_columns(bucket, *numbers)
-    return found.order, found.starts
+    bucket_sections = section_columns(bucket, *numbers)
+    return bucket_sections.order, bucket_sections.starts
 
 
 def _by_files(
@@ -231,12 +231,12 @@ def _by_files(
     for places in np.split(np.arange(len(lanes)), np.flatnonzero(np.diff(bucket)) + 1):
         files = entries.files(lanes[places])
         place_of = {id(file): place for file, place in zip(files, places.tolist(), strict=True)}
-        found = (
+        bucket_sections = (
             changelog_order(files, key_of)
             if as_changelog
             else [section.files for section in sections(files, key_of)]
         )
-        for section in found:
+        for section in bucket_sections:
             heads.append(len(order))
             order += [place_of[id(file)] for file in section]
     return np.array(order, np.int64), np.array(heads, np.int64)

@@ -50,8 +50,8 @@ def prune_partitions(
     condition = restricted(predicate, partition_type.names)
     if condition is None or not len(entries):
         return entries
-    wanted = matching_partitions(entries.partitions, condition, partition_type)
-    return entries.select(wanted[entries.partition])
+    matches = matching_partitions(entries.partitions, condition, partition_type)
+    return entries.select(matches[entries.partition])
 
 
 def prune_buckets(
@@ -71,8 +71,8 @@ def prune_buckets(
     batch = rows_batch(rows, keys, arrow_schema(keys))
     for total in np.unique(entries.total_buckets).tolist():
         if total > 0:
-            wanted = assign_buckets(batch, keys, total, options.bucket_function.value)
-            keep &= (entries.total_buckets != total) | np.isin(entries.bucket, wanted)
+            buckets = assign_buckets(batch, keys, total, options.bucket_function.value)
+            keep &= (entries.total_buckets != total) | np.isin(entries.bucket, buckets)
     return entries.select(keep)
 
 
@@ -153,8 +153,8 @@ def prune_indexed(
         lanes = candidates[low : low + _INDEX_CHUNK]
         for lane, file in zip(lanes.tolist(), entries.files(lanes), strict=True):
             if file.schema_id not in columns:
-                found = stored_columns(columns_of(predicate), schema, schema_of(file.schema_id))
-                columns[file.schema_id] = found
+                index_columns = stored_columns(columns_of(predicate), schema, schema_of(file.schema_id))
+                columns[file.schema_id] = index_columns
             index = embedded_index(file) if columns[file.schema_id] else None
             if index is not None:
                 rows = matching_rows(predicate, columns[file.schema_id], index)
@@ -180,8 +180,8 @@ class _Lookup:
                 same = (low == arity) & (high == arity) & (stats.column_code[inside] == code)
                 lanes = np.flatnonzero(same)
                 if len(lanes) and arity >= 0:
-                    found = self._columns(stats, inside[lanes], rows[lanes], arity, stats.columns[code])
-                    out[lanes] = may_match(condition, found, rows[lanes])
+                    columns = self._columns(stats, inside[lanes], rows[lanes], arity, stats.columns[code])
+                    out[lanes] = may_match(condition, columns, rows[lanes])
         return out
 
     def _columns(
@@ -190,14 +190,14 @@ class _Lookup:
         fields = {field.id: field for field in self.file_schema.fields}
         names = self._names(listed)
         out: dict[str, ColumnStats] = {}
-        for wanted in self.fields:
-            stored = fields.get(wanted.id)
+        for table_field in self.fields:
+            stored = fields.get(table_field.id)
             if stored is None:
-                out[wanted.name] = ColumnStats(null_counts=rows.astype(np.int64))
-            elif _same_type(stored, wanted) and stored.name in names:
+                out[table_field.name] = ColumnStats(null_counts=rows.astype(np.int64))
+            elif _same_type(stored, table_field) and stored.name in names:
                 index = names.index(stored.name)
                 if index < arity:
-                    out[wanted.name] = _column_stats(stats, lanes, arity, index, wanted)
+                    out[table_field.name] = _column_stats(stats, lanes, arity, index, table_field)
         return out
 
     def _names(self, listed: tuple[str, ...] | None) -> Sequence[str]:

@@ -99,8 +99,8 @@ class Scanner:
         where.check(partition_type)
         files = self._load(snapshot, lambda: self.stores.manifests.data_manifests(snapshot))
         files = tuple(file for file in files if keeps_manifest(file, where, partition_type))
-        kept = keeps_manifests(files, predicate, partition_type).tolist()
-        files = tuple(file for file, keeps in zip(files, kept, strict=True) if keeps)
+        is_needed = keeps_manifests(files, predicate, partition_type).tolist()
+        files = tuple(file for file, keeps in zip(files, is_needed, strict=True) if keeps)
         request = entry_request(where, predicate, partition_type, keys=keys)
         entries = self._load(snapshot, lambda: self.stores.manifests.read(files, request))
         entries = select_entries(entries, where, partition_type)
@@ -130,8 +130,8 @@ class Scanner:
         if snapshot is not None:
             entries = self.live_entries(snapshot, where, predicate, keys=keyed)
         steps = self._steps(entries, schema, predicate, created_ms=created_ms, with_level_0=with_level_0)
-        for _, left in steps:
-            entries = left
+        for _, entries_left in steps:
+            entries = entries_left
         if not options.data_evolution:
             self._check_whole_rows(entries)
         policy = SplitPolicy.from_options(schema.options)
@@ -160,13 +160,17 @@ class Scanner:
         as much as a plan without a predicate and the plan itself.
         """
         entries = self.live_entries(snapshot)
-        kept = select_entries(entries, where, schema.partition_type)
-        found = [SkippedFiles.between("partitions, buckets or levels that were named", entries, kept)]
-        steps = self._steps(kept, schema, predicate, created_ms=created_ms, with_level_0=with_level_0)
-        for reason, left in steps:
-            found.append(SkippedFiles.between(reason, kept, left))
-            kept = left
-        return tuple(one for one in found if one.files)
+        in_partitions = select_entries(entries, where, schema.partition_type)
+        skipped = [
+            SkippedFiles.between("partitions, buckets or levels that were named", entries, in_partitions)
+        ]
+        steps = self._steps(
+            in_partitions, schema, predicate, created_ms=created_ms, with_level_0=with_level_0
+        )
+        for reason, rest in steps:
+            skipped.append(SkippedFiles.between(reason, in_partitions, rest))
+            in_partitions = rest
+        return tuple(one for one in skipped if one.files)
 
     def _steps(
         self,
@@ -222,9 +226,9 @@ class Scanner:
         for file in entries.files() if self._tracks_rows(entries) else ():
             names = self.stores.schemas.load(file.schema_id).row_type.names
             if file.write_cols is not None and not set(names) <= set(file.write_cols):
-                held = ", ".join(file.write_cols)
+                columns = ", ".join(file.write_cols)
                 raise UnsupportedError(
-                    f"table {self.table}: file {file.file_name} holds the columns {held} only, which this "
+                    f"table {self.table}: file {file.file_name} holds the columns {columns} only, which this "
                     "release cannot join with the others; use another engine"
                 )
 

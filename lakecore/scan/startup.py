@@ -172,15 +172,15 @@ class Startup:
         """Parse the options. Raises InvalidOptionError if they are malformed, missing or exclude each
         other.
         """
-        given = [key for key in _POINTS if key in raw]
-        mode = _startup_mode(raw, given)
+        keys = [key for key in _POINTS if key in raw]
+        mode = _startup_mode(raw, keys)
         takes = _TAKES.get(mode, ())
-        for key in given:
+        for key in keys:
             if key not in takes:
                 means = f"takes {' or '.join(takes)}" if takes else "takes no starting point"
                 raise InvalidOptionError(f"option {key}={raw[key]!r}: scan.mode {mode.value} {means}")
-        if takes and len(given) != 1:
-            have = " and ".join(f"{key}={raw[key]!r}" for key in given) or "none"
+        if takes and len(keys) != 1:
+            have = " and ".join(f"{key}={raw[key]!r}" for key in keys) or "none"
             raise InvalidOptionError(
                 f"scan.mode {mode.value} needs exactly one of {', '.join(takes)}; the options have {have}"
             )
@@ -203,8 +203,8 @@ def _startup_mode(raw: Mapping[str, str], options: list[str]) -> StartupMode:
     if text in _MODES:
         return _MODES[text]
     if text != "default":
-        known = ", ".join(("default", *_MODES))
-        raise InvalidOptionError(f"option scan.mode={text!r}: it must be one of {known}")
+        modes = ", ".join(("default", *_MODES))
+        raise InvalidOptionError(f"option scan.mode={text!r}: it must be one of {modes}")
     for mode, takes in _TAKES.items():
         if any(key in takes for key in options):
             return mode

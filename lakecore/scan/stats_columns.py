@@ -115,9 +115,9 @@ def _strings(buffer: Bytes, row: I64, size: I64, slot: I64, nulls: Mask) -> pa.A
     at = np.repeat(start - (ends - length), length) + np.arange(total)
     offsets = np.concatenate([[0], ends]).astype(np.int64)
     buffers = [pa.array(~nulls).buffers()[1], pa.py_buffer(offsets), pa.py_buffer(buffer[at])]
-    found = pa.Array.from_buffers(pa.large_string(), len(slot), buffers)
+    strings = pa.Array.from_buffers(pa.large_string(), len(slot), buffers)
     try:
-        found.validate(full=True)
+        strings.validate(full=True)
     except pa.ArrowInvalid:
         return None
-    return found.cast(pa.string())
+    return strings.cast(pa.string())

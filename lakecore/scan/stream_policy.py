@@ -65,13 +65,13 @@ class StreamPolicy:
         """Build the policy. Raises InvalidOptionError for options that cannot be combined."""
         raw, keyed = schema.options, bool(schema.primary_keys)
         producer = options.changelog_producer if keyed else ChangelogProducer.NONE
-        wanted = READ_OVERWRITE.read(raw)
-        if wanted and not keyed:
+        reads_overwrites = READ_OVERWRITE.read(raw)
+        if reads_overwrites and not keyed:
             raise InvalidOptionError(
                 f"option {READ_OVERWRITE.key}=true: the table has no primary key; "
                 f"use {READ_APPEND_OVERWRITE.key}"
             )
-        if wanted and producer in (ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION):
+        if reads_overwrites and producer in (ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION):
             raise InvalidOptionError(
                 f"option {READ_OVERWRITE.key}=true: changelog-producer={producer.value} already "
                 "gives these changes; unset one of them"
@@ -79,7 +79,7 @@ class StreamPolicy:
         return cls(
             keyed=keyed,
             producer=producer,
-            reads_overwrites=wanted if keyed else READ_APPEND_OVERWRITE.read(raw),
+            reads_overwrites=reads_overwrites if keyed else READ_APPEND_OVERWRITE.read(raw),
             bounded_watermark=BOUNDED_WATERMARK.read(raw),
             delay_ms=SNAPSHOT_DELAY.read(raw),
             full_levels=_full_levels(producer, raw, options.target_file_size),

@@ -52,8 +52,10 @@ def stream_start(
         case StartupMode.FROM_FILE_CREATION_TIME:
             return _after(snapshots.latest(), startup.created_ms)
         case StartupMode.FROM_CREATION_TIMESTAMP:
-            found = first_snapshot_since(startup.created_ms or 0, history)
-            return _after(snapshots.latest(), startup.created_ms) if found is None else StreamStart(found)
+            snapshot = first_snapshot_since(startup.created_ms or 0, history)
+            return (
+                _after(snapshots.latest(), startup.created_ms) if snapshot is None else StreamStart(snapshot)
+            )
         case StartupMode.FROM_SNAPSHOT:
             earliest = history.earliest_id()
             return None if earliest is None else StreamStart(max(_snapshot_id(startup), earliest))
@@ -75,5 +77,5 @@ def _snapshot_id(startup: Startup) -> int:
         return startup.snapshot
     if startup.version is not None and startup.version.isascii() and startup.version.isdigit():
         return int(startup.version)
-    given = startup.tag or startup.version or startup.watermark
-    raise InvalidOptionError(f"a stream starts at a snapshot id, not at a tag or watermark ({given})")
+    choice = startup.tag or startup.version or startup.watermark
+    raise InvalidOptionError(f"a stream starts at a snapshot id, not at a tag or watermark ({choice})")

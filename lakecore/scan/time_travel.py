@@ -45,9 +45,9 @@ class TimeTravel:
     """This is a tag, `watermark-<ms>` or a snapshot id."""
 
     def __post_init__(self) -> None:
-        given = [name for name in self.__slots__ if getattr(self, name) is not None]
-        if len(given) > 1:
-            raise InvalidInputError(f"{' and '.join(given)} exclude each other; give only one of them")
+        choices = [name for name in self.__slots__ if getattr(self, name) is not None]
+        if len(choices) > 1:
+            raise InvalidInputError(f"{' and '.join(choices)} exclude each other; give only one of them")
 
     @property
     def is_latest(self) -> bool:
@@ -83,10 +83,10 @@ def batch_start(startup: Startup, options: Mapping[str, str], history: History, 
         case StartupMode.FROM_FILE_CREATION_TIME:
             return BatchStart(snapshots.latest(), created_ms=startup.created_ms)
         case StartupMode.FROM_CREATION_TIMESTAMP:
-            found = first_snapshot_since(startup.created_ms or 0, history)
-            if found is None:
+            snapshot = first_snapshot_since(startup.created_ms or 0, history)
+            if snapshot is None:
                 return BatchStart(snapshots.latest(), created_ms=startup.created_ms)
-            return BatchStart(snapshots.load(found))
+            return BatchStart(snapshots.load(snapshot))
     travel = TimeTravel(
         snapshot=startup.snapshot,
         tag=startup.tag,
@@ -119,15 +119,15 @@ def resolve_version(version: str, tags: TagStore) -> TimeTravel:
     """Resolve a version. Rule of the format: a tag of that name wins, then `watermark-<ms>`, then a
     snapshot id.
     """
-    known = tags.list()
-    if version in known:
+    names = tags.list()
+    if version in names:
         return TimeTravel(tag=version)
     number = version.removeprefix(_WATERMARK)
     if number.isascii() and number.isdigit():
         return TimeTravel(watermark=int(number)) if number != version else TimeTravel(snapshot=int(number))
     raise NotFoundError(
         f"version {version!r} of {tags.paths.root}: this is neither a tag (the table has: "
-        f"{', '.join(known) or 'none'}), "
+        f"{', '.join(names) or 'none'}), "
         "nor watermark-<ms>, nor a snapshot id"
     )
 
@@ -142,11 +142,11 @@ def latest_compacted_snapshot(options: Mapping[str, str], snapshots: SnapshotSto
     if commits is None and _PRODUCER.read(options) is ChangelogProducer.FULL_COMPACTION:
         commits = 1
     for snapshot_id in reversed(snapshots.list_ids()):
-        found = snapshots.find(snapshot_id)
-        if found is not None and found.commit_kind is CommitKind.COMPACT:
-            identifier = found.commit_identifier
+        snapshot = snapshots.find(snapshot_id)
+        if snapshot is not None and snapshot.commit_kind is CommitKind.COMPACT:
+            identifier = snapshot.commit_identifier
             if commits is None or identifier == BATCH_IDENTIFIER or identifier % commits == 0:
-                return found
+                return snapshot
     return snapshots.latest()
 
 
@@ -168,14 +168,16 @@ def snapshot_at(timestamp_ms: int, snapshots: SnapshotStore) -> Snapshot:
     old. Raises NotFoundError that names the earliest.
     """
     ids = snapshots.list_ids()
-    _, found = _bisect(ids, snapshots, lambda snapshot: snapshot.time_millis <= timestamp_ms)
-    if found is None:
+    _, result = _bisect(ids, snapshots, lambda snapshot: snapshot.time_millis <= timestamp_ms)
+    if result is None:
         earliest = snapshots.earliest()
-        known = (
+        range_text = (
             f"the earliest is {earliest.id} at {earliest.time_millis} ms" if earliest else "there are none"
         )
-        raise NotFoundError(f"{snapshots.paths.root} has no snapshot at or before {timestamp_ms} ms; {known}")
-    return found
+        raise NotFoundError(
+            f"{snapshots.paths.root} has no snapshot at or before {timestamp_ms} ms; {range_text}"
+        )
+    return result
 
 
 def _at_watermark(watermark: int, snapshots: SnapshotStore) -> Snapshot:
@@ -188,25 +190,25 @@ def _at_watermark(watermark: int, snapshots: SnapshotStore) -> Snapshot:
     snapshot before the first that has a watermark, then the logarithm of their number.
     """
     marked = _WatermarkSearch(snapshots, snapshots.list_ids())
-    low, found = marked.first()
+    low, nearest = marked.first()
     high = len(marked.ids) - 1
-    if found is not None and _mark(found) < watermark:
-        found = None
+    if nearest is not None and _mark(nearest) < watermark:
+        nearest = None
         while low <= high:
             middle = (low + high) // 2
             place, snapshot = marked.at_or_before(middle, low)
             if _mark(snapshot) < watermark:
                 low = middle + 1
                 continue
-            found, high = snapshot, place - 1
+            nearest, high = snapshot, place - 1
             if _mark(snapshot) == watermark:
                 break
-    if found is not None:
-        return found
+    if nearest is not None:
+        return nearest
     latest = snapshots.latest()
-    known = f"the latest is {latest.watermark}" if latest else "there is no snapshot"
+    latest_text = f"the latest is {latest.watermark}" if latest else "there is no snapshot"
     raise NotFoundError(
-        f"{snapshots.paths.root} has no snapshot with a watermark of at least {watermark} ms; {known}"
+        f"{snapshots.paths.root} has no snapshot with a watermark of at least {watermark} ms; {latest_text}"
     )
 
 
@@ -245,12 +247,12 @@ def _bisect(
     early.
     """
     low, high = 0, len(ids)
-    found: Snapshot | None = None
+    nearest: Snapshot | None = None
     while low < high:
         middle = (low + high) // 2
         snapshot = snapshots.find(ids[middle])
         if snapshot is None or early(snapshot):
-            low, found = middle + 1, snapshot or found
+            low, nearest = middle + 1, snapshot or nearest
         else:
             high = middle
-    return low, found
+    return low, nearest

@@ -56,10 +56,10 @@ class ServiceManager:
         except NotFoundError:
             return None
         try:
-            found = json.loads(data)
-            if not isinstance(found, list) or not found:
+            address = json.loads(data)
+            if not isinstance(address, list) or not address:
                 raise ValueError("not a list of addresses")
-            return tuple(parse_address(str(text)) for text in found)
+            return tuple(parse_address(str(text)) for text in address)
         except (ValueError, InvalidInputError) as err:
             raise CorruptDataError(path, f"not the addresses of a service: {err}") from err
 

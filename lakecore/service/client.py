@@ -65,12 +65,12 @@ class KvQueryClient:
                     min(self._options.first_wait * 2.0 ** min(attempt - 1, 60), self._options.longest_wait)
                 )
             try:
-                found = self._ask_once(request, again=attempt > 0)
+                answer = self._ask_once(request, again=attempt > 0)
             except UnavailableError as err:
                 last = err
                 continue
-            if found is not None:
-                return found
+            if answer is not None:
+                return answer
         tries = self._options.tries
         reason = last or "no server has the bucket"
         raise UnavailableError(f"bucket {request.bucket}: no answer in {tries} tries: {reason}") from last
@@ -123,7 +123,7 @@ class KvQueryClient:
         with self._lock:
             if self._closed:
                 raise InvalidInputError("the client of the query service is closed; make a new one")
-            known = self._connections.get(address)
-            if known is None or known.ended:
-                known = self._connections[address] = Connection(address, self._options)
-            return known
+            connection = self._connections.get(address)
+            if connection is None or connection.ended:
+                connection = self._connections[address] = Connection(address, self._options)
+            return connection

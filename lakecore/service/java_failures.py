@@ -48,7 +48,7 @@ UNKNOWN_BUCKET = JavaClass(
 
 def encode_failure(kind: JavaClass, message: str) -> bytes:
     """Return an exception with this message, without cause and stack."""
-    parents = b"".join(_description(*named, _SERIALIZABLE, b"\0\0") for named in kind.line)
+    parents = b"".join(_description(*error_class, _SERIALIZABLE, b"\0\0") for error_class in kind.line)
     fields = b"\0\1L" + _text("detailMessage") + _STRING + _text("Ljava/lang/String;")
     throwable = _description(*_THROWABLE, _SERIALIZABLE | _WRITES_ITSELF, fields)
     return _MAGIC + _OBJECT + parents + throwable + _NULL + _STRING + _text(message) + _END

@@ -78,8 +78,8 @@ class _Reader:
     def take(self, size: int) -> bytes:
         end = self._at + size
         if size < 0 or end > len(self._body):
-            left = len(self._body) - self._at
-            raise CorruptDataError(self._peer, f"the message claims {size} bytes where {left} are left")
+            size_left = len(self._body) - self._at
+            raise CorruptDataError(self._peer, f"the message claims {size} bytes where {size_left} are left")
         part = self._body[self._at : end]
         self._at = end
         return part
@@ -97,10 +97,10 @@ class _Reader:
         return self.take(size)
 
     def check_count(self, count: int, smallest: int) -> None:
-        left = len(self._body) - self._at
-        if count < 0 or count * smallest > left:
-            raise CorruptDataError(self._peer, f"the message claims {count} rows in {left} bytes")
+        size_left = len(self._body) - self._at
+        if count < 0 or count * smallest > size_left:
+            raise CorruptDataError(self._peer, f"the message claims {count} rows in {size_left} bytes")
 
     def check_end(self) -> None:
-        if left := len(self._body) - self._at:
-            raise CorruptDataError(self._peer, f"the message has {left} bytes after its end")
+        if size_left := len(self._body) - self._at:
+            raise CorruptDataError(self._peer, f"the message has {size_left} bytes after its end")

@@ -166,5 +166,5 @@ class QueryService:
         return HealthServer(Address(self._options.server.host, port), self._health_body, self.metrics)
 
     def _health_body(self) -> tuple[bool, str]:
-        found = self.health()
-        return found["state"] == "serving", json.dumps(found)
+        health = self.health()
+        return health["state"] == "serving", json.dumps(health)

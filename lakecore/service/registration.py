@@ -58,12 +58,12 @@ class Registration:
 
     def keep(self) -> bool:
         """Write the addresses again where they are gone; return whether they are still this service's."""
-        found = self._registered()
-        if found is None:
+        present = self._registered()
+        if present is None:
             logger.warning("table %s: the addresses of its query service were gone", self._table)
             self._manager.reset_service(self._addresses)
             return True
-        return found == self._addresses
+        return present == self._addresses
 
     def release(self) -> None:
         """Remove the addresses if they are still those of this service."""

@@ -100,9 +100,9 @@ class RemoteTableQuery:
         fields = list(arrow_schema(self._codec.key_type))
         columns = [pa.array([value], field.type) for value, field in zip(key, fields, strict=True)]
         keys = pa.Table.from_arrays(columns, names=[field.name for field in fields])
-        found = self.lookup_in_bucket(partition, bucket, keys)
-        row: dict[str, object] = found.rows.to_pylist()[0]
-        return row if found.found[0].as_py() else None
+        rows = self.lookup_in_bucket(partition, bucket, keys)
+        row: dict[str, object] = rows.rows.to_pylist()[0]
+        return row if rows.found[0].as_py() else None
 
     def lookup_in_bucket(self, partition: tuple[object, ...], bucket: int, keys: pa.Table) -> FoundRows:
         """Look up many keys of one bucket in one request; a key with a null has no row.
@@ -136,9 +136,9 @@ class RemoteTableQuery:
         """Ask for the keys of each share, all at the same time."""
         values: list[bytes | None] = [None] * keys.num_rows
         answers = [
-            (part, self._client.get_values(LookupRequest(partition, bucket, wanted)))
+            (part, self._client.get_values(LookupRequest(partition, bucket, group)))
             for (partition, bucket), rows in shares
-            for part, wanted in _requests(rows, self._codec.keys_bytes(keys.take(pa.array(rows))))
+            for part, group in _requests(rows, self._codec.keys_bytes(keys.take(pa.array(rows))))
         ]
         try:
             for rows, answer in answers:
@@ -147,9 +147,9 @@ class RemoteTableQuery:
         finally:
             for _, answer in answers:
                 answer.cancel()
-        found = self._codec.found_rows(values)
-        self._check_keys(keys, found)
-        return found
+        values_of_rows = self._codec.found_rows(values)
+        self._check_keys(keys, values_of_rows)
+        return values_of_rows
 
     def _check_keys(self, keys: pa.Table, answer: FoundRows) -> None:
         """Compare the keys of rows with those that were asked for. The protocol does not name the table: the

@@ -56,7 +56,7 @@ class RowCodec:
     def values_bytes(self, answer: FoundRows) -> tuple[bytes | None, ...]:
         """Return the rows of an answer serialised; None where a key has none."""
         rows = iter(_encoded(answer.rows.filter(answer.found), self.schema.row_type))
-        return tuple(next(rows) if found else None for found in answer.found.to_pylist())
+        return tuple(next(rows) if is_present else None for is_present in answer.found.to_pylist())
 
     def found_rows(self, values: Sequence[bytes | None]) -> FoundRows:
         """Return serialised rows as columns. Raises CorruptDataError."""
@@ -65,9 +65,9 @@ class RowCodec:
         rows = [decode(value) for value in values if value is not None]
         names = [pa.field(field.name, field.type, True) for field in arrow_schema(kind)]
         table = pa.Table.from_batches([rows_batch(rows, kind, pa.schema(names))])
-        found = pa.array([value is not None for value in values], pa.bool_())
-        places = pc.subtract(pc.cumulative_sum(found.cast(pa.int64())), 1)
-        return FoundRows(found, table.take(pc.if_else(found, places, pa.scalar(None, pa.int64()))))
+        is_found = pa.array([value is not None for value in values], pa.bool_())
+        places = pc.subtract(pc.cumulative_sum(is_found.cast(pa.int64())), 1)
+        return FoundRows(is_found, table.take(pc.if_else(is_found, places, pa.scalar(None, pa.int64()))))
 
     @cached_property
     def _key_schema(self) -> pa.Schema:

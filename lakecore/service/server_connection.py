@@ -198,14 +198,14 @@ class ServerConnection(asyncio.Protocol):
             return
         query = self._context.query()
         try:
-            found = query.lookup_in_memory(request.partition, request.bucket, request.keys)
+            rows = query.lookup_in_memory(request.partition, request.bucket, request.keys)
         except MalformedKeyError:
             raise
         except LakeError as err:
             self._fail_lookup(frame.request_id, err, started)
             return
-        if found is not None:
-            self._answer(frame.request_id, found, started)
+        if rows is not None:
+            self._answer(frame.request_id, rows, started)
             return
         self.busy = True
         self.deadline = _NEVER
@@ -218,16 +218,16 @@ class ServerConnection(asyncio.Protocol):
         self.busy = False
         if future.cancelled() or self._transport is None:
             return
-        found = future.exception() or future.result()
-        if isinstance(found, MalformedKeyError):
-            logger.debug("the query server closes a connection: %s", found)
+        result = future.exception() or future.result()
+        if isinstance(result, MalformedKeyError):
+            logger.debug("the query server closes a connection: %s", result)
             self._context.metrics.count_expulsion()
             self.abort()
             return
-        if isinstance(found, BaseException):
-            self._fail_lookup(number, found, started)
+        if isinstance(result, BaseException):
+            self._fail_lookup(number, result, started)
         else:
-            self._answer(number, found, started)
+            self._answer(number, result, started)
         if self._draining:
             self._transport.close()
         else:

@@ -102,13 +102,13 @@ def health_of_servers(
 
 def metrics_of_servers(table: str, reports: Sequence[ServerReport | None], now_ms: int) -> str:
     """Return the metrics of a service in the text format of Prometheus; samples have the label `server`."""
-    known = {
+    metrics = {
         label("server", str(number)): report_metrics(report, now_ms)
         for number, report in enumerate(reports)
         if report is not None
     }
-    up = Metric("servers", "gauge", "Servers that have reported.", (("", len(known)),))
-    return prometheus_text((up, *joined_metrics(known)), label("table", table))
+    up = Metric("servers", "gauge", "Servers that have reported.", (("", len(metrics)),))
+    return prometheus_text((up, *joined_metrics(metrics)), label("table", table))
 
 
 def report_metrics(report: ServerReport, now_ms: int) -> tuple[Metric, ...]:

@@ -71,11 +71,11 @@ def make_archive() -> tuple[Path, bool]:
 def _run_session(path: Path) -> None:
     command = [sys.executable, "-m", "lakecore.spark.class_archive", str(path)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECONDS)
+        result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECONDS)
     except subprocess.TimeoutExpired as err:
         raise UnavailableError(f"a Spark session did not end within {_SECONDS} s; try again") from err
-    if done.returncode or not path.is_file():
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+    if result.returncode or not path.is_file():
+        last = (result.stderr.strip().splitlines() or ["no message"])[-1]
         raise UnavailableError(f"a Spark session ended without writing its class archive: {last}")
 
 

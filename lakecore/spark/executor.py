@@ -145,12 +145,12 @@ class SparkExecutor:
 
     def _tell_stderr(self) -> None:
         capture = stderr_capture()
-        said = "" if capture is None else capture.since(self._said_from)
+        message = "" if capture is None else capture.since(self._said_from)
         if self._failed:
-            sys.stderr.write(said)
+            sys.stderr.write(message)
             sys.stderr.flush()
-        elif said:
-            logger.debug("Spark wrote to its error output: %s", said)
+        elif message:
+            logger.debug("Spark wrote to its error output: %s", message)
 
     def _spark(self) -> SparkContext:
         starting = self._begun()
@@ -181,10 +181,10 @@ class SparkExecutor:
             starting.set_exception(err)
             return
         with self._lock:
-            wanted = self._starting is starting
-            if wanted:
+            is_current = self._starting is starting
+            if is_current:
                 self._context, self._owned = context, owned
-        if owned and not wanted:
+        if owned and not is_current:
             context.stop()
         starting.set_result(context)
 

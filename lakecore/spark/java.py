@@ -27,14 +27,14 @@ def find_java() -> Path:
     if java is None:
         where = f"JAVA_HOME={home} has no bin/java" if home else "there is no java on the PATH"
         raise InvalidInputError(f"Spark needs Java {MIN_JAVA} or later, but {where}: {_REMEDY}")
-    found = Path(java).resolve()
-    version = java_version(found)
+    path = Path(java).resolve()
+    version = java_version(path)
     match = re.match(r"(?:1\.)?(\d+)", version)
     if match and int(match[1]) < MIN_JAVA:
         raise InvalidInputError(
             f"Spark needs Java {MIN_JAVA} or later, but {java} is Java {match[1]}: {_REMEDY}"
         )
-    return found
+    return path
 
 
 def java_version(java: Path) -> str:

@@ -66,11 +66,11 @@ class _Worker:
     def table(self, name: str, make: Callable[[], LookupTable]) -> LookupTable:
         """Return the lookup table of that name, which is made at the first call."""
         with self._lock:
-            found = self._tables.pop(name, None) or make()
-            self._tables[name] = found
+            table = self._tables.pop(name, None) or make()
+            self._tables[name] = table
             while len(self._tables) > _MOST_TABLES:
                 self._tables.popitem(last=False)[1].close()
-            return found
+            return table
 
     def close(self) -> None:
         """Release all lookup tables."""
@@ -116,11 +116,11 @@ def _check(frame: DataFrame, table: Table, request: JoinRequest) -> None:
                 f"column {name!r}, which is looked up, is not in the DataFrame; it has the columns "
                 f"{', '.join(frame.columns)}"
             )
-    known = table.schema.row_type.names
+    names = table.schema.row_type.names
     for name in (*request.on.values(), *request.columns):
-        if name not in known:
+        if name not in names:
             raise InvalidInputError(
-                f"column {name!r} is not in table {table.name}; it has the columns {', '.join(known)}"
+                f"column {name!r} is not in table {table.name}; it has the columns {', '.join(names)}"
             )
     for name in request.columns:
         if name in frame.columns and name not in request.on.values():
@@ -143,22 +143,22 @@ class _JoinTask:
     convert: ColumnsForSpark
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found: LookupTable | None = None
+        table: LookupTable | None = None
         for batch in batches:
             if batch.num_rows:
-                found = found or _of_this_process().table(self._name(), self._open)
-                yield from self._join(found, batch)
+                table = table or _of_this_process().table(self._name(), self._open)
+                yield from self._join(table, batch)
 
     def _join(self, lookup: LookupTable, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         names = [f"{_KEY}{number}" for number in range(len(self.kinds))]
         keys = [_cast(batch, name, kind) for name, kind in zip(self.request.on, self.kinds, strict=True)]
-        left = pa.RecordBatch.from_arrays([*batch.columns, *keys], [*batch.schema.names, *names])
+        left_batch = pa.RecordBatch.from_arrays([*batch.columns, *keys], [*batch.schema.names, *names])
         on = dict(zip(names, self.request.on.values(), strict=True))
-        for joined in lookup.join_batches([left], on, self.request.how):
+        for joined in lookup.join_batches([left_batch], on, self.request.how):
             added = self.convert.convert(joined.select(list(self.columns)))
-            taken = joined.select(list(batch.schema.names)).columns
+            columns = joined.select(list(batch.schema.names)).columns
             schema = pa.schema([*batch.schema, *added.schema])
-            yield pa.RecordBatch.from_arrays([*taken, *added.columns], schema=schema)
+            yield pa.RecordBatch.from_arrays([*columns, *added.columns], schema=schema)
 
     def _open(self) -> LookupTable:
         request = self.request

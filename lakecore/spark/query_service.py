@@ -110,9 +110,9 @@ class _ServerTask:
             host = bound.host
             if host not in _LOOPBACK:
                 host = context.getTaskInfos()[number].address.rpartition(":")[0]
-            found = context.allGather(str(Address(host, bound.port)))
+            gathered_addresses = context.allGather(str(Address(host, bound.port)))
             if number == 0:
-                addresses = [parse_address(text) for text in found]
+                addresses = [parse_address(text) for text in gathered_addresses]
                 registration = Registration(server.table.name, service_manager(server.table), addresses)
                 registration.register(replace=service.replace)
             liveness.report(report_line(number, server, SystemClock()))

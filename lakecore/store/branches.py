@@ -24,8 +24,8 @@ class BranchStore:
 
     def list(self) -> tuple[str, ...]:
         """Return the names in order, without `main`."""
-        found = self.file_io.list(self.paths.branches_dir)
-        names = (status.name for status in found if status.is_dir)
+        statuses = self.file_io.list(self.paths.branches_dir)
+        names = (status.name for status in statuses if status.is_dir)
         return tuple(name.removeprefix(_PREFIX) for name in names if name.startswith(_PREFIX))
 
     def open(self, name: str) -> TablePaths:
@@ -34,8 +34,8 @@ class BranchStore:
             return self.paths.with_branch(MAIN_BRANCH)
         branch = self.paths.with_branch(name)
         if self.file_io.stat(branch.schema_dir) is None:
-            known = ", ".join((MAIN_BRANCH, *self.list()))
+            names = ", ".join((MAIN_BRANCH, *self.list()))
             raise NotFoundError(
-                f"branch {name!r} of {self.paths.table_path} does not exist; available branches: {known}"
+                f"branch {name!r} of {self.paths.table_path} does not exist; available branches: {names}"
             )
         return branch

@@ -37,9 +37,9 @@ class ChangelogStore:
         """Return the changelog of that snapshot, None if there is none. Raises CorruptDataError."""
         path = self.paths.changelog(snapshot_id)
         try:
-            found = Snapshot.from_json(self.file_io.read(path), path)
+            changelog = Snapshot.from_json(self.file_io.read(path), path)
         except NotFoundError:
             return None
-        if found.id != snapshot_id:
-            raise CorruptDataError(path, f"contains the id {found.id} of another snapshot")
-        return found
+        if changelog.id != snapshot_id:
+            raise CorruptDataError(path, f"contains the id {changelog.id} of another snapshot")
+        return changelog

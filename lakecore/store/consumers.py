@@ -33,9 +33,9 @@ class ConsumerStore:
     def list(self) -> tuple[Consumer, ...]:
         """Return all consumers, by name. Those deleted meanwhile are left out. Raises CorruptDataError."""
         statuses = [status for status in self.file_io.list(self.paths.consumer_dir) if not status.is_dir]
-        named = [status for status in statuses if status.name.startswith(_PREFIX)]
-        found = (self._read(status.name.removeprefix(_PREFIX), status) for status in named)
-        return tuple(consumer for consumer in found if consumer is not None)
+        consumers = [status for status in statuses if status.name.startswith(_PREFIX)]
+        consumers_read = (self._read(status.name.removeprefix(_PREFIX), status) for status in consumers)
+        return tuple(consumer for consumer in consumers_read if consumer is not None)
 
     def find(self, consumer_id: str) -> Consumer | None:
         """Return the consumer, None if there is none of that name. Raises CorruptDataError."""
@@ -44,13 +44,13 @@ class ConsumerStore:
 
     def load(self, consumer_id: str) -> Consumer:
         """Return the consumer. Raises NotFoundError that names the existing consumers, CorruptDataError."""
-        found = self.find(consumer_id)
-        if found is None:
-            known = ", ".join(consumer.id for consumer in self.list()) or "none"
+        stored_consumer = self.find(consumer_id)
+        if stored_consumer is None:
+            names = ", ".join(consumer.id for consumer in self.list()) or "none"
             raise NotFoundError(
-                f"consumer {consumer_id!r} of {self.paths.root} does not exist; available consumers: {known}"
+                f"consumer {consumer_id!r} of {self.paths.root} does not exist; available consumers: {names}"
             )
-        return found
+        return stored_consumer
 
     def write(self, consumer_id: str, next_snapshot: int) -> None:
         """Create the consumer, or move it, also backwards. Readers see the old or the new position."""

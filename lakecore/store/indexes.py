@@ -82,15 +82,15 @@ class IndexStore:
         Raises NotFoundError; CorruptDataError for damage, and for two vectors of one data file. It costs a
         read of the whole file: some 2 MB in unaware buckets, all vectors of the bucket elsewhere.
         """
-        wanted = None if names is None else set(names)
+        wanted_names = None if names is None else set(names)
         places = {place.data_file: place for place in file.deletions}
         path = self.path(file)
         if len(places) < len(file.deletions):
             raise CorruptDataError(
                 path, "contains two deletion vectors of one data file, by the index manifest"
             )
-        if wanted is not None:
-            places = {name: place for name, place in places.items() if name in wanted}
+        if wanted_names is not None:
+            places = {name: place for name, place in places.items() if name in wanted_names}
         return decode_vectors(self._read(file, path), places, path) if places else {}
 
     def write_vectors(self, partition: bytes, bucket: int, vectors: Mapping[str, BitMap]) -> IndexFile:

@@ -109,11 +109,13 @@ class ManifestStore:
                 "%s: %d entries of %d manifests were decoded, %d of them record by record",
                 self.paths.table_path, len(entries), len(files), entries.slow_entries,
             )  # fmt: skip
-        found = len(entries) + entries.left_out
-        if found == listed:
+        live_count = len(entries) + entries.left_out
+        if live_count == listed:
             return entries
         if len(files) == 1:
-            raise CorruptDataError(paths[0], f"holds {found} entries, but the manifest list records {listed}")
+            raise CorruptDataError(
+                paths[0], f"holds {live_count} entries, but the manifest list records {listed}"
+            )
         for file in files:
             self.read([file])
         raise CorruptDataError(self.paths.manifest_dir, "has manifests that changed while they were read")

@@ -18,8 +18,8 @@ def numbered(pattern: re.Pattern[str], statuses: Iterable[FileStatus]) -> tuple[
     would be another file than the one of that number.
     """
     matches = (pattern.fullmatch(status.name) for status in statuses)
-    found = (whole_number(match[1]) for match in matches if match and _is_canonical(match[1]))
-    return tuple(sorted(number for number in found if number is not None))
+    numbers = (whole_number(match[1]) for match in matches if match and _is_canonical(match[1]))
+    return tuple(sorted(number for number in numbers if number is not None))
 
 
 def _is_canonical(text: str) -> bool:

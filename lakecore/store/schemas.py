@@ -76,9 +76,9 @@ class SchemaStore:
         try:
             schema = TableSchema.from_json(self.file_io.read(path), path)
         except NotFoundError as err:
-            known = ", ".join(map(str, self.list_ids())) or "none"
+            ids = ", ".join(map(str, self.list_ids())) or "none"
             raise NotFoundError(
-                f"schema {schema_id} of {self.paths.root} does not exist; available schemas: {known}"
+                f"schema {schema_id} of {self.paths.root} does not exist; available schemas: {ids}"
             ) from err
         if schema.id != schema_id:
             raise CorruptDataError(path, f"contains the id {schema.id} of another schema")

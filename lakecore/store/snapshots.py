@@ -52,36 +52,36 @@ class SnapshotStore:
             return self.source.latest(self.paths.branch)
         hint = self._hint(self.paths.latest_hint)
         if hint is not None and self.file_io.stat(self.paths.snapshot(hint + 1)) is None:
-            found = self.find(hint)
-            if found is not None:
-                return found
+            snapshot = self.find(hint)
+            if snapshot is not None:
+                return snapshot
         return self._newest_listed()
 
     def latest_id(self) -> int | None:
         """Return the id of `latest()`."""
-        found = self.latest()
-        return None if found is None else found.id
+        snapshot = self.latest()
+        return None if snapshot is None else snapshot.id
 
     def earliest(self) -> Snapshot | None:
         """Return the oldest snapshot that still exists. It tolerates expiry going on at the same time."""
         hint = self._hint(self.paths.earliest_hint)
         if hint is not None:
             for snapshot_id in range(hint, hint + _EARLIEST_TRIES):
-                found = self.find(snapshot_id)
-                if found is not None:
-                    return found
+                snapshot = self.find(snapshot_id)
+                if snapshot is not None:
+                    return snapshot
         for snapshot_id in self.list_ids():
-            found = self.find(snapshot_id)
-            if found is not None:
-                return found
+            snapshot = self.find(snapshot_id)
+            if snapshot is not None:
+                return snapshot
         return None
 
     def load(self, snapshot_id: int) -> Snapshot:
         """Return a snapshot. Raises NotFoundError that names the available range, CorruptDataError."""
-        found = self.find(snapshot_id)
-        if found is None:
+        snapshot = self.find(snapshot_id)
+        if snapshot is None:
             raise self._missing(snapshot_id)
-        return found
+        return snapshot
 
     def find(self, snapshot_id: int) -> Snapshot | None:
         """Return the snapshot, or None if it does not exist (expired, or not yet there). Raises
@@ -89,12 +89,12 @@ class SnapshotStore:
         """
         path = self.paths.snapshot(snapshot_id)
         try:
-            found = Snapshot.from_json(self.file_io.read(path), path)
+            snapshot = Snapshot.from_json(self.file_io.read(path), path)
         except NotFoundError:
             return None
-        if found.id != snapshot_id:
-            raise CorruptDataError(path, f"contains the id {found.id} of another snapshot")
-        return found
+        if snapshot.id != snapshot_id:
+            raise CorruptDataError(path, f"contains the id {snapshot.id} of another snapshot")
+        return snapshot
 
     def exists(self, snapshot_id: int) -> bool:
         """Return whether the snapshot file exists now."""
@@ -160,13 +160,13 @@ class SnapshotStore:
         before the snapshot itself), else CorruptDataError: the newest snapshot has lost a file.
         """
         latest = self.latest_id()
-        found = self.exists(snapshot_id)
-        if found and latest is not None and snapshot_id < latest:
+        exists = self.exists(snapshot_id)
+        if exists and latest is not None and snapshot_id < latest:
             return NotFoundError(
                 f"snapshot {snapshot_id} of {self.paths.root} has lost a file ({err}): it is being expired, "
                 "or it is damaged; read a newer snapshot, or run fsck"
             )
-        if found:
+        if exists:
             return CorruptDataError(
                 self.paths.snapshot(snapshot_id), f"needs a file that does not exist: {err}"
             )
@@ -188,9 +188,9 @@ class SnapshotStore:
 
     def _newest_listed(self) -> Snapshot | None:
         for snapshot_id in reversed(self.list_ids()):
-            found = self.find(snapshot_id)
-            if found is not None:
-                return found
+            snapshot = self.find(snapshot_id)
+            if snapshot is not None:
+                return snapshot
         return None
 
     def _hint(self, path: str) -> int | None:

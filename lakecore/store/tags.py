@@ -32,13 +32,13 @@ class TagStore:
         try:
             return Tag.from_json(self.file_io.read(path), path, name)
         except NotFoundError as err:
-            known = ", ".join(self.list()) or "none"
+            names = ", ".join(self.list()) or "none"
             raise NotFoundError(
-                f"tag {name!r} of {self.paths.root} does not exist; available tags: {known}"
+                f"tag {name!r} of {self.paths.root} does not exist; available tags: {names}"
             ) from err
 
     def list(self) -> tuple[str, ...]:
         """Return the names of the tags in order. Directories are skipped, such as `tag-success-file`."""
-        found = self.file_io.list(self.paths.tag_dir)
-        names = (status.name for status in found if not status.is_dir)
+        statuses = self.file_io.list(self.paths.tag_dir)
+        names = (status.name for status in statuses if not status.is_dir)
         return tuple(name.removeprefix(_PREFIX) for name in names if name.startswith(_PREFIX))

@@ -39,8 +39,8 @@ def replace_vectors(
         old = tuple(files)
     vectors: dict[str, BitMap] = {}
     for file in old:
-        kept = {vector.data_file for vector in file.deletions}.difference(removed_names)
-        vectors |= store.read_vectors(file, kept)
+        files_kept = {vector.data_file for vector in file.deletions}.difference(removed_names)
+        vectors |= store.read_vectors(file, files_kept)
     for name, more in marks.items():
         vectors[name] = vectors[name] | more if name in vectors else more
     if not vectors:

@@ -52,9 +52,9 @@ class AuditRows:
         self, part: Any, columns: Sequence[str], where: Predicate | None, *, kinds: bool
     ) -> Iterator[pa.RecordBatch]:
         """Read a part. Raises the errors of `inner`."""
-        wanted = _inner_columns(self.row_type.names[1:], columns, where)
+        inner_columns = _inner_columns(self.row_type.names[1:], columns, where)
         below = restricted(where, self.inner.row_type.names)
-        for batch in self.inner.read(part, wanted, below, kinds=True):
+        for batch in self.inner.read(part, inner_columns, below, kinds=True):
             rows = batch.drop_columns([KIND_NAME])
             texts = pa.array(_SYMBOLS).take(batch.column(KIND_NAME))
             rows = rows.append_column(pa.field(_ROW_KIND.name, pa.string(), nullable=False), texts)
@@ -94,17 +94,17 @@ class BinlogRows:
         self, part: Any, columns: Sequence[str], where: Predicate | None, *, kinds: bool
     ) -> Iterator[pa.RecordBatch]:
         """Read a part. Raises the errors of `inner`."""
-        wanted = _inner_columns(self.row_type.names[1:], columns, where)
-        schema = arrow_schema(self.row_type.select((_ROW_KIND.name, *wanted)))
-        left: pa.RecordBatch | None = None
-        for batch in self.inner.read(part, wanted, None, kinds=True):
-            whole = batch if left is None else pa.concat_batches([left, batch])
+        inner_columns = _inner_columns(self.row_type.names[1:], columns, where)
+        schema = arrow_schema(self.row_type.select((_ROW_KIND.name, *inner_columns)))
+        rest: pa.RecordBatch | None = None
+        for batch in self.inner.read(part, inner_columns, None, kinds=True):
+            whole = batch if rest is None else pa.concat_batches([rest, batch])
             bounds = self._bounds(whole)
-            left = whole.slice(bounds[-1]) if bounds[-1] < whole.num_rows else None
+            rest = whole.slice(bounds[-1]) if bounds[-1] < whole.num_rows else None
             if len(bounds) > 1:
                 yield from _chosen(_packed(whole, bounds, schema), columns, where, kinds=kinds)
-        if left is not None:
-            yield from _chosen(_packed(left, np.array([0, 1]), schema), columns, where, kinds=kinds)
+        if rest is not None:
+            yield from _chosen(_packed(rest, np.array([0, 1]), schema), columns, where, kinds=kinds)
 
     def _bounds(self, batch: pa.RecordBatch) -> Any:
         """Return where changes begin, and where the last one ends: before an update that is still
@@ -148,7 +148,7 @@ def _inner_columns(there: Sequence[str], columns: Sequence[str], where: Predicat
 def _chosen(
     batch: pa.RecordBatch, columns: Sequence[str], where: Predicate | None, *, kinds: bool
 ) -> Iterator[pa.RecordBatch]:
-    kept = batch if where is None else batch.filter(mask(where, batch))
-    if kept.num_rows:
-        chosen = kept.select(list(columns))
+    filtered = batch if where is None else batch.filter(mask(where, batch))
+    if filtered.num_rows:
+        chosen = filtered.select(list(columns))
         yield with_kind(chosen) if kinds else chosen

@@ -13,8 +13,8 @@ def columns(*fields: str) -> RowType:
     """Parse `"snapshot_id BIGINT NOT NULL"`, …: atomic types, ids in order. `STRINGS` stands for
     `STRING[]`.
     """
-    found = []
+    result = []
     for number, text in enumerate(fields):
         name, _, kind = text.partition(" ")
-        found.append(DataField(number, name, STRINGS if kind == "STRING[]" else parse_type(kind)))
-    return RowType(tuple(found))
+        result.append(DataField(number, name, STRINGS if kind == "STRING[]" else parse_type(kind)))
+    return RowType(tuple(result))

@@ -87,20 +87,20 @@ def _counted(
     entries = entries.select(entries.bucket >= lowest_bucket)
     bucket = entries.bucket if by_bucket else np.full(len(entries), -1)
     places = np.stack([entries.partition, bucket], axis=1).astype(np.int64)
-    found, first, group = np.unique(places, axis=0, return_index=True, return_inverse=True)
+    counts, first, group = np.unique(places, axis=0, return_index=True, return_inverse=True)
     group = group.reshape(-1)
     sign = np.where(entries.kind == EntryKind.ADD.value, 1, -1)
-    sums = np.zeros((len(found), 4), np.int64)
+    sums = np.zeros((len(counts), 4), np.int64)
     for column, values in enumerate((sign * entries.row_count, sign * entries.file_size, sign)):
         np.add.at(sums[:, column], group, values)
     np.maximum.at(sums[:, 3], group, np.maximum(entries.times(), 0))
-    last = np.zeros(len(found), np.int64)
+    last = np.zeros(len(counts), np.int64)
     last[group] = np.arange(len(entries))
     out: dict[tuple[bytes, int], _Count] = {}
     for n in np.argsort(first).tolist():
         rows, size, files, newest = sums[n].tolist()
         if files > 0:
-            code, bucket_id = found[n].tolist()
+            code, bucket_id = counts[n].tolist()
             total = int(entries.total_buckets[last[n]])
             out[entries.partitions[code], bucket_id] = _Count(rows, size, files, newest, total)
     return out
@@ -110,8 +110,8 @@ def partition_counts(table: Readable, snapshot: Snapshot) -> dict[bytes, _Count]
     """Count by partition, including files of level 0 that a batch read may skip: a partition exists from its
     first file on.
     """
-    found = _counted(table, snapshot, by_bucket=False)
-    return {partition: count for (partition, _), count in found.items()}
+    counts = _counted(table, snapshot, by_bucket=False)
+    return {partition: count for (partition, _), count in counts.items()}
 
 
 def _partitions(table: Readable, snapshot: Snapshot | None) -> Iterator[Row]:
@@ -143,9 +143,9 @@ def _deleted_rows(table: Readable, snapshot: Snapshot) -> dict[bytes, int | None
     out: dict[bytes, int | None] = {}
     for file in table._scanner.index_files(snapshot) if table.options.deletion_vectors else ():
         for place in file.deletions:
-            known = out.get(file.partition, 0)
+            count = out.get(file.partition, 0)
             more = place.cardinality
-            out[file.partition] = None if known is None or more is None else known + more
+            out[file.partition] = None if count is None or more is None else count + more
     return out
 
 
@@ -172,7 +172,7 @@ def _buckets(table: Readable, snapshot: Snapshot | None) -> Iterator[Row]:
     if snapshot is None:
         return
     kind = table.schema.partition_type
-    found = _counted(table, snapshot, by_bucket=True, lowest_bucket=_POSTPONED).items()
+    counts = _counted(table, snapshot, by_bucket=True, lowest_bucket=_POSTPONED).items()
     rows = [
         (
             row_text(decode_row(partition, kind), kind),
@@ -182,7 +182,7 @@ def _buckets(table: Readable, snapshot: Snapshot | None) -> Iterator[Row]:
             count.files,
             count.newest * MILLI_NANOS,
         )
-        for (partition, bucket), count in found
+        for (partition, bucket), count in counts
     ]
     yield from sorted(rows)
 

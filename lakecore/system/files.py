@@ -141,12 +141,16 @@ def _value_stats(ctx: ReadContext, file: DataFile) -> tuple[Mapping[str, str], .
     stored = _stored_columns(schema, file)
     lows, highs = (decode_row(row, stored, file.file_name) for row in (stats.min_values, stats.max_values))
     places = {field.id: place for place, field in enumerate(stored.fields)}
-    known = {field.id for field in schema.fields if file.write_cols is None or field.name in file.write_cols}
+    field_ids = {
+        field.id for field in schema.fields if file.write_cols is None or field.name in file.write_cols
+    }
     counts: dict[str, str] = {}
     bounds: tuple[dict[str, str], dict[str, str]] = ({}, {})
     for field in ctx.schema.fields:
         place = places.get(field.id)
-        counts[field.name] = _count(stats.null_counts, place, None if field.id in known else file.row_count)
+        counts[field.name] = _count(
+            stats.null_counts, place, None if field.id in field_ids else file.row_count
+        )
         for values, texts in zip((lows, highs), bounds, strict=True):
             value = None if place is None else _evolved(values[place], stored.fields[place], field)
             texts[field.name] = raw_text(value, field.type)
@@ -162,8 +166,8 @@ def _stored_columns(schema: TableSchema, file: DataFile) -> RowType:
 
 
 def _count(counts: tuple[int | None, ...], place: int | None, missing: int | None) -> str:
-    found = missing if place is None else counts[place] if place < len(counts) else None
-    return "null" if found is None else str(found)
+    count = missing if place is None else counts[place] if place < len(counts) else None
+    return "null" if count is None else str(count)
 
 
 def _evolved(value: Any, old: DataField, new: DataField) -> Any:

@@ -44,6 +44,6 @@ class TrackedRows:
         extra = sorted(columns_of(where) - set(columns)) if where is not None else []
         below = restricted(where, self.inner.row_type.names)
         for batch in self.inner.read(part, (*columns, *extra), below, kinds=kinds):
-            kept = batch if where is None else batch.filter(mask(where, batch))
-            if kept.num_rows:
-                yield kept.drop_columns(extra) if extra else kept
+            filtered = batch if where is None else batch.filter(mask(where, batch))
+            if filtered.num_rows:
+                yield filtered.drop_columns(extra) if extra else filtered

@@ -21,24 +21,24 @@ __all__ = ["AGGREGATION_FIELDS", "OPTIONS", "SCHEMAS", "SNAPSHOTS", "STATISTICS"
 
 def _snapshots(table: Readable, _: Snapshot | None) -> Iterator[Row]:
     for snapshot_id in table._stores.snapshots.list_ids():
-        found = table._stores.snapshots.find(snapshot_id)
-        if found is not None:
+        snapshot = table._stores.snapshots.find(snapshot_id)
+        if snapshot is not None:
             yield (
-                found.id,
-                found.schema_id,
-                found.commit_user,
-                found.commit_identifier,
-                found.commit_kind.value,
-                found.time_millis * MILLI_NANOS,
-                found.base_manifest_list,
-                found.delta_manifest_list,
-                found.changelog_manifest_list,
-                found.total_record_count,
-                found.delta_record_count,
-                found.changelog_record_count,
-                found.watermark,
-                found.next_row_id,
-                found.operation,
+                snapshot.id,
+                snapshot.schema_id,
+                snapshot.commit_user,
+                snapshot.commit_identifier,
+                snapshot.commit_kind.value,
+                snapshot.time_millis * MILLI_NANOS,
+                snapshot.base_manifest_list,
+                snapshot.delta_manifest_list,
+                snapshot.changelog_manifest_list,
+                snapshot.total_record_count,
+                snapshot.delta_record_count,
+                snapshot.changelog_record_count,
+                snapshot.watermark,
+                snapshot.next_row_id,
+                snapshot.operation,
             )
 
 
@@ -106,18 +106,18 @@ OPTIONS = Listing(columns("key STRING NOT NULL", "value STRING NOT NULL"), _opti
 
 def _aggregation_fields(table: Readable, _: Snapshot | None) -> Iterator[Row]:
     schema = _latest(table)
-    named: dict[str, list[tuple[str, str]]] = {}
+    by_field: dict[str, list[tuple[str, str]]] = {}
     for key, value in schema.options.items():
         prefix, *parts = key.split(".")
         if prefix == "fields" and len(parts) > 1:
-            named.setdefault(parts[0], []).append((key, value))
+            by_field.setdefault(parts[0], []).append((key, value))
     for field in schema.fields:
-        found = named.get(field.name, ())
+        functions = by_field.get(field.name, ())
         yield (
             field.name,
             type_text(field.type, quoted=True),
-            bracketed(value for _, value in found),
-            bracketed(key for key, _ in found),
+            bracketed(value for _, value in functions),
+            bracketed(key for key, _ in functions),
             field.description,
         )
 

@@ -81,13 +81,13 @@ def _shows_sequence(table: Readable) -> bool:
     """Return whether sequence numbers are shown. Raises UnsupportedError where rows are merged from several,
     which have no sequence number of their own.
     """
-    wanted = SHOW_SEQUENCE.read(table.schema.options) and bool(table.schema.primary_keys)
-    if wanted and table.options.merge_engine is not MergeEngine.DEDUPLICATE:
+    shows = SHOW_SEQUENCE.read(table.schema.options) and bool(table.schema.primary_keys)
+    if shows and table.options.merge_engine is not MergeEngine.DEDUPLICATE:
         raise UnsupportedError(
             f"table {table.name}: option {SHOW_SEQUENCE.key}=true: this release shows sequence numbers of "
             "merge engine deduplicate only"
         )
-    return wanted
+    return shows
 
 
 def _with_retracts(rows: RowSource) -> RowSource:
@@ -139,10 +139,10 @@ class SystemTable:
 
     def __post_init__(self) -> None:
         if self.kind not in SYSTEM_TABLES:
-            known = ", ".join(SYSTEM_TABLES)
+            names = ", ".join(SYSTEM_TABLES)
             raise NotFoundError(
                 f"table {self.table.name}${self.kind}: this system table does not exist; the "
-                f"system tables are {known}"
+                f"system tables are {names}"
             )
 
     def __repr__(self) -> str:

@@ -59,8 +59,8 @@ class ViewRows:
         """Read the rows. Raises the errors of `make`."""
         rows = iter(self.make())
         schema = arrow_schema(self.row_type)
-        while taken := list(islice(rows, _BATCH)):
-            batch = rows_batch(taken, self.row_type, schema)
-            kept = batch if where is None else batch.filter(mask(where, batch))
-            chosen = kept.select(list(columns))
+        while chunk := list(islice(rows, _BATCH)):
+            batch = rows_batch(chunk, self.row_type, schema)
+            filtered = batch if where is None else batch.filter(mask(where, batch))
+            chosen = filtered.select(list(columns))
             yield with_kind(chosen) if kinds else chosen

@@ -89,18 +89,18 @@ class BatchWrite:
         commit the same bytes again then. Raises UnsupportedError when several writers had rows of one bucket,
         CommitConflictError, CommitUncertainError.
         """
-        found = [decoded(self._table, self._name, one) for one in prepared]
+        commits = [decoded(self._table, self._name, one) for one in prepared]
         try:
-            result = self._commit(found)
+            result = self._commit(commits)
         except CommitUncertainError:
             self._uncertain = True
             raise
         except LakeError:
             if not self._uncertain:
-                remove_files(self._table, found)
+                remove_files(self._table, commits)
             raise
         if result.duplicate:
-            remove_files(self._table, found, self._names_in(result))
+            remove_files(self._table, commits, self._names_in(result))
         return self._table._after_commit(result, ends_input=True)
 
     def abort(self, prepared: Iterable[bytes] = ()) -> None:
@@ -110,10 +110,10 @@ class BatchWrite:
         write, self._open = self._open, None
         if write is not None:
             write.abort()
-        found = [decoded(self._table, self._name, one) for one in prepared]
-        if found and self._is_committed():
+        commits = [decoded(self._table, self._name, one) for one in prepared]
+        if commits and self._is_committed():
             raise InvalidInputError(f"{self._table.name}: this write was committed, so its files stay")
-        remove_files(self._table, found)
+        remove_files(self._table, commits)
 
     def _new_write(self) -> TableWrite:
         session = self._table._session(self._name)

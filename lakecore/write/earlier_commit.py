@@ -34,9 +34,9 @@ def _retained_snapshots(table: Writable) -> Iterator[Snapshot]:
     for name in stores.tags.list():
         yield stores.tags.load(name)
     for number in stores.changelogs.list_ids():
-        found = stores.changelogs.find(number)
-        if found is not None:
-            yield found
+        snapshot = stores.changelogs.find(number)
+        if snapshot is not None:
+            yield snapshot
 
 
 def _is_of(snapshot: Snapshot, prepared: PreparedCommit) -> bool:

@@ -61,16 +61,16 @@ def prepared_by(table: Writable, name: CommitName, write: TableWrite | None) -> 
     if write is None:
         return _of_messages(table, name, ())
     try:
-        found = _of_messages(table, name, write.finish())
+        commit = _of_messages(table, name, write.finish())
     except BaseException:
         write.abort()
         raise
     state = write.preconditions
     if state is None:
-        return found
+        return commit
     read = state.read_snapshot
     return replace(
-        found,
+        commit,
         placed=True,
         read_snapshot=None if read is None else read.id,
         read_time=None if read is None else read.time_millis,
@@ -93,14 +93,14 @@ def _of_messages(table: Writable, name: CommitName, messages: tuple[CommitMessag
 
 def decoded(table: Writable, name: CommitName, data: bytes) -> PreparedCommit:
     """Decode what a writer prepared. Raises InvalidInputError for bytes of another commit or table."""
-    found = decode_commit(data)
+    commit = decode_commit(data)
     ours = _of_messages(table, name, ())
-    if (found.table, found.user, found.identifier) != (ours.table, ours.user, ours.identifier):
+    if (commit.table, commit.user, commit.identifier) != (ours.table, ours.user, ours.identifier):
         raise InvalidInputError(
-            f"what commit {found.identifier} of {found.user} prepared for {found.table} is not part of "
+            f"what commit {commit.identifier} of {commit.user} prepared for {commit.table} is not part of "
             f"commit {ours.identifier} of {ours.user} to {ours.table}"
         )
-    return found
+    return commit
 
 
 def preconditions_of(prepared: Iterable[PreparedCommit], base: Snapshot | None) -> Preconditions | None:
@@ -169,10 +169,10 @@ def check_one_writer(table: str, mode: BucketMode, prepared: Sequence[PreparedCo
         raise InvalidInputError(f"table {table}: what one writer prepared was given twice; give it once")
     if mode is BucketMode.BUCKET_UNAWARE:
         return
-    seen: dict[Any, int] = {}
+    counts: dict[Any, int] = {}
     for number, one in enumerate(prepared):
         for message in one.messages:
-            if seen.setdefault(_owned(mode, message), number) != number:
+            if counts.setdefault(_owned(mode, message), number) != number:
                 raise UnsupportedError(
                     f"table {table}: several writers had rows of {_WHOSE[mode]}, and one of them must have "
                     "them all; on Spark use lakecore.spark.write, which shuffles rows, or repartition(1)"

@@ -65,8 +65,8 @@ def decode_commit(data: bytes) -> PreparedCommit:
         raw = json.loads(data)
         version = raw["version"]
         if version == _VERSION:
-            found: PreparedCommit = _decode(PreparedCommit, raw["prepared"])
-            return found
+            commit: PreparedCommit = _decode(PreparedCommit, raw["prepared"])
+            return commit
     except (ValueError, KeyError, TypeError, binascii.Error) as err:
         raise InvalidInputError(f"these bytes are no prepared commit: {err}") from err
     raise UnsupportedError(

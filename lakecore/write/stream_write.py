@@ -117,10 +117,10 @@ class StreamWrite:
             )
         write, self._open = self._open, None
         after = self._table._stores.snapshots.latest_id() or 0
-        found = replace(prepared_by(self._table, name, write), prepared_after=after)
+        commit = replace(prepared_by(self._table, name, write), prepared_after=after)
         self._prepared = identifier
-        self._remember(found)
-        return encode_commit(found)
+        self._remember(commit)
+        return encode_commit(commit)
 
     def commit(
         self,
@@ -139,9 +139,9 @@ class StreamWrite:
         the same bytes again.
         """
         name = self._name(identifier, watermark, properties)
-        found = [decoded(self._table, name, one) for one in prepared]
+        commits = [decoded(self._table, name, one) for one in prepared]
         last = last_commit_of(self._table._stores.snapshots, self._user)
-        result = self._skipped(found, last, identifier) or self._commit(name, found)
+        result = self._skipped(commits, last, identifier) or self._commit(name, commits)
         return self._table._after_commit(result, ends_input=False)
 
     def filter_and_commit(self, prepared: Mapping[int, Iterable[bytes]]) -> dict[int, CommitResult]:
@@ -154,13 +154,13 @@ class StreamWrite:
         a tag or a changelog has its files or its number. Raises NotFoundError naming a missing file, and the
         errors of `commit`. It costs a look at each file.
         """
-        found = {
+        commits = {
             number: [decoded(self._table, self._name(number), one) for one in prepared[number]]
             for number in sorted(prepared)
         }
         last = last_commit_of(self._table._stores.snapshots, self._user)
         results = {}
-        for number, ours in found.items():
+        for number, ours in commits.items():
             result = self._skipped(ours, last, number)
             if result is None and is_in_table(self._table, ours, last):
                 result = CommitResult(duplicate=True)
@@ -183,13 +183,13 @@ class StreamWrite:
             write.abort()
         if identifier is None:
             return
-        found = [decoded(self._table, self._name(identifier), one) for one in prepared]
+        commits = [decoded(self._table, self._name(identifier), one) for one in prepared]
         last = last_commit_of(self._table._stores.snapshots, self._user)
-        if _has(last, identifier) or is_in_table(self._table, found, last):
+        if _has(last, identifier) or is_in_table(self._table, commits, last):
             raise InvalidInputError(
                 f"{self._table.name}: commit {identifier} of {self._user} was committed, so its files stay"
             )
-        remove_files(self._table, found)
+        remove_files(self._table, commits)
 
     def _name(
         self, identifier: int, watermark: int | None = None, properties: Mapping[str, str] | None = None
@@ -236,10 +236,10 @@ class StreamWrite:
 
     def _remove_others(self, commits: Sequence[PreparedCommit], snapshots: Sequence[Snapshot]) -> None:
         try:
-            kept = names_in(self._table._stores.manifests, snapshots)
+            names = names_in(self._table._stores.manifests, snapshots)
         except LakeError:  # it expired meanwhile; what is left is removed as orphans
             return
-        remove_files(self._table, commits, kept)
+        remove_files(self._table, commits, names)
 
     def _commit(self, name: StreamCommit, prepared: Sequence[PreparedCommit]) -> CommitResult:
         table = self._table
@@ -250,8 +250,8 @@ class StreamWrite:
         forced = not messages and (keeps_empty or session.forces_snapshot())
         result = session.commit(messages, None, self._preconditions(prepared), allow_empty=forced)
         if result.duplicate:
-            found = [table._stores.snapshots.find(number) for number in result.snapshot_ids]
-            self._remove_others(prepared, [one for one in found if one is not None])
+            snapshots = [table._stores.snapshots.find(number) for number in result.snapshot_ids]
+            self._remove_others(prepared, [one for one in snapshots if one is not None])
         return result
 
     def _preconditions(self, prepared: Sequence[PreparedCommit]) -> Preconditions | None:
@@ -260,12 +260,14 @@ class StreamWrite:
         if not placed or any(one.read_snapshot is None for one in placed):
             return preconditions_of(placed, None)
         first = min(placed, key=lambda one: one.read_snapshot or 0)
-        found = self._table._stores.snapshots.find(first.read_snapshot or 0)
-        if found is None or found.time_millis != first.read_time:
+        snapshot = self._table._stores.snapshots.find(first.read_snapshot or 0)
+        if snapshot is None or snapshot.time_millis != first.read_time:
             # It expired, or another snapshot has its id: one that the table does not have stands for it.
             latest = self._table._stores.snapshots.latest()
-            found = latest and replace(latest, id=first.read_snapshot or 0, time_millis=first.read_time or 0)
-        return preconditions_of(placed, found)
+            snapshot = latest and replace(
+                latest, id=first.read_snapshot or 0, time_millis=first.read_time or 0
+            )
+        return preconditions_of(placed, snapshot)
 
 
 def _has(last: LastCommit, identifier: int) -> bool:

@@ -157,12 +157,12 @@ class TableWrite:
         """Check a rule of the format: all buckets of a partition have one bucket count until it is
         overwritten.
         """
-        wanted = self._placement.total(share.partition)
-        total = self._placement.buckets.state.totals.get(share.partition, wanted)
-        if total != wanted:
+        bucket_total = self._placement.total(share.partition)
+        total = self._placement.buckets.state.totals.get(share.partition, bucket_total)
+        if total != bucket_total:
             name = partition_text(share.values, self._schema.partition_type) or "the table"
             raise InvalidInputError(
-                f"{name} has {total} buckets, but option bucket is {wanted}: overwrite it first"
+                f"{name} has {total} buckets, but option bucket is {bucket_total}: overwrite it first"
             )
 
     def _message(

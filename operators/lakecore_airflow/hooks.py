@@ -161,11 +161,11 @@ class LakeHook(BaseHook):
                 check_master(master)
         except LakeError as err:
             return False, str(err)
-        found = f"{len(databases)} database(s)"
+        message = f"{len(databases)} database(s)"
         if not databases:
-            found = "it has no database yet; if it should have some, this is not the warehouse"
+            message = "it has no database yet; if it should have some, this is not the warehouse"
         spark = f"; the Spark master is {master}" if master is not None else ""
-        return True, f"{self.warehouse()} is reachable: {found}{spark}"
+        return True, f"{self.warehouse()} is reachable: {message}{spark}"
 
 
 def _location(host: str, scheme: str | None) -> str:

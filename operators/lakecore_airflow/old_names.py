@@ -139,5 +139,5 @@ def _new_name(old: str) -> str | None:
     new = f"{_NEW}.{_PLACES[place]}"
     if not module:
         return new
-    known = f"{_OLD}.{place}" in _PACKAGES and find_spec(f"{new}.{module}") is not None
-    return f"{new}.{module}" if known else None
+    is_known = f"{_OLD}.{place}" in _PACKAGES and find_spec(f"{new}.{module}") is not None
+    return f"{new}.{module}" if is_known else None

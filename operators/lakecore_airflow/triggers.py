@@ -57,12 +57,12 @@ class WaitTrigger(BaseTrigger):
         while True:
             await asyncio.sleep(self.poke_interval)
             try:
-                found = await asyncio.to_thread(self._look)
+                result = await asyncio.to_thread(self._look)
             except Exception as err:  # noqa: BLE001 - the trigger's border: the sensor decides what to do
                 yield TriggerEvent(_failure(err))
                 return
-            if found is not None:
-                yield TriggerEvent({"status": "found", "found": found})
+            if result is not None:
+                yield TriggerEvent({"status": "found", "found": result})
                 return
 
     def _look(self) -> dict[str, Any] | None:

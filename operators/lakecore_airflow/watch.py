@@ -161,10 +161,10 @@ class SnapshotWatch(BaseEventTrigger):
         now on is missed.
         """
         store = self.asset_state_store
-        kept = await store.aget(_POSITION) if store is not None else None
-        if isinstance(kept, dict) and kept.get("table") == self.table:
-            self.log.info("watching %s; events were sent up to %s", self.table, kept)
-            return await asyncio.to_thread(_as_position, kept)
+        stored_position = await store.aget(_POSITION) if store is not None else None
+        if isinstance(stored_position, dict) and stored_position.get("table") == self.table:
+            self.log.info("watching %s; events were sent up to %s", self.table, stored_position)
+            return await asyncio.to_thread(_as_position, stored_position)
         while True:
             try:
                 position = await asyncio.to_thread(self._first)
@@ -208,10 +208,10 @@ class SnapshotWatch(BaseEventTrigger):
         round that this watcher is still processing are not: the round timed out, and later rounds did
         not wait for it.
         """
-        done = [one for one in self._after_round if one <= number and one != self._at_work_on]
-        if done:
-            await self._save(self._after_round[max(done)])
-        for one in done:
+        finished = [one for one in self._after_round if one <= number and one != self._at_work_on]
+        if finished:
+            await self._save(self._after_round[max(finished)])
+        for one in finished:
             del self._after_round[one]
 
     async def _save(self, position: WatchPosition) -> None:
@@ -238,8 +238,8 @@ class _Rounds(SharedStreamProducer):
         number = 0
         await asyncio.sleep(min(_FIRST_ROUND_AFTER_S, self._poke_interval))
         while True:
-            seen = [(watcher.table, watcher.looked) for watcher in self._watching]
-            changed = await asyncio.to_thread(self._changed, seen) if seen else {}
+            tables = [(watcher.table, watcher.looked) for watcher in self._watching]
+            changed = await asyncio.to_thread(self._changed, tables) if tables else {}
             if changed:
                 number += 1
                 yield (number, changed), number

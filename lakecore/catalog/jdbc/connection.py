@@ -158,16 +158,16 @@ def _postgresql(rest: str, user: str | None, password: str | None, size: int) ->
     database = unquote(parts.path.lstrip("/"))
     if not parts.hostname or not database:
         raise InvalidOptionError(f"catalog option uri: it has no host or no database; write {_FORMS}")
-    given = dict(parse_qsl(parts.query, keep_blank_values=True))
-    if unknown := sorted(set(given) - {"user", "password"}):
+    parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
+    if unknown := sorted(set(parameters) - {"user", "password"}):
         raise UnsupportedError(
             f"catalog option uri: its parameter {unknown[0]} would have no effect; leave it out (known: "
             "user, password)"
         )
     address = {
         "drivername": "postgresql+psycopg",
-        "username": user or given.get("user") or parts.username,
-        "password": password or given.get("password") or parts.password,
+        "username": user or parameters.get("user") or parts.username,
+        "password": password or parameters.get("password") or parts.password,
         "host": parts.hostname,
         "port": port,
         "database": database,

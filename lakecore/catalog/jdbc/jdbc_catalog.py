@@ -64,10 +64,14 @@ class JdbcCatalog(WarehouseCatalog):
         """
         check_catalog_options(config.options, "jdbc", cls.option_keys())
         fields = opened_warehouse(config, create=create)
-        found = JdbcOptions.from_options(config.options, object_store=fields["warehouse"].startswith("s3://"))
-        catalog = cls(**fields, connection=JdbcConnection.from_options(config.options), jdbc_options=found)
+        jdbc_options = JdbcOptions.from_options(
+            config.options, object_store=fields["warehouse"].startswith("s3://")
+        )
+        catalog = cls(
+            **fields, connection=JdbcConnection.from_options(config.options), jdbc_options=jdbc_options
+        )
         catalog.connection.use_write_ahead_log()
-        catalog._names.create_tables(found.lock_key_length if found.lock_enabled else None)
+        catalog._names.create_tables(jdbc_options.lock_key_length if jdbc_options.lock_enabled else None)
         return catalog
 
     def close(self) -> None:

@@ -73,18 +73,18 @@ class JdbcLock:
         """
         from sqlalchemy import text
 
-        named = {"id": self.lock_id}
+        lock_row = {"id": self.lock_id}
         with self.connection.transaction(f"lock {self.lock_id}") as database:
-            database.execute(text(RELEASE_EXPIRED[self.connection.kind]), named)
+            database.execute(text(RELEASE_EXPIRED[self.connection.kind]), lock_row)
         with self.connection.transaction(f"lock {self.lock_id}") as database:
             database.execute(
                 text("INSERT INTO paimon_distributed_locks (lock_id, expire_time_seconds) VALUES (:id, :s)"),
-                {**named, "s": self.options.lock_timeout_ms // 1000},
+                {**lock_row, "s": self.options.lock_timeout_ms // 1000},
             )
-            found = database.execute(
-                text("SELECT acquired_at FROM paimon_distributed_locks WHERE lock_id = :id"), named
+            result = database.execute(
+                text("SELECT acquired_at FROM paimon_distributed_locks WHERE lock_id = :id"), lock_row
             )
-            return found.scalar_one()
+            return result.scalar_one()
 
     def _release(self, acquired: object) -> None:
         """Delete the row. A failure is logged: the row ends by its time, and what was done is done."""

@@ -45,11 +45,11 @@ class JdbcNames:
     def properties(self, database: str) -> dict[str, str]:
         """Return the properties of a database as they are stored."""
         with self._transaction(f"read database {database}") as run:
-            found = run(
+            rows = run(
                 f"SELECT property_key, property_value FROM paimon_database_properties WHERE {_OF_DATABASE}",
                 database=database,
             )
-            return {row[0]: row[1] for row in found}
+            return {row[0]: row[1] for row in rows}
 
     def add_properties(self, database: str, properties: Mapping[str, str]) -> None:
         """Insert properties. Raises AlreadyExistsError when one is there."""
@@ -76,16 +76,16 @@ class JdbcNames:
     def tables(self, database: str) -> list[str]:
         """Return the tables of a database."""
         with self._transaction(f"list the tables of {database}") as run:
-            found = run(f"SELECT table_name FROM paimon_tables WHERE {_OF_DATABASE}", database=database)
-            return [row[0] for row in found]
+            rows = run(f"SELECT table_name FROM paimon_tables WHERE {_OF_DATABASE}", database=database)
+            return [row[0] for row in rows]
 
     def views(self, database: str) -> list[str]:
         """Return the views of a database; none where Paimon 1.4 made the tables."""
         if not self._has_views():
             return []
         with self._transaction(f"list the views of {database}") as run:
-            found = run(f"SELECT view_name FROM {VIEWS} WHERE {_OF_DATABASE}", database=database)
-            return [row[0] for row in found]
+            rows = run(f"SELECT view_name FROM {VIEWS} WHERE {_OF_DATABASE}", database=database)
+            return [row[0] for row in rows]
 
     def has_table(self, name: TableName) -> bool:
         """Return whether the table is entered."""

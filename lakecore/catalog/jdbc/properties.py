@@ -41,5 +41,7 @@ def properties_of_table(schema: TableSchema) -> dict[str, str]:
         "partition": schema.partition_keys,
         "bucket-key": schema.bucket_keys,
     }
-    found = {**schema.options, **{key: ",".join(names) for key, names in keys.items() if names}}
-    return {key: value for key, value in found.items() if len(key) <= _MOST_KEY and len(value) <= _MOST_VALUE}
+    properties = {**schema.options, **{key: ",".join(names) for key, names in keys.items() if names}}
+    return {
+        key: value for key, value in properties.items() if len(key) <= _MOST_KEY and len(value) <= _MOST_VALUE
+    }

@@ -36,12 +36,12 @@ def answer_of(what: str, body: bytes) -> dict[str, Any]:
     if not body.strip():
         return {}
     try:
-        found = json.loads(body)
+        answer = json.loads(body)
     except (ValueError, RecursionError) as err:
         raise _no_json(what) from err
-    if not isinstance(found, dict):
+    if not isinstance(answer, dict):
         raise _no_json(what)
-    return found
+    return answer
 
 
 def error_of(what: str, status: int, body: bytes, *, effect: bool) -> LakeError:
@@ -50,8 +50,8 @@ def error_of(what: str, status: int, body: bytes, *, effect: bool) -> LakeError:
     `effect`: the request changes something, so that a failed server may have done it.
     """
     raw = _error_body(body)
-    said = printable(mask_secrets(str(raw.get("message") or "no reason is given")), _LONGEST)
-    text = f"{what}: the server answered {status} ({said})"
+    message = printable(mask_secrets(str(raw.get("message") or "no reason is given")), _LONGEST)
+    text = f"{what}: the server answered {status} ({message})"
     match status:
         case 400:
             return InvalidInputError(f"{text}; change the request")
@@ -73,10 +73,10 @@ def error_of(what: str, status: int, body: bytes, *, effect: bool) -> LakeError:
 
 def _error_body(body: bytes) -> Mapping[str, Any]:
     try:
-        found = json.loads(body)
+        fields = json.loads(body)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, Mapping) else {}
+    return fields if isinstance(fields, Mapping) else {}
 
 
 def _no_json(what: str) -> UnavailableError:

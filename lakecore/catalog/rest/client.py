@@ -75,17 +75,17 @@ class RestClient:
 
     def list(self, what: str, path: tuple[str, ...], key: str) -> list[Any]:
         """Return the elements of all pages of a list, one request a page. `key` has them in an answer."""
-        found: list[Any] = []
+        result: list[Any] = []
         token = ""
         for _ in range(_MOST_PAGES):
             page = self.get(what, path, {"pageToken": token} if token else None)
             elements = page.get(key) or []
             if not isinstance(elements, list):
                 break
-            found += elements
+            result += elements
             following = str(page.get("nextPageToken") or "")
             if not following or not elements:
-                return found
+                return result
             if following == token:
                 break
             token = following
@@ -103,14 +103,14 @@ class RestClient:
         send = self._sender(method, url, query, body)
         pause = _FIRST_PAUSE
         for last in (*(False,) * (_TRIES - 1), True):
-            found = self._once(what, send, reads=method == "GET", last=last)
-            if found is not None:
-                status, content = found
+            answer = self._once(what, send, reads=method == "GET", last=last)
+            if answer is not None:
+                status, content = answer
                 if status in _DONE:
                     return answer_of(what, content)
                 if last or method != "GET" or status not in _AGAIN:
-                    said = self.options.without_token(content)
-                    raise error_of(what, status, said, effect=method != "GET")
+                    message = self.options.without_token(content)
+                    raise error_of(what, status, message, effect=method != "GET")
             self.clock.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
         raise AssertionError("the last try returns or raises")

@@ -81,8 +81,8 @@ def merged_options(own: Mapping[str, str], answer: Mapping[str, Any]) -> dict[st
 
 
 def _texts(answer: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = answer.get(key)
-    return found if isinstance(found, Mapping) else {}
+    text = answer.get(key)
+    return text if isinstance(text, Mapping) else {}
 
 
 def _address(uri: str | None) -> str:
@@ -104,14 +104,14 @@ def _address(uri: str | None) -> str:
 
 
 def _headers(raw: Mapping[str, str]) -> dict[str, str]:
-    found = {}
+    headers = {}
     for key, value in raw.items():
         if key.startswith(HEADER_PREFIX):
             name = key.removeprefix(HEADER_PREFIX)
             if not _HEADER_NAME.fullmatch(name):
                 raise InvalidOptionError(f"catalog option {key}: this is not the name of a header")
-            found[name] = _header_value(key, value)
-    return found
+            headers[name] = _header_value(key, value)
+    return headers
 
 
 def _header_value(key: str, value: str) -> str:

@@ -92,8 +92,8 @@ class RestCatalog:
         UnavailableError when the server does not answer or refuses the token.
         """
         options = dict(config.options)
-        named = {key: value for key, value in options.items() if not key.startswith(HEADER_PREFIX)}
-        check_catalog_options(named, "rest", cls.option_keys())
+        settings = {key: value for key, value in options.items() if not key.startswith(HEADER_PREFIX)}
+        check_catalog_options(settings, "rest", cls.option_keys())
         clock = SystemClock()
         client = RestClient(RestOptions.from_options(options), clock)
         query = {"warehouse": config.warehouse} if config.warehouse else None

@@ -35,8 +35,8 @@ class RestSnapshots:
             if err.kind == "SNAPSHOT":
                 return None
             raise
-        found = answer.get("snapshot")
-        found = found.get("snapshot") if isinstance(found, dict) else None
-        if not isinstance(found, dict):
+        snapshot = answer.get("snapshot")
+        snapshot = snapshot.get("snapshot") if isinstance(snapshot, dict) else None
+        if not isinstance(snapshot, dict):
             raise UnavailableError(f"{what}: the answer holds none; look into the log of the server")
-        return Snapshot.from_json(json.dumps(found), what)
+        return Snapshot.from_json(json.dumps(snapshot), what)

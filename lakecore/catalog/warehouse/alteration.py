@@ -32,11 +32,11 @@ def alter_schema(
     When others change the schema at the same time, the changes are applied again on top of theirs. Raises
     InvalidInputError naming what cannot change, CommitConflictError when others won every retry.
     """
-    wanted = _changes(changes)
+    new_changes = _changes(changes)
     for _ in range(_ALTER_TRIES):
         old = table._stores.schemas.latest() or table.schema
         has_snapshots = table._stores.snapshots.latest_id() is not None
-        schema = apply_changes(old, wanted, clock.now_ms(), has_snapshots=has_snapshots)
+        schema = apply_changes(old, new_changes, clock.now_ms(), has_snapshots=has_snapshots)
         _check_branches(table, schema)
         _check_postponed(table, old, schema)
         if table._stores.schemas.publish(schema):

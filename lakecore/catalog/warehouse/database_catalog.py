@@ -112,10 +112,10 @@ class DatabaseCatalog(ABC):
         """Return a database with its properties. Raises NotFoundError naming existing databases."""
         if name == SYSTEM_DATABASE:
             return Database(name)
-        found = self._find_database(check_name(name, "database"))
-        if found is None:
+        database_name = self._find_database(check_name(name, "database"))
+        if database_name is None:
             raise self._no_database(name)
-        return found
+        return database_name
 
     def create_database(
         self, name: str, *, if_not_exists: bool = False, properties: Mapping[str, str] | None = None
@@ -184,9 +184,9 @@ class DatabaseCatalog(ABC):
 
         Raises InvalidInputError for files that belong to no table.
         """
-        known, half = set(tables), []
+        complete, half = set(tables), []
         for status in self.file_io.list(self._database_path(database)):
-            if status.name in known or (status.is_dir and not self.file_io.list(status.path)):
+            if status.name in complete or (status.is_dir and not self.file_io.list(status.path)):
                 continue
             if not status.is_dir or self._removal.dropped.interrupted(f"{database}.{status.name}") is None:
                 raise InvalidInputError(

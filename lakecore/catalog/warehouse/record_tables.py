@@ -83,9 +83,9 @@ def record_table(kind: str, file_io: FileIO, warehouse: str, clock: Clock) -> Ca
 
 
 def _runs(file_io: FileIO, warehouse: str, clock: Clock) -> Iterator[Row]:
-    found = AttemptStore(file_io, warehouse).read(0, clock.now_ms())
-    _warn(found.damaged, "the ledger", warehouse)
-    return map(_run, found.attempts)
+    attempts = AttemptStore(file_io, warehouse).read(0, clock.now_ms())
+    _warn(attempts.damaged, "the ledger", warehouse)
+    return map(_run, attempts.attempts)
 
 
 def _run(one: Attempt) -> Row:
@@ -107,11 +107,11 @@ def _run(one: Attempt) -> Row:
 
 
 def _health(file_io: FileIO, warehouse: str, _: Clock) -> Iterable[Row]:
-    found = SurveyStore(file_io, warehouse).latest()
-    if found is None:
+    survey = SurveyStore(file_io, warehouse).latest()
+    if survey is None:
         return ()
-    _warn(found.damaged, "the survey", warehouse)
-    return map(_health_of, found.tables)
+    _warn(survey.damaged, "the survey", warehouse)
+    return map(_health_of, survey.tables)
 
 
 def _health_of(one: TableRecord) -> Row:

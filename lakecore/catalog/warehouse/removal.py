@@ -52,8 +52,8 @@ class TableRemoval:
         """
         self.check_no_hold(table, chore)
         owner = f"{chore} {self.clock.fresh_id()[:8]}"
-        held = leased(self.file_io, self.warehouse, table, owner, self.clock, _LEASE)
-        with held as lease, Heartbeat() as heartbeat, heartbeat.keeping(lease):
+        table_lease = leased(self.file_io, self.warehouse, table, owner, self.clock, _LEASE)
+        with table_lease as lease, Heartbeat() as heartbeat, heartbeat.keeping(lease):
             self.check_no_hold(table, chore)
             yield
 

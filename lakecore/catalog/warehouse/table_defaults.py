@@ -16,17 +16,17 @@ TABLE_DEFAULT_PREFIX = "table-default."
 
 def table_defaults(options: Mapping[str, str]) -> dict[str, str]:
     """Return the options of new tables among those of a catalog, without the prefix."""
-    found = {
+    defaults = {
         key.removeprefix(TABLE_DEFAULT_PREFIX): value
         for key, value in options.items()
         if key.startswith(TABLE_DEFAULT_PREFIX)
     }
-    if "" in found:
+    if "" in defaults:
         raise InvalidOptionError(
             f"catalog option {TABLE_DEFAULT_PREFIX}: it names no option of a table; write "
             f"{TABLE_DEFAULT_PREFIX}KEY"
         )
-    return found
+    return defaults
 
 
 def with_table_defaults(definition: TableDefinition, defaults: Mapping[str, str]) -> TableDefinition:

@@ -83,10 +83,10 @@ class WarehouseCatalog(DatabaseCatalog):
         """List the tables of one database, in order. Raises NotFoundError naming existing databases."""
         if database == CATALOG_DATABASE:
             return sorted((*CATALOG_TABLES, *RECORD_TABLES))
-        found = self._table_names(check_name(database, "database"))
-        if not found and self._find_database(database) is None:
+        names = self._table_names(check_name(database, "database"))
+        if not names and self._find_database(database) is None:
             raise self._no_database(database)
-        return sorted(found)
+        return sorted(names)
 
     def table_exists(self, name: str) -> bool:
         """Return whether `load_table` would find the table, branch or system table."""

@@ -38,14 +38,14 @@ def attempts(
 
     session = session_of(context)
     since_ms = parse_moment(since, "--since") if since else None
-    wanted = AttemptFilter(table=table, job=job, state=state, since_ms=since_ms)
-    found = attempts_of(session.catalog, wanted)
+    request = AttemptFilter(table=table, job=job, state=state, since_ms=since_ms)
+    matches = attempts_of(session.catalog, request)
     if session.json:
-        print_rows(session, [one.to_json() for one in found.attempts], _COLUMNS)
+        print_rows(session, [one.to_json() for one in matches.attempts], _COLUMNS)
     else:
-        print_rows(session, [_row(one.to_json()) for one in found.attempts], _COLUMNS)
-    if found.damaged:
-        session.note(f"{found.damaged} records of attempts cannot be read")
+        print_rows(session, [_row(one.to_json()) for one in matches.attempts], _COLUMNS)
+    if matches.damaged:
+        session.note(f"{matches.damaged} records of attempts cannot be read")
 
 
 def _row(raw: dict[str, Any]) -> dict[str, Any]:

@@ -64,12 +64,12 @@ def repair(
 
 def _plan_of(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        raw = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as err:
         raise InvalidInputError(f"{path}: this is not a repair plan: {reason(err)}") from err
-    if not isinstance(found, dict):
+    if not isinstance(raw, dict):
         raise InvalidInputError(f"{path}: not a repair plan")
-    return found
+    return raw
 
 
 def compact_manifest(

@@ -74,17 +74,17 @@ def _result(report: jobs.Report) -> str:
 
 
 def _coverage(report: jobs.Report) -> Iterator[list[Any]]:
-    for found in report.coverage:
+    for coverage in report.coverage:
         yield [
             report.table,
-            found.index,
-            found.type,
-            found.files,
-            found.files_lacking,
-            found.rows,
-            found.rows_lacking,
-            size_text(found.bytes),
-            "yes" if found.wanted else "no",
+            coverage.index,
+            coverage.type,
+            coverage.files,
+            coverage.files_lacking,
+            coverage.rows,
+            coverage.rows_lacking,
+            size_text(coverage.bytes),
+            "yes" if coverage.wanted else "no",
         ]
 
 

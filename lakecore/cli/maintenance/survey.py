@@ -38,11 +38,11 @@ def health(
     from lakecore.jobs import survey as jobs
 
     session = session_of(context)
-    found = jobs.survey_of_day(session.catalog, day) if day else jobs.latest_survey(session.catalog)
-    if found is None:
+    result = jobs.survey_of_day(session.catalog, day) if day else jobs.latest_survey(session.catalog)
+    if result is None:
         when = f"of {day} " if day else ""
         raise NotFoundError(f"there is no survey {when}in {session.catalog.warehouse}; run lakecore survey")
-    _print(session, found, pattern)
+    _print(session, result, pattern)
 
 
 def _print(session: Session, survey: Survey, pattern: str) -> None:

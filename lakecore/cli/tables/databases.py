@@ -31,13 +31,13 @@ def catalogs(context: typer.Context) -> None:
     session = session_of(context)
     rows = []
     for name, options in sorted(read_config(os.environ).items()):
-        given = without_secrets(options)
-        others = {key: value for key, value in given.items() if key not in ("warehouse", METASTORE)}
+        public = without_secrets(options)
+        others = {key: value for key, value in public.items() if key not in ("warehouse", METASTORE)}
         rows.append(
             {
                 "catalog": name,
-                METASTORE: given.get(METASTORE, "filesystem"),
-                "warehouse": given.get("warehouse", ""),
+                METASTORE: public.get(METASTORE, "filesystem"),
+                "warehouse": public.get("warehouse", ""),
                 "options": others
                 if session.json
                 else ", ".join(f"{k}={v}" for k, v in sorted(others.items())),
@@ -56,8 +56,8 @@ def create_database(
 ) -> None:
     """Create a database."""
     session = session_of(context)
-    given = key_values(properties or [], "--property")
-    session.catalog_for_create().create_database(database, if_not_exists=if_not_exists, properties=given)
+    pairs = key_values(properties or [], "--property")
+    session.catalog_for_create().create_database(database, if_not_exists=if_not_exists, properties=pairs)
 
 
 def alter_database(
@@ -72,8 +72,8 @@ def alter_database(
     ] = False,
 ) -> None:
     """Set and remove properties of a database, where the catalog stores any."""
-    given = key_values(properties or [], "--property")
-    session_of(context).catalog.alter_database(database, given, remove or (), if_exists=if_exists)
+    pairs = key_values(properties or [], "--property")
+    session_of(context).catalog.alter_database(database, pairs, remove or (), if_exists=if_exists)
 
 
 def drop_database(

@@ -129,10 +129,10 @@ def snapshots(context: typer.Context, table: TableArgument) -> None:
     tags: dict[int, list[str]] = {}
     for name in loaded._stores.tags.list():
         tags.setdefault(loaded._stores.tags.load(name).id, []).append(name)
-    found = (
+    records = (
         loaded._stores.snapshots.find(snapshot_id) for snapshot_id in loaded._stores.snapshots.list_ids()
     )
-    rows = [_snapshot_row(s, tags.get(s.id, ())) for s in found if s is not None]
+    rows = [_snapshot_row(s, tags.get(s.id, ())) for s in records if s is not None]
     visible_rows = [
         "id",
         "kind",
@@ -179,15 +179,15 @@ def files(
 
     session = session_of(context)
     loaded = session.catalog.load_table(table)
-    found = snapshot_as_of(
+    start = snapshot_as_of(
         TimeTravel(snapshot=snapshot, tag=tag), loaded._stores.snapshots, loaded._stores.tags
     )
     schema = loaded.schema
-    wanted = EVERYTHING
+    scan_filter = EVERYTHING
     if where is not None:
         default = loaded.options.partition_default_name
-        wanted = ScanFilter(partitions=parse_partitions(where, schema.partition_type, default))
-    rows = [] if found is None else list(_file_rows(loaded, found, wanted))
+        scan_filter = ScanFilter(partitions=parse_partitions(where, schema.partition_type, default))
+    rows = [] if start is None else list(_file_rows(loaded, start, scan_filter))
     if session.json:
         print_json(session.out, rows)
         return

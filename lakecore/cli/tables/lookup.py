@@ -50,12 +50,12 @@ def lookup(
         schema = loaded.schema
         kind = schema.row_type.select(tuple(dict.fromkeys((*schema.partition_keys, *schema.primary_keys))))
         for batch in _batches(keys, kind):
-            found = query.lookup_table(batch)
-            rows = found.rows.combine_chunks().to_batches()
+            result = query.lookup_table(batch)
+            rows = result.rows.combine_chunks().to_batches()
             row_type = schema.row_type.select(query.schema.names)
             lines = [line for part in rows for line in batch_to_json(part, row_type)]
-            named = batch_to_json(batch.combine_chunks().to_batches()[0], kind)
-            for key, line, there in zip(named, lines, found.found.to_pylist(), strict=True):
+            json_rows = batch_to_json(batch.combine_chunks().to_batches()[0], kind)
+            for key, line, there in zip(json_rows, lines, result.found.to_pylist(), strict=True):
                 if session.json:
                     typer.echo(f'{{"key":{key},"row":{line if there else "null"}}}')
                 elif there:
@@ -88,11 +88,11 @@ def _parsed(text: str, kind: RowType) -> pa.Table:
     if text.lstrip().startswith("{"):
         return pa.Table.from_batches([json_to_batch([text], kind)])
     pairs = [text] if len(kind.fields) == 1 else text.split(",")
-    given = {name.strip(): value for name, _, value in (pair.partition("=") for pair in pairs)}
-    if set(given) != set(kind.names) or len(given) != len(pairs):
+    values = {name.strip(): value for name, _, value in (pair.partition("=") for pair in pairs)}
+    if set(values) != set(kind.names) or len(values) != len(pairs):
         raise InvalidInputError(
             f"key {text!r}: give {','.join(f'{name}=VALUE' for name in kind.names)}, or a JSON object if a "
             "value has a comma"
         )
-    arrays = [parse_texts(pa.array([given[field.name]]), field, 1) for field in kind.fields]
+    arrays = [parse_texts(pa.array([values[field.name]]), field, 1) for field in kind.fields]
     return pa.Table.from_arrays(arrays, list(kind.names))

@@ -116,10 +116,10 @@ def _serve(
         health_port=listening.health_port,
         replace=following.replace,
     )
-    named = key_values(following.option or [], "--option")
+    own_options = key_values(following.option or [], "--option")
     with (
         stopped_by_signals() as stop,
-        QueryService(lambda: session.catalog.load_table(table, named), options) as service,
+        QueryService(lambda: session.catalog.load_table(table, own_options), options) as service,
     ):
         address, health = service.start(), service.health_address
         if session.json:

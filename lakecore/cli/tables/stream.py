@@ -83,7 +83,7 @@ def stream(
     """
     session = session_of(context)
     loaded = session.catalog.load_table(table, key_values(rows.option or [], "--option"))
-    found = loaded.stream(
+    opened_stream = loaded.stream(
         snapshot=start.from_snapshot,
         mode=None if start.mode is None else start.mode.value,
         timestamp_ms=None if start.timestamp is None else millis(start.timestamp, "--timestamp"),
@@ -93,19 +93,19 @@ def stream(
         where=rows.where,
         columns=None if rows.columns is None else column_names(rows.columns),
     )
-    left = reading.max_snapshots
-    while left is None or left > 0:
-        changes = found.poll()
+    rest = reading.max_snapshots
+    while rest is None or rest > 0:
+        changes = opened_stream.poll()
         if changes is None:
-            if reading.follow is None or found.ended:
+            if reading.follow is None or opened_stream.ended:
                 break
             loaded._stores.clock.sleep(reading.follow)
             continue
         _print(changes)
-        left = None if left is None else left - 1
-        _keep(found)
-    _keep(found)
-    session.note(f"next snapshot: {found.next_snapshot}")
+        rest = None if rest is None else rest - 1
+        _keep(opened_stream)
+    _keep(opened_stream)
+    session.note(f"next snapshot: {opened_stream.next_snapshot}")
 
 
 def _print(changes: Changes) -> None:

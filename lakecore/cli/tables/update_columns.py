@@ -67,10 +67,10 @@ def update_columns(
         properties=key_values(input_options.property_ or [], "--property"),
     )
     row_id = DataField(ROW_ID_FIELD_ID, ROW_ID_NAME, AtomicType(TypeRoot.BIGINT))
-    known = RowType((row_id, *loaded.schema.row_type.fields))
+    row_type_with_ids = RowType((row_id, *loaded.schema.row_type.fields))
     with session.counting(f"reading {file}") as count:
         batches = []
-        for batch in read_columns(file, input_options.form, known):
+        for batch in read_columns(file, input_options.form, row_type_with_ids):
             count(batch.num_rows)
             batches.append(batch)
     data = pa.Table.from_batches(batches) if batches else None

@@ -55,7 +55,7 @@ def earlier_commits(
     kind: CommitKind = CommitKind.COMPACT,
 ) -> EarlierCommits:
     """Return what `user` committed under `identifiers`. It costs at most LOOK_BACK reads of snapshots."""
-    found: list[Snapshot] = []
+    commits: list[Snapshot] = []
     at: Snapshot | None = latest
     since = latest.time_millis
     for _ in range(LOOK_BACK):
@@ -63,12 +63,12 @@ def earlier_commits(
             break
         since = at.time_millis
         if at.commit_user == user and at.commit_identifier in identifiers and at.commit_kind is kind:
-            found.append(at)
+            commits.append(at)
         if at.id == 1:
             since = 0
             break
         at = snapshots.find(at.id - 1)
-    return EarlierCommits(tuple(reversed(found)), since)
+    return EarlierCommits(tuple(reversed(commits)), since)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class AttemptFiles:
         has: Callable[[str, tuple[str, ...]], bool],
     ) -> int:
         try:
-            named = names_in(manifests, earlier.snapshots)
+            names = names_in(manifests, earlier.snapshots)
         except LakeError as err:
             logger.warning("files of earlier attempts are kept: %s", err)
             return 0
@@ -145,7 +145,7 @@ class AttemptFiles:
 
         def is_debris(name: str, mtime_ms: int) -> bool:
             mine = has(name, self.shared) and not has(name, self.own)
-            return mine and not belongs(name, named) and mtime_ms >= newer_than
+            return mine and not belongs(name, names) and mtime_ms >= newer_than
 
         return sweep(manifests.file_io, directories, is_debris, published)
 

@@ -52,10 +52,10 @@ def commit_faults(
             faults[number] = err
     if faults:
         return faults  # the others are looked at when these are out
-    found = check_commit(claims, messages)
+    result = check_commit(claims, messages)
     for number, (proven, claim) in enumerate(zip(picks, claims, strict=True)):
-        if claim.name in found:
-            faults[number] = ProofError(proven.pick.name, found[claim.name].problem)
+        if claim.name in result:
+            faults[number] = ProofError(proven.pick.name, result[claim.name].problem)
     for place, members in _by_place(picks).items():
         error = _vector_error(
             [picks[n] for n in members], [claims[n] for n in members], vectors[place], rules
@@ -66,10 +66,10 @@ def commit_faults(
 
 
 def _by_place(picks: Sequence[ProvenPick]) -> dict[Place, list[int]]:
-    found: dict[Place, list[int]] = {}
+    numbers: dict[Place, list[int]] = {}
     for number, proven in enumerate(picks):
-        found.setdefault(proven.pick.place, []).append(number)
-    return found
+        numbers.setdefault(proven.pick.place, []).append(number)
+    return numbers
 
 
 def _claim(proven: ProvenPick, number: int) -> CommitClaim:

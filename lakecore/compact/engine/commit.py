@@ -69,10 +69,10 @@ def _message(proven: ProvenPick) -> CommitMessage:
 
 def _affected(picks: Iterable[ProvenPick], err: CommitConflictError) -> list[ProvenPick]:
     """Return the picks that name a file of the conflict; when no file is known, those of its buckets."""
-    named = set(err.files)
-    found = [proven for proven in picks if named & _names(proven)]
-    if found:
-        return found
+    names = set(err.files)
+    affected = [proven for proven in picks if names & _names(proven)]
+    if affected:
+        return affected
     places = {(partition, bucket) for partition, bucket, _ in err.files}
     return [p for p in picks if (p.pick.place.partition, p.pick.place.bucket) in places]
 

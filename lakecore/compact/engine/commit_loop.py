@@ -116,15 +116,15 @@ def commit_fitting(
     (nothing landed), UnsupportedError, ProofError where the commit holds what belongs to no item,
     CommitConflictError where the conflict concerns none.
     """
-    left, lost = list(items), list[Item]()
+    rest, lost = list(items), list[Item]()
     refused: list[tuple[Item, ProofError]] = []
-    while left:
-        draft = commits.draft(left)
+    while rest:
+        draft = commits.draft(rest)
         try:
             if faults := draft.faults():
                 draft.discard()
-                refused += [(left[number], error) for number, error in faults.items()]
-                left = [item for number, item in enumerate(left) if number not in faults]
+                refused += [(rest[number], error) for number, error in faults.items()]
+                rest = [item for number, item in enumerate(rest) if number not in faults]
                 continue
             result = committer.commit(
                 draft.messages,
@@ -140,11 +140,11 @@ def commit_fitting(
             raise
         except CommitConflictError as err:
             draft.discard()
-            lost_items = commits.affected(left, err)
+            lost_items = commits.affected(rest, err)
             if not lost_items:
                 raise
             lost += lost_items
-            left = [item for item in left if item not in lost_items]
+            rest = [item for item in rest if item not in lost_items]
             continue
         except LakeError:
             draft.discard()
@@ -154,7 +154,7 @@ def commit_fitting(
         else:
             draft.landed()
         return CommitLoopResult(
-            items=tuple(left),
+            items=tuple(rest),
             lost=tuple(lost),
             refused=tuple(refused),
             snapshots=result.snapshot_ids,

@@ -90,17 +90,17 @@ class VectorUpdates:
         for proven in picks:
             changes.setdefault(proven.pick.place, _Changes()).add(proven)
         messages: list[CommitMessage] = []
-        found: dict[Place, VectorChange] = {}
+        drafts: dict[Place, VectorChange] = {}
         try:
             for place, change in changes.items():
                 new, old = self._replaced(place, change)
                 if old or new:
                     messages.append(_message(place, new, old))
-                found[place] = self._read(place, new, old)
+                drafts[place] = self._read(place, new, old)
         except BaseException:
             self.discard(VectorDraft(tuple(messages)))
             raise
-        return VectorDraft(tuple(messages), found)
+        return VectorDraft(tuple(messages), drafts)
 
     def discard(self, draft: VectorDraft) -> None:
         """Delete the files of the draft, to which no snapshot refers, and none will."""
@@ -110,19 +110,19 @@ class VectorUpdates:
         """Record that the commit is done: later drafts start from its files."""
         removed = {file.file_name for file in draft.removed}
         for bucket in {(file.partition, file.bucket) for file in (*draft.added, *draft.removed)}:
-            kept = (file for file in self.files.get(bucket, ()) if file.file_name not in removed)
+            staying = (file for file in self.files.get(bucket, ()) if file.file_name not in removed)
             fresh = (file for file in draft.added if (file.partition, file.bucket) == bucket)
-            self.files[bucket] = (*kept, *fresh)
+            self.files[bucket] = (*staying, *fresh)
 
     def _replaced(
         self, place: Place, change: _Changes
     ) -> tuple[tuple[IndexFile, ...], tuple[IndexFile, ...]]:
         """Return the new index files of a bucket, and those that they replace."""
         bucket = (place.partition, place.bucket)
-        known = self.files.get(bucket, ())
+        files = self.files.get(bucket, ())
         one = self.one_per_bucket
         return replace_vectors(
-            self.store, bucket, known, change.removed_files, change.marks, one_per_bucket=one
+            self.store, bucket, files, change.removed_files, change.marks, one_per_bucket=one
         )
 
     def _read(self, place: Place, new: Sequence[IndexFile], old: Sequence[IndexFile]) -> VectorChange:

@@ -101,8 +101,8 @@ class Driver:
             )
         finally:
             record = self._record
-            left = len(plan.picks) - run.finished
-            record.outcome = replace(record.outcome, picks_left=left, stopped=self._commits.stopped)
+            rest = len(plan.picks) - run.finished
+            record.outcome = replace(record.outcome, picks_left=rest, stopped=self._commits.stopped)
             self._clean(run, executor)
         if run.failures:
             raise failure_of(self._commits.target.name, run.failures)
@@ -113,8 +113,8 @@ class Driver:
         """Yield picks as their units finish, each with its proof. Raises ProofError where a second decoder
         reads other rows.
         """
-        with closing(run.proven(executor, function, self._commits.may_continue)) as found:
-            for proven in found:
+        with closing(run.proven(executor, function, self._commits.may_continue)) as proven_items:
+            for proven in proven_items:
                 self._decode_again(run.shape.mode, proven)
                 yield (proven,)
 
@@ -176,9 +176,9 @@ class _PickRun:
         self.interrupted = False
 
     def progress(self) -> Progress:
-        done = self._picks[: self.finished]
+        finished_picks = self._picks[: self.finished]
         rows = sum(pick.rows for pick in self._picks)
-        return Progress(self.finished, len(self._picks), sum(pick.rows for pick in done), rows)
+        return Progress(self.finished, len(self._picks), sum(pick.rows for pick in finished_picks), rows)
 
     def proven(
         self, executor: Executor, function: UnitFunction, may_continue: Callable[[], bool]
@@ -200,10 +200,10 @@ class _PickRun:
             if not may_continue():
                 return
             self.started.append(pick)
-            found = self._collect(pick, results)
-            if found is None:
+            proof = self._collect(pick, results)
+            if proof is None:
                 return
-            proven = self._judge(pick, found)
+            proven = self._judge(pick, proof)
             if proven is not None:
                 yield proven
         self.interrupted = False
@@ -224,7 +224,7 @@ class _PickRun:
         self, pick: WorkPick, results: Iterator[UnitResult | BaseException]
     ) -> list[UnitResult | BaseException] | None:
         """Return the results of all units of a pick, or None when the executor was cancelled before."""
-        found = []
+        outputs = []
         for _ in pick.units:
             result = next(results, None)
             if result is None:
@@ -232,8 +232,8 @@ class _PickRun:
             if isinstance(result, UnitResult):
                 new_files = (*result.files, *result.changelog)
                 self.new_files += [(pick, name) for file in new_files for name in file.all_names]
-            found.append(result)
-        return found
+            outputs.append(result)
+        return outputs
 
     def fail(self, pick: WorkPick, error: BaseException) -> None:
         """Record that the pick is not done. Raises what is no failure of the pick: an interruption."""

@@ -89,15 +89,15 @@ def _buckets(
     entries: ManifestEntries, levels: int
 ) -> Mapping[_Bucket, tuple[frozenset[bytes], frozenset[bytes]]]:
     """Return the names of the files above the last level, and on it."""
-    found: dict[_Bucket, list[tuple[int, bytes]]] = defaultdict(list)
+    commits: dict[_Bucket, list[tuple[int, bytes]]] = defaultdict(list)
     names = entries.names()
     for row in range(len(entries)):
         bucket = int(entries.bucket[row])
         if bucket >= 0:
             place = entries.partition_of(row), bucket
-            found[place].append((int(entries.level[row]), names[row]))
+            commits[place].append((int(entries.level[row]), names[row]))
     out = {}
-    for place, files in found.items():
+    for place, files in commits.items():
         last = max(levels - 1, *(level for level, _ in files), 1)
         out[place] = (
             frozenset(name for level, name in files if level < last),
@@ -110,10 +110,10 @@ def _commits_ago(scanner: Scanner, latest: Snapshot, commits: int) -> Snapshot |
     """Return the snapshot of the n-th newest write (n = `commits`), or None where there never were so
     many.
     """
-    left = commits
+    commits_to_go = commits
     for snapshot_id in range(latest.id, 0, -1):
         snapshot = scanner.stores.snapshots.load(snapshot_id)
-        left -= snapshot.commit_kind in _WRITES
-        if left == 0:
+        commits_to_go -= snapshot.commit_kind in _WRITES
+        if commits_to_go == 0:
             return snapshot
     return None

@@ -117,15 +117,15 @@ def licensed(
     """
     files = _LiveFiles(live)
     key_of = key_order(schema.key_type) if schema.primary_keys and not rules.clustering_columns else None
-    kept: list[WorkPick] = []
+    picks_licensed: list[WorkPick] = []
     refused: list[Refused] = []
     for pick in picks:
         try:
             _check_vectors(pick, vectors.get((pick.place.partition, pick.place.bucket), ()))
-            kept.append(_licensed(pick, files, rules, key_of))
+            picks_licensed.append(_licensed(pick, files, rules, key_of))
         except ProofError as err:
             refused.append((pick, err))
-    return tuple(kept), tuple(refused)
+    return tuple(picks_licensed), tuple(refused)
 
 
 def levels_of(pick: WorkPick) -> frozenset[int]:

@@ -57,8 +57,8 @@ def with_known_schema(
     others (`RoundPlan.outdated`).
     """
     newer = (pick.place for pick in picks if pick.newest_schema > schema.id)
-    known = [pick for pick in picks if pick.newest_schema <= schema.id]
-    return known, {place: place_name(place, schema) for place in newer}
+    readable = [pick for pick in picks if pick.newest_schema <= schema.id]
+    return readable, {place: place_name(place, schema) for place in newer}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -60,18 +60,18 @@ def _refusal(table: str, failure: PickFailure, others: int) -> ProofError:
     unit, problem = (error.unit, error.problem) if isinstance(error, ProofError) else (name, str(error))
     also = f" ({others} more picks failed, too)" if others else ""
     rows = sum(file.row_count for file in failure.read)
-    found = ProofError(
+    combined = ProofError(
         unit,
         f"{problem}. Nothing of {name} was committed, and its new files were removed{also}. The pick "
         f"has {rows} rows in {_names(failure.read)}. Another run would be refused in the same way: "
         f"check the table with `lakecore fsck --deep {table}`, compact its other partitions with "
         "--where, keep these files, and report this message with them",
     )
-    found.__cause__ = error
-    return found
+    combined.__cause__ = error
+    return combined
 
 
 def _names(files: Sequence[DataFile]) -> str:
-    named = ", ".join(f"{file.file_name} (level {file.level})" for file in files[:_NAMED_FILES])
+    listed = ", ".join(f"{file.file_name} (level {file.level})" for file in files[:_NAMED_FILES])
     more = len(files) - _NAMED_FILES
-    return f"{named} and {more} more files" if more > 0 else named
+    return f"{listed} and {more} more files" if more > 0 else listed

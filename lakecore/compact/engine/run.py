@@ -167,8 +167,8 @@ class RewriteRun:
             names.remove_older(target.stores.manifests, directories, self.landed, self.commits.published)
         self.kind.finish(self, names)
         if self.refused:
-            left = self.outcome.picks_left + len(self.refused)
-            self.record.outcome = replace(self.outcome, picks_left=left)
+            rest = self.outcome.picks_left + len(self.refused)
+            self.record.outcome = replace(self.outcome, picks_left=rest)
             self.picks_planned += len(self.refused)
             raise failure_of(target.name, list(self.refused.values()))
 

@@ -151,8 +151,8 @@ class RunCommits:
         if self.guard.uncertain:
             return
         file_io, committed = self.target.stores.file_io, self.committed
-        left = [path for path in paths if path.rpartition("/")[2] not in committed]
-        remove(file_io, left, self.published)
+        debris = [path for path in paths if path.rpartition("/")[2] not in committed]
+        remove(file_io, debris, self.published)
         sweep(
             file_io,
             directories,

@@ -61,8 +61,8 @@ class RewriteTarget:
         """
         mode = ProofMode.FULL if whole and proof is ProofMode.SAMPLED else proof
         reading = self.reading
-        found = (int(schema_id) for schema_id in np.unique(entries.schema_id))
-        ids = {schema_id for schema_id in found if schema_id <= reading.schema.id}
+        schema_ids = (int(schema_id) for schema_id in np.unique(entries.schema_id))
+        ids = {schema_id for schema_id in schema_ids if schema_id <= reading.schema.id}
         schemas = {schema_id: reading.file_schema(schema_id) for schema_id in ids | {reading.schema.id}}
         older = [schema for schema_id, schema in schemas.items() if schema_id != reading.schema.id]
         shape = shape_of(reading.schema, reading.options, mode, older, seed)

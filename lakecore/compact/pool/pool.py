@@ -141,16 +141,16 @@ class UnitPool:
         """Run the jobs of one slot: one job of up to `width` tasks after another."""
         while tasks := self._take(width):
             calls = [[self._streams[unit.stream].calls[unit.number] for unit in task] for task in tasks]
-            done = 0
+            finished = 0
             try:
                 for result, task in zip(self.engine.run(_run_bundle, calls), tasks, strict=False):
                     self._deliver(task, result)
-                    done += 1
+                    finished += 1
             except Exception as err:  # noqa: BLE001 - the border of a thread: each table raises it
-                for task in tasks[done:]:
+                for task in tasks[finished:]:
                     self._deliver(task, err)
                 continue
-            for task in tasks[done:]:
+            for task in tasks[finished:]:
                 self._deliver(task, None)
 
     def _take(self, width: int) -> list[tuple[QueuedUnit, ...]]:

@@ -109,9 +109,9 @@ class AvroContainer:
         """
         unpack = _CODECS.get(self.codec)
         if unpack is None:
-            known = ", ".join(sorted(_CODECS))
+            codecs = ", ".join(sorted(_CODECS))
             raise UnsupportedError(
-                f"{self.path}: avro codec {self.codec!r} is not supported; this release reads {known}"
+                f"{self.path}: avro codec {self.codec!r} is not supported; this release reads {codecs}"
             )
         try:
             return unpack(block.data)

@@ -77,12 +77,12 @@ class AvroReader:
         """Yield rows in file order; see DataFileReader."""
         if row_groups is not None and len(row_groups) == 0:
             return
-        wanted = list(self._columns if columns is None else columns)
-        schema = pa.schema([self._columns[name].field for name in wanted])
+        names = list(self._columns if columns is None else columns)
+        schema = pa.schema([self._columns[name].field for name in names])
         with corrupt_data_errors(self._path):
-            records = self._records(None if columns is None else set(wanted))
+            records = self._records(None if columns is None else set(names))
             while chunk := list(islice(records, batch_size)):
-                arrays = [self._columns[name].array([row[name] for row in chunk]) for name in wanted]
+                arrays = [self._columns[name].array([row[name] for row in chunk]) for name in names]
                 yield _batch(arrays, schema, len(chunk))
 
     def close(self) -> None:
@@ -93,8 +93,8 @@ class AvroReader:
         header["meta"] = header["meta"] | {"avro.schema": _json_bytes(self._rooted(self._decoding))}
         reader_schema = None
         if columns is not None:
-            kept = [field for field in self._decoding["fields"] if field["name"] in columns]
-            reader_schema = self._rooted(self._decoding | {"fields": kept})
+            fields = [field for field in self._decoding["fields"] if field["name"] in columns]
+            reader_schema = self._rooted(self._decoding | {"fields": fields})
         self._source.seek(self._body)
         stream = fastavro.reader(_SplicedFile(_header_bytes(header), self._source), reader_schema)
         return iter(stream)
@@ -114,9 +114,9 @@ class _BoundedFile:
         self._size = int(source.size())
 
     def read(self, size: int) -> bytes:
-        left = self._size - self.tell()
-        if not 0 <= size <= max(left, 1):
-            raise EOFError(f"a value claims {size} bytes, but {left} are left")
+        rest = self._size - self.tell()
+        if not 0 <= size <= max(rest, 1):
+            raise EOFError(f"a value claims {size} bytes, but {rest} are left")
         return bytes(self._source.read(size))
 
     def seek(self, position: int) -> None:

@@ -136,8 +136,8 @@ def _decode_record(node: AvroRecord) -> Decode:
 def _pair(value: Decode) -> Decode:
     def read(data: Buffer, at: int) -> tuple[tuple[str, Any], int]:
         key, at = _read_text(data, at)
-        found, at = value(data, at)
-        return (key, found), at
+        element, at = value(data, at)
+        return (key, element), at
 
     return read
 

@@ -149,24 +149,28 @@ def decode_blocks(run: Step, skip: Skip, lanes: Lanes, ends: I64, counts: I64) -
     is found by `skip`, one by one, and then takes a single step. Records are numbered in order.
     """
     starts = np.concatenate([[0], ends[:-1]])
-    found = np.empty(int(counts.sum()), np.int64)
+    values = np.empty(int(counts.sum()), np.int64)
     order = np.argsort(-counts, kind="stable")
     first = (np.cumsum(counts) - counts)[order]
-    left, ends, at = counts[order], ends[order], starts[order]
-    for done in range(int(left.max(initial=0))):
-        active = int(np.searchsorted(-left, -done, side="left"))
+    counts_left, ends, at = counts[order], ends[order], starts[order]
+    for step in range(int(counts_left.max(initial=0))):
+        active = int(np.searchsorted(-counts_left, -step, side="left"))
         if active < _MIN_LANES:
             _decode_rest(
-                run, skip, lanes, (at[:active], first[:active] + done, left[:active] - done, ends), found
+                run,
+                skip,
+                lanes,
+                (at[:active], first[:active] + step, counts_left[:active] - step, ends),
+                values,
             )
             break
-        record = first[:active] + done
-        found[record] = at[:active]
+        record = first[:active] + step
+        values[record] = at[:active]
         at = run(lanes, at[:active], record)
-        finished = left[:active] == done + 1
+        finished = counts_left[:active] == step + 1
         if (at[finished] != ends[:active][finished]).any():
             raise ValueError("the records do not end where their block ends")
-    return found
+    return values
 
 
 def _decode_rest(run: Step, skip: Skip, lanes: Lanes, rest: tuple[I64, I64, I64, I64], ends: I64) -> None:
@@ -175,8 +179,8 @@ def _decode_rest(run: Step, skip: Skip, lanes: Lanes, rest: tuple[I64, I64, I64,
     """
     places, numbers, after = [], [], []
     data = memoryview(lanes.data)  # type: ignore[arg-type]
-    for at, record, left, end in zip(*(part.tolist() for part in rest), strict=False):
-        for number in range(record, record + left):
+    for at, record, rests, end in zip(*(part.tolist() for part in rest), strict=False):
+        for number in range(record, record + rests):
             places.append(at)
             numbers.append(number)
             at = skip(data, at)
@@ -216,10 +220,10 @@ def _must_be(inner: AvroNode, name: str, out: LaneOutput) -> bool:
 def _varint(lanes: Lanes, at: I64) -> tuple[U64, I64]:
     """Return varints without undoing the zigzag, and the positions after them."""
     word = lanes.words[at]
-    seen = int(np.bitwise_or.reduce(word))
-    if not seen & 0x80:
+    bits = int(np.bitwise_or.reduce(word))
+    if not bits & 0x80:
         return word & np.uint64(0x7F), at + 1
-    if not seen & 0x8000:
+    if not bits & 0x8000:
         two = (word >> np.uint64(7)) & _ONE
         raw = (word & np.uint64(0x7F)) | (((word >> _ONE) & np.uint64(0x3F80)) * two)
         return raw, at + 1 + two.view(np.int64)
@@ -282,8 +286,8 @@ def _skip_long(lanes: Lanes, at: I64, record: I64) -> I64:
 
 
 def _lengths(raw: U64) -> I64:
-    seen = int(np.bitwise_or.reduce(raw))
-    if seen & _LOW_BIT or seen >> _MAX_LENGTH_BITS:
+    bits = int(np.bitwise_or.reduce(raw))
+    if bits & _LOW_BIT or bits >> _MAX_LENGTH_BITS:
         raise ValueError("a length is impossible")
     return (raw >> _ONE).view(np.int64)
 
@@ -336,8 +340,8 @@ def _optional(inner: Step, present: int, *, required: bool) -> Step:
 
     def run(lanes: Lanes, at: I64, record: I64) -> I64:
         branch = lanes.data[at]
-        seen = int(np.bitwise_or.reduce(branch))
-        if seen & ~2:
+        bits = int(np.bitwise_or.reduce(branch))
+        if bits & ~2:
             raise ValueError("the branch of a union is impossible")
         some = branch == present
         count = int(np.count_nonzero(some))
@@ -373,10 +377,10 @@ def _array_step(items: AvroNode, name: str, out: LaneOutput) -> Step:
     def skip(lanes: Lanes, at: I64, record: I64) -> I64:
         start = at
         raw, at = _varint(lanes, at)
-        seen = int(np.bitwise_or.reduce(raw))
-        if seen == 0:
+        bits = int(np.bitwise_or.reduce(raw))
+        if bits == 0:
             return at
-        if seen & _LOW_BIT:
+        if bits & _LOW_BIT:
             raise ValueError("an array is stored in blocks with sizes")
         count = (raw >> _ONE).view(np.int64)
         inside = np.flatnonzero(count)
@@ -392,12 +396,12 @@ def _elements(element: Step, lanes: Lanes, at: I64, record: I64, count: I64) -> 
     most = int(count.max())
     if most > _MAX_ITEMS:
         raise ValueError(f"an array has {most} items, more than {_MAX_ITEMS}")
-    for done in range(most):
-        if done < int(count.min()):
+    for step in range(most):
+        if step < int(count.min()):
             at = element(lanes, at, record)
             continue
-        left = np.flatnonzero(count > done)
-        at[left] = element(lanes, at[left], record[left])
+        open_lanes = np.flatnonzero(count > step)
+        at[open_lanes] = element(lanes, at[open_lanes], record[open_lanes])
     if lanes.data[at].any():
         raise ValueError("an array is stored in several blocks")
     return at + 1
@@ -429,11 +433,11 @@ def optional_longs(lanes: Lanes, name: str, count: int) -> I64:
 
     `count` is the number of records.
     """
-    found = lanes.out.sparse[name]
-    heads = [_varint(lanes, start) for _, start, _ in found]
+    values = lanes.out.sparse[name]
+    heads = [_varint(lanes, start) for _, start, _ in values]
     width = max((int(raw.max()) >> 1 for raw, _ in heads), default=0)
     out = np.full((count, width), -1, np.int64)
-    for (record, _, _), (raw, at) in zip(found, heads, strict=True):
+    for (record, _, _), (raw, at) in zip(values, heads, strict=True):
         items = (raw >> _ONE).view(np.int64)
         for index in range(width):
             inside = np.flatnonzero(items > index)

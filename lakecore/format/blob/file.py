@@ -138,21 +138,21 @@ class BlobSource:
         with corrupt_data_errors(self._path):
             self._source.seek(start - len(_MAGIC))
             checksum = zlib.crc32(self._exactly(len(_MAGIC)))
-        for done in range(0, size, _PIECE):
+        for offset in range(0, size, _PIECE):
             with corrupt_data_errors(self._path):
-                piece = self._exactly(min(_PIECE, size - done))
+                piece = self._exactly(min(_PIECE, size - offset))
             checksum = zlib.crc32(piece, checksum)
             yield piece
         with corrupt_data_errors(self._path):
             self._check(checksum, self._exactly(_TAIL.size), start, size)
 
     def _exactly(self, size: int) -> bytes:
-        found = bytes(self._source.read(size))
-        if len(found) != size:
+        data = bytes(self._source.read(size))
+        if len(data) != size:
             raise CorruptDataError(
-                self._path, f"ends within a value: only {len(found)} of {size} bytes are there"
+                self._path, f"ends within a value: only {len(data)} of {size} bytes are there"
             )
-        return found
+        return data
 
     def _check(self, checksum: int, tail: bytes, start: int, size: int) -> None:
         """Raise CorruptDataError for a wrong checksum. `checksum` is that of the record up to its tail;

@@ -57,8 +57,8 @@ def packs_of(column: pa.Array) -> set[Pack]:
     """
     references = _references(column).drop_null()
     uris = pc.unique(pc.binary_slice(references, _HEAD, -_TAIL)).to_pylist()
-    found = (uri.decode(errors="replace").rpartition("/") for uri in uris)
-    return {(_normal(parent), name) for parent, _, name in found if name.endswith(PACK_SUFFIX)}
+    folders = (uri.decode(errors="replace").rpartition("/") for uri in uris)
+    return {(_normal(parent), name) for parent, _, name in folders if name.endswith(PACK_SUFFIX)}
 
 
 def _references(column: pa.Array) -> pa.Array:
@@ -75,8 +75,8 @@ def _normal(uri: str) -> str:
 
 def encode_packs(packs: Iterable[Pack]) -> bytes:
     """Return the sidecar of a file whose rows refer to these packs."""
-    found = sorted(set(packs))
-    parts = [_COUNT.pack(_VERSION, len(found)), *(_text(text) for pack in found for text in pack)]
+    names = sorted(set(packs))
+    parts = [_COUNT.pack(_VERSION, len(names)), *(_text(text) for pack in names for text in pack)]
     body = b"".join(parts)
     return struct.pack(">I", _MAGIC) + body + struct.pack(">I", zlib.crc32(body))
 
@@ -110,10 +110,10 @@ def _texts(body: bytes) -> list[str]:
     at = _COUNT.size
     while at < len(body):
         (length,) = struct.unpack_from(">H", body, at)
-        held = body[at + 2 : at + 2 + length]
-        if len(held) < length:
-            raise ValueError(f"a name claims {length} bytes, but {len(held)} are there")
-        raw = held.replace(b"\xc0\x80", b"\x00").decode("utf-8", "surrogatepass")
+        text = body[at + 2 : at + 2 + length]
+        if len(text) < length:
+            raise ValueError(f"a name claims {length} bytes, but {len(text)} are there")
+        raw = text.replace(b"\xc0\x80", b"\x00").decode("utf-8", "surrogatepass")
         texts.append(raw.encode("utf-16", "surrogatepass").decode("utf-16"))
         at += 2 + length
     return texts

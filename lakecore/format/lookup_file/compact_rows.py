@@ -97,9 +97,9 @@ class _Cursor:
         places = np.repeat(start - offsets[:-1], size) + np.arange(offsets[-1])
         target = pa.string() if kind.root in _TEXTS else pa.binary()
         buffers = [_mask(valid), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(self._data[places])]
-        found = pa.Array.from_buffers(target, len(valid), buffers)
-        found.validate(full=True)
-        return found
+        array = pa.Array.from_buffers(target, len(valid), buffers)
+        array.validate(full=True)
+        return array
 
     def _decimals(self, valid: Ints, kind: AtomicType) -> pa.Array:
         words = np.zeros((len(valid), 2), "<i8")
@@ -117,9 +117,9 @@ class _Cursor:
                 octets[has, place] = self._data[(start + size - 1 - place)[has]]
             words = octets.view("<i8")
         buffers = [_mask(valid), pa.py_buffer(np.ascontiguousarray(words))]
-        found = pa.Array.from_buffers(arrow_type(kind), len(valid), buffers)
-        found.validate(full=True)
-        return found
+        array = pa.Array.from_buffers(arrow_type(kind), len(valid), buffers)
+        array.validate(full=True)
+        return array
 
     def _timestamps(self, valid: Ints, kind: AtomicType) -> pa.Array:
         target = arrow_type(kind)

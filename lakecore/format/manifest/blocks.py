@@ -118,14 +118,14 @@ class BlockSource:
         parts: tuple[list[tuple[Ints, ByteWords]], ...] = ([], [])
         for places, numbers in self._runs(at):
             try:
-                found = self._slices(KEY_FIELDS, len(places))
-                lanes = self._decode(at[places], numbers, found)
+                slices = self._slices(KEY_FIELDS, len(places))
+                lanes = self._decode(at[places], numbers, slices)
             except (ValueError, IndexError):
                 return None
-            if any(int(found.lengths[name].max(initial=0)) > LONGEST_KEY for name in KEY_FIELDS):
+            if any(int(slices.lengths[name].max(initial=0)) > LONGEST_KEY for name in KEY_FIELDS):
                 return None
             for name, part in zip(KEY_FIELDS, parts, strict=True):
-                words = ByteWords.from_slices(lanes.data, found.starts[name], found.lengths[name])
+                words = ByteWords.from_slices(lanes.data, slices.starts[name], slices.lengths[name])
                 part.append((places, words))
         return ByteWords.assemble(len(at), parts[0]), ByteWords.assemble(len(at), parts[1])
 
@@ -144,9 +144,9 @@ class BlockSource:
         out = np.full(len(at), NO_TIME, np.int64)
         for places, numbers in self._runs(at):
             try:
-                found = LaneOutput(longs={_TIME: np.full(len(places), NO_TIME, np.int64)})
-                self._decode(at[places], numbers, found)
-                out[places] = found.longs[_TIME]
+                output = LaneOutput(longs={_TIME: np.full(len(places), NO_TIME, np.int64)})
+                self._decode(at[places], numbers, output)
+                out[places] = output.longs[_TIME]
             except (ValueError, IndexError):
                 out[places] = RowSource(tuple(self.files(at[places]))).times(np.arange(len(places)))
         return out
@@ -235,13 +235,13 @@ def _columns(lanes: Lanes, count: int) -> tuple[Ints, tuple[tuple[str, ...] | No
     """Return which columns have statistics, as codes into distinct lists; None where all have them (or there
     is no row).
     """
-    known: dict[bytes | None, int] = {None: 0}
+    codes: dict[bytes | None, int] = {None: 0}
     out = np.zeros(count, np.int32)
     data = lanes.data
     for records, starts, lengths in lanes.out.sparse[_COLS]:
         for record, start, length in zip(records.tolist(), starts.tolist(), lengths.tolist(), strict=True):
-            out[record] = known.setdefault(data[start : start + length].tobytes(), len(known))
-    return out, tuple(None if raw is None else tuple(_NAMES(raw, 0)[0]) for raw in known)
+            out[record] = codes.setdefault(data[start : start + length].tobytes(), len(codes))
+    return out, tuple(None if raw is None else tuple(_NAMES(raw, 0)[0]) for raw in codes)
 
 
 def _file(read: Decode, data: bytes, offset: int, path: str) -> DataFile:

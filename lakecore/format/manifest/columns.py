@@ -107,13 +107,13 @@ def _inflated(containers: Iterable[AvroContainer], request: EntryRequest) -> Ite
     parts: list[bytes] = []
     size = left_out = 0
     target, schema_text = _FIRST_GROUP_SIZE, b""
-    for container, found in _contents(containers, request):
+    for container, content in _contents(containers, request):
         if container.schema_text != schema_text:
             if blocks or left_out:
                 yield _group(schema_text, blocks, parts, left_out)
             blocks, parts, size, left_out = [], [], 0, 0
             schema_text = container.schema_text
-        for block, data in found:
+        for block, data in content:
             if data is None:
                 left_out += block.count
                 continue
@@ -147,10 +147,10 @@ def _contents(
         for container in containers:
             ahead.append((container, pool.submit(_searched, container, request)))
             if len(ahead) > _SEARCHERS:
-                container, found = ahead.popleft()
-                yield container, found.result()
-        for container, found in ahead:
-            yield container, found.result()
+                container, content = ahead.popleft()
+                yield container, content.result()
+        for container, content in ahead:
+            yield container, content.result()
 
 
 def _inflate(container: AvroContainer, block: AvroBlock) -> bytes:
@@ -242,8 +242,8 @@ Rows: TypeAlias = Ints | slice
 def _requested_rows(partitions: tuple[bytes, ...], codes: Ints, request: EntryRequest) -> Rows:
     if request.partitions is None:
         return slice(None)
-    wanted = request.partitions(partitions)
-    return slice(None) if wanted.all() else np.flatnonzero(wanted[codes])
+    rows = request.partitions(partitions)
+    return slice(None) if rows.all() else np.flatnonzero(rows[codes])
 
 
 def _column(count: int, default: int | None) -> I64:
@@ -306,9 +306,9 @@ def _coded(words: ByteWords) -> tuple[tuple[bytes, ...], Ints]:
     _, first, codes = np.unique(words.hashes(), return_index=True, return_inverse=True)
     if words.same(np.arange(len(words)), first[codes]).all():
         return tuple(words.select(first).to_list()), codes.astype(np.int32)
-    known: dict[bytes, int] = {}
-    listed = [known.setdefault(value, len(known)) for value in words.to_list()]
-    return tuple(known), np.array(listed, np.int32)
+    code_of: dict[bytes, int] = {}
+    listed = [code_of.setdefault(value, len(code_of)) for value in words.to_list()]
+    return tuple(code_of), np.array(listed, np.int32)
 
 
 def _extra_hashes(lanes: Lanes, count: int) -> Ints:

@@ -138,10 +138,10 @@ class _Reading:
 
     def longs(self, name: str) -> list[Any]:
         column = self._out.longs[_field(name)]
-        found: list[Any] = column.tolist()
+        values: list[Any] = column.tolist()
         if name in _OPTIONAL_LONGS and (column == _NONE).any():
-            return [None if value == _NONE else value for value in found]
-        return found
+            return [None if value == _NONE else value for value in values]
+        return values
 
     def arrays(self, name: str, build: Callable[[Any], Any], missing: Any) -> list[Any]:
         """Return an array for each file, or `missing`. Equal ones are decoded once."""
@@ -152,11 +152,11 @@ class _Reading:
                 raise ValueError(f"column {name} has a type that is not known")
             return out
         read = decoder(node)
-        known: dict[bytes, Any] = {}
+        arrays_of: dict[bytes, Any] = {}
         for record, part in self._pieces(self._out.arrays[_field(name)]):
-            value = known.get(part)
+            value = arrays_of.get(part)
             if value is None:
-                value = known[part] = build(read(part, 0)[0])
+                value = arrays_of[part] = build(read(part, 0)[0])
             out[record] = value
         return out
 

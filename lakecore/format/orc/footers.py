@@ -240,8 +240,8 @@ class Tail:
         record it.
         """
         stats = self.footer.all(_FT_STATISTICS)
-        found = Message.decode(stats[column]).messages(_STATS_TIMES) if column < len(stats) else []
-        low, high = ([signed(v) for one in found for n in both for v in one.ints(n)] for both in _BOUNDS)
+        messages = Message.decode(stats[column]).messages(_STATS_TIMES) if column < len(stats) else []
+        low, high = ([signed(v) for one in messages for n in both for v in one.ints(n)] for both in _BOUNDS)
         return (min(low), max(high)) if low and high else None
 
     def within(self, column: int) -> set[int]:
@@ -316,6 +316,8 @@ def stripe_footer(source: Any, tail: Tail, stripe: Stripe) -> StripeFooter:
     """
     at = stripe.end - stripe.footer
     start = tail.size - len(tail.ending)
-    held = at >= start
-    data = tail.ending[at - start : at - start + stripe.footer] if held else source.read_at(stripe.footer, at)
+    inside = at >= start
+    data = (
+        tail.ending[at - start : at - start + stripe.footer] if inside else source.read_at(stripe.footer, at)
+    )
     return StripeFooter.decode(tail.chunks.unpacked(bytes(data)))

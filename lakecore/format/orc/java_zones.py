@@ -62,8 +62,8 @@ def offsets(zone: str, seconds: Seconds) -> Seconds:
     if len(starts) == 1:
         return np.full(len(seconds), values[0])
     late = np.maximum(seconds - (_LAST - _CYCLE), 0) // _CYCLE * _CYCLE
-    found: Seconds = values[np.searchsorted(starts, seconds - late, side="right") - 1]
-    return found
+    result: Seconds = values[np.searchsorted(starts, seconds - late, side="right") - 1]
+    return result
 
 
 def base_seconds(zone: str) -> int:

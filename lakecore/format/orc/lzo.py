@@ -66,10 +66,10 @@ def decompress(data: bytes, limit: int) -> bytes:
             block.literals(block.length(code, 15) + 3)
             state = _AFTER_RUN
             continue
-        found = _match(block, code, state)
-        if found is None:
+        copied = _match(block, code, state)
+        if copied is None:
             break
-        distance, count, state = found
+        distance, count, state = copied
         block.repeat(distance, count)
         block.literals(state)
     return bytes(block.out)

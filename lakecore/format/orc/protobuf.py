@@ -44,8 +44,8 @@ class Message:
 
     def number(self, number: int, default: int = 0) -> int:
         """Return the last value of a field of varints, or `default` if there is none."""
-        found = self.find(number)
-        return default if found is None else found
+        value = self.find(number)
+        return default if value is None else value
 
     def find(self, number: int) -> int | None:
         """Return the last value of a field of varints, or None when there is none."""

@@ -56,10 +56,10 @@ class OrcReader:
         row_groups: Sequence[int] | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows in file order; see DataFileReader."""
-        wanted = list(self.schema.names if columns is None else columns)
+        names = list(self.schema.names if columns is None else columns)
         with corrupt_data_errors(self._path):
-            for batch in self._stored(wanted, batch_size, row_groups):
-                yield self._maps.restored(batch if batch.schema.names == wanted else batch.select(wanted))
+            for batch in self._stored(names, batch_size, row_groups):
+                yield self._maps.restored(batch if batch.schema.names == names else batch.select(names))
 
     def close(self) -> None:
         self._source.close()

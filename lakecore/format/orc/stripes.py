@@ -142,19 +142,19 @@ class OrcStripes:
         """Choose a zone without a time in its last second before 1970. It ends the stripe to change the
         zone.
         """
-        taken: set[int] = set()
+        zones: set[int] = set()
 
         def note(_: str, times: pa.Array) -> pa.Array:
             if times.type.tz is None:
                 seconds, nanos, _ = _split(times)
                 parts = (nanos >= _MILLI) & (nanos % _MILLI != 0) & (np.abs(seconds) < _DAY)
-                taken.update(np.unique(seconds[parts] + 1).tolist())
+                zones.update(np.unique(seconds[parts] + 1).tolist())
             return times
 
         _changed(batch, timed, note)
-        if self._zone in taken:
+        if self._zone in zones:
             self.cut()
-            self._zone = next((zone for zone in _ZONES if zone not in taken), 0)
+            self._zone = next((zone for zone in _ZONES if zone not in zones), 0)
 
     def cut(self) -> None:
         """End the stripe, if one is open."""
@@ -169,9 +169,9 @@ class OrcStripes:
         sizes = both.index, len(data) - both.index - both.footer, both.footer
         self._stripes.append(stripe.moved(self._offset, *sizes))
         self._offset += len(data)
-        found = [both.statistics(i, one) for i, one in enumerate(main.statistics)]
-        self._statistics.append(found)
-        self._details.append(Message().extend(1, found).encode())
+        statistics = [both.statistics(i, one) for i, one in enumerate(main.statistics)]
+        self._statistics.append(statistics)
+        self._details.append(Message().extend(1, statistics).encode())
 
     def end(self) -> bytes:
         """Return the last bytes of the file."""
@@ -221,10 +221,10 @@ class _Stripe:
 
     def find(self, kind: int, column: int) -> bytes:
         """Return the bytes of a stream, which are empty when there is none."""
-        found = [
+        stripes = [
             self.bytes_of(one) for one in self.footer.streams if (one.kind, one.column) == (kind, column)
         ]
-        return found[0] if found else b""
+        return stripes[0] if stripes else b""
 
 
 class _MergedStripe:
@@ -234,7 +234,9 @@ class _MergedStripe:
         self._zone = zone
         self._main = main
         self._other = other
-        self._columns = {column: found for column, found in _pairs(main.tail, other.tail) if column in times}
+        self._columns = {
+            column: columns for column, columns in _pairs(main.tail, other.tail) if column in times
+        }
         self.index = 0
         self.footer = 0
 
@@ -269,7 +271,8 @@ class _MergedStripe:
             for position in positions:
                 entry.add(_ENTRY_POSITIONS, position)
             entry.extend(
-                _ENTRY_STATS, (self.statistics(column, found) for found in one.messages(_ENTRY_STATS))
+                _ENTRY_STATS,
+                (self.statistics(column, index_entries) for index_entries in one.messages(_ENTRY_STATS)),
             )
             entries.extend(1, [entry])
         return chunks.packed(entries.encode())

@@ -103,10 +103,10 @@ class _View:
             start, length, piece = self._pieces[i]
             skip = self._at - self._starts[i]
             count = min(length - skip, end - self._at)
-            found = piece[skip : skip + count] if piece else self.source.read_at(count, start + skip)
-            if len(found) != count:
-                raise ValueError(f"the file ends at byte {start + skip + len(found)}, within a value")
-            out += found
+            data = piece[skip : skip + count] if piece else self.source.read_at(count, start + skip)
+            if len(data) != count:
+                raise ValueError(f"the file ends at byte {start + skip + len(data)}, within a value")
+            out += data
             self._at += count
         return bytes(out)
 
@@ -148,13 +148,15 @@ class OrcTimes:
         tail = read_tail(source)
         if not tail.stripes or not tail.times():
             return None
-        named = is_named(stripe_footer(source, tail, tail.stripes[-1]).zone)
-        apart = frozenset(i for i in tail.times() if not named or not _sound(tail, i))
+        is_named_zone = is_named(stripe_footer(source, tail, tail.stripes[-1]).zone)
+        apart = frozenset(i for i in tail.times() if not is_named_zone or not _sound(tail, i))
         if not apart:
             return None
         footers = tuple(stripe_footer(source, tail, stripe) for stripe in tail.stripes)
         ends = tuple(np.cumsum([stripe.rows for stripe in tail.stripes]).tolist())
-        return cls(source, tail, footers, apart, ends, named and all(is_named(one.zone) for one in footers))
+        return cls(
+            source, tail, footers, apart, ends, is_named_zone and all(is_named(one.zone) for one in footers)
+        )
 
     @property
     def starts(self) -> tuple[int, ...]:
@@ -163,8 +165,8 @@ class OrcTimes:
 
     def columns(self, schema: pa.Schema) -> frozenset[str]:
         """Return the names of the columns that contain a timestamp to be read apart."""
-        found = zip(schema.names, self.tail.children[0], strict=True)
-        return frozenset(name for name, column in found if self.apart & self.tail.within(column))
+        pairs = zip(schema.names, self.tail.children[0], strict=True)
+        return frozenset(name for name, column in pairs if self.apart & self.tail.within(column))
 
     def open(self, *, nanos: bool) -> Any:
         """Return a fresh view as a file of pyarrow."""

@@ -130,9 +130,9 @@ class OrcWriter:
     def _split(self) -> OrcStripes:
         """End the stripe."""
         start = self._sink.written
-        held = self._ended()
-        head = read_tail(BufferedTail(start, held))
-        self._output.write(held[: head.start - start])
+        rows = self._ended()
+        head = read_tail(BufferedTail(start, rows))
+        self._output.write(rows[: head.start - start])
         return OrcStripes(self._output.write, head, self._make, self._stripe_bytes)
 
     def _note(self, size: int) -> None:

@@ -21,14 +21,14 @@ _OPTIONAL, _MAP, _MAP_KEY_VALUE = 1, 1, 2
 
 def without_nullable_key_maps(elements: list[Struct]) -> bool:
     """Take the annotation from maps with nullable keys, in place. `elements`: the schema of a footer."""
-    found = False
+    nullable = False
     for group, entry, key in zip(elements, elements[1:], elements[2:], strict=False):
         if _is(group, _MAP) and key.get(_REPETITION) is not None and key[_REPETITION].value == _OPTIONAL:
             for element in (group, entry):
                 element.pop(_CONVERTED, None)
                 element.pop(_LOGICAL, None)
-            found = True
-    return found
+            nullable = True
+    return nullable
 
 
 def _is(element: Struct, converted: int) -> bool:

@@ -99,13 +99,13 @@ def page_file(
     for i, column in enumerate(group.columns):
         chunks.append(_chunk(column, span, file) if i in leaves else _empty_chunk(column.chunk))
     rows = span[1] - span[0]
-    kept = {key: value for key, value in group.group.items() if key not in _GROUP_OPTIONAL}
-    kept[_GROUP_COLUMNS] = Field(WireType.LIST, ThriftList(WireType.STRUCT, chunks))
-    kept[_GROUP_ROWS] = Field(WireType.I64, rows)
-    kept[_GROUP_BYTES] = Field(WireType.I64, file.size)
+    group_fields = {key: value for key, value in group.group.items() if key not in _GROUP_OPTIONAL}
+    group_fields[_GROUP_COLUMNS] = Field(WireType.LIST, ThriftList(WireType.STRUCT, chunks))
+    group_fields[_GROUP_ROWS] = Field(WireType.I64, rows)
+    group_fields[_GROUP_BYTES] = Field(WireType.I64, file.size)
     copy = dict(meta)
     copy[_FILE_ROWS] = Field(WireType.I64, rows)
-    copy[_ROW_GROUPS] = Field(WireType.LIST, ThriftList(WireType.STRUCT, [kept]))
+    copy[_ROW_GROUPS] = Field(WireType.LIST, ThriftList(WireType.STRUCT, [group_fields]))
     footer = encode_struct(copy)
     file.add(ended(footer))
     return file, footer
@@ -142,7 +142,7 @@ def _empty_chunk(chunk: Struct) -> Struct:
 
 
 def _with_meta(chunk: Struct, meta: Struct, at: int) -> Struct:
-    kept = {key: value for key, value in chunk.items() if key not in _CHUNK_INDEXES}
-    kept[_CHUNK_OFFSET] = Field(WireType.I64, at)
-    kept[_META_DATA] = Field(WireType.STRUCT, meta)
-    return kept
+    chunk_fields = {key: value for key, value in chunk.items() if key not in _CHUNK_INDEXES}
+    chunk_fields[_CHUNK_OFFSET] = Field(WireType.I64, at)
+    chunk_fields[_META_DATA] = Field(WireType.STRUCT, meta)
+    return chunk_fields

@@ -41,9 +41,9 @@ def page_locations(data: bytes) -> PageLocations:
 
     Cost: a few numpy steps for all pages where they have the usual form, else some microseconds a page.
     """
-    found = _usual(data) if len(data) >= _FEW_BYTES else None
-    if found is not None:
-        return found
+    located = _usual(data) if len(data) >= _FEW_BYTES else None
+    if located is not None:
+        return located
     index = decode_struct(data)
     locations: list[Any] = index[_LOCATIONS].value.values
     offsets, sizes, rows = (

@@ -125,11 +125,11 @@ class FilePages:
         """Return the rows at which pages of all columns begin, ascending: the first of every row group, and
         others.
         """
-        found: list[int] = []
+        starts: list[int] = []
         for group in self._groups:
             rows = reduce(np.intersect1d, (column.first_rows[:-1] for column in group.columns))
-            found += (group.first_row + rows).tolist()
-        return found
+            starts += (group.first_row + rows).tolist()
+        return starts
 
     def file_from(self, start: int) -> PageFile:
         """Return all columns from row `start`, one of `page_starts`, to the end of its row group, as a
@@ -190,9 +190,9 @@ class FilePages:
             for span, names in spans.items()
         ]
         order = [name for names in spans.values() for name in names]
-        left = rows[1] - rows[0]
-        while left:
-            count = min(left, batch_size)
+        rows_left = rows[1] - rows[0]
+        while rows_left:
+            count = min(rows_left, batch_size)
             parts = [stream.take(count) for stream in streams]
             count = min(part.num_rows for part in parts)
             if count == 0:
@@ -202,7 +202,7 @@ class FilePages:
             arrays = [column for part in parts for column in part.slice(0, count).columns]
             by_name = dict(zip(order, arrays, strict=True))
             yield pa.RecordBatch.from_arrays([by_name[name] for name in schema.names], schema=schema)
-            left -= count
+            rows_left -= count
 
     def _span(self, group: RowGroupPages, name: str, rows: tuple[int, int]) -> tuple[int, int]:
         """Return the rows that the pages of a column have around `rows`; for nested columns, those of the
@@ -226,8 +226,8 @@ class FilePages:
         batch_size: int,
         buffer_size: int,
     ) -> Iterator[pa.RecordBatch]:
-        wanted = {i for name in names for i in self._leaves[name]}
-        pages, footer = page_file(self._meta, group, span, wanted, self._read)
+        leaf_numbers = {i for name in names for i in self._leaves[name]}
+        pages, footer = page_file(self._meta, group, span, leaf_numbers, self._read)
         coded = set(self._coded).intersection(names) if batch_size >= LEAST_ROWS and not self._int96 else ()
         file = open_parquet(pages, as_bytes(footer) if self._int96 else None, buffer_size, tuple(coded))
         for batch in read_batches(file, names, batch_size):

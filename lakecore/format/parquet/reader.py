@@ -120,8 +120,8 @@ def with_timestamps(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     `schema` except for times that nanoseconds cannot represent (`parquet_int96.timestamps`).
     """
     arrays = [parquet_int96.timestamps(array) for array in batch.columns]
-    named = zip(batch.schema.names, arrays, strict=True)
-    fields = [schema.field(name).with_type(array.type) for name, array in named]
+    columns = zip(batch.schema.names, arrays, strict=True)
+    fields = [schema.field(name).with_type(array.type) for name, array in columns]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
@@ -153,14 +153,14 @@ def read_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield batches of an open ParquetFile with exactly `columns`, in that order."""
     groups = None if row_groups is None else list(row_groups)
-    wanted = None if columns is None else list(columns)
+    names = None if columns is None else list(columns)
     if groups == []:
         return
     # pyarrow selects by dotted leaf path: a name with a dot of its own is selected after reading
     dotted = any("." in name for name in file.schema_arrow.names)
     stream = file.iter_batches(
-        batch_size=batch_size, row_groups=groups, columns=None if dotted else wanted, use_threads=False
+        batch_size=batch_size, row_groups=groups, columns=None if dotted else names, use_threads=False
     )
     for batch in stream:
         batch = decode_dictionaries(batch)
-        yield batch if wanted is None or batch.schema.names == wanted else batch.select(wanted)
+        yield batch if names is None or batch.schema.names == names else batch.select(names)

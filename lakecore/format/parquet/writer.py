@@ -136,11 +136,11 @@ class _Encoder:
         sample = first.slice(0, _SAMPLE_ROWS)
         codec = _CODECS[options.compression]
         dictionary = options.dictionary_columns
-        wanted = _worth_dictionary(sample) if dictionary is None else dictionary
+        use_dictionary = _worth_dictionary(sample) if dictionary is None else dictionary
         self._arguments = {
             "compression": codec,
             "compression_level": options.zstd_level if codec == "zstd" else None,
-            "use_dictionary": list(wanted),
+            "use_dictionary": list(use_dictionary),
             "write_page_index": True,
             "write_page_checksum": True,
             "store_schema": False,

@@ -69,18 +69,18 @@ def decode_columns(
     width. Raises ValueError, IndexError, OverflowError (a timestamp that nanoseconds cannot hold).
     """
     null, at = _null_bits(data, places[0], len(fields))
-    found: dict[str, pa.Array] = {}
+    arrays: dict[str, pa.Array] = {}
     for i, (name, kind) in enumerate(fields):
-        if len(found) == len(set(names)):
+        if len(arrays) == len(set(names)):
             break
         present = ~null[:, i]
         decode = _decoder(kind) if name in names else _skipper(kind)
         values, at[present] = decode(data, at[present])
         if name in names:
-            found[name] = _spread(values, present)
+            arrays[name] = _spread(values, present)
     if (at > places[1]).any():
         raise ValueError("a row continues in the next one")
-    return found
+    return arrays
 
 
 def _null_bits(data: Bytes, at: Ints, fields: int) -> tuple[Any, Ints]:
@@ -137,8 +137,8 @@ def _skipper(kind: DataType) -> Decode:
 def _decoder(kind: DataType) -> Decode:
     match kind:
         case RowType(fields=fields):
-            named = [(field.name, field.type) for field in fields]
-            return lambda data, at: _row(data, at, named, arrow_type(kind))
+            pairs = [(field.name, field.type) for field in fields]
+            return lambda data, at: _row(data, at, pairs, arrow_type(kind))
         case ArrayType(element=element):
             return lambda data, at: _list(data, at, element, arrow_type(kind))
         case VectorType(element=element):
@@ -237,9 +237,9 @@ def _long_decimal(target: pa.DataType) -> Decode:
             raise ValueError("a decimal does not have 1 to 16 bytes")
         places = np.arange(_DECIMAL_BYTES)
         within = places < sizes[:, None]
-        found = data[np.where(within, (at + sizes)[:, None] - 1 - places, at[:, None])]
+        digits = data[np.where(within, (at + sizes)[:, None] - 1 - places, at[:, None])]
         sign = np.where(data[at] > 127, 255, 0).astype(np.uint8)[:, None]
-        buffer = pa.py_buffer(np.ascontiguousarray(np.where(within, found, sign)))
+        buffer = pa.py_buffer(np.ascontiguousarray(np.where(within, digits, sign)))
         return pa.Array.from_buffers(target, len(at), [None, buffer], 0), at + sizes
 
     return decode
@@ -339,10 +339,10 @@ def _one_by_one(data: Bytes, at: Ints, sizes: Ints, present: Any, decode: Decode
     parts, order = [decode(data, at[:0])[0]], [np.zeros(0, np.int64)]
     longer, place = np.flatnonzero(sizes > 0), 0
     while len(longer):
-        held = present[firsts[longer] + place]
-        values, at[longer[held]] = decode(data, at[longer[held]])
+        bits = present[firsts[longer] + place]
+        values, at[longer[bits]] = decode(data, at[longer[bits]])
         parts.append(values)
-        order.append((firsts[longer] + place)[held])
+        order.append((firsts[longer] + place)[bits])
         place += 1
         longer = longer[sizes[longer] > place]
     index = np.zeros(len(present), np.int64)

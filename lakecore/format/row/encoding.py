@@ -129,8 +129,8 @@ def _binary(array: pa.Array) -> Pieces:
     _, offsets, data = array.buffers()
     ends = np.frombuffer(offsets, np.int32)[array.offset : array.offset + len(array) + 1].astype(np.int64)
     sizes = np.diff(ends)
-    held = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]] if sizes.sum() else np.zeros(0, np.uint8)
-    return _joined([_varints(sizes), Pieces(held, sizes)])
+    content = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]] if sizes.sum() else np.zeros(0, np.uint8)
+    return _joined([_varints(sizes), Pieces(content, sizes)])
 
 
 def _timestamp(array: pa.Array) -> Pieces:
@@ -152,9 +152,9 @@ def _decimal(array: pa.Array) -> Pieces:
     sign = data[:, :1] >> 7
     spare = (data[:, :-1] == sign * 255) & (data[:, 1:] >> 7 == sign)
     dropped = np.cumprod(spare, axis=1).sum(axis=1)
-    kept = np.arange(_DECIMAL_BYTES) >= dropped[:, None]
+    keeps = np.arange(_DECIMAL_BYTES) >= dropped[:, None]
     sizes = np.asarray(_DECIMAL_BYTES - dropped)
-    return _joined([_varints(sizes), Pieces(data[kept], sizes)])
+    return _joined([_varints(sizes), Pieces(data[keeps], sizes)])
 
 
 def _array(elements: pa.Array, sizes: Ints) -> Pieces:
@@ -167,9 +167,9 @@ def _array(elements: pa.Array, sizes: Ints) -> Pieces:
     missing_rows = np.flatnonzero(~present)
     byte = (np.cumsum(widths) - widths)[owner[missing_rows]] + place[missing_rows] // 8
     bits = np.bincount(byte, weights=1 << (place[missing_rows] % 8), minlength=int(widths.sum()))
-    held = _spread(_encode(elements.drop_null()), present)
-    ends = np.append(0, np.cumsum(held.sizes))
-    body = Pieces(held.data, ends[firsts + sizes] - ends[firsts])
+    elements_present = _spread(_encode(elements.drop_null()), present)
+    ends = np.append(0, np.cumsum(elements_present.sizes))
+    body = Pieces(elements_present.data, ends[firsts + sizes] - ends[firsts])
     return _joined([_varints(sizes), Pieces(bits.astype(np.uint8), widths), body])
 
 

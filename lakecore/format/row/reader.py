@@ -78,8 +78,8 @@ class RowReader:
         """Yield the rows in file order; see DataFileReader."""
         if row_groups is not None and len(row_groups) == 0:
             return
-        wanted = list(self.schema.names if columns is None else columns)
-        schema = pa.schema([self.schema.field(name) for name in wanted])
+        names = list(self.schema.names if columns is None else columns)
+        schema = pa.schema([self.schema.field(name) for name in names])
         with corrupt_data_errors(self._path):
             for data, rows, ends in self._runs(batch_size):
                 for at in range(0, len(rows), batch_size):
@@ -93,13 +93,13 @@ class RowReader:
         if not len(schema):
             return pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))
         try:
-            found = decode_columns(data, (rows, ends), self._fields, schema.names)
+            arrays = decode_columns(data, (rows, ends), self._fields, schema.names)
         except OverflowError as err:
             raise UnsupportedError(
                 f"{self._path}: {err} cannot be read with nanosecond precision; store such values with "
                 "precision 6 or less"
             ) from err
-        return pa.RecordBatch.from_arrays([found[name] for name in schema.names], schema=schema)
+        return pa.RecordBatch.from_arrays([arrays[name] for name in schema.names], schema=schema)
 
     def _runs(self, batch_size: int) -> Iterator[tuple[Bytes, Ints, Ints]]:
         """Yield blocks of at least `batch_size` rows together, where their rows begin, and where these
@@ -156,11 +156,11 @@ def _opened(source: Any, path: str) -> tuple[int, _Blocks]:
     packed, sizes, firsts = _lists(source.read(index_size))
     if not len(packed) == len(sizes) == len(firsts) == count or rows < 0:
         raise ValueError(f"its index does not have the {count} blocks that its footer records")
-    ends, held = np.cumsum(packed), np.diff(np.append(firsts, rows))
-    odd = count and (min(packed.min(), sizes.min(), held.min()) < 0 or packed.max() > index_at)
+    ends, row_counts = np.cumsum(packed), np.diff(np.append(firsts, rows))
+    odd = count and (min(packed.min(), sizes.min(), row_counts.min()) < 0 or packed.max() > index_at)
     if count and (odd or ends[-1] > index_at or firsts[0] != 0):
         raise ValueError("its index names blocks that do not exist")
-    return int(rows), _Blocks(ends - packed, packed, sizes, held)
+    return int(rows), _Blocks(ends - packed, packed, sizes, row_counts)
 
 
 def _lists(data: bytes) -> Iterator[Ints]:

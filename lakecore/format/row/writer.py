@@ -76,8 +76,8 @@ class RowWriter:
 
     def _write_blocks(self) -> None:
         """Write every block that has reached its size; the rows after them wait."""
-        held = self._rest
-        ends = np.cumsum(held.sizes)
+        rows = self._rest
+        ends = np.cumsum(rows.sizes)
         weights = ends + 4 * np.arange(1, len(ends) + 1) + 4
         first = before = 0
         while True:
@@ -85,9 +85,9 @@ class RowWriter:
             last = int(np.searchsorted(weights, weight + self._block_bytes))
             if last >= len(ends):
                 break
-            self._write_block(Pieces(held.data[before : ends[last]], held.sizes[first : last + 1]))
+            self._write_block(Pieces(rows.data[before : ends[last]], rows.sizes[first : last + 1]))
             first, before = last + 1, int(ends[last])
-        self._rest = Pieces(held.data[before:], held.sizes[first:])
+        self._rest = Pieces(rows.data[before:], rows.sizes[first:])
 
     def _write_block(self, rows: Pieces) -> None:
         places = (np.cumsum(rows.sizes) - rows.sizes).astype("<i4")

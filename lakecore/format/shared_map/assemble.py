@@ -71,16 +71,16 @@ class ShreddedMaps:
         """
         groups = [field for field in stored if _is_group(field.type)]
         metadata_by_field = _field_metadata(metadata) if groups else {}
-        found = {
+        columns = {
             field.name: _names(metadata_by_field[field.name], field, path)
             for field in groups
             if metadata_by_field.get(field.name, {}).get(LAYOUT) == SHARED
         }
         schema = stored
-        for name in found:
+        for name in columns:
             at = stored.get_field_index(name)
             schema = schema.set(at, stored.field(at).with_type(_map_type(stored.field(at).type)))
-        return cls(schema, found)
+        return cls(schema, columns)
 
     def restored(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return a stored batch with maps in the place of groups. Raises ValueError where they break the
@@ -156,17 +156,17 @@ def _restored(group: pa.StructArray, names: _Names) -> pa.Array:
     values, rows, keys = [], [], []
     for column in range(names.columns):
         places = names.places(ids[:, column])
-        held = np.flatnonzero(present & (places >= 0))
-        values.append(parts[f"{COLUMN}{column}"].take(pa.array(held)))
-        rows.append(held)
-        keys.append(places[held])
+        rows_with_value = np.flatnonzero(present & (places >= 0))
+        values.append(parts[f"{COLUMN}{column}"].take(pa.array(rows_with_value)))
+        rows.append(rows_with_value)
+        keys.append(places[rows_with_value])
     if OVERFLOW in parts:
         beyond, owners = _entries(parts[OVERFLOW])
         places = names.places(beyond.field(0).fill_null(-1).to_numpy())
-        known = np.flatnonzero(places >= 0)
-        values.append(beyond.field(1).take(pa.array(known)))
-        rows.append(owners[known])
-        keys.append(places[known])
+        rows_with_place = np.flatnonzero(places >= 0)
+        values.append(beyond.field(1).take(pa.array(rows_with_place)))
+        rows.append(owners[rows_with_place])
+        keys.append(places[rows_with_place])
     owner = np.concatenate(rows)
     order = np.argsort(owner, kind="stable")
     target = _map_type(kind)
@@ -187,10 +187,10 @@ def _mapping(mapping: pa.ListArray, present: Ints, columns: int) -> Ints:
     lengths = mapping.value_lengths().fill_null(-1).to_numpy()
     if (lengths[present] != columns).any():
         raise ValueError(f"a {MAPPING} does not have the {columns} ids that its metadata records")
-    held = mapping.filter(pa.array(present)).flatten()
-    if held.null_count:
+    entries = mapping.filter(pa.array(present)).flatten()
+    if entries.null_count:
         raise ValueError(f"a {MAPPING} contains null")
-    ids[present] = held.to_numpy().reshape(-1, columns)
+    ids[present] = entries.to_numpy().reshape(-1, columns)
     return ids
 
 

@@ -41,9 +41,9 @@ def placer(placement: Placement, columns: int) -> Placer:
         again = _repeated(rows, ids)
         if not again.any():
             return place(rows, ids)
-        found = np.full(len(ids), -1, np.int64)
-        found[~again] = place(rows[~again], ids[~again])
-        return found
+        places = np.full(len(ids), -1, np.int64)
+        places[~again] = place(rows[~again], ids[~again])
+        return places
 
     return placed
 
@@ -59,11 +59,11 @@ def _repeated(rows: Ints, ids: Ints) -> Ints:
 def _leading(placement: Placement, columns: int) -> Placer:
     def place(rows: Ints, ids: Ints) -> Ints:
         order = np.arange(len(ids)) if placement is Placement.PLAIN else np.lexsort((ids, rows))
-        found = np.empty(len(ids), np.int64)
+        places = np.empty(len(ids), np.int64)
         starts = np.flatnonzero(np.diff(rows, prepend=-1))
         lengths = np.diff(starts, append=len(rows))
-        found[order] = np.arange(len(ids)) - np.repeat(starts, lengths)
-        return np.where(found < columns, found, -1)
+        places[order] = np.arange(len(ids)) - np.repeat(starts, lengths)
+        return np.where(places < columns, places, -1)
 
     return place
 
@@ -86,15 +86,15 @@ class _Lru:
             self._rows += int(rows[-1]) + 1
             return ids
         if self._residents is None:
-            held = [c for c in range(self._columns) if self._used[c] >= 0]
-            self._residents = {c: c for c in held}
-            self._order = OrderedDict((c, c) for c in sorted(held, key=lambda c: (self._used[c], c)))
+            used = [c for c in range(self._columns) if self._used[c] >= 0]
+            self._residents = {c: c for c in used}
+            self._order = OrderedDict((c, c) for c in sorted(used, key=lambda c: (self._used[c], c)))
         starts = np.flatnonzero(np.diff(rows, prepend=-1)).tolist()
-        found = np.empty(len(ids), np.int64)
+        columns = np.empty(len(ids), np.int64)
         for start, end in zip(starts, [*starts[1:], len(ids)], strict=True):
             places = self._row(sorted(ids[start:end].tolist()), self._residents)
-            found[start:end] = [places[number] for number in ids[start:end].tolist()]
-        return found
+            columns[start:end] = [places[number] for number in ids[start:end].tolist()]
+        return columns
 
     def _row(self, ids: list[int], residents: dict[int, int]) -> dict[int, int]:
         """Return the columns by id. `_order` has the columns in use, from the one used longest ago, and their

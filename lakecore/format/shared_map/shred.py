@@ -211,8 +211,8 @@ class _Column:
         mapping[rows[inside], columns[inside]] = ids[inside]
         parts = [_lists(mapping, kind.field(0).type)]
         for column in range(self._count):
-            taken = cells[:, column]
-            values = maps.items.take(pa.array(taken, mask=taken < 0))
+            column_cells = cells[:, column]
+            values = maps.items.take(pa.array(column_cells, mask=column_cells < 0))
             parts.append(view_as(values, kind.field(1 + column).type))
         beyond = np.flatnonzero(columns < 0)
         parts.append(
@@ -230,8 +230,8 @@ class _Column:
         """Return ids in the order of first use. It costs Python time for each distinct key of a batch."""
         coded = keys.dictionary_encode()
         numbers = [self._ids.setdefault(name, len(self._ids)) for name in coded.dictionary.to_pylist()]
-        found: Ints = np.array(numbers, np.int64)[coded.indices.to_numpy()]
-        return found
+        places: Ints = np.array(numbers, np.int64)[coded.indices.to_numpy()]
+        return places
 
     def _note(self, ids: Ints, columns: Ints, counts: Ints) -> None:
         self.widest = max(self.widest, int(counts.max(initial=0)))

@@ -83,10 +83,10 @@ def _one_by_one(array: pa.StructArray, target: pa.StructType, path: str) -> pa.A
     values: list[bytes | None] = []
     metadata: list[bytes | None] = []
     try:
-        node, kept = _node(array, path), _untyped(array)
+        node, residual = _node(array, path), _untyped(array)
         stored = array.field(_METADATA).to_pylist()
         for row, present in enumerate(array.is_valid().to_pylist()):
-            value, stored_value = (kept[row], stored[row]) if present else (None, None)
+            value, stored_value = (residual[row], stored[row]) if present else (None, None)
             if present and value is None:
                 value, stored_value = _whole(node, row, stored[row])
             if present and stored_value is None:
@@ -105,18 +105,18 @@ def _untyped(array: pa.StructArray) -> list[bytes | None]:
     """Return the values of rows that have only an untyped one."""
     if array.type.get_field_index(_VALUE) < 0:
         return [None] * len(array)
-    kept: list[bytes | None] = pc.if_else(
+    values: list[bytes | None] = pc.if_else(
         array.field(_TYPED).is_null(), array.field(_VALUE), None
     ).to_pylist()
-    return kept
+    return values
 
 
 def _whole(node: Node, row: int, metadata: bytes) -> tuple[bytes, bytes]:
     """Return a value, and its dictionary as it is stored unless a key was missing there."""
     keys = VariantKeys.of(metadata)
-    known = len(keys.names)
+    count = len(keys.names)
     value = node(row, keys)
-    return _NULL if value is None else value, metadata if len(keys.names) == known else keys.metadata()
+    return _NULL if value is None else value, metadata if len(keys.names) == count else keys.metadata()
 
 
 def _node(array: pa.StructArray, path: str) -> Node:

@@ -42,8 +42,8 @@ def assemble_all(group: pa.StructArray) -> pa.Array:
     dictionaries, numbers = VariantDictionaries.of(group.field(_METADATA), names)
     if dictionaries.broken.any():
         raise UnusualGroup
-    found = _values(group, dictionaries, numbers)
-    return found.fill_null(_NULL) if found.null_count else found
+    values = _values(group, dictionaries, numbers)
+    return values.fill_null(_NULL) if values.null_count else values
 
 
 def _names(kind: pa.DataType) -> Any:
@@ -129,12 +129,12 @@ def _left_over(beside: pa.Array, rows: Ints, keys: VariantDictionaries, numbers:
         raise UnusualGroup
     source = VariantBytes(data)
     basic, _ = source.basic(start[rows])
-    found = source.fields(start[rows], end[rows])
-    owner = rows[found.owner]
-    ranks = keys.of_fields(numbers[owner], found.ids)
-    if (basic != _OBJECT).any() or not found.exact.all() or (ranks < 0).any():
+    rest = source.fields(start[rows], end[rows])
+    owner = rows[rest.owner]
+    ranks = keys.of_fields(numbers[owner], rest.ids)
+    if (basic != _OBJECT).any() or not rest.exact.all() or (ranks < 0).any():
         raise UnusualGroup
-    return _Fields(owner, ranks, found.ids, data, found.start, found.size)
+    return _Fields(owner, ranks, rest.ids, data, rest.start, rest.size)
 
 
 def _joined(parts: Sequence[_Fields], present: Ints) -> pa.Array:

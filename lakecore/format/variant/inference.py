@@ -77,15 +77,15 @@ class Evidence:
     @classmethod
     def of(cls, rows: Iterable[tuple[bytes, bytes]], limits: Limits) -> Evidence:
         """Return the evidence of rows (value and metadata). What is no variant looks like nothing else."""
-        seen: _Seen = None
+        shape: _Seen = None
         count = 0
         for value, metadata in rows:
             try:
-                found = _kind_of(value, VariantKeys.of(metadata), limits.depth)
+                value_shape = _kind_of(value, VariantKeys.of(metadata), limits.depth)
             except (ValueError, IndexError, KeyError):
-                found = UNTYPED
-            seen, count = _merged(seen, found), count + 1
-        return cls(seen, count)
+                value_shape = UNTYPED
+            shape, count = _merged(shape, value_shape), count + 1
+        return cls(shape, count)
 
 
 def infer_types(columns: Iterable[Evidence], limits: Limits) -> list[DataType]:
@@ -143,9 +143,9 @@ def _merged_objects(first: _Object, second: _Object) -> _Object:
     their names.
     """
     fields = dict(first.fields)
-    for name, (seen, count) in second.fields.items():
+    for name, (shape, count) in second.fields.items():
         before, times = fields.get(name, (None, 0))
-        fields[name] = _merged(before, seen), times + count
+        fields[name] = _merged(before, shape), times + count
     if len(fields) > _MOST_FIELDS:
         fields = {name: fields[name] for name in sorted(fields, key=_order)[:_MOST_FIELDS]}
     return _Object(fields)

@@ -50,15 +50,15 @@ class VariantDictionaries:
         ranks = np.array([rank_of[name] for names in lists for name in names], np.int64)
         counts = np.array([len(names) for names in lists], np.int64)
         ids = tuple({name: number for number, name in enumerate(names)} for names in lists)
-        found = cls(ids, ranks, np.cumsum(counts) - counts, counts, np.array(broken, bool), rank_of)
-        return found, coded.indices.to_numpy().astype(np.int64)
+        keys = cls(ids, ranks, np.cumsum(counts) - counts, counts, np.array(broken, bool), rank_of)
+        return keys, coded.indices.to_numpy().astype(np.int64)
 
     def of_fields(self, dictionary: Ints, ids: Ints) -> Ints:
         """Return the places of keys; -1 if there is no such key."""
-        known = ids < self.counts[dictionary]
-        found = np.full(len(ids), -1, np.int64)
-        found[known] = self.ranks[(self.starts[dictionary] + ids)[known]]
-        return found
+        is_inside = ids < self.counts[dictionary]
+        places = np.full(len(ids), -1, np.int64)
+        places[is_inside] = self.ranks[(self.starts[dictionary] + ids)[is_inside]]
+        return places
 
     def ids(self, name: str) -> Ints:
         """Return the id of a key in each dictionary; -1 if it has none."""

@@ -141,8 +141,8 @@ def _taken_apart(
                 len(rows), _Pieces(np.arange(len(rows)), source.bytes.data, rows.at, rows.end)
             ), None
     typed = _scalars(source.bytes, rows, kind, may)
-    left = np.flatnonzero(typed.is_null().to_numpy(zero_copy_only=False))
-    return _binary(len(rows), _Pieces(left, source.bytes.data, rows.at[left], rows.end[left])), typed
+    rest = np.flatnonzero(typed.is_null().to_numpy(zero_copy_only=False))
+    return _binary(len(rows), _Pieces(rest, source.bytes.data, rows.at[rest], rows.end[rest])), typed
 
 
 def _objects(source: _Source, rows: _Rows, kind: RowType, may: Ints) -> tuple[pa.Array, pa.Array]:
@@ -157,14 +157,14 @@ def _objects(source: _Source, rows: _Rows, kind: RowType, may: Ints) -> tuple[pa
     apart = fields.exact & (np.bincount(fields.owner, wrong, len(chosen)) == 0)
     inside = np.flatnonzero(apart[fields.owner])
     inside = inside[np.argsort(ranks[inside], kind="stable")]
-    wanted = np.array([source.keys.rank_of.get(field.name, -2) for field in kind], np.int64)
-    first, last = (np.searchsorted(ranks[inside], wanted, side) for side in ("left", "right"))
+    field_ranks = np.array([source.keys.rank_of.get(field.name, -2) for field in kind], np.int64)
+    first, last = (np.searchsorted(ranks[inside], field_ranks, side) for side in ("left", "right"))
     children = []
     for field, begin, end in zip(kind, first.tolist(), last.tolist(), strict=True):
-        found = inside[begin:end]
-        start, owner = fields.start[found], fields.owner[found]
+        members = inside[begin:end]
+        start, owner = fields.start[members], fields.owner[members]
         parts = _taken_apart(
-            source, _Rows(start, start + fields.size[found], some.dictionary[owner]), field.type
+            source, _Rows(start, start + fields.size[members], some.dictionary[owner]), field.type
         )
         places = _places(chosen[owner], len(rows))
         children.append(_group([_spread(part, places) for part in parts if part is not None]))
@@ -173,10 +173,10 @@ def _objects(source: _Source, rows: _Rows, kind: RowType, may: Ints) -> tuple[pa
     names = [field.name for field in kind]
     struct = pa.StructArray.from_arrays(children, names=names, mask=pa.array(~typed))
     whole = np.flatnonzero(~typed)
-    left = np.sort(inside[~np.isin(ranks[inside], wanted)])
+    other_fields = np.sort(inside[~np.isin(ranks[inside], field_ranks)])
     pieces = [_Pieces(whole, source.bytes.data, rows.at[whole], rows.end[whole])]
-    if len(left):
-        rest, ends, owners = _left_over(source.bytes.data, fields, left)
+    if len(other_fields):
+        rest, ends, owners = _left_over(source.bytes.data, fields, other_fields)
         pieces.append(_Pieces(chosen[owners], rest, ends[:-1], ends[1:]))
     return _binary(len(rows), *pieces), struct
 
@@ -196,12 +196,12 @@ def _arrays(source: _Source, rows: _Rows, element: DataType, may: Ints) -> tuple
     basic, _ = source.bytes.basic(rows.at)
     chosen = np.flatnonzero(may & (basic == _ARRAY))
     some = rows.only(chosen)
-    found = source.bytes.elements(some.at, some.end)
-    inside = np.flatnonzero(found.exact[found.owner])
-    start, owner = found.start[inside], found.owner[inside]
-    parts = _taken_apart(source, _Rows(start, start + found.size[inside], some.dictionary[owner]), element)
+    elements = source.bytes.elements(some.at, some.end)
+    inside = np.flatnonzero(elements.exact[elements.owner])
+    start, owner = elements.start[inside], elements.owner[inside]
+    parts = _taken_apart(source, _Rows(start, start + elements.size[inside], some.dictionary[owner]), element)
     typed = np.zeros(len(rows), bool)
-    typed[chosen[found.exact]] = True
+    typed[chosen[elements.exact]] = True
     counts = np.bincount(chosen[owner], minlength=len(rows))
     ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
     group = _group([part for part in parts if part is not None])
@@ -269,8 +269,8 @@ def _below(low: Ints, high: Ints, digits: int) -> Ints:
     lower = np.where(negative, ~low, low).view(np.uint64)  # (one less than the absolute value)
     limit = 10**digits
     below = [_less(upper, lower, bound) for bound in (limit, limit - 1)]
-    found: Ints = np.where(negative, below[1], below[0])
-    return found
+    places: Ints = np.where(negative, below[1], below[0])
+    return places
 
 
 def _less(upper: Ints, lower: Ints, bound: int) -> Ints:

@@ -98,8 +98,8 @@ class VariantShredder:
 
     def __init__(self, row_type: RowType, raw: Mapping[str, str]) -> None:
         self._row_type = row_type
-        given = SCHEMA.read(raw)
-        self._configured = None if given is None else _types_by_path(row_type, given)
+        schema_text = SCHEMA.read(raw)
+        self._configured = None if schema_text is None else _types_by_path(row_type, schema_text)
         self._limits = Limits(WIDTH.read(raw), DEPTH.read(raw), SHARE.read(raw))
         self._paths = list(_paths(row_type, ()))
         self.sample_rows = SAMPLE.read(raw) if self._configured is None else 0
@@ -125,10 +125,10 @@ class VariantShredder:
         """Do nothing, because files do not depend on one another."""
 
     def _values(self, sample: Sequence[pa.RecordBatch], path: Path) -> Iterator[tuple[bytes, bytes]]:
-        left = self.sample_rows
+        rows_left = self.sample_rows
         for batch in sample:
-            column = batch.slice(0, left).column(path[0])
-            left -= len(column)
+            column = batch.slice(0, rows_left).column(path[0])
+            rows_left -= len(column)
             for name in path[1:]:
                 column = _part(column, name)
             for row in column.drop_null().to_pylist():
@@ -178,7 +178,7 @@ class _ShreddedColumns:
         if path in self._kinds:
             return shred_values(column, self._kinds[path], target)
         if not isinstance(field.type, RowType) or not any(
-            known[: len(path)] == path for known in self._kinds
+            is_below[: len(path)] == path for is_below in self._kinds
         ):
             return view_as(column, target)
         children = [

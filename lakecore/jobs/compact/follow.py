@@ -133,9 +133,9 @@ def follow(
     """Run a round every `interval` seconds until `stop` is set, or so many rounds. A round that runs is
     ended first.
     """
-    done = 0
+    count = 0
     while not stop.is_set():
         on_round(follower.run_round())
-        done += 1
-        if done == rounds or stop.wait(interval):
+        count += 1
+        if count == rounds or stop.wait(interval):
             return

@@ -103,9 +103,9 @@ class _Many:
             return replace(self.blank(job), skipped="it was not compacted: the time of the job ended first")
         tell = partial(self._call, self.on_progress, job)
         task = CompactTask(job, TableExecutor(self.pool), self.clock, tell, self.heartbeat, self.budget)
-        done = task.run(self.lake)
-        if isinstance(done.error, BusyError) and not job.wait_ms:
-            return replace(done.report, error=None, error_class=None, skipped=str(done.error))
-        if done.error is not None:
-            logger.error("compaction of %s failed: %s", job.table, done.error)
-        return done.report
+        result = task.run(self.lake)
+        if isinstance(result.error, BusyError) and not job.wait_ms:
+            return replace(result.report, error=None, error_class=None, skipped=str(result.error))
+        if result.error is not None:
+            logger.error("compaction of %s failed: %s", job.table, result.error)
+        return result.report

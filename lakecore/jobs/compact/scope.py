@@ -62,7 +62,7 @@ def _buckets(table: Table, text: str) -> frozenset[int]:
         raise InvalidInputError(
             f"buckets={text!r}: table {table.name} has no fixed number of buckets; leave buckets out"
         )
-    found: set[int] = set()
+    buckets: set[int] = set()
     for part in text.split(","):
         match = _RANGE.fullmatch(part.strip())
         low = int(match[1]) if match else 0
@@ -73,8 +73,8 @@ def _buckets(table: Table, text: str) -> frozenset[int]:
             raise InvalidInputError(
                 f"buckets={text!r}: table {table.name} has buckets 0 to {options.bucket - 1}, not {high}"
             )
-        found.update(range(low, high + 1))
-    return frozenset(found)
+        buckets.update(range(low, high + 1))
+    return frozenset(buckets)
 
 
 def _idle_partitions(entries: ManifestEntries, before_ms: int) -> frozenset[bytes]:

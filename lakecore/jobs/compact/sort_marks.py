@@ -11,8 +11,8 @@ __all__ = ["add", "load"]
 
 def load(lake: Lake, table: str) -> dict[bytes, SortMark]:
     """Load the marks of a table. This costs one read."""
-    found = SortMarkStore(lake.file_io, lake.warehouse).load(table)
-    return {partition: SortMark(*mark) for partition, mark in found.items()}
+    marks = SortMarkStore(lake.file_io, lake.warehouse).load(table)
+    return {partition: SortMark(*mark) for partition, mark in marks.items()}
 
 
 def add(lake: Lake, table: str, marks: Marks) -> None:

@@ -138,12 +138,12 @@ class CompactTask:
         keyed = _has_levels(table)
         after = planned_shape(run.kind.before, planned, table.options.target_file_size, keyed=keyed)
         target = target_of(table, lake, self._clock)
-        found = forecast.forecast_of(target, run.kind.name, work, self._executor.name)
+        estimate = forecast.forecast_of(target, run.kind.name, work, self._executor.name)
         count = snapshots_of(target)
         assigns = any(pick.place.bucket < 0 for pick in planned)  # a commit of their own
-        left = None if assigns else count + -(-len(planned) // COMMIT_PICKS)
-        after = replace(after, snapshots=left)
-        return replace(report, before=replace(report.before, snapshots=count), after=after, forecast=found)
+        commits_left = None if assigns else count + -(-len(planned) // COMMIT_PICKS)
+        after = replace(after, snapshots=commits_left)
+        return replace(report, before=replace(report.before, snapshots=count), after=after, forecast=estimate)
 
     def _remember(
         self, report: Report, run: RewriteRun, table: Table, lake: Lake, started_ms: int, memory: int
@@ -198,8 +198,8 @@ class CompactTask:
                 leased,
             )
 
-            named = f"{self._user}:{job.commit_identifier}"  # the same for a second try
-            owner = (job.owner or named).replace(" ", "_")
+            identity = f"{self._user}:{job.commit_identifier}"  # the same for a second try
+            owner = (job.owner or identity).replace(" ", "_")
             lease = leased(
                 lake.file_io,
                 lake.warehouse,

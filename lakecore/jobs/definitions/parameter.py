@@ -129,21 +129,21 @@ def without_unit(field: str) -> str:
 def declared(job: type) -> tuple[DeclaredParameter, ...]:
     """Return the parameters of a job: those of its own class first, then those that it has from its bases."""
     hints = get_type_hints(job, include_extras=True)
-    known = {field.name: field for field in fields(job)}
-    found = []
+    by_name = {field.name: field for field in fields(job)}
+    values = []
     for name in dict.fromkeys(
         name for owner in job.__mro__ for name in vars(owner).get("__annotations__", ())
     ):
         parameter = _parameter(hints.get(name))
-        if name in known and parameter is not None:
+        if name in by_name and parameter is not None:
             type_ = get_args(hints[name])[0]
-            field = known[name]
+            field = by_name[name]
             default = field.default if field.default_factory is MISSING else field.default_factory()
             kind = parameter.kind or _kind(type_, parameter)
-            found.append(
+            values.append(
                 DeclaredParameter(field=name, type=type_, default=default, kind=kind, parameter=parameter)
             )
-    return tuple(found)
+    return tuple(values)
 
 
 def parameters_by_name(job: type) -> dict[str, DeclaredParameter]:

@@ -71,11 +71,11 @@ def _choice(one: DeclaredParameter, value: Any, label: str, now_ms: int) -> Any:
     if kind is None or isinstance(value, kind):
         return value if kind is one.type else value.value
     try:
-        found = kind(value)
+        choice = kind(value)
     except ValueError as err:
         words = ", ".join(str(member.value) for member in kind)
         raise InvalidInputError(f"{label}={value!r}: use one of {words}") from err
-    return found if kind is one.type else found.value
+    return choice if kind is one.type else choice.value
 
 
 def _names(one: DeclaredParameter, value: Any, label: str, now_ms: int) -> tuple[str, ...]:
@@ -88,13 +88,13 @@ def _options(one: DeclaredParameter, value: Any, label: str, now_ms: int) -> dic
 
 
 def _key_values(pairs: Any, label: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for pair in [pairs] if isinstance(pairs, str) else pairs:
         key, equals, value = str(pair).partition("=")
         if not equals or not key.strip():
             raise InvalidInputError(f"{label} {pair!r}: write key=value")
-        found[key.strip()] = value.strip()
-    return found
+        result[key.strip()] = value.strip()
+    return result
 
 
 def _moment(one: DeclaredParameter, value: Any, label: str, now_ms: int) -> int:
@@ -150,12 +150,12 @@ def fields_of(job: type, parameters: Mapping[str, Any], now_ms: int) -> dict[str
     """Convert parameters by the names of operators to the fields of a job; what is not given is left out.
     Raises InvalidInputError.
     """
-    found = {}
+    values = {}
     for one in declared(job):
         value = parameters.get(one.name) if one.parameter.on_operator else one.parameter.default_text
         if is_given(value):
-            found[one.field] = parse_value(one, value, one.name, now_ms)
-    return found
+            values[one.field] = parse_value(one, value, one.name, now_ms)
+    return values
 
 
 def new_job(job: type[D], values: Mapping[str, Any]) -> D:

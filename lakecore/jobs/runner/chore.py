@@ -111,8 +111,8 @@ class Chore:
         """Return as work the entries of the snapshot's manifests and the `files` that change. This reads two
         manifest lists.
         """
-        named = self.target.manifests.data_manifests(snapshot)
-        entries = sum(one.num_added_files + one.num_deleted_files for one in named)
+        manifests = self.target.manifests.data_manifests(snapshot)
+        entries = sum(one.num_added_files + one.num_deleted_files for one in manifests)
         return Work(files=files, entries=entries)
 
     def author(self, job: CommittingJob) -> Author:
@@ -127,11 +127,11 @@ class Chore:
         """Return the report of a run whose commit an earlier try has made; None without such a commit.
         `target` None means the chore's own.
         """
-        found = author.landed((target or self.target).snapshots, kind)
-        if found is None:
+        snapshot = author.landed((target or self.target).snapshots, kind)
+        if snapshot is None:
             return None
-        notes = (f"an earlier attempt of this run committed snapshot {found.id}",)
-        return replace(self.report, snapshot=found.id, notes=notes, nothing_to_do=True)
+        notes = (f"an earlier attempt of this run committed snapshot {snapshot.id}",)
+        return replace(self.report, snapshot=snapshot.id, notes=notes, nothing_to_do=True)
 
     def main(self) -> Target:
         """Return the table's main branch."""
@@ -221,14 +221,14 @@ def _run_on_table(
             holds=on_hold,
         )
         with _telling_damage(target, gate.effect, enabled=wet):
-            done = work(chore)
-            done = done if isinstance(done, ChoreResult) else ChoreResult(done)
-            done = replace(done, report=_completed(done, chore, started, landings))
+            result = work(chore)
+            result = result if isinstance(result, ChoreResult) else ChoreResult(result)
+            result = replace(result, report=_completed(result, chore, started, landings))
         if wet:
-            _settle(done, chore, started_ms)
+            _settle(result, chore, started_ms)
         if quarantine and wet and safety.purges:
             purge_quietly(runs, job.table, ttl_ms=safety.quarantine_ttl_ms, cap=safety.quarantine_cap)
-    return done.report
+    return result.report
 
 
 @contextmanager
@@ -241,10 +241,10 @@ def _kept_lease(kind: ChoreKind, job: ChoreJob, lake: Lake, clock: Clock) -> Ite
         yield None
         return
     owner = safety.owner or f"{kind.name} {clock.fresh_id()[:8]}"
-    held = leased(
+    table_lease = leased(
         lake.file_io, lake.warehouse, job.table, owner, clock, LeaseTimes(safety.lease_ms, safety.wait_ms)
     )
-    with held as lease, Heartbeat() as heartbeat, heartbeat.keeping(lease):
+    with table_lease as lease, Heartbeat() as heartbeat, heartbeat.keeping(lease):
         yield lease
 
 
@@ -261,9 +261,9 @@ def _completed(result: ChoreResult, chore: Chore, started: float, landings: Sequ
     report = replace(report, notes=report.notes + tuple(dict.fromkeys(landings)))
     if not report.dry_run or report.nothing_to_do:
         return report
-    found = forecast_of(target, report.job, replace(result, report=report).measure, sweeper.executor.name)
+    estimate = forecast_of(target, report.job, replace(result, report=report).measure, sweeper.executor.name)
     before = result.before or counts_of(target)
-    report = replace(report, forecast=found, estimated_seconds=found.seconds)
+    report = replace(report, forecast=estimate, estimated_seconds=estimate.seconds)
     return replace(report, before=before, after=result.after(before))
 
 

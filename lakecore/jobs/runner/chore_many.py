@@ -97,9 +97,9 @@ def _without_purge(job: Any) -> Any:
 
 def _purge(lake: Lake, jobs: Sequence[Any], reports: Sequence[Report]) -> None:
     runs = RunStore(lake.file_io, lake.warehouse, SystemClock())
-    kept = [(job, report) for job, report in zip(jobs, reports, strict=True) if report.quarantined]
-    done = [(job.safety, report) for job, report in kept if not report.dry_run and report.error is None]
-    for number, (safety, report) in enumerate(done):
+    pending = [(job, report) for job, report in zip(jobs, reports, strict=True) if report.quarantined]
+    purges = [(job.safety, report) for job, report in pending if not report.dry_run and report.error is None]
+    for number, (safety, report) in enumerate(purges):
         if number == 0:
             ttl, cap = safety.quarantine_ttl_ms, safety.quarantine_cap
             purge_quietly(runs, report.table, ttl_ms=ttl, cap=cap)

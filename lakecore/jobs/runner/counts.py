@@ -30,11 +30,11 @@ class Counts:
         """Format the change for users: `files 12 -> 10, rows 40, snapshots 5 -> 1`; unknown counts are left
         out, or shown as `?`.
         """
-        named = [
+        notes = [
             (one.name.replace("_", " "), getattr(self, one.name), getattr(after, one.name))
             for one in fields(self)
         ]
-        pairs = [(name, now, "?" if then is None else then) for name, now, then in named if now is not None]
+        pairs = [(name, now, "?" if then is None else then) for name, now, then in notes if now is not None]
         return ", ".join(
             f"{name} {now}" if now == then else f"{name} {now} -> {then}" for name, now, then in pairs
         )
@@ -80,17 +80,17 @@ def counts_of(target: Target, snapshot: Snapshot | None = None) -> Counts:
     two manifest lists. It reads no manifest, so bytes and sorted runs are None. Counts that cannot be read
     are None, too.
     """
-    found = Counts()
+    counts = Counts()
     with suppress(LakeError):
-        found = replace(found, snapshots=snapshots_of(target))
+        counts = replace(counts, snapshots=snapshots_of(target))
         latest = snapshot or target.snapshots.latest()
         if latest is None:
-            return replace(found, files=0, bytes=0, rows=0, sorted_runs=0)
-        found = replace(found, rows=latest.total_record_count)
+            return replace(counts, files=0, bytes=0, rows=0, sorted_runs=0)
+        counts = replace(counts, rows=latest.total_record_count)
         lists = target.manifests.data_manifests(latest)
         live = sum(file.num_added_files - file.num_deleted_files for file in lists)
-        found = replace(found, files=live)
-    return found
+        counts = replace(counts, files=live)
+    return counts
 
 
 def counts_of_entries(target: Target, entries: ManifestEntries) -> Counts:

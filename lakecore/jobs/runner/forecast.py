@@ -94,12 +94,12 @@ def forecast_of(target: Target, job: str, work: Work, engine: str, *, around: bo
     observed for conflicts, which costs some reads; without it the forecast has no risk.
     """
     past = HistoryStore(target.file_io, target.warehouse).past(target.name, job, engine)
-    seen = Environment(now_ms=target.clock.now_ms())
+    environment = Environment(now_ms=target.clock.now_ms())
     if around:
         from lakecore.maintain.forecast.observe import observe  # much of maintenance: for dry runs only
 
-        seen = observe(target)
-    return forecast(work, past, _THROUGHPUTS.get(job, _CHORE), seen, _DISTURBED.get(job, frozenset()))
+        environment = observe(target)
+    return forecast(work, past, _THROUGHPUTS.get(job, _CHORE), environment, _DISTURBED.get(job, frozenset()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

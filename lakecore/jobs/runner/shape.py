@@ -58,11 +58,11 @@ def planned_shape(
         file for pick in picks for file in (*pick.replaced, *(before for before, _ in pick.moved))
     ]
     hashes = hash_bytes([file.file_name.encode() for file in removed_files])
-    kept = entries.select(~np.isin(entries.name_hash, hashes))
-    shape = Shape.of(kept, keyed=keyed)
+    unchanged = entries.select(~np.isin(entries.name_hash, hashes))
+    shape = Shape.of(unchanged, keyed=keyed)
     levels = dict(shape.levels)
-    codes = {partition: code for code, partition in enumerate(kept.partitions)}
-    runs = set(zip(*(column.tolist() for column in _levels(kept)), strict=True))
+    codes = {partition: code for code, partition in enumerate(unchanged.partitions)}
+    runs = set(zip(*(column.tolist() for column in _levels(unchanged)), strict=True))
     fresh = 0
     for pick in picks:
         size = sum(file.file_size for file in pick.replaced)

@@ -89,17 +89,17 @@ class _Work:
         job = self._job
         history, duties, period = self._look()
         asking = [duty for duty in duties if job.backfill or (period and duty.period.name == period.name)]
-        kept, surplus = retire(asking, self._series, history.tags, self._most)
+        staying, surplus = retire(asking, self._series, history.tags, self._most)
         replaces = job.replace and not self._chore.holds
-        others = [duty for duty in kept if duty.state is State.OTHER]
+        others = [duty for duty in staying if duty.state is State.OTHER]
         hold = self._chore.hold_text() if surplus or (others and job.replace) else ""
         surplus = () if hold else surplus
-        work = [duty for duty in kept if duty.state is not State.OTHER or replaces]
+        work = [duty for duty in staying if duty.state is not State.OTHER or replaces]
         changed, report = self._apply(work, history, surplus)
         asked_for = {duty.period for duty in asking}
         unasked = [duty for duty in duties if duty.period not in asked_for]
-        notes = (*_notes(kept, unasked, replaces), *_retired(surplus, dry_run=job.dry_run))
-        self._complain(kept, period, history)
+        notes = (*_notes(staying, unasked, replaces), *_retired(surplus, dry_run=job.dry_run))
+        self._complain(staying, period, history)
         snapshots = [duty.snapshot for duty in work if duty.period.name in changed]
         return replace(
             report,
@@ -118,10 +118,10 @@ class _Work:
         for _ in range(_LOOKS):
             try:
                 history = read_history(self._chore.target, by_watermark=self._by_watermark)
-                wanted, period = self._periods(history)
+                duties, period = self._periods(history)
                 return (
                     history,
-                    plan(wanted, history.points, history.tags, over_ms=self._over_ms(history)),
+                    plan(duties, history.points, history.tags, over_ms=self._over_ms(history)),
                     period,
                 )
             except NotFoundError as err:
@@ -146,11 +146,11 @@ class _Work:
             )
         oldest = max(min([*times, end]), end - _RANGE * self._series.names.length_ms)
         start = self._local(job.start, "from") if job.start else oldest
-        found = {self._period(begin).name: begin for begin in periods_between(self._series, start, end)}
+        periods = {self._period(begin).name: begin for begin in periods_between(self._series, start, end)}
         if date is None:
-            return [self._period(begin) for begin in found.values()], None
+            return [self._period(begin) for begin in periods.values()], None
         period = self._period(self._series.names.floor(date))
-        return [self._period(b) for b in sorted({*found.values(), period.begins_ms})], period
+        return [self._period(b) for b in sorted({*periods.values(), period.begins_ms})], period
 
     def _period(self, begin: int) -> Period:
         end = self._wall.utc_ms(begin + self._series.names.length_ms) + self._job.delay_ms
@@ -228,11 +228,11 @@ class _Work:
             )
         if duty.state is State.LOST:
             oldest = history.oldest
-            left = (
+            rest = (
                 "no snapshot is left" if oldest is None else f"the oldest snapshot left is {oldest.snapshot}"
             )
             raise ExpiredError(
-                f"{name} can no longer be created: {duty.why}, {left}; keep snapshots longer than a period "
+                f"{name} can no longer be created: {duty.why}, {rest}; keep snapshots longer than a period "
                 "(snapshot.time-retained), or run this in time"
             )
 
@@ -245,17 +245,17 @@ def _period_options(job: Job, options: Mapping[str, str]) -> dict[str, str]:
     """Return the table's options overridden by those of the job. Raises InvalidInputError naming the
     job's.
     """
-    given = {key: value for key, value in options.items() if not job.period or key not in _PERIOD_KEYS}
+    own_options = {key: value for key, value in options.items() if not job.period or key not in _PERIOD_KEYS}
     if job.formatter:
-        given["tag.period-formatter"] = job.formatter
+        own_options["tag.period-formatter"] = job.formatter
     if not job.period:
-        return given
+        return own_options
     for key in _PERIOD_KEYS:
         try:
-            AutoTagNames.from_options({**given, key: job.period})
+            AutoTagNames.from_options({**own_options, key: job.period})
         except InvalidOptionError:
             continue
-        return {**given, key: job.period}
+        return {**own_options, key: job.period}
     raise InvalidInputError(f"period {job.period!r}: write daily, hourly, two-hours or a time such as 15 min")
 
 
@@ -293,9 +293,9 @@ def _notes(duties: Sequence[PeriodAction], others: Sequence[PeriodAction], repla
         (State.OPEN, "not created"),
         (State.RETIRED, "not created"),
     ):
-        found = lost if state is State.LOST else [duty for duty in duties if duty.state is state]
-        for why in dict.fromkeys(duty.why for duty in found):
-            yield f"{text}: {_names([duty for duty in found if duty.why == why])} ({why})"
+        names = lost if state is State.LOST else [duty for duty in duties if duty.state is state]
+        for why in dict.fromkeys(duty.why for duty in names):
+            yield f"{text}: {_names([duty for duty in names if duty.why == why])} ({why})"
 
 
 def _swept(report: Report, swept: Mapping[str, SweepResult]) -> Report:

@@ -55,8 +55,8 @@ def _run(job: CreateBranch | DeleteBranch | RenameBranch | FastForward, chore: C
         case RenameBranch():
             if not job.dry_run:
                 sweeper = replace(chore.sweeper, target=chore.main())
-                named: dict[str, object] = {"branch": job.branch, "target_branch": job.target_branch}
-                apply.rename(job.branch, job.target_branch, sweeper, parameters=named)
+                fields: dict[str, object] = {"branch": job.branch, "target_branch": job.target_branch}
+                apply.rename(job.branch, job.target_branch, sweeper, parameters=fields)
             return replace(report, names=(job.branch, job.target_branch), quarantined=False)
         case FastForward():
             return _fast_forward(job, chore, report)
@@ -107,8 +107,8 @@ def _fast_forward(job: FastForward, chore: Chore, report: Report) -> ChoreResult
 def _ahead(chore: Chore, branch: str, first: int, before: Counts) -> Counts:
     """Return the branch's own state; its snapshots follow those of main before it."""
     target = chore.main()
-    found = counts_of(target.at_branch(branch))
-    if before.snapshots is None or found.snapshots is None:
-        return replace(found, snapshots=None)
+    counts = counts_of(target.at_branch(branch))
+    if before.snapshots is None or counts.snapshots is None:
+        return replace(counts, snapshots=None)
     older = sum(number < first for number in target.snapshots.list_ids())
-    return replace(found, snapshots=older + found.snapshots)
+    return replace(counts, snapshots=older + counts.snapshots)

@@ -52,8 +52,10 @@ def run(
 def _run(job: ResetConsumer | ClearConsumers | ExpireConsumers, chore: Chore) -> Report:
     if isinstance(job, ResetConsumer):
         return _reset(job, chore)
-    found = chore.target.consumers.list()
-    deletion = _cleared(job, found) if isinstance(job, ClearConsumers) else _expired(job, chore, found)
+    consumers = chore.target.consumers.list()
+    deletion = (
+        _cleared(job, consumers) if isinstance(job, ClearConsumers) else _expired(job, chore, consumers)
+    )
     return _forget(job, chore, deletion)
 
 
@@ -70,11 +72,11 @@ def _reset(job: ResetConsumer, chore: Chore) -> Report:
 
 def _cleared(job: ClearConsumers, consumers: Sequence[Consumer]) -> list[Consumer]:
     try:
-        wanted = re.compile(job.including)
+        pattern = re.compile(job.including)
         unwanted = None if job.excluding is None else re.compile(job.excluding)
     except re.error as err:
         raise InvalidInputError(f"including/excluding: not a regular expression: {err}") from err
-    chosen = [consumer for consumer in consumers if wanted.fullmatch(consumer.id)]
+    chosen = [consumer for consumer in consumers if pattern.fullmatch(consumer.id)]
     return [consumer for consumer in chosen if unwanted is None or not unwanted.fullmatch(consumer.id)]
 
 
@@ -99,8 +101,8 @@ def _forget(job: Any, chore: Chore, consumers: Sequence[Consumer]) -> Report:
     report = replace(chore.report.planned(removal), names=names, nothing_to_do=not names)
     if not names or job.dry_run:
         return report
-    kept = read_roots(target.file_io, target.paths)
+    roots = read_roots(target.file_io, target.paths)
     swept = chore.sweeper.sweep(
-        chore.report.job, removal, kept, quarantine=chore.quarantine, parameters=parameters(job)
+        chore.report.job, removal, roots, quarantine=chore.quarantine, parameters=parameters(job)
     )
     return report.swept(swept)

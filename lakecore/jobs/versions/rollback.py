@@ -68,17 +68,17 @@ def _back(job: RollbackTo, chore: Chore) -> ChoreResult:
 
 def _back_at(chore: Chore, state: Root, before: Counts) -> Counts:
     """Return the state after the rollback; a state that only a tag has becomes a snapshot again."""
-    found = counts_of(chore.target, state.snapshot)
+    counts = counts_of(chore.target, state.snapshot)
     if before.snapshots is None:
-        return replace(found, snapshots=None)
-    kept = {number for number in chore.target.snapshots.list_ids() if number < state.snapshot.id}
-    return replace(found, snapshots=len(kept) + 1)
+        return replace(counts, snapshots=None)
+    staying = {number for number in chore.target.snapshots.list_ids() if number < state.snapshot.id}
+    return replace(counts, snapshots=len(staying) + 1)
 
 
 def _recommitted(chore: Chore, state: Root, before: Counts) -> Counts:
     """Return the state as a new snapshot after those of the table."""
-    found = counts_of(chore.target, state.snapshot)
-    return replace(found, snapshots=Change(snapshots=1).of(before).snapshots)
+    counts = counts_of(chore.target, state.snapshot)
+    return replace(counts, snapshots=Change(snapshots=1).of(before).snapshots)
 
 
 def _again(job: RollbackToAsLatest, chore: Chore) -> ChoreResult:
@@ -87,6 +87,8 @@ def _again(job: RollbackToAsLatest, chore: Chore) -> ChoreResult:
     work = chore.manifest_work(state.snapshot)
     if job.dry_run:
         return ChoreResult(report, after=partial(_recommitted, chore, state), work=work)
-    done = recommit(chore.target, state, chore.author(job))
-    found = replace(report, snapshot=done.snapshot_id, names=done.tags, nothing_to_do=done.repeated)
-    return ChoreResult(found, work=work)
+    result = recommit(chore.target, state, chore.author(job))
+    result_report = replace(
+        report, snapshot=result.snapshot_id, names=result.tags, nothing_to_do=result.repeated
+    )
+    return ChoreResult(result_report, work=work)

@@ -51,8 +51,8 @@ def _run(job: TagJob, chore: Chore) -> Report:
         case ReplaceTag():
             return _replace(job, chore)
         case RenameTag():
-            found = chore.target.tags.load(job.tag)
-            apply.check_auto_name(chore.target, job.target_tag, found.id, instead_of=job.tag)
+            tag = chore.target.tags.load(job.tag)
+            apply.check_auto_name(chore.target, job.target_tag, tag.id, instead_of=job.tag)
             if not job.dry_run:
                 apply.rename(chore.target, job.tag, job.target_tag)
             return replace(chore.report, names=(job.tag, job.target_tag), quarantined=False)

@@ -42,13 +42,13 @@ class ArrivalCondition:
         """Parse a condition from texts as users write them; missing or empty ones take the default. Raises
         InvalidInputError.
         """
-        given = {key: value for key, value in raw.items() if str(value).strip() not in ("", "None")}
-        watermark = given.get("watermark")
+        values = {key: value for key, value in raw.items() if str(value).strip() not in ("", "None")}
+        watermark = values.get("watermark")
         return cls(
-            count=_number(given, "count", 1 if watermark is None else 0),
-            rows=_number(given, "rows", 0),
-            kinds=_kinds(given["kinds"]) if given.get("kinds") else NEW_DATA,
-            partitions=str(given["partitions"]) if "partitions" in given else None,
+            count=_number(values, "count", 1 if watermark is None else 0),
+            rows=_number(values, "rows", 0),
+            kinds=_kinds(values["kinds"]) if values.get("kinds") else NEW_DATA,
+            partitions=str(values["partitions"]) if "partitions" in values else None,
             watermark=_moment(watermark),
         )
 
@@ -73,8 +73,8 @@ def _kinds(kinds: Sequence[str] | str) -> frozenset[CommitKind]:
     try:
         return frozenset(CommitKind(str(name).strip().upper()) for name in names)
     except ValueError as err:
-        known = ", ".join(kind.value.lower() for kind in CommitKind)
-        raise InvalidInputError(f"kinds={kinds!r}: use some of {known}") from err
+        every_kind = ", ".join(kind.value.lower() for kind in CommitKind)
+        raise InvalidInputError(f"kinds={kinds!r}: use some of {every_kind}") from err
 
 
 @dataclass(frozen=True)
@@ -98,13 +98,13 @@ class Arrivals:
         """Return what was committed in [start_ms, end_ms). This reads snapshot files from the newest back to
         there.
         """
-        found = []
+        snapshots = []
         for snapshot in self.existing(sorted(self.table._stores.snapshots.list_ids(), reverse=True)):
             if snapshot.time_millis < start_ms:
                 break
             if snapshot.time_millis < end_ms:
-                found.append(snapshot)
-        return self._enough(reversed(found))
+                snapshots.append(snapshot)
+        return self._enough(reversed(snapshots))
 
     def existing(self, ids: Iterable[int]) -> Iterable[Snapshot]:
         """Yield the snapshots that exist. Snapshots may expire meanwhile: a missing one is skipped."""
@@ -115,47 +115,47 @@ class Arrivals:
                 continue
 
     def _enough(self, snapshots: Iterable[Snapshot]) -> SnapshotRange | None:
-        wanted = self.condition
-        found, rows = self.gather(snapshots)
-        ids = [snapshot.id for snapshot in found]
-        if len(ids) < wanted.count or rows < wanted.rows:
+        condition = self.condition
+        count, rows = self.gather(snapshots)
+        ids = [snapshot.id for snapshot in count]
+        if len(ids) < condition.count or rows < condition.rows:
             return None
-        if wanted.watermark is None:
+        if condition.watermark is None:
             return SnapshotRange(ids[0], ids[-1], len(ids)) if ids else None
         latest = self.table._stores.snapshots.latest()
-        if latest is None or latest.watermark is None or latest.watermark < wanted.watermark:
+        if latest is None or latest.watermark is None or latest.watermark < condition.watermark:
             return None
         return SnapshotRange(*((ids[0], ids[-1]) if ids else (latest.id, latest.id)), len(ids))
 
     def gather(self, snapshots: Iterable[Snapshot]) -> tuple[list[Snapshot], int]:
         """Return the snapshots that count, and the rows they added where the condition asks for rows."""
-        found, rows = [], 0
+        count, rows = [], 0
         for snapshot in snapshots:
             counts = snapshot.commit_kind in self.condition.kinds and not only_moves_rows(snapshot)
             added = self._added(snapshot) if counts else None
             if added is not None:
-                found.append(snapshot)
+                count.append(snapshot)
                 rows += added
-        return found, rows
+        return count, rows
 
     def _added(self, snapshot: Snapshot) -> int | None:
         """Return the rows that the commit added, where the condition asks for rows; None when the commit does
         not count.
         """
-        wanted = self.condition
-        if wanted.partitions is None and not wanted.rows:
+        condition = self.condition
+        if condition.partitions is None and not condition.rows:
             return 0
         counted = snapshot.delta_record_count
-        if wanted.partitions is None and snapshot.commit_kind is CommitKind.APPEND and counted is not None:
+        if condition.partitions is None and snapshot.commit_kind is CommitKind.APPEND and counted is not None:
             return max(counted, 0)
         key = snapshot.id, snapshot.delta_manifest_list
         if key not in self.memo:
             try:
-                entries = added_entries(self.table, snapshot, wanted.partitions)
+                entries = added_entries(self.table, snapshot, condition.partitions)
             except NotFoundError:
                 return None  # expired since its snapshot was read
-            found = int(entries.row_count.sum()) if len(entries) else None
-            self.memo[key] = found if found is not None or wanted.partitions is not None else 0
+            rows = int(entries.row_count.sum()) if len(entries) else None
+            self.memo[key] = rows if rows is not None or condition.partitions is not None else 0
         return self.memo[key]
 
 

@@ -66,10 +66,10 @@ def look(
         return _lease_free(tables, table, request)
     opened = tables.load_table(table)
     if wait == NEW_SNAPSHOTS:
-        found = Arrivals(opened, ArrivalCondition.from_json(request), {} if memo is None else memo).after(
+        arrivals = Arrivals(opened, ArrivalCondition.from_json(request), {} if memo is None else memo).after(
             int(request["after"])
         )
-        return None if found is None else found.to_json()
+        return None if arrivals is None else arrivals.to_json()
     return _LOOKS[wait](opened, request)
 
 

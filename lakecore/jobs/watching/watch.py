@@ -88,8 +88,8 @@ def first_watch_position(tables: Tables, table: str, start: str) -> WatchPositio
 
 def newest(snapshots: SnapshotStore) -> WatchPosition | None:
     """Return the position at the latest snapshot, with three small reads; None for a table without any."""
-    found = snapshots.latest()
-    return None if found is None else watch_position(found)
+    latest = snapshots.latest()
+    return None if latest is None else watch_position(latest)
 
 
 def new_snapshots_since(
@@ -102,7 +102,7 @@ def new_snapshots_since(
     `last` and `snapshot` (the last), `count`, `watermark`, and, where they are known, `partitions` (of at
     most 50 snapshots) and `tags`, the first 20 of each.
     """
-    store, wanted = arrivals.table._stores.snapshots, arrivals.condition
+    store, condition = arrivals.table._stores.snapshots, arrivals.condition
     ids = store.list_ids()
     after = [
         snapshot
@@ -111,12 +111,12 @@ def new_snapshots_since(
     ]
     if not after:
         return None, position
-    found, rows = arrivals.gather(after)
-    if not found:
+    snapshots, rows = arrivals.gather(after)
+    if not snapshots:
         return None, watch_position(after[-1])
-    if len(found) < wanted.count or rows < wanted.rows:
+    if len(snapshots) < condition.count or rows < condition.rows:
         return None, position
-    return _event(arrivals.table, found, after[-1]), watch_position(after[-1])
+    return _event(arrivals.table, snapshots, after[-1]), watch_position(after[-1])
 
 
 def _candidates(store: SnapshotStore, ids: Sequence[int], position: WatchPosition) -> Sequence[int]:
@@ -152,14 +152,14 @@ def _event(table: Table, snapshots: Sequence[Snapshot], latest: Snapshot) -> dic
 
 def _partitions(table: Table, snapshots: Sequence[Snapshot]) -> list[str]:
     """Return the partitions that got files."""
-    kind, seen = table.schema.partition_type, set()
+    kind, partitions = table.schema.partition_type, set()
     for snapshot in snapshots:
         try:
             entries = added_entries(table, snapshot)
         except NotFoundError:
             continue  # expired meanwhile: it is told all the same
-        seen |= {entries.partitions[code] for code in np.unique(entries.partition).tolist()}
-    return sorted(partition_text(decode_row(one, kind, table.path), kind) for one in seen)
+        partitions |= {entries.partitions[code] for code in np.unique(entries.partition).tolist()}
+    return sorted(partition_text(decode_row(one, kind, table.path), kind) for one in partitions)
 
 
 def _tags(table: Table, snapshots: Sequence[Snapshot]) -> list[str]:

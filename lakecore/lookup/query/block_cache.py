@@ -40,23 +40,23 @@ class BlockCache:
     def find(self, name: BlockName) -> Block | None:
         """Return a block if it is in memory."""
         with self._lock:
-            found = self._blocks.get(name)
-            if found is None:
+            block = self._blocks.get(name)
+            if block is None:
                 return None
             self._blocks.move_to_end(name)
-            return found[0]
+            return block[0]
 
     def get(self, name: BlockName, read: Callable[[], Block]) -> Block:
         """Return a block, by `read` if it is not in memory. Threads that need it at once may all read it."""
-        found = self.find(name)
-        if found is None:
-            found = read()
+        block = self.find(name)
+        if block is None:
+            block = read()
             with self._lock:
                 if name not in self._blocks:
-                    self._blocks[name] = found, found.size
-                    self._size += found.size
+                    self._blocks[name] = block, block.size
+                    self._size += block.size
                     self._shrink()
-        return found
+        return block
 
     def drop(self, names: Iterable[BlockName]) -> None:
         """Forget these blocks."""

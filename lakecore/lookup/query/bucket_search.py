@@ -62,21 +62,21 @@ def search_bucket(
     """Return the rows that keys have, with the places of these keys. `places` has the place of each key."""
     winners = _Winners(len(keys))
     for run in view.runs:
-        wanted = winners.file < 0 if view.nearest_is_current else winners.sequence < run.max_sequence
-        left = np.flatnonzero(wanted)
-        numbers = run.files_of(keys.packed(run.widths)[left])
+        is_open = winners.file < 0 if view.nearest_is_current else winners.sequence < run.max_sequence
+        open_keys = np.flatnonzero(is_open)
+        numbers = run.files_of(keys.packed(run.widths)[open_keys])
         for number in np.unique(numbers[numbers >= 0]).tolist():
-            rows, file = left[numbers == number], run.files[number]
-            found = source.file(file)
-            hits = found.find(keys.take(rows))
-            won = hits.positions >= 0
+            rows, file = open_keys[numbers == number], run.files[number]
+            source_file = source.file(file)
+            hits = source_file.find(keys.take(rows))
+            hit = hits.positions >= 0
             if (deletion := view.deletions.get(file.file_name)) is not None:
-                won &= ~_among(hits.positions, source.deleted(deletion))
+                hit &= ~_among(hits.positions, source.deleted(deletion))
             if source.ignores_retracts:
-                won &= ~_retracts(hits.kinds)
+                hit &= ~_retracts(hits.kinds)
             if not view.nearest_is_current:
-                won &= hits.sequences > winners.sequence[rows]
-            winners.put(found, rows, hits, won)
+                hit &= hits.sequences > winners.sequence[rows]
+            winners.put(source_file, rows, hits, hit)
     return _rows(winners, places, source.columns)
 
 
@@ -90,10 +90,10 @@ def search_one(view: BucketView, key: OneKey, source: BucketSource) -> tuple[Blo
         if number < 0:
             continue
         file = run.files[number]
-        found = source.file(file).find_one(key, in_memory=source.in_memory)
-        if found is None:
+        hit = source.file(file).find_one(key, in_memory=source.in_memory)
+        if hit is None:
             continue
-        block, row, position = found
+        block, row, position = hit
         deletion = view.deletions.get(file.file_name)
         if deletion is not None and position in source.deleted(deletion):
             continue

@@ -133,7 +133,7 @@ class BucketView:
         """
         files = dict(self.files)
         for file in before:
-            if (known := files.get(file.file_name)) is None or known.level != file.level:
+            if (earlier := files.get(file.file_name)) is None or earlier.level != file.level:
                 raise InvalidInputError(
                     f"file {file.file_name} of level {file.level} cannot be removed: the query does not have "
                     "it; give the changes of all snapshots in order, or make a new query"

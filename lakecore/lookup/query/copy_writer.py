@@ -106,18 +106,18 @@ class DataFileCopy:
         """Yield the blocks as bytes; each call begins anew. Raises NotFoundError when the data file does not
         exist, CorruptDataError; RemoteFileError when the file that is read in its place is no good.
         """
-        done = self._entries = _WriteState()
+        state = self._entries = _WriteState()
         extra = () if self._rows.keep is None else tuple(sorted(columns_of(self._rows.keep)))
         system = (SEQUENCE_NAME,) * self._rows.sequences + (KIND_NAME,)
-        wanted = tuple(dict.fromkeys((*self._rows.columns, *self._keys, *extra, *system)))
-        for batch in self._batches(wanted):
+        columns = tuple(dict.fromkeys((*self._rows.columns, *self._keys, *extra, *system)))
+        for batch in self._batches(columns):
             rows = max(64, min(BLOCK_ROWS, _BLOCK_BYTES * batch.num_rows // max(batch.nbytes, 1)))
             for start in range(0, batch.num_rows, rows):
                 block = batch.slice(start, rows)
-                self._enter(done, block)
+                self._enter(state, block)
                 data = encode(self._stored(block), self._options.codec)
-                done.places.append(BlockPlace(done.size, len(data), zlib.crc32(data)))
-                done.size += len(data)
+                state.places.append(BlockPlace(state.size, len(data), zlib.crc32(data)))
+                state.size += len(data)
                 yield data
 
     def _batches(self, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
@@ -130,16 +130,16 @@ class DataFileCopy:
 
     def index(self) -> FileIndex:
         """Return the index of the blocks that `parts` made."""
-        done = self._entries
-        count, fpp = done.starts[-1], self._options.fpp
+        state = self._entries
+        count, fpp = state.starts[-1], self._options.fpp
         return FileIndex(
             key_names=self._keys,
             key_type=self._key_type,
-            places=tuple(done.places),
-            starts=np.array(done.starts, np.int64),
-            firsts=concat_keys(done.firsts, self._key_type),
-            widths=done.widths or (),
-            filter=None if fpp is None else KeyFilter(done.hashes, count, fpp),
+            places=tuple(state.places),
+            starts=np.array(state.starts, np.int64),
+            firsts=concat_keys(state.firsts, self._key_type),
+            widths=state.widths or (),
+            filter=None if fpp is None else KeyFilter(state.hashes, count, fpp),
         )
 
     def _enter(self, entries: _WriteState, block: pa.RecordBatch) -> None:
@@ -168,8 +168,8 @@ class DataFileCopy:
         """Return the columns that are stored; kinds only where a row retracts or is filtered out."""
         kinds = block.column(KIND_NAME).to_numpy()
         if self._rows.keep is not None:
-            kept = mask(self._rows.keep, block).to_numpy(zero_copy_only=False)
-            kinds = np.where(kept, kinds, FILTERED_KIND).astype(np.int8)
+            keeps = mask(self._rows.keep, block).to_numpy(zero_copy_only=False)
+            kinds = np.where(keeps, kinds, FILTERED_KIND).astype(np.int8)
         hidden = (kinds & 1).astype(bool)
         if self._rows.serialized:
             block = block.append_column(ROW_NAME, self._serialized(block))

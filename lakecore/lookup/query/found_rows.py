@@ -31,10 +31,10 @@ def gather(
     for keys, batch in parts:
         places[keys] = np.arange(start, start + batch.num_rows)
         start += batch.num_rows
-    found = places >= 0
+    is_found = places >= 0
     batches = [pa.RecordBatch.from_arrays(batch.columns, schema=schema) for _, batch in parts]
     rows = pa.Table.from_batches(batches, schema)
     if not start:
         columns = [pa.nulls(count, field.type) for field in schema]
-        return FoundRows(pa.array(found), pa.Table.from_arrays(columns, schema=schema))
-    return FoundRows(pa.array(found), rows.take(pa.array(places, mask=~found)))
+        return FoundRows(pa.array(is_found), pa.Table.from_arrays(columns, schema=schema))
+    return FoundRows(pa.array(is_found), rows.take(pa.array(places, mask=~is_found)))

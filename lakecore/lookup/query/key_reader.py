@@ -128,8 +128,8 @@ class KeyReader:
                 continue
             for total in {bucket.total_buckets for bucket in buckets.values()}:
                 numbers = self._buckets(keys, rows, total)
-                found = [number for number in np.unique(numbers).tolist() if number in buckets]
-                out += [((partition, number), rows[numbers == number]) for number in found]
+                present = [number for number in np.unique(numbers).tolist() if number in buckets]
+                out += [((partition, number), rows[numbers == number]) for number in present]
         return out
 
     def fixed_shares(self, keys: pa.Table, total: int) -> list[Share]:

@@ -114,14 +114,16 @@ class LocalTableQuery:
             return None
 
         def answer(view: TableView) -> dict[str, object] | None:
-            found = view.find(place)
-            if found is None:
+            bucket_view = view.find(place)
+            if bucket_view is None:
                 return None
             source = self._state.source(place)
-            if not found.nearest_is_current:
-                parts = search_bucket(found, self._keys.one_as_columns(key), np.zeros(1, np.int64), source)
+            if not bucket_view.nearest_is_current:
+                parts = search_bucket(
+                    bucket_view, self._keys.one_as_columns(key), np.zeros(1, np.int64), source
+                )
                 return parts[0][1].to_pylist()[0] if parts else None
-            one = search_one(found, keys, source)
+            one = search_one(bucket_view, keys, source)
             return None if one is None else one[0].row_values(one[1], self._columns)
 
         return self._state.answer(answer)
@@ -140,8 +142,8 @@ class LocalTableQuery:
         Buckets are computed from the keys; where they are not a function of the key (bucket=-1), all buckets
         of a partition are searched.
         """
-        named = self._keys.by_partition(keys)
-        return self._answer(keys, lambda view: self._keys.shares(keys, named, view))
+        groups = self._keys.by_partition(keys)
+        return self._answer(keys, lambda view: self._keys.shares(keys, groups, view))
 
     def _answer(self, keys: pa.Table, shares: Callable[[TableView], list[Share]]) -> FoundRows:
         """Answer from the current state.

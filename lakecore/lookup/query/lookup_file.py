@@ -122,16 +122,16 @@ class LookupFile:
                     continue
                 block = self._block(at)
             if values is None:
-                found = block.rows(keys.packed(self._index.widths)[rows])
+                block_rows = block.rows(keys.packed(self._index.widths)[rows])
             else:
-                found = np.array([block.row_of_value(values[row]) for row in rows.tolist()], np.int64)
-            have = found >= 0
-            rows, found = rows[have], found[have]
-            hits.positions[rows] = self._index.starts[at] + found
+                block_rows = np.array([block.row_of_value(values[row]) for row in rows.tolist()], np.int64)
+            have = block_rows >= 0
+            rows, block_rows = rows[have], block_rows[have]
+            hits.positions[rows] = self._index.starts[at] + block_rows
             if block.kinds is not None:
-                hits.kinds[rows] = block.kinds[found]
+                hits.kinds[rows] = block.kinds[block_rows]
             if block.sequences is not None:
-                hits.sequences[rows] = block.sequences[found]
+                hits.sequences[rows] = block.sequences[block_rows]
         return hits
 
     def rows(self, positions: Ints, columns: Sequence[str]) -> Iterator[tuple[Ints, pa.RecordBatch]]:

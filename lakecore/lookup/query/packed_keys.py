@@ -118,11 +118,11 @@ class KeyColumns:
 
     def packed(self, widths: Widths) -> Packed:
         """Return the packed keys with these widths of texts. It is computed once for each widths."""
-        found = self._packed.get(widths)
-        if found is None:
+        packed_keys = self._packed.get(widths)
+        if packed_keys is None:
             pack = _pack_one if len(self) == 1 else _pack
-            found = self._packed[widths] = pack(self.columns, widths)
-        return found
+            packed_keys = self._packed[widths] = pack(self.columns, widths)
+        return packed_keys
 
     @cached_property
     def hashes(self) -> np.ndarray[Any, Any]:

@@ -182,10 +182,10 @@ class QueryState:
     def _file(self, place: Bucket, file: DataFile, in_memory: bool) -> LookupFile:
         name = self._name(place, file.file_name)
         if in_memory:
-            found = self._cache.find(self._holder, name)
-            if found is None:
+            cached = self._cache.find(self._holder, name)
+            if cached is None:
                 raise NotInMemoryError
-            return found
+            return cached
 
         try:
             return self._cache.file(self._holder, name, lambda: self._writer(place, file, from_remote=True))
@@ -196,10 +196,10 @@ class QueryState:
     def _writer(self, place: Bucket, file: DataFile, *, from_remote: bool) -> CopyWriter:
         """Return what makes the copy of a file, from its remote lookup file where there is one."""
         ctx = self._ctx.in_partition(place[0])
-        found = FilePlace(ctx, ctx.bucket_dir(*place), file)
+        file_place = FilePlace(ctx, ctx.bucket_dir(*place), file)
         whole = set(self._rows.columns) == set(ctx.schema.row_type.names)
-        remote = find_remote_file(ctx, found.bucket_dir, file) if whole and from_remote else None
-        copy = DataFileCopy(found, self._rows, self._options, remote)
+        remote = find_remote_file(ctx, file_place.bucket_dir, file) if whole and from_remote else None
+        copy = DataFileCopy(file_place, self._rows, self._options, remote)
         return copy.parts, copy.index
 
     def _name(self, place: Bucket, file_name: str) -> Hashable:
@@ -207,12 +207,12 @@ class QueryState:
         return self._kind, place, file_name
 
     def _deleted(self, deletion: DeletionFile, in_memory: bool) -> BitMap:
-        found = self._vectors.get(deletion)
-        if found is None:
+        deletions = self._vectors.get(deletion)
+        if deletions is None:
             if in_memory:
                 raise NotInMemoryError
-            found = self._vectors[deletion] = load_deletions(self._ctx.file_io, deletion)
-        return found
+            deletions = self._vectors[deletion] = load_deletions(self._ctx.file_io, deletion)
+        return deletions
 
     def _replace(self, view: TableView) -> None:
         """Make `view` the state that lookups see, and release the copies of files that it does not have."""

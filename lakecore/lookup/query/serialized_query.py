@@ -95,12 +95,12 @@ class SerializedQuery:
         place = (partition, bucket)
 
         def answer(view: TableView) -> Rows:
-            found = view.find(place)
-            if found is None:
+            bucket_view = view.find(place)
+            if bucket_view is None:
                 return (None,) * len(keys)
-            if found.nearest_is_current and len(decoded) <= _ONE_BY_ONE:
-                return tuple(self._one(found, place, key, in_memory=False) for key in decoded)
-            return self._many(found, place, decoded)
+            if bucket_view.nearest_is_current and len(decoded) <= _ONE_BY_ONE:
+                return tuple(self._one(bucket_view, place, key, in_memory=False) for key in decoded)
+            return self._many(bucket_view, place, decoded)
 
         return self._state.answer(answer)
 
@@ -114,12 +114,12 @@ class SerializedQuery:
         place = (partition, bucket)
 
         def answer(view: TableView) -> Rows | None:
-            found = view.find(place)
-            if found is None:
+            bucket_view = view.find(place)
+            if bucket_view is None:
                 return (None,) * len(keys)
-            if not found.nearest_is_current:
+            if not bucket_view.nearest_is_current:
                 return None
-            return tuple(self._one(found, place, key, in_memory=True) for key in decoded)
+            return tuple(self._one(bucket_view, place, key, in_memory=True) for key in decoded)
 
         try:
             return self._state.answer(answer)
@@ -136,8 +136,8 @@ class SerializedQuery:
         if None in key:
             return None
         one = IntegerKey(key[0]) if self._integer else self._columns([key])
-        found = search_one(view, one, self._state.source(place, in_memory=in_memory))
-        return None if found is None else self._arity + found[0].row_bytes(found[1])
+        row = search_one(view, one, self._state.source(place, in_memory=in_memory))
+        return None if row is None else self._arity + row[0].row_bytes(row[1])
 
     def _many(self, view: BucketView, place: Bucket, keys: Sequence[tuple[object, ...]]) -> Rows:
         complete = np.array([at for at, key in enumerate(keys) if None not in key], np.int64)

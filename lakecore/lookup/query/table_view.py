@@ -45,15 +45,15 @@ class TableView:
 
     def applied(self, plan: FilePlan) -> TableView:
         """Return the view after a plan of the file monitor. Rows that have no bucket yet are left out."""
-        found = TableView(self.rules) if plan.full else self
+        view = TableView(self.rules) if plan.full else self
         changed = {
-            (one.partition, one.bucket): found._bucket((one.partition, one.bucket)).changed(
+            (one.partition, one.bucket): view._bucket((one.partition, one.bucket)).changed(
                 one.before, one.after, one.total_buckets, one.deletions
             )
             for one in plan.buckets
             if one.bucket >= 0
         }
-        return found._with(changed)
+        return view._with(changed)
 
     def changed(
         self,

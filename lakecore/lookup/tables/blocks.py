@@ -92,11 +92,11 @@ class BlockStore:
             return self._memory[number]
         start, size, checksum = self._places[number]
         parts: list[bytes] = []
-        left = size
+        size_left = size
         try:
-            while left and (part := os.pread(self._file.fileno(), left, start + size - left)):
+            while size_left and (part := os.pread(self._file.fileno(), size_left, start + size - size_left)):
                 parts.append(part)
-                left -= len(part)
+                size_left -= len(part)
         except OSError as err:
             raise UnavailableError(f"block {number} of a lookup table cannot be read: {reason(err)}") from err
         data = parts[0] if len(parts) == 1 else b"".join(parts)
@@ -128,9 +128,9 @@ class BlockCache(Generic[T]):
         """Return block `number` of a store. `load` returns the block, decoded, and its size in bytes."""
         key = (store.serial, number)
         with self._lock:
-            if (found := self._blocks.get(key)) is not None:
+            if (block := self._blocks.get(key)) is not None:
                 self._blocks.move_to_end(key)
-                return found[0]
+                return block[0]
         value, size = load()
         with self._lock:
             if key not in self._blocks:
@@ -144,5 +144,5 @@ class BlockCache(Generic[T]):
         """Forget the blocks of a store."""
         with self._lock:
             for number in range(len(store)):
-                if (found := self._blocks.pop((store.serial, number), None)) is not None:
-                    self._bytes -= found[1]
+                if (block := self._blocks.pop((store.serial, number), None)) is not None:
+                    self._bytes -= block[1]

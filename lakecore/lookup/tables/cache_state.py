@@ -75,9 +75,9 @@ class CacheState:
         """Return the number of the key and the row, for each row with one of `keys` in the join, ordered by
         the number of the key.
         """
-        found = [one.run.joined(keys, one.dead) for one in self.runs]
-        numbers = concatenated([part[0] for part in found])
-        rows = pa.concat_tables([self.layout.schema.empty_table(), *(part[1] for part in found)])
+        joins = [one.run.joined(keys, one.dead) for one in self.runs]
+        numbers = concatenated([part[0] for part in joins])
+        rows = pa.concat_tables([self.layout.schema.empty_table(), *(part[1] for part in joins)])
         if len(numbers) > 1 and (numbers[1:] < numbers[:-1]).any():
             order = np.argsort(numbers, kind="stable")
             return numbers[order], rows.combine_chunks().take(pa.array(order))
@@ -87,8 +87,8 @@ class CacheState:
         """Return the number of the key and the row, for each of these primary keys that has a row."""
         numbers, rows = [], [self.layout.schema.empty_table()]
         for one in self.runs:
-            found, places = one.run.places_of(keys, one.dead)
-            numbers.append(found)
+            key_numbers, places = one.run.places_of(keys, one.dead)
+            numbers.append(key_numbers)
             rows.append(one.run.rows.take(places))
         return concatenated(numbers), pa.concat_tables(rows)
 
@@ -111,8 +111,8 @@ class CacheState:
         runs = [one for one in self.runs if one.live]
         while len(runs) > 1 and runs[-2].live < _RATIO * runs[-1].live:
             runs[-2:] = [self._merged(runs[-2:])]
-        kept = [one if len(one.run) < _MOST_DEAD * one.live else self._merged([one]) for one in runs]
-        return replace(self, runs=tuple(kept))
+        runs_to_keep = [one if len(one.run) < _MOST_DEAD * one.live else self._merged([one]) for one in runs]
+        return replace(self, runs=tuple(runs_to_keep))
 
     def _merged(self, runs: Sequence[LiveRun]) -> LiveRun:
         small = sum(one.live for one in runs) <= _SMALL
@@ -124,7 +124,7 @@ class CacheState:
 
     def close(self, successor: CacheState | None = None) -> None:
         """Forget the cached blocks of the runs that `successor` does not have."""
-        left = {id(one.run) for one in successor.runs} if successor is not None else set()
+        ids = {id(one.run) for one in successor.runs} if successor is not None else set()
         for one in self.runs:
-            if id(one.run) not in left:
+            if id(one.run) not in ids:
                 one.run.close()

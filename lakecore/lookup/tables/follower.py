@@ -114,8 +114,8 @@ class Follower:
         if last is None:
             raise LoadNeeded
         snapshot = self._history.find(last.id + 1)
-        known = self._table._stores.snapshots.find(last.id)
-        if known is not None and known != last:
+        current = self._table._stores.snapshots.find(last.id)
+        if current is not None and current != last:
             raise LoadNeeded
         if snapshot is None:
             self._check_position(last)
@@ -134,8 +134,10 @@ class Follower:
     def partitions(self, snapshot: Snapshot) -> tuple[tuple[Any, ...], ...]:
         """Return the values of all partitions at a snapshot. It costs its manifests."""
         entries = self._table._scanner.live_entries(snapshot)
-        found = [entries.partitions[code] for code in np.unique(entries.partition).tolist()]
-        return tuple(decode_row(one, self._table.schema.partition_type, self._table.name) for one in found)
+        partitions = [entries.partitions[code] for code in np.unique(entries.partition).tolist()]
+        return tuple(
+            decode_row(one, self._table.schema.partition_type, self._table.name) for one in partitions
+        )
 
     def _changes(self, snapshot: Snapshot, kind: ChangeKind) -> Iterator[pa.RecordBatch]:
         context, where = self._table._read_context(), self._where_of_changes()
@@ -164,10 +166,10 @@ class Follower:
         return [*self._read.columns, *(name for name in names if name in more - set(self._read.columns))]
 
     def _keeps(self, partition: bytes, bucket: int) -> bool:
-        wanted = self._filter
-        if wanted.serialized is not None and partition not in wanted.serialized:
+        filter_ = self._filter
+        if filter_.serialized is not None and partition not in filter_.serialized:
             return False
-        return bucket >= 0 if wanted.buckets is None else bucket in wanted.buckets
+        return bucket >= 0 if filter_.buckets is None else bucket in filter_.buckets
 
     def _concerns(self, snapshot: Snapshot) -> bool:
         """Return whether a snapshot added or removed files of a partition that is kept."""
@@ -200,10 +202,12 @@ class Follower:
 
     def _scan_filter(self) -> ScanFilter:
         read, kind = self._read, self._table.schema.partition_type
-        found = self._policy.first_filter
+        scan_filter = self._policy.first_filter
         if read.partitions is not None:
-            found = replace(found, serialized=frozenset(encode_row(one, kind) for one in read.partitions))
-        return replace(found, buckets=read.buckets)
+            scan_filter = replace(
+                scan_filter, serialized=frozenset(encode_row(one, kind) for one in read.partitions)
+            )
+        return replace(scan_filter, buckets=read.buckets)
 
     def _check_position(self, last: Snapshot) -> None:
         """Raise LoadNeeded unless the next snapshot merely does not exist yet."""

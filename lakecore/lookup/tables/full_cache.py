@@ -108,16 +108,16 @@ class FullCache:
 
         A key with a null matches nothing. Where a local block is damaged the table is loaded again.
         """
-        found = self._layout.join.encode(keys)
+        keys_of_rows = self._layout.join.encode(keys)
         try:
-            numbers, rows = self._partitions.state.joined(found)
+            numbers, rows = self._partitions.state.joined(keys_of_rows)
         except DamagedBlockError:
             self.load()
-            numbers, rows = self._partitions.state.joined(found)
-        if found.complete.all() or not len(numbers):
+            numbers, rows = self._partitions.state.joined(keys_of_rows)
+        if keys_of_rows.complete.all() or not len(numbers):
             return numbers, rows
-        kept = found.complete[numbers]
-        return numbers[kept], rows.filter(pa.array(kept))
+        is_complete = keys_of_rows.complete[numbers]
+        return numbers[is_complete], rows.filter(pa.array(is_complete))
 
     def close(self) -> None:
         """Release the rows and their files."""
@@ -128,16 +128,16 @@ class FullCache:
         return _LoadedState(CacheState(self._layout, self._storage), Follower(self._table, self._read), None)
 
     def _step(self) -> bool:
-        held = self._partitions
-        found = held.follower.next()
-        if found is None:
+        loaded = self._partitions
+        step = loaded.follower.next()
+        if step is None:
             return False
-        snapshot, batches = found
-        state = held.state
+        snapshot, batches = step
+        state = loaded.state
         for batch in _gathered(batches):
             state = apply_changes(state, batch, self._rules)
-        held.follower.advance(snapshot)
-        self._hold(_LoadedState(state, held.follower, snapshot.id))
+        loaded.follower.advance(snapshot)
+        self._hold(_LoadedState(state, loaded.follower, snapshot.id))
         return True
 
     def _hold(self, partitions: _LoadedState) -> None:

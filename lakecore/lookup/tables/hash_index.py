@@ -41,17 +41,17 @@ class HashIndex:
         It reads each block that a hash may be in once.
         """
         order = np.argsort(hashes, kind="stable")
-        wanted = hashes[order]
-        block = np.searchsorted(self._lasts, wanted, "left")
-        last = np.searchsorted(self._firsts, wanted, "right") - 1
+        sought = hashes[order]
+        block = np.searchsorted(self._lasts, sought, "left")
+        last = np.searchsorted(self._firsts, sought, "right") - 1
         queries: list[Places] = []
         places: list[Places] = []
         while len(active := np.flatnonzero(block <= last)):
             for number in np.unique(block[active]).tolist():
                 rows = active[block[active] == number] if len(active) > 1 else active
-                found = self._in_block(number, wanted[rows])
-                queries.append(order[rows[found[0]]])
-                places.append(found[1])
+                block_places = self._in_block(number, sought[rows])
+                queries.append(order[rows[block_places[0]]])
+                places.append(block_places[1])
             block = block + 1
         if not queries:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)

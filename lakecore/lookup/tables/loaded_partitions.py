@@ -79,13 +79,13 @@ def _order(values: Values) -> tuple[Any, ...]:
 
 
 def _first_columns(keys: Sequence[str], text: str) -> int:
-    named = {}
+    first_columns = {}
     for part in text.split(","):
         key, _, value = part.partition("=")
-        named[key.strip()] = value.strip().lower()
-    first = tuple(key for key in keys if key in named)
+        first_columns[key.strip()] = value.strip().lower()
+    first = tuple(key for key in keys if key in first_columns)
     problem = f"option {PARTITIONS.key}={text!r}: "
-    if set(named) - set(keys) or set(named.values()) != {_MAX}:
+    if set(first_columns) - set(keys) or set(first_columns.values()) != {_MAX}:
         raise InvalidOptionError(f"{problem}write {keys[0]}={_MAX}, or fixed values, but not both")
     if first != tuple(keys[: len(first)]):
         raise InvalidOptionError(f"{problem}the first partition columns must be named ({', '.join(keys)})")

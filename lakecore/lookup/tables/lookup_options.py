@@ -119,8 +119,8 @@ def check_given(options: Mapping[str, str]) -> None:
     """
     for key, value in options.items():
         if key not in _OBEYED and (key, value) != ("scan.mode", StartupMode.COMPACTED_FULL.value):
-            known = ", ".join(sorted(_OBEYED))
-            problem = _REFUSED.get(key, f"it has no effect on a lookup table; the options are {known}")
+            names = ", ".join(sorted(_OBEYED))
+            problem = _REFUSED.get(key, f"it has no effect on a lookup table; the options are {names}")
             raise InvalidOptionError(f"option {key}={value!r}: {problem}; leave it out")
 
 

@@ -149,8 +149,8 @@ class LookupTable:
             arrays = [pa.array([value], kind.type) for value, kind in zip(values, kinds, strict=True)]
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as err:
             raise InvalidInputError(f"table {self._table.name}: key {values!r}: {err}") from err
-        found: list[dict[str, Any]] = self.lookup(pa.Table.from_arrays(arrays, names=kinds.names)).to_pylist()
-        return [{name: value for name, value in row.items() if name != KEY_ROW} for row in found]
+        rows: list[dict[str, Any]] = self.lookup(pa.Table.from_arrays(arrays, names=kinds.names)).to_pylist()
+        return [{name: value for name, value in row.items() if name != KEY_ROW} for row in rows]
 
     def join_batches(
         self,
@@ -193,9 +193,9 @@ class LookupTable:
         if missing := [name for name in names if name not in table.column_names]:
             raise InvalidInputError(f"column {missing[0]!r}, which is looked up, is not in the batches")
         keys = pa.Table.from_arrays([table.column(name) for name in names], names=list(names.values()))
-        found = self.lookup(keys)
-        numbers = found.column(KEY_ROW).to_numpy()
-        rows = found.select(self._new_columns())
+        matches = self.lookup(keys)
+        numbers = matches.column(KEY_ROW).to_numpy()
+        rows = matches.select(self._new_columns())
         order = pa.array(np.arange(len(numbers)))
         if how == "left":
             absent = np.setdiff1d(np.arange(table.num_rows), numbers)
@@ -204,8 +204,8 @@ class LookupTable:
             by_number = np.argsort(numbers, kind="stable")
             numbers, places = numbers[by_number], places[by_number]
             order = pa.array(places, mask=places < 0)
-        taken, joined = table.take(pa.array(numbers)), rows.combine_chunks().take(order)
-        columns = [*taken.columns, *joined.columns]
+        left_rows, joined = table.take(pa.array(numbers)), rows.combine_chunks().take(order)
+        columns = [*left_rows.columns, *joined.columns]
         schema = pa.schema([*table.schema, *rows.schema])
         batches: list[pa.RecordBatch] = (
             pa.Table.from_arrays(columns, schema=schema).combine_chunks().to_batches()
@@ -238,10 +238,10 @@ class LookupTable:
             follower = Follower(self._table, LookupRead(columns=()))
             snapshot = follower.start()
             existing = () if snapshot is None else follower.partitions(snapshot)
-        found = partitions_of(self._scope, existing)
-        changed, self._partitions = found != self._partitions, found
+        partitions = partitions_of(self._scope, existing)
+        changed, self._partitions = partitions != self._partitions, partitions
         if changed and isinstance(self._cache, FullCache):
-            self._cache.use_partitions(found)
+            self._cache.use_partitions(partitions)
         return changed
 
     def _partial(self, options: LookupOptions) -> PartialCache | ServiceCache | None:
@@ -266,8 +266,8 @@ class LookupTable:
         check_streamable(table.name, schema)
         exact = chosen.changelog_producer in (ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION)
         sequence = chosen.sequence_fields if schema.primary_keys and not exact else ()
-        wanted = {*request.columns, *request.on, *schema.primary_keys, *sequence}
-        columns = tuple(name for name in schema.row_type.names if name in wanted)
+        column_names = {*request.columns, *request.on, *schema.primary_keys, *sequence}
+        columns = tuple(name for name in schema.row_type.names if name in column_names)
         check_changes(table.name, schema, chosen, columns)
         kind = schema.row_type
         stored = pa.schema([field.with_nullable(True) for field in arrow_schema(kind.select(columns))])

@@ -30,8 +30,8 @@ class PartialCache:
         self._table = table
         self._where = where
         more = columns_of(where) if where is not None else frozenset()
-        wanted = {*columns, *more}
-        names = [name for name in table.schema.row_type.names if name in wanted]
+        column_names = {*columns, *more}
+        names = [name for name in table.schema.row_type.names if name in column_names]
         self._query: LocalTableQuery = LocalTableQuery(table, names)
         self.snapshot_id: int | None = None
         """The snapshot whose rows are found; None before there is one."""
@@ -65,5 +65,5 @@ def matches(answer: FoundRows, where: Predicate | None) -> tuple[Places, pa.Tabl
     rows = answer.rows.take(pa.array(numbers)).combine_chunks()
     if where is None or not len(numbers):
         return numbers, rows
-    kept = mask(where, rows.to_batches()[0])
-    return numbers[kept.to_numpy(zero_copy_only=False)], rows.filter(kept)
+    keeps = mask(where, rows.to_batches()[0])
+    return numbers[keeps.to_numpy(zero_copy_only=False)], rows.filter(keeps)

@@ -40,7 +40,7 @@ def _parse_one(text: str) -> tuple[int, int]:
 
 def _millis(text: str) -> int:
     try:
-        found = datetime.strptime(text.strip(), _FORM)  # noqa: DTZ007 - mktime takes the zone of the process
+        parsed_time = datetime.strptime(text.strip(), _FORM)  # noqa: DTZ007 - mktime takes the zone of the process
     except ValueError as err:
         raise ValueError(f"{text.strip()!r} is not a time like 2026-01-31 23:59") from err
-    return int(time.mktime(found.timetuple())) * 1000
+    return int(time.mktime(parsed_time.timetuple())) * 1000

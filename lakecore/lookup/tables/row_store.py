@@ -62,8 +62,8 @@ class RowStore:
         self._cache.drop(self._store)
 
     def _block(self, number: int) -> pa.RecordBatch:
-        found: pa.RecordBatch = self._cache.get(self._store, number, lambda: self._load(number))
-        return found
+        block: pa.RecordBatch = self._cache.get(self._store, number, lambda: self._load(number))
+        return block
 
     def _load(self, number: int) -> tuple[pa.RecordBatch, int]:
         with pa.ipc.open_stream(self._store.read(number)) as reader:

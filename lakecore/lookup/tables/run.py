@@ -123,12 +123,12 @@ class RunBuilder:
         first = self._rows.add(batch)
         places = np.arange(first, first + batch.num_rows)
         keys = self._layout.join.encode(batch)
-        found = keys.complete
+        is_added = keys.complete
         if self._layout.keeps_deletes:
             kinds = batch.column(KIND_NAME).to_numpy()
-            found = found & (kinds != int(RowKind.DELETE))
-        whole = bool(found.all())
-        self._join.add(keys.hashes if whole else keys.hashes[found], places if whole else places[found])
+            is_added = is_added & (kinds != int(RowKind.DELETE))
+        whole = bool(is_added.all())
+        self._join.add(keys.hashes if whole else keys.hashes[is_added], places if whole else places[is_added])
         if self._primary is not None and self._layout.primary is not None:
             self._primary.add(self._layout.primary.encode(batch).hashes, places)
 
@@ -150,16 +150,16 @@ def _alive(matches: tuple[Places, Places], dead: Dead | None) -> tuple[Places, P
     numbers, places = matches
     if dead is None or not len(places):
         return numbers, places
-    kept = ~dead[places]
-    return numbers[kept], places[kept]
+    is_alive = ~dead[places]
+    return numbers[is_alive], places[is_alive]
 
 
 def _same(form: KeyForm, rows: pa.Table, keys: KeyBytes, numbers: Places) -> npt.NDArray[np.bool_]:
     """Return whether each row has the key of that number: equal hashes do not prove it."""
     if not len(numbers):
         return np.zeros(0, np.bool_)
-    wanted = keys.values.take(pa.array(numbers))
-    return np.asarray(pc.equal(form.encode(rows).values, wanted).to_numpy())
+    values = keys.values.take(pa.array(numbers))
+    return np.asarray(pc.equal(form.encode(rows).values, values).to_numpy())
 
 
 def concatenated(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:

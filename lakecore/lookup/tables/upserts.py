@@ -54,8 +54,8 @@ def apply_changes(state: CacheState, batch: pa.RecordBatch, rules: ChangeRules) 
     adds = _is_added(batch)
     primary = state.layout.primary
     if primary is None:
-        kept = adds if rules.where is None else adds & _flags(mask(rules.where, batch))
-        return state.changed(None, [_stored(batch.filter(pa.array(kept)), state)])
+        changes = adds if rules.where is None else adds & _flags(mask(rules.where, batch))
+        return state.changed(None, [_stored(batch.filter(pa.array(changes)), state)])
     if rules.ignores_retracts and not adds.all():
         batch = batch.filter(pa.array(adds))
         adds = np.ones(batch.num_rows, np.bool_)
@@ -68,8 +68,8 @@ def apply_changes(state: CacheState, batch: pa.RecordBatch, rules: ChangeRules) 
     batch, adds = batch.take(pa.array(last)), adds[last]
     if rules.where is not None:
         adds = adds & _flags(mask(rules.where, batch))
-    kept = _with_deletes(batch, adds) if rules.sequence else batch.filter(pa.array(adds))
-    return state.changed(_keys_at(keys, last), [_stored(kept, state)])
+    changes = _with_deletes(batch, adds) if rules.sequence else batch.filter(pa.array(adds))
+    return state.changed(_keys_at(keys, last), [_stored(changes, state)])
 
 
 def loaded_rows(batch: pa.RecordBatch, rules: ChangeRules, schema: pa.Schema) -> pa.RecordBatch:
@@ -104,8 +104,8 @@ def sequence_ranks(columns: Sequence[pa.Array], *, descending: bool) -> list[int
         new |= ~_flags(pc.or_(same, both))
     ranks = np.zeros(len(rows), np.int64)
     ranks[rows] = np.concatenate([[0], np.cumsum(new)]) if len(rows) else []
-    found: list[int] = ranks.tolist()
-    return found
+    numbers: list[int] = ranks.tolist()
+    return numbers
 
 
 def _winners(state: CacheState, batch: pa.RecordBatch, keys: KeyBytes, rules: ChangeRules) -> Places:

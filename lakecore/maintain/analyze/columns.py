@@ -48,8 +48,8 @@ Hashes = npt.NDArray[np.uint64]
 
 def can_analyze(field: DataField) -> bool:
     """Return whether a column can have statistics: nested values and variants cannot."""
-    known = (*_WIDTHS, *_TEXTS, *_BYTES, TypeRoot.DECIMAL)
-    return isinstance(field.type, AtomicType) and field.type.root in known
+    roots = (*_WIDTHS, *_TEXTS, *_BYTES, TypeRoot.DECIMAL)
+    return isinstance(field.type, AtomicType) and field.type.root in roots
 
 
 @dataclass(slots=True)
@@ -113,13 +113,13 @@ class ColumnSketch:
 
     def to_json(self) -> dict[str, Any]:
         """Convert the sketch to the form of the statistics file; unknown values are left out."""
-        found: dict[str, Any] = {"colId": self._field.id, "distinctCount": self.distinct}
+        fields: dict[str, Any] = {"colId": self._field.id, "distinctCount": self.distinct}
         if self._bounds.low is not None or self._nan:
             high = float("nan") if self._nan else self._bounds.high
             low = high if self._bounds.low is None else self._bounds.low
-            found |= {"min": self._text(low), "max": self._text(high)}
+            fields |= {"min": self._text(low), "max": self._text(high)}
         average, longest = self._lengths()
-        return found | {"nullCount": self._nulls, "avgLen": average, "maxLen": longest}
+        return fields | {"nullCount": self._nulls, "avgLen": average, "maxLen": longest}
 
     @property
     def distinct(self) -> int:
@@ -146,13 +146,13 @@ class ColumnSketch:
             column = column.filter(pc.invert(nan))
         elif pa.types.is_timestamp(column.type):
             factor = _NANOS[column.type.unit]
-            found = pc.min_max(pc.cast(column, pa.int64()))
-            self._bounds.add(found["min"].as_py() * factor, found["max"].as_py() * factor)
+            bounds = pc.min_max(pc.cast(column, pa.int64()))
+            self._bounds.add(bounds["min"].as_py() * factor, bounds["max"].as_py() * factor)
             return
         elif pa.types.is_date(column.type) or pa.types.is_time32(column.type):
             column = pc.cast(column, pa.int32())
-        found = pc.min_max(column)
-        self._bounds.add(found["min"].as_py(), found["max"].as_py())
+        bounds = pc.min_max(column)
+        self._bounds.add(bounds["min"].as_py(), bounds["max"].as_py())
 
     def _lengths(self) -> tuple[int, int]:
         kind = self._field.type

@@ -56,7 +56,7 @@ def analyze_splits(
     Memory: a unit holds what a merging read holds, and 256 kB a column; results of units that wait for
     earlier ones are as large, twice as many at most as units run at once. A bucket with a key is one split.
     """
-    found = UnitStatistics(0, {field.name: ColumnSketch(field) for field in fields})
+    statistics = UnitStatistics(0, {field.name: ColumnSketch(field) for field in fields})
     units = (
         AnalyzeUnit(context=context, splits=splits, fields=tuple(fields))
         for splits in _shares(plan, executor.parallelism * _UNITS_PER_CORE)
@@ -64,9 +64,9 @@ def analyze_splits(
     for result in executor.run(analyze_unit, units):
         if isinstance(result, BaseException):
             raise result
-        found += result
+        statistics += result
         alive()
-    return found
+    return statistics
 
 
 def analyze_unit(unit: AnalyzeUnit) -> UnitStatistics:

@@ -76,11 +76,11 @@ class Attempt:
         """Parse a record. Raises ValueError."""
         try:
             raw = json_object(data)
-            found = cls(**raw | {"state": AttemptState(raw["state"])})
+            attempt = cls(**raw | {"state": AttemptState(raw["state"])})
         except (KeyError, TypeError, RecursionError) as err:
             raise ValueError(f"this is no record of an attempt: {err}") from err
-        _check(found)
-        return found
+        _check(attempt)
+        return attempt
 
 
 def settled(attempts: Iterable[Attempt], now_ms: int) -> tuple[Attempt, ...]:
@@ -91,17 +91,17 @@ def settled(attempts: Iterable[Attempt], now_ms: int) -> tuple[Attempt, ...]:
     `killed` until its end is recorded. The cost is a sort of the attempts.
     """
     ordered = sorted(attempts, key=lambda one: (one.started_ms, one.id))
-    taken: set[tuple[str, str]] = set()
-    found: list[Attempt] = []
+    labels: set[tuple[str, str]] = set()
+    result: list[Attempt] = []
     for one in reversed(ordered):
         key = (one.table, one.job)
         if one.state is AttemptState.RUNNING:
-            if key in taken or now_ms - one.started_ms > DAY_MS:
+            if key in labels or now_ms - one.started_ms > DAY_MS:
                 one = replace(one, state=AttemptState.KILLED)
         elif one.state in _ENDED_WITH_THE_TABLE:
-            taken.add(key)
-        found.append(one)
-    return tuple(reversed(found))
+            labels.add(key)
+        result.append(one)
+    return tuple(reversed(result))
 
 
 def _check(one: Attempt) -> None:

@@ -61,15 +61,15 @@ class AttemptStore(ServiceStore):
 
         It costs two requests a day, and one for each attempt of a day without a file of its own.
         """
-        found: dict[str, Attempt] = {}
+        attempts: dict[str, Attempt] = {}
         damaged = 0
         for moment in _days(max(since_ms, now_ms - _RETENTION_DAYS * DAY_MS), now_ms):
             for one in (*self._rolled(self._day(moment)), *self._singles(self._day(moment))):
                 if one is None:
                     damaged += 1
                 else:
-                    found[one.id] = one
-        ordered = settled(found.values(), now_ms)
+                    attempts[one.id] = one
+        ordered = settled(attempts.values(), now_ms)
         return Attempts(tuple(one for one in ordered if one.started_ms >= since_ms), damaged)
 
     def tidy(self, clock: Clock, days: int = 7) -> None:
@@ -94,9 +94,9 @@ class AttemptStore(ServiceStore):
         singles = list(settled(singles, clock.now_ms()))
         data = gzip.compress(b"\n".join(one.encoded() for one in singles), 6, mtime=0)
         publish_resolved(self.file_io, f"{day}{_ROLLED}", data, clock)
-        kept = {one.id: one for one in self._rolled(day) if one is not None}
+        attempts = {one.id: one for one in self._rolled(day) if one is not None}
         for one in singles:
-            if kept.get(one.id) == one:
+            if attempts.get(one.id) == one:
                 self.file_io.delete(f"{day}/{one.id}.json")
 
     def _singles(self, day: str) -> Iterator[Attempt | None]:

@@ -73,8 +73,8 @@ def due_tags(target: Target, zone: str, *, latest_only: bool = False) -> DueTags
     rule, most = auto_rule(options), num_retained(options)
     by_watermark = mode is CreationMode.WATERMARK
     wall = WallClock.of(WATERMARK_ZONE.read(options) if by_watermark else PROCESS_ZONE.read(options) or zone)
-    named = _times_by_tag(target, rule.names)
-    newest = _newest(target, named)
+    times = _times_by_tag(target, rule.names)
+    newest = _newest(target, times)
     if latest_only and newest is not None:
         latest = target.snapshots.latest()
         if latest is None or not next_tags(rule, newest, [_moment(latest, wall, by_watermark=by_watermark)]):
@@ -84,14 +84,14 @@ def due_tags(target: Target, zone: str, *, latest_only: bool = False) -> DueTags
         for snapshot in _after(target, 0 if newest is None else newest.snapshot)
     ]
     new = next_tags(rule, newest, moments)
-    if most is None or len(named) + len(new) <= most:
+    if most is None or len(times) + len(new) <= most:
         return DueTags(mode, new)
-    known = [*_opened(target, named), *(AutoTag(tag.name, tag.time_ms, tag.snapshot) for tag in new)]
-    surplus_names = frozenset(surplus(known, most))
+    tags = [*_opened(target, times), *(AutoTag(tag.name, tag.time_ms, tag.snapshot) for tag in new)]
+    surplus_names = frozenset(surplus(tags, most))
     return DueTags(
         mode,
         tuple(tag for tag in new if tag.name not in surplus_names),
-        tuple(name for name in sorted(named) if name in surplus_names),
+        tuple(name for name in sorted(times) if name in surplus_names),
     )
 
 
@@ -132,8 +132,8 @@ def _last_automatic(target: Target) -> str | None:
     options = target.schema.options
     mode, names = MODE.read(options), AutoTagNames.from_options(options)
     if mode.by_period:
-        named = _times_by_tag(target, names)
-        return max(named, key=named.__getitem__, default=None)
+        times = _times_by_tag(target, names)
+        return max(times, key=times.__getitem__, default=None)
     if mode is CreationMode.BATCH:
         own = [name for name in target.tags.list() if name.startswith(BATCH_PREFIX)]
         return BATCH_NAME.read(options) or max(own, default=None)
@@ -159,10 +159,10 @@ def _newest(target: Target, ids: dict[str, int]) -> AutoTag | None:
     if not ids:
         return None
     latest = max(ids.values())
-    found = list(_opened(target, {name: nanos for name, nanos in ids.items() if nanos == latest}))
-    if not found:  # just deleted
+    tags = list(_opened(target, {name: nanos for name, nanos in ids.items() if nanos == latest}))
+    if not tags:  # just deleted
         return _newest(target, {name: nanos for name, nanos in ids.items() if nanos != latest})
-    return max(found, key=lambda tag: tag.snapshot)
+    return max(tags, key=lambda tag: tag.snapshot)
 
 
 def _opened(target: Target, ids: dict[str, int]) -> Iterator[AutoTag]:

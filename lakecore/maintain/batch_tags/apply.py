@@ -28,12 +28,12 @@ class History:
 
     def __init__(self, listed: Iterable[NamedRoot], read: Callable[[NamedRoot], Root], clock: Clock) -> None:
         self._read, self._clock = read, clock
-        wanted = list(listed)
-        tags = list(in_threads(read, [one for one in wanted if one.kind is RootKind.TAG]))
+        periods = list(listed)
+        tags = list(in_threads(read, [one for one in periods if one.kind is RootKind.TAG]))
         self.tags: Mapping[str, int] = {root.name: root.snapshot.id for root in tags}
         self._loaded = {root.snapshot.id: root for root in tags}
         by_kind = {
-            kind: {int(one.name): one for one in wanted if one.kind is kind}
+            kind: {int(one.name): one for one in periods if one.kind is kind}
             for kind in (RootKind.CHANGELOG, RootKind.SNAPSHOT)
         }
         self._snapshots = by_kind[RootKind.SNAPSHOT]
@@ -140,13 +140,13 @@ def replace_others(
     A tag that alone holds what another one is to stand for moves after that one. Raises InvalidInputError
     when they wait for each other in a circle.
     """
-    left = [duty for duty in duties if duty.state is State.OTHER]
-    done: dict[str, SweepResult] = {}
-    while left:
+    others = [duty for duty in duties if duty.state is State.OTHER]
+    results: dict[str, SweepResult] = {}
+    while others:
         history = read_history(sweeper.target, by_watermark=by_watermark)
-        duty = next((one for one in left if _may_move(one, left, history)), None)
+        duty = next((one for one in others if _may_move(one, others, history)), None)
         if duty is None or duty.snapshot is None:
-            names = ", ".join(one.period.name for one in left)
+            names = ", ".join(one.period.name for one in others)
             raise InvalidInputError(
                 f"tags {names} of {sweeper.target.name} each keep the snapshot that another of "
                 "them is to name; create a tag of its own for one of these snapshots first "
@@ -155,9 +155,9 @@ def replace_others(
         parameters: dict[str, object] = {"tag": duty.period.name, "snapshot": duty.snapshot}
         root = _tagged(history, duty.snapshot)
         name = duty.period.name
-        done[name] = replace(name, root, lifetime, sweeper, quarantine=quarantine, parameters=parameters)
-        left.remove(duty)
-    return done
+        results[name] = replace(name, root, lifetime, sweeper, quarantine=quarantine, parameters=parameters)
+        others.remove(duty)
+    return results
 
 
 def _may_move(duty: PeriodAction, actions: Sequence[PeriodAction], history: History) -> bool:

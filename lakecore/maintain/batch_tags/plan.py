@@ -109,7 +109,7 @@ def _first_at(points: Sequence[Point], end_ms: int) -> int:
     """Return the place of the first point whose clock has reached `end_ms`, or the number of points if none
     has.
     """
-    low, high, found = 0, len(points), len(points)
+    low, high, result = 0, len(points), len(points)
     while low < high:
         middle = (low + high) // 2
         timed = next((n for n in range(middle, high) if points[n].clock_ms is not None), None)
@@ -117,10 +117,10 @@ def _first_at(points: Sequence[Point], end_ms: int) -> int:
         if timed is None or clock is None:
             high = middle
         elif clock >= end_ms:
-            found, high = timed, middle
+            result, high = timed, middle
         else:
             low = timed + 1
-    return found
+    return result
 
 
 def _expired(first: int, last: int) -> str:
@@ -223,11 +223,11 @@ def retire(
     new = {duty.period.begins_ms for duty in duties if duty.state is State.NEW}
     if most is None or len(there.keys() | new) <= most:
         return tuple(duties), ()
-    kept = set(sorted(there.keys() | new)[-max(1, most) :])
-    left = tuple(
+    staying = set(sorted(there.keys() | new)[-max(1, most) :])
+    surplus = tuple(
         replace(d, state=State.RETIRED, why="enough newer tags are kept")
-        if d.state is State.NEW and d.period.begins_ms not in kept
+        if d.state is State.NEW and d.period.begins_ms not in staying
         else d
         for d in duties
     )
-    return left, tuple(name for time, name in sorted(there.items()) if time not in kept)
+    return surplus, tuple(name for time, name in sorted(there.items()) if time not in staying)

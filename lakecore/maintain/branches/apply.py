@@ -54,13 +54,13 @@ def create(sweeper: Sweeper, name: str, tag: str | None) -> bool:
     check_name(name)
     target = sweeper.target
     branch = target.paths.with_branch(name)
-    wanted = _new_branch(target, branch, tag)
+    new_branch = _new_branch(target, branch, tag)
     present = _contents(target, branch)
-    if any(wanted.get(path) != data for path, data in present.items()):
+    if any(new_branch.get(path) != data for path, data in present.items()):
         raise AlreadyExistsError(
             f"branch {name!r} of {target.name} exists; choose another name, or delete it"
         )
-    missing = {path: data for path, data in wanted.items() if path not in present}
+    missing = {path: data for path, data in new_branch.items() if path not in present}
     if not missing:
         return False
     sweeper.sweep(
@@ -103,8 +103,8 @@ def is_incomplete(sweeper: Sweeper, name: str, tag: str | None) -> bool:
             f"{last.parameters.get('tag')!r}; complete it with create-branch from that tag, or "
             "delete it"
         )
-    wanted, present = _new_branch(target, branch, tag), _contents(target, branch)
-    return len(present) < len(wanted) and present.items() <= wanted.items()
+    new_branch, present = _new_branch(target, branch, tag), _contents(target, branch)
+    return len(present) < len(new_branch) and present.items() <= new_branch.items()
 
 
 def _created(name: str, tag: str | None) -> dict[str, object]:
@@ -135,16 +135,17 @@ def branch_removal(target: Target, name: str) -> tuple[Removal, RootSet]:
     """Return all files of the branch, its roots first and its schemas last, and the roots that stay."""
     check_name(name)
     branch = target.paths.with_branch(name)
-    found = list(_files(target, branch.root))
-    if not found:
-        known = ", ".join(target.branches.list()) or "none"
-        raise NotFoundError(f"branch {name!r} of {target.name} does not exist; available branches: {known}")
+    branch_files = list(_files(target, branch.root))
+    if not branch_files:
+        names = ", ".join(target.branches.list()) or "none"
+        raise NotFoundError(f"branch {name!r} of {target.name} does not exist; available branches: {names}")
     files = tuple(
-        PlannedDeletion(path, 0, f"it belongs to branch {name}") for path in _removal_order(branch, found)
+        PlannedDeletion(path, 0, f"it belongs to branch {name}")
+        for path in _removal_order(branch, branch_files)
     )
     roots = read_roots(target.file_io, target.paths)
-    kept = tuple(root for root in roots.roots if root.branch != name)
-    return Removal(files), RootSet(kept, tuple(b for b in roots.branches if b != name))
+    others = tuple(root for root in roots.roots if root.branch != name)
+    return Removal(files), RootSet(others, tuple(b for b in roots.branches if b != name))
 
 
 def remove_empty(target: Target, name: str) -> bool:
@@ -206,11 +207,11 @@ def rename(name: str, new_name: str, sweeper: Sweeper, *, parameters: dict[str, 
         )
     )
     roots = read_roots(target.file_io, target.paths)
-    kept = RootSet(tuple(root for root in roots.roots if root.branch != name), roots.branches)
+    others = RootSet(tuple(root for root in roots.roots if root.branch != name), roots.branches)
     return sweeper.sweep(
         _RENAME,
         removal,
-        kept,
+        others,
         steps=RootSteps(
             prepare=lambda: _copy(
                 target, {path: copies[path] for path in copies if path not in present}, new

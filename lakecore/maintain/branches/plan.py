@@ -85,10 +85,10 @@ def _state(snapshot: Snapshot) -> tuple[object, ...]:
 
 def _check_appends(side: BranchHistory, start: int) -> None:
     last = side.latest.id
-    found = {snapshot.id: snapshot for snapshot in side.snapshots}
-    shared = start > 1 or start in found
+    snapshots = {snapshot.id: snapshot for snapshot in side.snapshots}
+    shared = start > 1 or start in snapshots
     for number in range(start, last + 1):
-        snapshot = found.get(number)
+        snapshot = snapshots.get(number)
         if snapshot is None:
             raise UnsupportedError(
                 f"snapshot {number} of branch {side.branch!r} has expired: it is not known whether "

@@ -99,9 +99,9 @@ class Candidates:
     @classmethod
     def joined(cls, parts: Iterable[Candidates]) -> Candidates:
         """Join the candidates of all parts."""
-        found = tuple(parts)
-        plain = tuple(one for part in found for one in part.plain)
-        return cls(plain, tuple(one for part in found for one in part.special))
+        candidates = tuple(parts)
+        plain = tuple(one for part in candidates for one in part.plain)
+        return cls(plain, tuple(one for part in candidates for one in part.special))
 
     def hashes(self) -> Hashes:
         """Return the hashes of the names of the data files, as a set."""
@@ -122,8 +122,10 @@ class Candidates:
             for lane in free:
                 folder = part.folders[part.folder[lane]]
                 yield f"{folder}/{part.names[lane].decode()}", int(part.sizes[lane])
-        kept = within(np.array([one.name_hash for one in self.special], np.uint64), referenced.names).tolist()
-        for one, needed in zip(self.special, kept, strict=True):
+        is_referenced = within(
+            np.array([one.name_hash for one in self.special], np.uint64), referenced.names
+        ).tolist()
+        for one, needed in zip(self.special, is_referenced, strict=True):
             if not needed:
                 yield one.path, one.size
             yield from ((path, 0) for name, path in one.extras if name not in referenced.extras)

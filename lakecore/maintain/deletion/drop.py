@@ -68,11 +68,11 @@ def plan_removal(
     ]
     candidates = old.candidates(lists, EntryKind.ADD)
     needs = RequiredFiles(target, remaining.roots, quarantined)
-    held = needs.data(candidates.hashes())
+    protected = needs.data(candidates.hashes())
     needed = needs.metadata()
     metadata = [
         PlannedDeletion(path, size, why)
         for path, size in old.metadata(old_roots).items()
         if path not in needed
     ]
-    return Removal(roots, (*candidates.planned_deletions(held, why), *metadata))
+    return Removal(roots, (*candidates.planned_deletions(protected, why), *metadata))

@@ -20,11 +20,11 @@ def name_set(parts: Iterable[Hashes]) -> Hashes:
     """Return the distinct hashes of all parts, sorted. (Sorting is faster than numpy's own `unique`, which
     hashes again.)
     """
-    found = np.concatenate([NO_NAMES, *parts])
-    found.sort()
-    fresh = np.ones(len(found), np.bool_)
-    np.not_equal(found[1:], found[:-1], out=fresh[1:])
-    return found[fresh]
+    names = np.concatenate([NO_NAMES, *parts])
+    names.sort()
+    fresh = np.ones(len(names), np.bool_)
+    np.not_equal(names[1:], names[:-1], out=fresh[1:])
+    return names[fresh]
 
 
 def within(hashes: Hashes, names: Hashes) -> npt.NDArray[np.bool_]:

@@ -65,9 +65,10 @@ def _missing(target: Target, latest: Snapshot) -> list[str]:
     manifests = target.manifests.data_manifests(latest)
     indexes = target.manifests.read_index(latest.index_manifest)
     step = _step(sum(file.num_added_files for file in manifests))
-    named = _sampled_files(target, manifests, step, latest.id % step)
+    manifests_to_look = _sampled_files(target, manifests, step, latest.id % step)
     paths = [
-        deletion.path for deletion in named.planned_deletions(ReferencedFiles(NO_NAMES, frozenset()), "")
+        deletion.path
+        for deletion in manifests_to_look.planned_deletions(ReferencedFiles(NO_NAMES, frozenset()), "")
     ]
     missing_paths = _missing_paths(target, paths, whole=step == 1)
     store = IndexStore(target.file_io, target.paths, target.schema)
@@ -108,11 +109,11 @@ def _missing_paths(target: Target, paths: Sequence[str], *, whole: bool) -> list
         folders[path.rpartition("/")[0]].append(path)
 
     def look(folder: str) -> list[str]:
-        wanted = folders[folder]
-        if whole and len(wanted) > 1:
+        sought = folders[folder]
+        if whole and len(sought) > 1:
             there = {status.name for status in target.file_io.list(folder)}
-            wanted = [path for path in wanted if path.rpartition("/")[2] not in there]
-        return [path for path in wanted if target.file_io.stat(path) is None]
+            sought = [path for path in sought if path.rpartition("/")[2] not in there]
+        return [path for path in sought if target.file_io.stat(path) is None]
 
     return [path for part in in_threads(look, folders) for path in part]
 

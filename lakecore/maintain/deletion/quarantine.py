@@ -54,25 +54,29 @@ def undo(target: Target, runs: RunStore, record: RunRecord) -> UndoResult:
     removal = runs.removal(record)
     check_removable(target, removal)
     entries = list(enumerate(removal))
-    kept = {status.path: status.size for status in target.file_io.list(f"{runs.folder(record)}/kept")}
+    in_quarantine = {
+        status.path: status.size for status in target.file_io.list(f"{runs.folder(record)}/kept")
+    }
     roots, files = entries[: len(removal.roots)], entries[len(removal.roots) :]
     for number, deletion in roots:
-        _check_place(target, runs.quarantine_path(record, number, deletion.path), deletion.path, kept)
+        _check_place(
+            target, runs.quarantine_path(record, number, deletion.path), deletion.path, in_quarantine
+        )
     moves = [
         (runs.quarantine_path(record, number, deletion.path), deletion.path) for number, deletion in files
     ]
-    found = [move for move in moves if move[0] in kept]
-    list(in_threads(lambda move: _put_back(target, *move), found))
+    present = [move for move in moves if move[0] in in_quarantine]
+    list(in_threads(lambda move: _put_back(target, *move), present))
     for number, deletion in reversed(roots):
         place = runs.quarantine_path(record, number, deletion.path)
-        if place in kept:
+        if place in in_quarantine:
             _put_back(target, place, deletion.path)
-            found.append((place, deletion.path))
+            present.append((place, deletion.path))
     for branch in (MAIN_BRANCH, *target.branches.list()) if roots else ():
         repair_hints(target.file_io, target.paths.with_branch(branch))
-    size = sum(kept[place] for place, _ in found)
-    runs.finish(record, RunState.UNDONE, {"restored": len(found)})
-    return UndoResult(len(found), size, len(entries) - len(found))
+    size = sum(in_quarantine[place] for place, _ in present)
+    runs.finish(record, RunState.UNDONE, {"restored": len(present)})
+    return UndoResult(len(present), size, len(entries) - len(present))
 
 
 def _why_nothing(record: RunRecord) -> str:
@@ -99,12 +103,12 @@ def purge(runs: RunStore, *, ttl_ms: int, cap: int | None) -> list[tuple[RunReco
     now = runs.clock.now_ms()
     holds = HoldStore(runs.file_io, runs.warehouse, runs.clock)
     on_hold = {hold.table for hold in holds.all()}
-    kept = [record for record in runs.list() if record.state is RunState.QUARANTINED]
-    kept = [record for record in kept if record.table not in on_hold]
-    sizes = {record.id: quarantined_size(runs, record) for record in kept}
+    records = [record for record in runs.list() if record.state is RunState.QUARANTINED]
+    records = [record for record in records if record.table not in on_hold]
+    sizes = {record.id: quarantined_size(runs, record) for record in records}
     total = sum(sizes.values())
     purged_runs = []
-    for record in kept:
+    for record in records:
         old = now - (record.finished_ms or record.started_ms) > ttl_ms
         if not old and (cap is None or total <= cap):
             continue

@@ -49,7 +49,7 @@ def quarantined_roots(runs: RunStore, table: str) -> QuarantinedRoots:
 
     Memory: some hundred bytes a metadata file in the quarantine.
     """
-    found: list[Root] = []
+    roots: list[Root] = []
     places: dict[str, str] = {}
     for record in runs.list(table):
         if not record.keeps or record.state not in (RunState.QUARANTINED, RunState.PLANNED):
@@ -63,8 +63,8 @@ def quarantined_roots(runs: RunStore, table: str) -> QuarantinedRoots:
             kind = next((kind for start, kind in _KINDS.items() if name.startswith(start)), None)
             root = None if kind is None or number >= len(removal.roots) else _read(runs, place, kind)
             if root is not None:
-                found.append(root)
-    return QuarantinedRoots(tuple(found), places)
+                roots.append(root)
+    return QuarantinedRoots(tuple(roots), places)
 
 
 def _removal_of(runs: RunStore, record: RunRecord) -> Removal:

@@ -138,8 +138,8 @@ class Reach:
             if self.strict:
                 raise
             parts = [self._read(file) for file in group]
-        found = (part.select(within(part.name_hash, self._sought)) for part in parts)
-        return [ManifestEntries.from_rows(part.rows()) if len(part) else part.empty() for part in found]
+        entries = (part.select(within(part.name_hash, self._sought)) for part in parts)
+        return [ManifestEntries.from_rows(part.rows()) if len(part) else part.empty() for part in entries]
 
     def _want(self, hashes: Hashes) -> None:
         hashes = name_set([hashes])

@@ -80,9 +80,9 @@ class RootSet:
 
     def of(self, kind: RootKind, branch: str) -> tuple[Root, ...]:
         """Return the roots of one kind and branch; snapshots and changelogs are ordered by id."""
-        found = [root for root in self.roots if root.kind is kind and root.branch == branch]
+        matches = [root for root in self.roots if root.kind is kind and root.branch == branch]
         key = (lambda root: root.name) if kind is RootKind.TAG else (lambda root: root.snapshot.id)
-        return tuple(sorted(found, key=key))
+        return tuple(sorted(matches, key=key))
 
     def without(self, paths: Iterable[str]) -> RootSet:
         """Return the roots that remain when these root files are gone."""
@@ -101,11 +101,11 @@ def read_roots(file_io: FileIO, paths: TablePaths) -> RootSet:
     for _ in range(_TRIES):
         branches = (MAIN_BRANCH, *BranchStore(file_io, paths).list())
         try:
-            found = tuple(root for branch in branches for root in _of_branch(file_io, paths, branch))
+            roots = tuple(root for branch in branches for root in _of_branch(file_io, paths, branch))
         except NotFoundError as err:
             problem = str(err)
             continue
-        return RootSet(found, branches)
+        return RootSet(roots, branches)
     raise UnavailableError(
         f"{paths.table_path}: its snapshots and tags keep changing ({problem}); run again later"
     )
@@ -134,11 +134,11 @@ def named_roots(file_io: FileIO, paths: TablePaths, branch: str) -> tuple[NamedR
             "exists: storage may have answered wrongly; run again, and run fsck if this goes "
             "on"
         )
-    found = [NamedRoot(RootKind.SNAPSHOT, str(i), own.snapshot(i), i == ids[0]) for i in ids]
-    wanted = [(RootKind.TAG, tag, own.tag(tag)) for tag in TagStore(file_io, own).list()]
+    named = [NamedRoot(RootKind.SNAPSHOT, str(i), own.snapshot(i), i == ids[0]) for i in ids]
+    others = [(RootKind.TAG, tag, own.tag(tag)) for tag in TagStore(file_io, own).list()]
     changelogs = ChangelogStore(file_io, own).list_ids()
-    wanted += [(RootKind.CHANGELOG, str(i), own.changelog(i)) for i in changelogs]
-    return (*found, *(NamedRoot(*one) for one in wanted))
+    others += [(RootKind.CHANGELOG, str(i), own.changelog(i)) for i in changelogs]
+    return (*named, *(NamedRoot(*one) for one in others))
 
 
 def root_reader(file_io: FileIO, branch: str) -> Callable[[NamedRoot], Root]:

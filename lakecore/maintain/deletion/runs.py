@@ -151,14 +151,14 @@ class RunStore(ServiceStore):
         self, record: RunRecord, state: RunState, outcome: Mapping[str, Any] | None = None
     ) -> RunRecord:
         """Store the record with its new state and return it."""
-        done = replace(
+        record_done = replace(
             record,
             state=state,
             finished_ms=self.clock.now_ms(),
             outcome={**record.outcome, **(outcome or {})},
         )
-        self._save(done)
-        return done
+        self._save(record_done)
+        return record_done
 
     def removal(self, record: RunRecord) -> Removal:
         """Return what the run removes. Raises CorruptDataError."""
@@ -193,8 +193,8 @@ class RunStore(ServiceStore):
         if table is not None:
             return tuple(self._of_table(self._table(table)))
         folders = sorted(status.path for status in self.file_io.list(self.root) if status.is_dir)
-        found = [record for folder in folders for record in self._of_table(folder)]
-        return tuple(sorted(found, key=lambda record: (record.started_ms, record.id)))
+        records = [record for folder in folders for record in self._of_table(folder)]
+        return tuple(sorted(records, key=lambda record: (record.started_ms, record.id)))
 
     def forget(self, table: str, keep: int = 200) -> None:
         """Delete the oldest lines of the ledger, of runs that are finished and have nothing in the

@@ -257,10 +257,10 @@ class Sweeper:
         few = len(files) <= _BATCH  # not worth the start of an engine
         size = _BATCH if few else _batch_size(len(files), self.executor.parallelism)
         engine = SerialExecutor() if few else self.executor
-        left = -(-len(files) // size)
+        batches_left = -(-len(files) // size)
         for result in engine.run(_remove_batch, _batches(self.target.file_io, pairs, size)):
             self.alive()
-            left -= 1
+            batches_left -= 1
             if isinstance(result, BaseException):
                 failures.append(result)
         if failures:
@@ -268,7 +268,7 @@ class Sweeper:
             if isinstance(first, LakeError):
                 raise first
             raise UnavailableError(f"{self.target.name}: files could not be removed: {first}") from first
-        if left:
+        if batches_left:
             raise UnavailableError(
                 f"{self.target.name}: the job stopped before all files were removed; run again"
             )
@@ -285,13 +285,13 @@ def _split(
     metadata = reach.metadata(roots)
     hashes = hash_bytes([_name(deletion.path).encode() for deletion in files])
     owners = hash_bytes([owner_of(_name(deletion.path)).encode() for deletion in files])
-    held = reach.data(roots, name_set([hashes, owners]))
-    taken = within(hashes, held.names)
+    live = reach.data(roots, name_set([hashes, owners]))
+    is_live = within(hashes, live.names)
     free: list[PlannedDeletion] = []
     still_referenced: list[PlannedDeletion] = []
-    for deletion, reached in zip(files, taken.tolist(), strict=True):
-        kept = reached or deletion.path in metadata or _name(deletion.path) in held.extras
-        (still_referenced if kept else free).append(deletion)
+    for deletion, reached in zip(files, is_live.tolist(), strict=True):
+        is_needed = reached or deletion.path in metadata or _name(deletion.path) in live.extras
+        (still_referenced if is_needed else free).append(deletion)
     return tuple(free), tuple(still_referenced)
 
 

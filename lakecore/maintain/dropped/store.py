@@ -116,17 +116,17 @@ class DroppedTables(ServiceStore):
 
     def find(self, table: str, drop_id: str | None = None) -> DroppedTable:
         """Return the drop of that id, else the last one of the table. Raises NotFoundError."""
-        found = [
+        records = [
             record
             for record in self.list(table)
             if record.id == drop_id or (drop_id is None and record.state is not DropState.PURGING)
         ]
-        if not found:
+        if not records:
             which = "no dropped table" if drop_id is None else f"no drop {drop_id!r} of the table"
             raise NotFoundError(
                 f"table {table!r}: {which} is kept in {self.root}; `lakecore dropped-tables` lists them"
             )
-        return next((record for record in found if record.state is DropState.RESTORING), found[-1])
+        return next((record for record in records if record.state is DropState.RESTORING), records[-1])
 
     def list(self, table: str | None = None) -> tuple[DroppedTable, ...]:
         """List the dropped tables, or those of one name, oldest first. It costs a listing a name and a read a
@@ -159,12 +159,12 @@ class DroppedTables(ServiceStore):
         """Return whether the table at `path` was created after the interrupted drop, whose oldest schema was
         moved first.
         """
-        kept = TablePaths(self.files(record))
-        moved = SchemaStore(storage, kept).list_ids()
+        paths = TablePaths(self.files(record))
+        moved = SchemaStore(storage, paths).list_ids()
         there = TablePaths(path).schema(moved[0]) if moved else path
         if not moved or storage.stat(there) is None:
             return False
-        return storage.read(there) != storage.read(kept.schema(moved[0]))
+        return storage.read(there) != storage.read(paths.schema(moved[0]))
 
     def _of(self, folder: str) -> Iterator[DroppedTable]:
         for status in self.file_io.list(folder):

@@ -35,9 +35,9 @@ def collect(
     """
     roots = read_roots(target.file_io, target.paths)
     branch = target.paths.branch
-    found = roots.of(RootKind.CHANGELOG, branch)
+    old = roots.of(RootKind.CHANGELOG, branch)
     snapshots = roots.of(RootKind.SNAPSHOT, branch)
-    aged = [AgedSnapshot(root.snapshot.id, root.snapshot.time_millis) for root in found]
+    aged = [AgedSnapshot(root.snapshot.id, root.snapshot.time_millis) for root in old]
     if not snapshots:
         expiry = Expiry((), None, "there are no snapshots")
     elif retention is None:
@@ -46,13 +46,15 @@ def collect(
         consumers = {c.id: c.next_snapshot for c in target.consumers.list()}
         expiry = plan_changelog_expiry(aged, snapshots[-1].snapshot.id, retention, consumers)
     ids = frozenset(expiry.ids)
-    old_roots = [root for root in found if root.snapshot.id in ids]
-    kept = roots.without(root.path for root in old_roots)
+    old_roots = [root for root in old if root.snapshot.id in ids]
+    staying = roots.without(root.path for root in old_roots)
     deletion = tuple(PlannedDeletion(root.path, 0, "expired") for root in old_roots)
     files = (
-        tuple(_files(target, old_roots, RequiredFiles(target, kept.roots, quarantined))) if old_roots else ()
+        tuple(_files(target, old_roots, RequiredFiles(target, staying.roots, quarantined)))
+        if old_roots
+        else ()
     )
-    return ExpiryPlan(expiry=expiry, removal=Removal(deletion, files), remaining=kept)
+    return ExpiryPlan(expiry=expiry, removal=Removal(deletion, files), remaining=staying)
 
 
 def apply_expiry(
@@ -85,14 +87,14 @@ def _files(target: Target, old_roots: Sequence[Root], needs: RequiredFiles) -> l
     parts = [old.candidates([name for name in changelogs if name is not None], EntryKind.ADD)]
     parts += [old.candidates(deltas, kind) for kind in EntryKind]
     candidates = Candidates.joined(parts)
-    held = needs.data(candidates.hashes())
+    protected = needs.data(candidates.hashes())
     needed = needs.metadata()
     metadata = [
         PlannedDeletion(path, size, _WHY)
         for path, size in old.metadata(old_roots).items()
         if path not in needed
     ]
-    return [*candidates.planned_deletions(held, _WHY), *metadata]
+    return [*candidates.planned_deletions(protected, _WHY), *metadata]
 
 
 def settle(target: Target) -> None:

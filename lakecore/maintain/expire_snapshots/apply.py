@@ -55,21 +55,21 @@ def collect(
     it needs is unknown, so nothing may be removed.
     """
     roots = read_roots(target.file_io, target.paths)
-    found = roots.of(RootKind.SNAPSHOT, target.paths.branch)
+    old = roots.of(RootKind.SNAPSHOT, target.paths.branch)
     consumers = {c.id: c.next_snapshot for c in target.consumers.list()} if consumers_hold else {}
-    aged = [AgedSnapshot(root.snapshot.id, root.snapshot.time_millis) for root in found]
+    aged = [AgedSnapshot(root.snapshot.id, root.snapshot.time_millis) for root in old]
     expiry = plan_expiry(aged, retention, consumers)
     ids = frozenset(expiry.ids)
-    old_roots = [root for root in found if root.snapshot.id in ids]
-    kept = roots.without(root.path for root in old_roots)
+    old_roots = [root for root in old if root.snapshot.id in ids]
+    remaining = roots.without(root.path for root in old_roots)
     changelogs = tuple(_as_changelog(target, root) for root in old_roots) if decoupled else ()
-    staying = (*kept.roots, *changelogs)
+    staying = (*remaining.roots, *changelogs)
     roots_gone = tuple(PlannedDeletion(root.path, 0, "expired") for root in old_roots)
     needs = RequiredFiles(target, staying, quarantined)
-    files = tuple(_files(target, old_roots, _first_kept(found, expiry), needs)) if old_roots else ()
-    kept = RootSet(staying, kept.branches)
+    files = tuple(_files(target, old_roots, _first_kept(old, expiry), needs)) if old_roots else ()
+    remaining = RootSet(staying, remaining.branches)
     return ExpiryPlan(
-        expiry=expiry, removal=Removal(roots_gone, files), remaining=kept, changelogs=changelogs
+        expiry=expiry, removal=Removal(roots_gone, files), remaining=remaining, changelogs=changelogs
     )
 
 
@@ -118,14 +118,14 @@ def _files(
     changelogs = [root.snapshot.changelog_manifest_list for root in old_roots]
     parts.append(old.candidates([name for name in changelogs if name is not None], EntryKind.ADD))
     candidates = Candidates.joined(parts)
-    held = needs.data(candidates.hashes())
+    protected = needs.data(candidates.hashes())
     needed = needs.metadata()
     metadata = [
         PlannedDeletion(path, size, _WHY)
         for path, size in old.metadata(old_roots).items()
         if path not in needed
     ]
-    return [*candidates.planned_deletions(held, _WHY), *metadata]
+    return [*candidates.planned_deletions(protected, _WHY), *metadata]
 
 
 def _write_changelogs(target: Target, changelogs: Sequence[Root]) -> None:

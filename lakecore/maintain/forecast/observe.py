@@ -35,15 +35,15 @@ def observe(target: Target) -> Environment:
 
 def _commits(target: Target) -> tuple[RecentCommit, ...]:
     """Return the newest commits, down to the first that cannot be read."""
-    found: list[RecentCommit] = []
+    commits: list[RecentCommit] = []
     with suppress(LakeError):
         at = target.snapshots.latest()
-        while at is not None and len(found) < _LOOK_BACK:
-            found.append(
+        while at is not None and len(commits) < _LOOK_BACK:
+            commits.append(
                 RecentCommit(time_ms=at.time_millis, kind=at.commit_kind.value, by_lakecore=_ours(at))
             )
             at = target.snapshots.find(at.id - 1) if at.id > 1 else None
-    return tuple(found)
+    return tuple(commits)
 
 
 def _ours(snapshot: Snapshot) -> bool:

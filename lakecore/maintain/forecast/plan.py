@@ -70,8 +70,8 @@ class Throughput:
         streamed = work.bytes * self.memory_of_byte
         if self.most_of_bytes is not None:
             streamed = min(streamed, self.most_of_bytes)
-        held = work.files * self.memory_of_file + work.entries * self.memory_of_entry
-        return self.memory + held + streamed
+        file_memory = work.files * self.memory_of_file + work.entries * self.memory_of_entry
+        return self.memory + file_memory + streamed
 
     def __str__(self) -> str:
         parts = [f"{self.seconds} s", f"{self.files:g} files/s"]

@@ -40,11 +40,11 @@ def place_hold_for(error: LakeError, store: HoldStore, table: str, job: str, by:
 
     `job`: the chore that failed; `by`: its run; empty: the user of this process.
     """
-    done = any(note.startswith(_NOTE) for note in getattr(error, "__notes__", ()))
-    if done or not is_damage(error, f"{store.warehouse.rstrip('/')}/.lakecore/"):
+    has_note = any(note.startswith(_NOTE) for note in getattr(error, "__notes__", ()))
+    if has_note or not is_damage(error, f"{store.warehouse.rstrip('/')}/.lakecore/"):
         return
     try:
-        kept, _ = store.place(_hold(error, table, store.clock.now_ms(), job, by or this_user()))
+        stored_hold, _ = store.place(_hold(error, table, store.clock.now_ms(), job, by or this_user()))
     except Exception as failure:  # the original error is what the caller has to hear of
         logger.exception("%s could not be put on hold", table)
         error.add_note(
@@ -52,8 +52,8 @@ def place_hold_for(error: LakeError, store: HoldStore, table: str, job: str, by:
             f"and put the table on hold with `lakecore hold {table} --reason TEXT`"
         )
         return
-    logger.error("%s is on hold: %s", table, kept.reason)
-    error.add_note(f"{_NOTE}: no job removes files from it. {how_it_ends(table, (kept,))}")
+    logger.error("%s is on hold: %s", table, stored_hold.reason)
+    error.add_note(f"{_NOTE}: no job removes files from it. {how_it_ends(table, (stored_hold,))}")
 
 
 def _hold(error: LakeError, table: str, now_ms: int, job: str, by: str) -> Hold:

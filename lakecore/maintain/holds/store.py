@@ -45,8 +45,8 @@ class HoldStore(ServiceStore):
         Cost: a listing, and a small read a hold.
         """
         key = table_key(table)
-        found = (self._load(status, key) for status in self.file_io.list(self._folder(key)))
-        return tuple(sorted((h for h in found if h is not None), key=lambda hold: (hold.since_ms, hold.id)))
+        holds = (self._load(status, key) for status in self.file_io.list(self._folder(key)))
+        return tuple(sorted((h for h in holds if h is not None), key=lambda hold: (hold.since_ms, hold.id)))
 
     def all(self) -> tuple[Hold, ...]:
         """Return the holds of all tables, by table. The cost is that of `of`, for each table that ever had
@@ -67,15 +67,15 @@ class HoldStore(ServiceStore):
         key = table_key(hold.table)
         replaced_holds = self._replaced_by(hold)
         same = [old.since_ms for old in replaced_holds if old.cause == hold.cause]
-        kept = replace(hold, id=name, table=key, since_ms=min([hold.since_ms, *same]))
+        new_hold = replace(hold, id=name, table=key, since_ms=min([hold.since_ms, *same]))
         path = f"{self._folder(key)}/{name}"
-        if not publish_resolved(self.file_io, path, kept.encoded(), self.clock):
+        if not publish_resolved(self.file_io, path, new_hold.encoded(), self.clock):
             raise UnavailableError(f"{path} exists, so the hold on {key} could not be written; try again")
         try:
             self.end(replaced_holds)
         except LakeError as err:
             logger.warning("older records of the hold on %s could not be removed: %s", key, err)
-        return kept, not same
+        return new_hold, not same
 
     def _replaced_by(self, hold: Hold) -> tuple[Hold, ...]:
         """Return the holds that `hold` replaces, or none if the others cannot be read: recording this one is

@@ -55,8 +55,8 @@ class Heartbeat:
     def _beat(self, seconds: float) -> None:
         while not self._stop.wait(seconds):
             with self._lock:
-                held = tuple(self._leases)
-            for key in held:
+                leases = tuple(self._leases)
+            for key in leases:
                 self._renew(key)
 
     def _renew(self, key: int) -> None:

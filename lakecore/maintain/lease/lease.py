@@ -119,15 +119,15 @@ def _awaited(places: _Places, owner: str, clock: Clock, millis: int, wait_ms: in
             lease.waited = waited
             return lease
         except BusyError as err:
-            left = wait_ms / 1000 - (clock.monotonic() - started)
-            if left <= 0:
+            seconds_left = wait_ms / 1000 - (clock.monotonic() - started)
+            if seconds_left <= 0:
                 if waited:
                     raise BusyError(f"{err}; the job waited {wait_ms / 1000:g} s for the lease") from err
                 raise
             if not waited:
                 logger.info("%s; this job waits for it up to %g s", err, wait_ms / 1000)
             waited = True
-            clock.sleep(min(_POLL_SECONDS, left))
+            clock.sleep(min(_POLL_SECONDS, seconds_left))
 
 
 def _acquire(places: _Places, owner: str, clock: Clock, millis: int) -> Lease:
@@ -175,8 +175,8 @@ class _Places:
 
     def numbers(self) -> list[int]:
         """Return the numbers in order."""
-        found = (whole_number(status.name) for status in self.file_io.list(self.folder))
-        return sorted(number for number in found if number is not None and number < _MOST_LEASES)
+        numbers = (whole_number(status.name) for status in self.file_io.list(self.folder))
+        return sorted(number for number in numbers if number is not None and number < _MOST_LEASES)
 
     def path(self, number: int) -> str:
         return f"{self.folder}/{number}"

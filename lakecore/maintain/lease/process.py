@@ -60,16 +60,16 @@ class ProcessMark:
 
 def this_process() -> ProcessMark | None:
     """Return the mark of the calling process, or None where the system does not provide it (no `/proc`)."""
-    found = _stat(os.getpid())
+    stat = _stat(os.getpid())
     try:
         boot = _BOOT.read_text(encoding="utf-8").strip()
         space = " ".join(os.readlink(f"/proc/self/ns/{kind}") for kind in _NAMESPACES)
     except (OSError, ValueError):
         return None
-    if found is None or not boot:
+    if stat is None or not boot:
         return None
     return ProcessMark(
-        host=socket.gethostname() or "?", boot=boot, space=space, pid=os.getpid(), started=found[1]
+        host=socket.gethostname() or "?", boot=boot, space=space, pid=os.getpid(), started=stat[1]
     )
 
 
@@ -88,8 +88,8 @@ def has_ended(mark: ProcessMark | None) -> bool:
         return True
     except (OSError, OverflowError):
         pass  # it may not be asked: it is there
-    found = _stat(mark.pid)
-    return found is not None and (found[0] in _ENDED or found[1] != mark.started)
+    stat = _stat(mark.pid)
+    return stat is not None and (stat[0] in _ENDED or stat[1] != mark.started)
 
 
 def _stat(pid: int) -> tuple[str, int] | None:

@@ -73,17 +73,17 @@ def collect(
     mentioned = reach.named_files(roots.roots)
     aside = quarantined.reach(target).named_files(quarantined.roots)
     others = needed | mentioned.extras | aside.extras
-    known = KnownFiles(others, aside.names, mentioned.names, mentioned.deleted)
+    known_files = KnownFiles(others, aside.names, mentioned.names, mentioned.deleted)
     walk = Walk(target, Lister(target.file_io, limits.older_than_ms, executor or SerialExecutor()))
     orphans = [*_temporary(walk, roots), *_metadata(walk, needed)]
-    unnamed, dead = _data(walk, known, external)
+    unnamed, dead = _data(walk, known_files, external)
     orphans += [PlannedDeletion(status.path, status.size, _WHY) for status in unnamed]
     orphans += _dead(reach, roots, dead)
     orphans += [PlannedDeletion(status.path, status.size, _HALF) for status in walk.temporary_files]
     orphan_size = sum(deletion.size for deletion in orphans)
-    found = OrphanCounts(walk.files, walk.size, len(orphans), orphan_size)
-    limits.check_share(target.name, found)
-    return OrphanPlan(Removal(files=tuple(orphans)), found, roots)
+    counts = OrphanCounts(walk.files, walk.size, len(orphans), orphan_size)
+    limits.check_share(target.name, counts)
+    return OrphanPlan(Removal(files=tuple(orphans)), counts, roots)
 
 
 def _data(
@@ -92,14 +92,14 @@ def _data(
     """Return old data files that nothing names, and those that some manifest removes."""
     unnamed: list[FileStatus] = []
     dead: list[tuple[FileStatus, int]] = []
-    for seen in walk.data_files(references):
-        unnamed += seen.unnamed
-        dead += seen.removed
+    for files in walk.data_files(references):
+        unnamed += files.unnamed
+        dead += files.removed
     for root in external:
         beyond = Walk(walk.target.at_root(root), walk.lister)
-        for seen in beyond.data_files(references):
-            unnamed += [status for status in seen.unnamed if is_created_by_writers(status.name)]
-            dead += seen.removed
+        for files in beyond.data_files(references):
+            unnamed += [status for status in files.unnamed if is_created_by_writers(status.name)]
+            dead += files.removed
         walk.add(beyond)
     return unnamed, dead
 
@@ -139,7 +139,9 @@ def _metadata(walk: Walk, needed: frozenset[str]) -> Iterator[PlannedDeletion]:
 def _dead(reach: Reach, roots: RootSet, dead: list[tuple[FileStatus, int]]) -> list[PlannedDeletion]:
     """Return the files that are named, but were removed in every state that is left."""
     names = np.array([name for _, name in dead], np.uint64)
-    held = within(names, reach.data(roots.roots, names).names).tolist()
+    is_live = within(names, reach.data(roots.roots, names).names).tolist()
     return [
-        PlannedDeletion(s.path, s.size, _WHY) for (s, _), kept in zip(dead, held, strict=True) if not kept
+        PlannedDeletion(s.path, s.size, _WHY)
+        for (s, _), referenced in zip(dead, is_live, strict=True)
+        if not referenced
     ]

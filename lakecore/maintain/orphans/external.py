@@ -50,13 +50,13 @@ def external_roots(file_io: FileIO, warehouse: str, table_path: str, schema: Tab
 
     Raises UnsupportedError when another table's schema cannot be read: it may name the same root.
     """
-    named, skipped = _listable_roots(schema, warehouse)
-    named = [root for root in named if not _within(root, table_path)]
-    if not named:
+    external, skipped = _listable_roots(schema, warehouse)
+    external = [root for root in external if not _within(root, table_path)]
+    if not external:
         return ExternalRoots(skipped=tuple(skipped))
     own = []
     claims = list(_claims(file_io, warehouse, table_path))
-    for root in dict.fromkeys(named):
+    for root in dict.fromkeys(external):
         other = next((table for path, table in claims if _within(path, root) or _within(root, path)), None)
         if other is None and not _within(table_path, root):
             own.append(root)
@@ -67,7 +67,7 @@ def external_roots(file_io: FileIO, warehouse: str, table_path: str, schema: Tab
 
 def _listable_roots(schema: TableSchema, warehouse: str) -> tuple[list[str], list[str]]:
     """Return the roots that this storage can list, and why not the others."""
-    named, skipped = [], []
+    listable, skipped = [], []
     for text in EXTERNAL_PATHS.read(schema.options):
         try:
             root = plain_path(text)
@@ -75,10 +75,10 @@ def _listable_roots(schema: TableSchema, warehouse: str) -> tuple[list[str], lis
             skipped.append(f"{text} is not examined: {err}")
             continue
         if _storage(root) == _storage(warehouse):
-            named.append(root)
+            listable.append(root)
         else:
             skipped.append(f"{root} is not examined: it is on another storage than the warehouse")
-    return named, skipped
+    return listable, skipped
 
 
 def _storage(path: str) -> str:
@@ -92,7 +92,7 @@ def _within(path: str, root: str) -> bool:
 def _claims(file_io: FileIO, warehouse: str, table_path: str) -> Iterator[tuple[str, str]]:
     """Yield the places of the warehouse's other tables, each with the table that has or names it."""
     databases = [s.path for s in file_io.list(warehouse) if s.is_dir and s.name.endswith(".db")]
-    tables = [s.path for found in in_threads(file_io.list, databases) for s in found if s.is_dir]
+    tables = [s.path for directories in in_threads(file_io.list, databases) for s in directories if s.is_dir]
     others = [path for path in tables if path != table_path]
     for path, roots in zip(others, in_threads(lambda path: _roots_of(file_io, path), others), strict=True):
         yield path, path
@@ -109,10 +109,10 @@ def _roots_of(file_io: FileIO, path: str) -> tuple[str, ...]:
         raise UnsupportedError(
             f"{err}: it is not known whether {path} shares an external root, so no external root is examined"
         ) from err
-    found = []
+    roots = []
     for part in sorted(parts):
         try:
-            found.append(plain_path(part))
+            roots.append(plain_path(part))
         except InvalidInputError:
             continue  # another storage
-    return tuple(found)
+    return tuple(roots)

@@ -80,10 +80,10 @@ class Lister:
 
 
 def _listed(file_io: FileIO, older_than_ms: int, directory: str) -> DirectoryListing:
-    found = file_io.list(directory)
-    files = [status for status in found if not status.is_dir]
+    statuses = file_io.list(directory)
+    files = [status for status in statuses if not status.is_dir]
     return DirectoryListing(
-        folders=tuple(status.path for status in found if status.is_dir),
+        folders=tuple(status.path for status in statuses if status.is_dir),
         files=len(files),
         size=sum([status.size for status in files]),
         old=tuple(status for status in files if 0 < status.mtime_ms < older_than_ms),
@@ -99,7 +99,7 @@ def _list_batch(task: tuple[FileIO, int, tuple[str, ...]]) -> list[_Short]:
     """
     file_io, older_than_ms, directories = task
     listings = in_threads(partial(_listed, file_io, older_than_ms), directories)
-    return [_shortened(path, found) for path, found in zip(directories, listings, strict=True)]
+    return [_shortened(path, statuses) for path, statuses in zip(directories, listings, strict=True)]
 
 
 def _shortened(directory: str, listing: DirectoryListing) -> _Short:

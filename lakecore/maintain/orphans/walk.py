@@ -74,17 +74,17 @@ class Walk:
 
     def old_files(self, directory: str) -> tuple[FileStatus, ...]:
         """Return the old files of one directory."""
-        found = self.lister.list(directory)
-        self._count(found.files, found.size)
-        return found.old
+        entries = self.lister.list(directory)
+        self._count(entries.files, entries.size)
+        return entries.old
 
     def data_files(self, references: KnownFiles) -> Iterator[DirectoryScan]:
         """Yield all directories of data files. It keeps their paths in memory, and what looks like
         orphans.
         """
-        for seen in self.lister.each(self._buckets(), partial(_look, references)):
-            self._count(seen.files, seen.size)
-            yield seen
+        for files in self.lister.each(self._buckets(), partial(_look, references)):
+            self._count(files.files, files.size)
+            yield files
 
     def _buckets(self) -> Iterator[str]:
         """Yield the bucket directories, which are below as many levels as there are partition columns."""
@@ -93,11 +93,11 @@ class Walk:
         level = ["/".join(part for part in parts if part)]
         for _ in self.target.schema.partition_keys:
             above = list(self.lister.each(level, _partitions))
-            self.temporary_files += [half for seen in above for half in seen.temporary_files]
-            level = [path for seen in above for path in seen.folders]
-        for seen in self.lister.each(level, _bucket_dirs):
-            self.temporary_files += seen.temporary_files
-            yield from seen.folders
+            self.temporary_files += [half for directories in above for half in directories.temporary_files]
+            level = [path for directories in above for path in directories.folders]
+        for directories in self.lister.each(level, _bucket_dirs):
+            self.temporary_files += directories.temporary_files
+            yield from directories.folders
 
     def add(self, other: Walk) -> None:
         """Count what another walk saw."""
@@ -131,10 +131,10 @@ def _look(references: KnownFiles, listing: DirectoryListing) -> DirectoryScan:
         old = [status for status, name in zip(old, names, strict=True) if name not in references.others]
         names = [name for name in names if name not in references.others]
     hashes = hash_bytes([name.encode() for name in names])
-    named = within(hashes, references.referenced)
+    is_known = within(hashes, references.referenced)
     free = ~within(hashes, references.aside)
-    unnamed = np.flatnonzero(free & ~named).tolist()
-    removed = np.flatnonzero(free & named & within(hashes, references.deleted)).tolist()
+    unnamed = np.flatnonzero(free & ~is_known).tolist()
+    removed = np.flatnonzero(free & is_known & within(hashes, references.deleted)).tolist()
     return DirectoryScan(
         listing.files,
         listing.size,

@@ -87,11 +87,11 @@ def _group(letter: str, length: int, following: str) -> str:
 
 
 def _millis(parts: Mapping[str, str | None], *, lenient: bool) -> int | None:
-    found = {name: int(text) for name, text in parts.items() if text is not None and name != "S"}
-    if not {"y", "M", "d"} <= set(found):
+    numbers = {name: int(text) for name, text in parts.items() if text is not None and name != "S"}
+    if not {"y", "M", "d"} <= set(numbers):
         return None
-    year, month, day = found["y"], found["M"], found["d"]
-    hour, minute, second = found.get("H", 0), found.get("m", 0), found.get("s", 0)
+    year, month, day = numbers["y"], numbers["M"], numbers["d"]
+    hour, minute, second = numbers.get("H", 0), numbers.get("m", 0), numbers.get("s", 0)
     if not lenient:
         if not (1 <= month <= 12 and 1 <= day <= 31 and hour < 24 and minute < 60 and second < 60):
             return None

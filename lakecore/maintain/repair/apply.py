@@ -97,7 +97,7 @@ def make_plan(
 
     What an action cannot examine because of other damage is in `later`. Raises UnavailableError.
     """
-    given = _parameters(findings, older_than_ms)
+    step_parameters = _parameters(findings, older_than_ms)
     steps: list[Step] = []
     later: list[str] = []
     settled: set[str] = set()
@@ -107,7 +107,7 @@ def make_plan(
         for branch in (MAIN_BRANCH,) if action.whole_table else branches:
             if branch in ended or (action.needs_final_files and branch in _renewed(steps)):
                 continue
-            parameters = given.get(name, {})
+            parameters = step_parameters.get(name, {})
             try:
                 work = action.look(context, branch, parameters)
             except (CorruptDataError, NotFoundError, UnsupportedError) as err:
@@ -160,14 +160,14 @@ def pending_changes(context: RepairContext, step: Step) -> frozenset[str]:
 
 def apply_step(context: RepairContext, step: Step) -> ActionResult | None:
     """Check it against the table as it is now and carry it out; None when there is nothing left of it."""
-    wanted = pending_changes(context, step)
-    if not wanted:
+    pending = pending_changes(context, step)
+    if not pending:
         return None
-    done = _action(step).do(context, step.branch, step.parameters, wanted)
-    if done == ActionResult():
+    result = _action(step).do(context, step.branch, step.parameters, pending)
+    if result == ActionResult():
         return None
-    logger.info("%s: step %d (%s) was applied: %s", context.main.name, step.number, step.action, done)
-    return done
+    logger.info("%s: step %d (%s) was applied: %s", context.main.name, step.number, step.action, result)
+    return result
 
 
 def _action(step: Step) -> Action:

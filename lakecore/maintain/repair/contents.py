@@ -56,11 +56,11 @@ def _damaged(context: RepairContext, branch: str, parameters: Parameters) -> Act
     if latest is None:
         return None
     listed = {status.name: status.size for status in target.file_io.list(target.paths.manifest_dir)}
-    named = target.manifests.data_manifests(latest)
-    bad = [file for file in named if listed.get(file.file_name, file.file_size) != file.file_size]
+    manifests = target.manifests.data_manifests(latest)
+    bad = [file for file in manifests if listed.get(file.file_name, file.file_size) != file.file_size]
     paths = tuple(sorted(target.paths.manifest(file.file_name) for file in bad))
     rows: int | None = None
-    if not bad and all(file.file_name in listed for file in named):
+    if not bad and all(file.file_name in listed for file in manifests):
         files = damaged_files(target, latest, frozenset(parameters.get("unreadable", ())))
         paths, rows = tuple(sorted(path for path, _ in files)), sum(count for _, count in files)
     if not paths:
@@ -85,16 +85,16 @@ def _set_damaged_aside(
 
 def _manifests(context: RepairContext, branch: str, _: Parameters) -> ActionPreview | None:
     target = context.at(branch)
-    found = find_missing_manifests(target)
-    if found is None or not found.missing:
+    missing = find_missing_manifests(target)
+    if missing is None or not missing.missing:
         return None
-    paths = tuple(sorted(target.paths.manifest(file.file_name) for file in found.missing))
-    revived = f"; {found.revived} removals of files are lost, and what is left of these files comes back"
+    paths = tuple(sorted(target.paths.manifest(file.file_name) for file in missing.missing))
+    revived = f"; {missing.revived} removals of files are lost, and what is left of these files comes back"
     return ActionPreview(
-        why=f"snapshot {found.snapshot.id} names manifests that do not exist",
+        why=f"snapshot {missing.snapshot.id} names manifests that do not exist",
         changes=paths,
-        rows=None if found.revived else found.rows,
-        loses="the rows of the files in them" + (revived if found.revived else ""),
+        rows=None if missing.revived else missing.rows,
+        loses="the rows of the files in them" + (revived if missing.revived else ""),
         paths=frozenset(paths),
     )
 
@@ -113,15 +113,15 @@ def _files(context: RepairContext, branch: str, _: Parameters) -> ActionPreview 
     target = context.at(branch)
     if TableOptions.from_schema(target.schema).data_evolution:
         return None
-    found = find_missing_files(target)
-    if found is None or not len(found.entries):
+    missing = find_missing_files(target)
+    if missing is None or not len(missing.entries):
         return None
     return ActionPreview(
-        why=f"snapshot {found.snapshot.id} names data files that do not exist",
-        changes=tuple(sorted(found.paths)),
-        rows=found.rows,
-        loses="; ".join(map(str, found.losses[:20])),
-        paths=frozenset(found.paths),
+        why=f"snapshot {missing.snapshot.id} names data files that do not exist",
+        changes=tuple(sorted(missing.paths)),
+        rows=missing.rows,
+        loses="; ".join(map(str, missing.losses[:20])),
+        paths=frozenset(missing.paths),
     )
 
 
@@ -195,14 +195,14 @@ def _limits(parameters: Parameters) -> OrphanLimits:
 
 def _orphans(context: RepairContext, branch: str, parameters: Parameters) -> ActionPreview | None:
     target = context.main
-    kept = quarantined_roots(context.sweeper.runs, target.name)
-    found = collect_orphans(target, _limits(parameters), kept).removal.files
-    if not found:
+    protected = quarantined_roots(context.sweeper.runs, target.name)
+    files = collect_orphans(target, _limits(parameters), protected).removal.files
+    if not files:
         return None
-    paths = tuple(sorted(deletion.path for deletion in found))
-    size = sum(deletion.size for deletion in found)
+    paths = tuple(sorted(deletion.path for deletion in files))
+    size = sum(deletion.size for deletion in files)
     return ActionPreview(
-        why=f"no snapshot, tag or changelog refers to {len(found)} files with {size} bytes",
+        why=f"no snapshot, tag or changelog refers to {len(files)} files with {size} bytes",
         changes=paths,
         undo=True,
         paths=frozenset(paths),
@@ -212,8 +212,8 @@ def _orphans(context: RepairContext, branch: str, parameters: Parameters) -> Act
 def _remove_orphans(
     context: RepairContext, branch: str, parameters: Parameters, paths: frozenset[str]
 ) -> ActionResult:
-    kept = quarantined_roots(context.sweeper.runs, context.main.name)
-    planned = collect_orphans(context.main, _limits(parameters), kept)
+    protected = quarantined_roots(context.sweeper.runs, context.main.name)
+    planned = collect_orphans(context.main, _limits(parameters), protected)
     chosen = tuple(deletion for deletion in planned.removal.files if deletion.path in paths)
     planned = replace(planned, removal=Removal(files=chosen))
     swept = apply_removal(

@@ -53,16 +53,16 @@ def _find(target: Target, suspects: frozenset[str]) -> _MissingIndexes | None:
     latest = target.snapshots.latest()
     if latest is None or TableOptions.from_schema(target.schema).bucket_mode is not BucketMode.HASH_DYNAMIC:
         return None
-    named = target.manifests.read_index(latest.index_manifest)
-    hashed = {(file.partition, file.bucket): file for file in named if file.index_type == HASH_INDEX}
+    index_files = target.manifests.read_index(latest.index_manifest)
+    hashed = {(file.partition, file.bucket): file for file in index_files if file.index_type == HASH_INDEX}
     files = live_entries(target.manifests.read(target.manifests.data_manifests(latest)))
     store = IndexStore(target.file_io, target.paths, target.schema)
     listed = {status.path: status.size for status in target.file_io.list(target.paths.index_dir)}
 
     def damaged(file: IndexFile) -> bool:
         path = store.path(file)
-        found = target.file_io.stat(path) if path not in listed else None
-        size = listed.get(path, None if found is None else found.size)
+        file_status = target.file_io.stat(path) if path not in listed else None
+        size = listed.get(path, None if file_status is None else file_status.size)
         return size != file.file_size or size != 4 * file.row_count or path in suspects
 
     bad: dict[Bucket, IndexFile | None] = {bucket: file for bucket, file in hashed.items() if damaged(file)}
@@ -79,17 +79,17 @@ def _filled(files: ManifestEntries) -> frozenset[Bucket]:
 
 def _look(context: RepairContext, branch: str, parameters: Parameters) -> ActionPreview | None:
     target = context.at(branch)
-    found = _find(target, frozenset(parameters.get("damaged", ())))
-    if found is None or not found.buckets:
+    damage = _find(target, frozenset(parameters.get("damaged", ())))
+    if damage is None or not damage.buckets:
         return None
     store = IndexStore(target.file_io, target.paths, target.schema)
     directory = bucket_directory(target.paths, target.schema)
-    paths = {store.path(file) for file in found.buckets.values() if file is not None}
+    paths = {store.path(file) for file in damage.buckets.values() if file is not None}
     return ActionPreview(
-        why=f"snapshot {found.snapshot} has buckets without a usable hash index, to which nobody can write",
-        changes=tuple(sorted(_line(target, bucket, file) for bucket, file in found.buckets.items())),
+        why=f"snapshot {damage.snapshot} has buckets without a usable hash index, to which nobody can write",
+        changes=tuple(sorted(_line(target, bucket, file) for bucket, file in damage.buckets.items())),
         loses="",
-        paths=frozenset(paths | {directory(*bucket) for bucket in found.buckets}),
+        paths=frozenset(paths | {directory(*bucket) for bucket in damage.buckets}),
     )
 
 
@@ -109,15 +109,15 @@ def _rebuild(
     Raises CommitConflictError when others wrote to a bucket meanwhile; then nothing is left behind.
     """
     target = context.at(branch)
-    found = _find(target, frozenset(parameters.get("damaged", ())))
-    if found is None:
+    damage = _find(target, frozenset(parameters.get("damaged", ())))
+    if damage is None:
         return ActionResult()
     store = IndexStore(target.file_io, target.paths, target.schema, target.clock)
     messages: list[CommitMessage] = []
     try:
-        for bucket, old in found.buckets.items():
+        for bucket, old in damage.buckets.items():
             if _line(target, bucket, old) in paths:
-                messages.append(_message(target, store, found.files, bucket, old))
+                messages.append(_message(target, store, damage.files, bucket, old))
     except BaseException:
         _discard(store, messages)
         raise
@@ -154,14 +154,14 @@ def _hashes(target: Target, files: ManifestEntries, bucket: Bucket) -> npt.NDArr
         return None
     reading = ReadContext(target.file_io, target.paths, target.schema, target.schemas)
     directory, names = reading.bucket_dir(*bucket), key_names(target.schema)
-    found = np.zeros(0, np.int32)
+    hashes = np.zeros(0, np.int32)
     for file in inside.files():
         parts = [
             hash_rows([batch.column(name) for name in names], target.schema.key_type)
             for batch in read_file(reading, directory, file, names)
         ]
-        found = np.union1d(found, np.concatenate([*parts, np.zeros(0, np.int32)]))
-    return found.astype(np.int32)
+        hashes = np.union1d(hashes, np.concatenate([*parts, np.zeros(0, np.int32)]))
+    return hashes.astype(np.int32)
 
 
 HASHES = Action(look=_look, do=_rebuild)

@@ -63,25 +63,25 @@ def _find(target: Target) -> list[ManifestEntry]:
 
 def _overlapping(group: Sequence[ManifestEntry], key: Any) -> Iterator[ManifestEntry]:
     """Yield the files of one level that overlap older ones which stay."""
-    kept: list[tuple[Any, Any]] = []
+    groups: list[tuple[Any, Any]] = []
     """Key ranges without overlap, in order."""
     for entry in sorted(group, key=lambda one: (one.file.max_sequence_number, one.file.file_name)):
         low, high = key(entry.file.min_key), key(entry.file.max_key)
-        at = bisect(kept, low, key=lambda one: one[0])
-        if (at and kept[at - 1][1] >= low) or (at < len(kept) and kept[at][0] <= high):
+        at = bisect(groups, low, key=lambda one: one[0])
+        if (at and groups[at - 1][1] >= low) or (at < len(groups) and groups[at][0] <= high):
             yield entry
         else:
-            kept.insert(at, (low, high))
+            groups.insert(at, (low, high))
 
 
 def _look(context: RepairContext, branch: str, _: Parameters) -> ActionPreview | None:
     target = context.at(branch)
-    found, latest = _find(target), target.snapshots.latest_id()
-    if not found or latest is None:
+    problems, latest = _find(target), target.snapshots.latest_id()
+    if not problems or latest is None:
         return None
     return ActionPreview(
         why=f"snapshot {latest} has files that overlap others of their level, so keys in both are read twice",
-        changes=tuple(sorted(_line(target, entry) for entry in found)),
+        changes=tuple(sorted(_line(target, entry) for entry in problems)),
         paths=frozenset({target.paths.snapshot(latest)}),
     )
 

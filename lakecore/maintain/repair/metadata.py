@@ -137,14 +137,18 @@ def _after(target: Target, goal: int) -> list[str]:
     one.
     """
     paths = target.paths
-    found = [paths.snapshot(number) for number in reversed(target.snapshots.list_ids()) if number > goal]
-    found += [paths.changelog(number) for number in reversed(target.changelogs.list_ids()) if number > goal]
+    paths_after = [
+        paths.snapshot(number) for number in reversed(target.snapshots.list_ids()) if number > goal
+    ]
+    paths_after += [
+        paths.changelog(number) for number in reversed(target.changelogs.list_ids()) if number > goal
+    ]
     for name in target.tags.list():
         path = paths.tag(name)
         with suppress(CorruptDataError, NotFoundError):
             if Snapshot.from_json(target.file_io.read(path), path).id > goal:
-                found.append(path)
-    return found
+                paths_after.append(path)
+    return paths_after
 
 
 def _roll_back(
@@ -159,8 +163,8 @@ def _roll_back(
     paths = [path for path in _after(target, goal) if path in finding_paths]
     target.file_io.overwrite(target.paths.latest_hint, str(goal).encode())
     removal = Removal(tuple(PlannedDeletion(path, 0, why) for path in paths))
-    done = move_to_quarantine(context, "roll-back", removal, settle=lambda: _settle(context, branch))
-    return replace(done, snapshot=goal)
+    result = move_to_quarantine(context, "roll-back", removal, settle=lambda: _settle(context, branch))
+    return replace(result, snapshot=goal)
 
 
 def _roots(context: RepairContext, branch: str, _: Parameters) -> ActionPreview | None:
@@ -171,8 +175,8 @@ def _roots(context: RepairContext, branch: str, _: Parameters) -> ActionPreview 
     """
     target = context.at(branch)
     broken = broken_roots(target)
-    kept = broken.beyond and newest_readable(target, broken) is None  # nothing would be won
-    old = [number for number in broken.snapshots if number != broken.latest and not kept]
+    keep_roots = broken.beyond and newest_readable(target, broken) is None  # nothing would be won
+    old = [number for number in broken.snapshots if number != broken.latest and not keep_roots]
     ids = _up_to(target, old)
     changes = (*(target.paths.snapshot(number) for number in ids), *sorted(broken.others))
     if not changes:
@@ -249,11 +253,11 @@ def _totals(context: RepairContext, branch: str, _: Parameters) -> ActionPreview
     rows = _rows(target, latest)
     if rows == latest.total_record_count:
         return None
-    said = f"totalRecordCount {latest.total_record_count}"
+    stored_totals = f"totalRecordCount {latest.total_record_count}"
     return ActionPreview(
-        why=f"snapshot {latest.id} has {said}, but its files contain {rows} rows; later "
+        why=f"snapshot {latest.id} has {stored_totals}, but its files contain {rows} rows; later "
         "commits would count on from there",
-        changes=(f"{said} -> {rows} in a new snapshot",),
+        changes=(f"{stored_totals} -> {rows} in a new snapshot",),
         paths=frozenset((target.paths.snapshot(latest.id),)),
     )
 

@@ -113,10 +113,10 @@ class RepairPlan:
         """Return the steps of these numbers in order, or all steps if there are no numbers. Raises
         InvalidInputError.
         """
-        known = {step.number: step for step in self.steps}
-        unknown = [number for number in numbers if number not in known]
+        by_number = {step.number: step for step in self.steps}
+        unknown = [number for number in numbers if number not in by_number]
         if unknown:
-            there = ", ".join(map(str, known)) or "none"
+            there = ", ".join(map(str, by_number)) or "none"
             raise InvalidInputError(f"the plan has no step {unknown[0]}; steps: {there}")
         return tuple(step for step in self.steps if not numbers or step.number in numbers)
 

@@ -75,8 +75,8 @@ def newest_readable(target: Target, broken: BrokenRoots) -> int | None:
     look = _Look(target)
     whole = list(reversed(broken.whole))
     mendable = [number for number, why in broken.snapshots.items() if why.startswith(_MANIFEST)]
-    found = (number for number in (*whole, *sorted(mendable, reverse=True)) if number != broken.latest)
-    return next((number for number in found if not look.vectors(target.paths.snapshot(number))), None)
+    candidates = (number for number in (*whole, *sorted(mendable, reverse=True)) if number != broken.latest)
+    return next((number for number in candidates if not look.vectors(target.paths.snapshot(number))), None)
 
 
 @dataclass(slots=True)
@@ -128,9 +128,9 @@ class _Look:
         store = IndexStore(self.target.file_io, self.target.paths, self.target.schema)
         for file in files:
             if file.index_type == DELETION_VECTORS:
-                found = self.target.file_io.stat(store.path(file))
-                if found is None or found.size != file.file_size:
-                    return f"index file {file.file_name} {_MISSING if found is None else _DAMAGED}"
+                status = self.target.file_io.stat(store.path(file))
+                if status is None or status.size != file.file_size:
+                    return f"index file {file.file_name} {_MISSING if status is None else _DAMAGED}"
         return ""
 
     def _list(self, name: str) -> str:
@@ -159,6 +159,6 @@ class _Look:
             listed = self.target.file_io.list(self.target.paths.manifest_dir)
             self.sizes = {status.name: status.size for status in listed}
         if name not in self.sizes:
-            found = self.target.file_io.stat(self.target.paths.manifest(name))
-            return None if found is None else found.size
+            entry = self.target.file_io.stat(self.target.paths.manifest(name))
+            return None if entry is None else entry.size
         return self.sizes[name]

@@ -54,14 +54,14 @@ def _find(
     target: Target, entries: ManifestEntries, parameters: Parameters
 ) -> dict[str, tuple[int, ManifestEntry]]:
     """Return, by path, positions and entries as they should be. Each suspect is read three times."""
-    found = {}
+    problems = {}
     for path, row in suspects(target, entries, frozenset(parameters.get("described", ()))):
         entry = entries.row(row)
         if _problems(target, entry, entry.file, path) == {FindingKind.COLUMN_STATISTICS}:
             right = _described(target, entry.file, path)
             if not _problems(target, entry, right, path):
-                found[path] = row, replace(entry, file=right)
-    return found
+                problems[path] = row, replace(entry, file=right)
+    return problems
 
 
 def _problems(target: Target, entry: ManifestEntry, file: DataFile, path: str) -> set[FindingKind]:
@@ -81,8 +81,8 @@ def _described(target: Target, file: DataFile, path: str) -> DataFile:
     right = replace(file, value_stats=values, value_stats_cols=columns)
     if not schema.primary_keys:
         return right
-    kept = key_modes(schema.key_type, raw, rules.stats_mode, rules.format)
-    keys, _ = simple_stats(bounds, RowType(key_fields(schema)), kept, dense=False)
+    column_modes = key_modes(schema.key_type, raw, rules.stats_mode, rules.format)
+    keys, _ = simple_stats(bounds, RowType(key_fields(schema)), column_modes, dense=False)
     return replace(right, key_stats=keys)
 
 
@@ -91,13 +91,13 @@ def _look(context: RepairContext, branch: str, parameters: Parameters) -> Action
     latest = target.snapshots.latest()
     if latest is None or not parameters:
         return None
-    found = _find(target, _live(target, latest), parameters)
-    if not found:
+    problems = _find(target, _live(target, latest), parameters)
+    if not problems:
         return None
     return ActionPreview(
         why=f"snapshot {latest.id} has wrong column statistics, so filters may skip rows",
-        changes=tuple(f"statistics of {path} -> those of its rows" for path in sorted(found)),
-        paths=frozenset(found),
+        changes=tuple(f"statistics of {path} -> those of its rows" for path in sorted(problems)),
+        paths=frozenset(problems),
     )
 
 
@@ -114,13 +114,15 @@ def _correct(
     if latest is None:
         return ActionResult()
     entries = _live(target, latest)
-    found = _find(target, entries, parameters)
-    chosen = [pair for path, pair in found.items() if f"statistics of {path} -> those of its rows" in paths]
-    kept = np.ones(len(entries), bool)
-    kept[[row for row, _ in chosen]] = False
+    problems = _find(target, entries, parameters)
+    chosen = [
+        pair for path, pair in problems.items() if f"statistics of {path} -> those of its rows" in paths
+    ]
+    is_unchanged = np.ones(len(entries), bool)
+    is_unchanged[[row for row, _ in chosen]] = False
     right = ManifestEntries.from_rows([entry for _, entry in chosen])
     return _publish(
-        context, target, latest, ManifestEntries.concat([entries.select(kept), right]), len(chosen)
+        context, target, latest, ManifestEntries.concat([entries.select(is_unchanged), right]), len(chosen)
     )
 
 

@@ -44,20 +44,20 @@ def _find(target: Target, parameters: Parameters) -> dict[str, ManifestEntry]:
         return {}
     entries = live_entries(target.manifests.read(target.manifests.data_manifests(latest)))
     index = target.manifests.read_index(latest.index_manifest)
-    named = {vector.data_file for file in index for vector in file.deletions}
-    found = {path: entries.row(row) for path, row in suspects(target, entries, paths)}
-    return {path: entry for path, entry in found.items() if entry.file.file_name not in named}
+    deleted_files = {vector.data_file for file in index for vector in file.deletions}
+    problems = {path: entries.row(row) for path, row in suspects(target, entries, paths)}
+    return {path: entry for path, entry in problems.items() if entry.file.file_name not in deleted_files}
 
 
 def _look(context: RepairContext, branch: str, parameters: Parameters) -> ActionPreview | None:
     target = context.at(branch)
-    found = _find(target, parameters)
-    if not found:
+    problems = _find(target, parameters)
+    if not problems:
         return None
     return ActionPreview(
         why="Java cannot read times before 1970 in these files, which an earlier lakecore wrote",
-        changes=tuple(f"write {path} again" for path in sorted(found)),
-        paths=frozenset(found),
+        changes=tuple(f"write {path} again" for path in sorted(problems)),
+        paths=frozenset(problems),
     )
 
 
@@ -69,8 +69,8 @@ def _write_again(
     left behind.
     """
     target = context.at(branch)
-    found = _find(target, parameters).items()
-    chosen = (entry for path, entry in found if f"write {path} again" in paths)
+    problems = _find(target, parameters).items()
+    chosen = (entry for path, entry in problems if f"write {path} again" in paths)
     return replace_with_copies(context, target, chosen, partial(_copy, target))
 
 
@@ -106,11 +106,11 @@ def _written(target: Target, source: str, file: DataFile, path: str) -> WrittenF
 def _columns(reader: DataFileReader, schema: TableSchema, path: str) -> RowType:
     """Return the columns of the file, in its order."""
     kind = key_value_type(schema) if schema.primary_keys else tracked_type(schema.row_type)
-    known = {field.name: field for field in kind.fields}
-    missing = [name for name in reader.schema.names if name not in known]
+    by_name = {field.name: field for field in kind.fields}
+    missing = [name for name in reader.schema.names if name not in by_name]
     if missing:
         raise CorruptDataError(path, f"its schema has no columns {', '.join(missing)}")
-    return RowType(tuple(known[name] for name in reader.schema.names))
+    return RowType(tuple(by_name[name] for name in reader.schema.names))
 
 
 TIMES = Action(look=_look, do=_write_again)

@@ -59,23 +59,25 @@ def choose(
     branch = target.paths.branch
     snapshots, tags = roots.of(RootKind.SNAPSHOT, branch), roots.of(RootKind.TAG, branch)
     if tag is not None:
-        found = [root for root in tags if root.name == tag]
-        wanted = f"tag {tag!r}"
+        candidates = [root for root in tags if root.name == tag]
+        what = f"tag {tag!r}"
     elif snapshot is not None:
-        found = [root for root in (*tags, *snapshots) if root.snapshot.id == snapshot]
-        wanted = f"snapshot {snapshot}"
+        candidates = [root for root in (*tags, *snapshots) if root.snapshot.id == snapshot]
+        what = f"snapshot {snapshot}"
     elif timestamp_ms is not None:
-        found = [root for root in snapshots if root.snapshot.time_millis <= timestamp_ms]
-        wanted = f"snapshot at or before {timestamp_ms} ms"
+        candidates = [root for root in snapshots if root.snapshot.time_millis <= timestamp_ms]
+        what = f"snapshot at or before {timestamp_ms} ms"
     else:
         marks = [(root, root.snapshot.watermark) for root in snapshots]
-        found = [root for root, mark in marks if mark is not None and _NO_MARK < mark <= (watermark or 0)]
-        wanted = f"snapshot with a watermark up to {watermark}"
-    if not found:
+        candidates = [
+            root for root, mark in marks if mark is not None and _NO_MARK < mark <= (watermark or 0)
+        ]
+        what = f"snapshot with a watermark up to {watermark}"
+    if not candidates:
         ids = f"{snapshots[0].name}-{snapshots[-1].name}" if snapshots else "none"
         names = ", ".join(root.name for root in tags[:20]) or "none"
-        raise NotFoundError(f"{target.name} has no {wanted}; snapshots: {ids}; tags: {names}")
-    return found[-1]
+        raise NotFoundError(f"{target.name} has no {what}; snapshots: {ids}; tags: {names}")
+    return candidates[-1]
 
 
 def collect(target: Target, state: Root) -> RollbackPlan:

@@ -114,5 +114,5 @@ def _without(deletes: ManifestEntries, other: ManifestEntries) -> ManifestEntrie
 
 
 def _higher(left: int | None, right: int | None) -> int | None:
-    known = [one for one in (left, right) if one is not None]
-    return max(known) if known else None
+    present = [one for one in (left, right) if one is not None]
+    return max(present) if present else None

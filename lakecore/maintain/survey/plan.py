@@ -53,9 +53,9 @@ class HealthRules:
 
 def health(figures: Figures, rules: HealthRules, now_ms: int) -> tuple[int, tuple[Deduction, ...]]:
     """Return the score and the deductions, the largest first."""
-    found = [one for one in _deductions(figures, rules, now_ms) if one.points > 0]
-    taken = tuple(sorted(found, key=lambda one: (-one.points, one.rule)))
-    return max(0, 100 - sum(one.points for one in taken)), taken
+    deductions = [one for one in _deductions(figures, rules, now_ms) if one.points > 0]
+    ordered = tuple(sorted(deductions, key=lambda one: (-one.points, one.rule)))
+    return max(0, 100 - sum(one.points for one in ordered)), ordered
 
 
 def state_of(score: int) -> State:
@@ -138,11 +138,11 @@ def _history(figures: Figures, rules: HealthRules) -> Deduction:
     """Take 6 points when old snapshots need more bytes than the table has, and 10 when they need three times
     as many; only 3 where the options retain all of them, because no expiry would free a byte.
     """
-    held, live = figures.history_bytes or 0, max(1, figures.bytes)
-    points = 10 if held > 3 * live else 6 if held > live else 0
+    history_bytes, live = figures.history_bytes or 0, max(1, figures.bytes)
+    points = 10 if history_bytes > 3 * live else 6 if history_bytes > live else 0
     if figures.snapshots <= rules.snapshots_min:
         points = min(points, 3)
-    text = f"only older snapshots need {held} bytes; the table has {figures.bytes}"
+    text = f"only older snapshots need {history_bytes} bytes; the table has {figures.bytes}"
     return Deduction("history", points, text)
 
 
@@ -157,8 +157,8 @@ def _manifests(figures: Figures, rules: HealthRules) -> Deduction:
 def with_day(days: Sequence[DayPoint], point: DayPoint) -> tuple[DayPoint, ...]:
     """Return the points with `point` in place of an earlier one of its day (UTC), without those too old."""
     day = point.time_ms // DAY_MS
-    kept = [one for one in days if day - DAYS < one.time_ms // DAY_MS < day]
-    return (*kept, point)
+    recent = [one for one in days if day - DAYS < one.time_ms // DAY_MS < day]
+    return (*recent, point)
 
 
 def due_in_days(days: Sequence[DayPoint]) -> float | None:

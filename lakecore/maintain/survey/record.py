@@ -166,21 +166,21 @@ class TableRecord:
         Raises ValueError for anything that is not a record; every text comes back printable and bounded.
         """
         try:
-            given = _known_fields(cls, raw)
-            given["state"] = State(given["state"])
-            given["figures"] = Figures(**_numbers(_known_fields(Figures, given.get("figures", {}))))
-            taken = (_known_fields(Deduction, one) for one in given.get("deductions", ()))
-            given["deductions"] = tuple(
-                Deduction(_text(one["rule"]), _whole(one["points"]), _text(one["text"])) for one in taken
+            values = _known_fields(cls, raw)
+            values["state"] = State(values["state"])
+            values["figures"] = Figures(**_numbers(_known_fields(Figures, values.get("figures", {}))))
+            deductions = (_known_fields(Deduction, one) for one in values.get("deductions", ()))
+            values["deductions"] = tuple(
+                Deduction(_text(one["rule"]), _whole(one["points"]), _text(one["text"])) for one in deductions
             )
-            given["days"] = tuple(DayPoint(*map(_whole, day)) for day in given.get("days", ()))
-            given["holds"] = tuple(map(_text, given.get("holds", ())))
+            values["days"] = tuple(DayPoint(*map(_whole, day)) for day in values.get("days", ()))
+            values["holds"] = tuple(map(_text, values.get("holds", ())))
             for name in ("table", "error", "error_class"):
-                given[name] = _text(given.get(name, ""))
+                values[name] = _text(values.get(name, ""))
             for name in ("surveyed_ms", "score", "figures_ms"):
-                given[name] = _whole(given.get(name, 0))
-            given["due_in_days"] = _days(given.get("due_in_days"))
-            return cls(**given)
+                values[name] = _whole(values.get(name, 0))
+            values["due_in_days"] = _days(values.get("due_in_days"))
+            return cls(**values)
         except (KeyError, TypeError, ValueError, AttributeError) as err:
             raise ValueError(f"not a record of a survey: {reason(err)}") from err
 

@@ -74,25 +74,28 @@ def choose(target: Target, *, snapshot: int | None, timestamp_ms: int | None, wa
         raise InvalidInputError("snapshot, timestamp and watermark exclude each other; give one of them")
     roots = read_roots(target.file_io, target.paths)
     branch = target.paths.branch
-    found = [*roots.of(RootKind.SNAPSHOT, branch), *roots.of(RootKind.TAG, branch)]
-    found.sort(key=lambda root: (root.snapshot.id, root.kind is RootKind.TAG))
-    wanted = "the latest snapshot"
+    candidates = [*roots.of(RootKind.SNAPSHOT, branch), *roots.of(RootKind.TAG, branch)]
+    candidates.sort(key=lambda root: (root.snapshot.id, root.kind is RootKind.TAG))
+    what = "the latest snapshot"
     if snapshot is not None:
-        found, wanted = [root for root in found if root.snapshot.id == snapshot], f"snapshot {snapshot}"
-    elif timestamp_ms is not None:
-        found = [root for root in found if root.snapshot.time_millis >= timestamp_ms]
-        wanted = f"a snapshot committed at or after {timestamp_ms} ms"
-    elif watermark is not None:
-        found = [r for r in found if r.snapshot.watermark is not None and r.snapshot.watermark >= watermark]
-        wanted = f"a snapshot with a watermark of {watermark} or more"
-    else:
-        found = [root for root in found if root.kind is RootKind.SNAPSHOT][-1:]
-    if not found:
-        ids = ", ".join(str(root.snapshot.id) for root in roots.of(RootKind.SNAPSHOT, branch)[:20]) or "none"
-        raise NotFoundError(
-            f"{target.name} has no snapshot to tag: {wanted} is not among the snapshots {ids}"
+        candidates, what = (
+            [root for root in candidates if root.snapshot.id == snapshot],
+            f"snapshot {snapshot}",
         )
-    return found[0]
+    elif timestamp_ms is not None:
+        candidates = [root for root in candidates if root.snapshot.time_millis >= timestamp_ms]
+        what = f"a snapshot committed at or after {timestamp_ms} ms"
+    elif watermark is not None:
+        candidates = [
+            r for r in candidates if r.snapshot.watermark is not None and r.snapshot.watermark >= watermark
+        ]
+        what = f"a snapshot with a watermark of {watermark} or more"
+    else:
+        candidates = [root for root in candidates if root.kind is RootKind.SNAPSHOT][-1:]
+    if not candidates:
+        ids = ", ".join(str(root.snapshot.id) for root in roots.of(RootKind.SNAPSHOT, branch)[:20]) or "none"
+        raise NotFoundError(f"{target.name} has no snapshot to tag: {what} is not among the snapshots {ids}")
+    return candidates[0]
 
 
 def create(target: Target, name: str, root: Root, lifetime: Lifetime | None) -> bool:
@@ -138,13 +141,13 @@ def replace(
     old = Root(RootKind.TAG, target.paths.branch, name, path, target.tags.load(name))
     others = read_roots(target.file_io, target.paths).without([path])
     new = Root(RootKind.TAG, old.branch, name, path, root.snapshot)
-    kept = RootSet((*others.roots, new), others.branches)
-    held = quarantined_roots(sweeper.runs, target.name)
-    files = plan_removal(target, [old], kept, held, "only the replaced tag referred to it").files
+    new_roots = RootSet((*others.roots, new), others.branches)
+    protected = quarantined_roots(sweeper.runs, target.name)
+    files = plan_removal(target, [old], new_roots, protected, "only the replaced tag referred to it").files
     return sweeper.sweep(
         "replace-tag",
         Removal(files=files),
-        kept,
+        new_roots,
         quarantine=quarantine,
         steps=RootSteps(prepare=lambda: _set(target, name, root, _content(target, root, lifetime))),
         parameters=parameters,
@@ -209,18 +212,18 @@ def deletion(target: Target, sweeper: Sweeper, names: Sequence[str]) -> tuple[Re
     out.
     """
     roots = read_roots(target.file_io, target.paths)
-    wanted = frozenset(target.paths.tag(name) for name in names)
-    removed_roots = [root for root in roots.of(RootKind.TAG, target.paths.branch) if root.path in wanted]
-    kept = roots.without(root.path for root in removed_roots)
-    held = quarantined_roots(sweeper.runs, target.name)
-    removal = plan_removal(target, removed_roots, kept, held, _WHY)
+    paths = frozenset(target.paths.tag(name) for name in names)
+    removed_roots = [root for root in roots.of(RootKind.TAG, target.paths.branch) if root.path in paths]
+    remaining = roots.without(root.path for root in removed_roots)
+    protected = quarantined_roots(sweeper.runs, target.name)
+    removal = plan_removal(target, removed_roots, remaining, protected, _WHY)
     success_files = [_success_path(target, root.name) for root in removed_roots]
-    found = tuple(
+    files = tuple(
         PlannedDeletion(path, 0, "it belongs to the tag")
         for path in success_files
         if target.file_io.stat(path) is not None
     )
-    return Removal((*removal.roots, *found), removal.files), kept
+    return Removal((*removal.roots, *files), removal.files), remaining
 
 
 def delete(
@@ -232,8 +235,8 @@ def delete(
     parameters: dict[str, object],
 ) -> SweepResult:
     """Carry out a deletion."""
-    removal, kept = planned
-    return sweeper.sweep(job, removal, kept, quarantine=quarantine, parameters=parameters)
+    removal, roots = planned
+    return sweeper.sweep(job, removal, roots, quarantine=quarantine, parameters=parameters)
 
 
 def aged_tags(target: Target, offset_ms: int) -> list[AgedTag]:

@@ -30,8 +30,10 @@ def expired_tags(
     it. The `keep_newest` tags that were made last stay in any case.
     """
     by_age = sorted(tags, key=lambda tag: (_created_ms(tag), tag.name), reverse=True)
-    kept = {tag.name for tag in by_age[:keep_newest]}
-    return tuple(tag.name for tag in tags if tag.name not in kept and _expired(tag, now_ms, older_than_ms))
+    youngest = {tag.name for tag in by_age[:keep_newest]}
+    return tuple(
+        tag.name for tag in tags if tag.name not in youngest and _expired(tag, now_ms, older_than_ms)
+    )
 
 
 def _created_ms(tag: AgedTag) -> int:

@@ -92,20 +92,20 @@ def damaged_files(
     entries = target.manifests.read(target.manifests.data_manifests(snapshot))
     files = live_entries(entries, where=f"snapshot {snapshot.id}")
     directory = bucket_directory(target.paths, target.schema)
-    wanted: dict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
+    files_of: dict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
     doubtful: dict[str, DataFile] = {}
     for entry in files.rows():
         path = target.paths.data_file(directory(entry.partition, entry.bucket), entry.file)
-        wanted[path.rpartition("/")[0]][path] = entry.file.file_size, entry.file.row_count
+        files_of[path.rpartition("/")[0]][path] = entry.file.file_size, entry.file.row_count
         if path in suspects:
             doubtful[path] = entry.file
-    found = []
-    for folder, sizes in wanted.items():
+    damaged = []
+    for folder, sizes in files_of.items():
         for status in target.file_io.list(folder):
             size, rows = sizes.get(status.path, (status.size, 0))
             if status.size != size or _undecodable(target, status.path, doubtful.get(status.path)):
-                found.append((status.path, rows))
-    return found
+                damaged.append((status.path, rows))
+    return damaged
 
 
 def _undecodable(target: Target, path: str, file: DataFile | None) -> bool:
@@ -128,19 +128,19 @@ def remove_missing_files(
     """
     problem: CommitConflictError | None = None
     for _ in range(_TRIES):
-        found = find_missing_files(target)
-        if found is None or not len(found.entries):
-            return found, None
-        check_quarantine(target, runs, found.paths)
-        accepted.check(target.name, "data files", len(found.entries), len(found.live), found.rows)
-        changes = _vectors(target, found)
+        missing = find_missing_files(target)
+        if missing is None or not len(missing.entries):
+            return missing, None
+        check_quarantine(target, runs, missing.paths)
+        accepted.check(target.name, "data files", len(missing.entries), len(missing.live), missing.rows)
+        changes = _vectors(target, missing)
         try:
-            _look_again(target, found.paths)
+            _look_again(target, missing.paths)
             committer = Committer(target.stores)
             result = committer.commit(
-                _messages(found.entries, changes), CommitRequest(user=author.user, identifier=author.number)
+                _messages(missing.entries, changes), CommitRequest(user=author.user, identifier=author.number)
             )
-            return found, result.snapshot_ids[-1] if result.snapshot_ids else None
+            return missing, result.snapshot_ids[-1] if result.snapshot_ids else None
         except (CommitConflictError, UnavailableError) as err:
             discard(target, changes)
             if isinstance(err, UnavailableError):
@@ -153,15 +153,15 @@ def remove_missing_files(
 
 def check_quarantine(target: Target, runs: RunStore, paths: tuple[str, ...]) -> None:
     """Raise UnsupportedError naming the run whose quarantine has some of the files: these are not lost."""
-    wanted = frozenset(paths)
+    sought = frozenset(paths)
     for record in runs.list(target.name):
         if record.job == DAMAGED:
             continue
         if record.keeps and record.state in (RunState.QUARANTINED, RunState.PLANNED):
-            held = sum(deletion.path in wanted for deletion in runs.removal(record))
-            if held:
+            in_quarantine = sum(deletion.path in sought for deletion in runs.removal(record))
+            if in_quarantine:
                 raise UnsupportedError(
-                    f"{target.name}: {held} missing files are in the quarantine; restore them with "
+                    f"{target.name}: {in_quarantine} missing files are in the quarantine; restore them with "
                     f"`lakecore undo {record.id}`"
                 )
 
@@ -170,7 +170,7 @@ def _missing_places(target: Target, files: ManifestEntries) -> tuple[npt.NDArray
     """Return the positions of files that neither a listing nor a look-up finds, and their paths."""
     unlisted = [*_plain_unlisted(target, files), *_special_unlisted(target, files)]
     there = in_threads(lambda one: target.file_io.stat(one[1]) is not None, unlisted)
-    missing = [one for one, found in zip(unlisted, there, strict=True) if not found]
+    missing = [one for one, exists in zip(unlisted, there, strict=True) if not exists]
     return np.array([lane for lane, _ in missing], np.int64), tuple(path for _, path in missing)
 
 
@@ -199,9 +199,9 @@ def _special_unlisted(target: Target, files: ManifestEntries) -> Iterator[tuple[
     for lane, entry in zip(special.tolist(), files.rows(special), strict=True):
         path = target.paths.data_file(directory(entry.partition, entry.bucket), entry.file)
         by_folder[path.rpartition("/")[0]].append((lane, path))
-    for folder, wanted in by_folder.items():
+    for folder, group in by_folder.items():
         present = {status.path for status in target.file_io.list(folder)}
-        yield from (one for one in wanted if one[1] not in present)
+        yield from (one for one in group if one[1] not in present)
 
 
 def _listed(target: Target, folder: str) -> npt.NDArray[np.uint64]:

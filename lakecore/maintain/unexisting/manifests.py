@@ -61,21 +61,21 @@ def find_missing_manifests(target: Target) -> MissingManifests | None:
     if latest is None:
         return None
     try:
-        named = target.manifests.data_manifests(latest)
+        manifests = target.manifests.data_manifests(latest)
     except NotFoundError as err:
         raise NotFoundError(
             f"{err}: it is not known which files snapshot {latest.id} of {target.name} has; "
             "roll back to a complete snapshot or tag"
         ) from err
     present = {status.name for status in target.file_io.list(target.paths.manifest_dir)}
-    unlisted = [file for file in named if file.file_name not in present]
+    unlisted = [file for file in manifests if file.file_name not in present]
     looks = in_threads(lambda file: target.file_io.stat(target.paths.manifest(file.file_name)), unlisted)
     lost = {file.file_name for file, look in zip(unlisted, looks, strict=True) if look is None}
-    missing_files = tuple(file for file in named if file.file_name in lost)
-    kept = tuple(file for file in named if file.file_name not in lost)
-    entries = target.manifests.read(kept) if missing_files else ManifestEntries.empty()
+    missing_files = tuple(file for file in manifests if file.file_name in lost)
+    staying = tuple(file for file in manifests if file.file_name not in lost)
+    entries = target.manifests.read(staying) if missing_files else ManifestEntries.empty()
     there = live_entries(entries, where=f"the remaining manifests of snapshot {latest.id}")
-    return MissingManifests(latest, missing_files, kept, there, bool(len(remaining_deletes(entries))))
+    return MissingManifests(latest, missing_files, staying, there, bool(len(remaining_deletes(entries))))
 
 
 def remove_missing_manifests(
@@ -88,15 +88,15 @@ def remove_missing_manifests(
     raises.
     """
     for retry in range(_TRIES):
-        found = find_missing_manifests(target)
-        if found is None or not found.missing:
-            return found, None
-        paths = tuple(target.paths.manifest(file.file_name) for file in found.missing)
+        missing = find_missing_manifests(target)
+        if missing is None or not missing.missing:
+            return missing, None
+        paths = tuple(target.paths.manifest(file.file_name) for file in missing.missing)
         check_quarantine(target, runs, paths)
-        _check(target, found, accepted, accept_revived=accept_revived)
-        published = _publish(target, found, author, retry)
+        _check(target, missing, accepted, accept_revived=accept_revived)
+        published = _publish(target, missing, author, retry)
         if published is not None:
-            return found, published
+            return missing, published
     raise CommitConflictError(f"{target.name}: other writers committed first {_TRIES} times; run again")
 
 
@@ -115,8 +115,8 @@ def _check(
             f"{target.name}: snapshot {missing.snapshot.id} has no totalRecordCount, so it is "
             "not known how many rows are lost; roll back to a complete snapshot"
         )
-    named = len(missing.missing) + len(missing.present)
-    accepted.check(target.name, "manifests", len(missing.missing), named, rows)
+    total = len(missing.missing) + len(missing.present)
+    accepted.check(target.name, "manifests", len(missing.missing), total, rows)
 
 
 def _publish(target: Target, missing: MissingManifests, author: Author, retry: int) -> int | None:
@@ -127,11 +127,11 @@ def _publish(target: Target, missing: MissingManifests, author: Author, retry: i
     index = manifests.read_index(latest.index_manifest)
     changes = without_vectors(target, index, stale_vectors(index, missing.live))
     written: list[str] = []
-    kept = missing.present
+    manifests_after = missing.present
     if missing.lone:
-        kept = manifests.write(missing.live) if len(missing.live) else ()
-        written += [file.file_name for file in kept]
-    base, delta = manifests.write_list(kept), manifests.write_list(())
+        manifests_after = manifests.write(missing.live) if len(missing.live) else ()
+        written += [file.file_name for file in manifests_after]
+    base, delta = manifests.write_list(manifests_after), manifests.write_list(())
     index_manifest = latest.index_manifest
     if changes:
         index_manifest = manifests.write_index(_after(index, changes))
@@ -160,5 +160,5 @@ def _publish(target: Target, missing: MissingManifests, author: Author, retry: i
 
 def _after(index: tuple[IndexFile, ...], changes: tuple[VectorChange, ...]) -> tuple[IndexFile, ...]:
     removed = {file.file_name for change in changes for file in change.removed}
-    kept = tuple(file for file in index if file.file_name not in removed)
-    return (*kept, *(file for change in changes for file in change.added))
+    staying = tuple(file for file in index if file.file_name not in removed)
+    return (*staying, *(file for change in changes for file in change.added))

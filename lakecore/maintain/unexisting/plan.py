@@ -64,7 +64,7 @@ def losses(missing: ManifestEntries, partition: Callable[[bytes], str]) -> tuple
     _, first, group = np.unique(place, return_index=True, return_inverse=True)
     rows = np.bincount(group, weights=missing.row_count, minlength=len(first))
     files = np.bincount(group, minlength=len(first))
-    found = [
+    result = [
         BucketLoss(
             partition(missing.partition_of(lane)),
             int(missing.bucket[lane]),
@@ -73,7 +73,7 @@ def losses(missing: ManifestEntries, partition: Callable[[bytes], str]) -> tuple
         )
         for lane, count, lost in zip(first.tolist(), files, rows, strict=True)
     ]
-    return tuple(sorted(found, key=lambda loss: (loss.partition, loss.bucket)))
+    return tuple(sorted(result, key=lambda loss: (loss.partition, loss.bucket)))
 
 
 def total_rows(losses: Sequence[BucketLoss]) -> int:

@@ -43,8 +43,8 @@ def stale_vectors(files: Sequence[IndexFile], live: ManifestEntries) -> dict[Buc
         place = (live.partitions[code], bucket)
         if place in marked:
             present[place].add(name.decode())
-    found = {place: frozenset(names - present[place]) for place, names in marked.items()}
-    return {place: names for place, names in found.items() if names}
+    stale = {place: frozenset(names - present[place]) for place, names in marked.items()}
+    return {place: names for place, names in stale.items() if names}
 
 
 def without_vectors(

@@ -77,16 +77,16 @@ class Aggregation:
         events = Events(several.rows, steps, several.starts)
         ends = several.starts[1:] - 1
         last = PickedValues(several.rows[ends])
-        found: dict[str, Column] = {}
+        results: dict[str, Column] = {}
         for name in columns:
             rule = self.rules.get(name)
             if name == KIND_NAME:
                 continue
-            found[name] = last if rule is None else self._folded(rule, several, events)
+            results[name] = last if rule is None else self._folded(rule, several, events)
         kinds = np.full(several.count, int(RowKind.INSERT), np.int8)
         if self.remove_on_delete:
             kinds[deletes[ends]] = RowKind.DELETE
-        return FoldResult(found, kinds)
+        return FoldResult(results, kinds)
 
     def _folded(self, rule: FieldRule, several: MultiRowGroups, events: Events) -> Column:
         try:

@@ -73,19 +73,19 @@ class _CollectSteps:
         if self._hashed:
             return self._hash_set([*(state or ()), *(places or ())])
         out = list(state or ())
-        seen = {self._keys[place] for place in out}
+        present = {self._keys[place] for place in out}
         for place in places or ():
-            if self._keys[place] not in seen:
-                seen.add(self._keys[place])
+            if self._keys[place] not in present:
+                present.add(self._keys[place])
                 out.append(place)
         return out
 
     def _hash_set(self, places: Places) -> list[int]:
-        found: JavaMap[int] = JavaMap()
+        place_of: JavaMap[int] = JavaMap()
         for place in places:
-            if found.get(self._keys[place]) is None:
-                found.put(self._keys[place], self._codes[place], place)
-        return list(found.values())
+            if place_of.get(self._keys[place]) is None:
+                place_of.put(self._keys[place], self._codes[place], place)
+        return list(place_of.values())
 
     def _without(self, state: Places | None, places: Places | None) -> Places | None:
         if state is None or not places:
@@ -114,13 +114,13 @@ class MergeMap:
         keys = identities(elements.values, self.type.key)
 
         def step(code: Step, state: Places, places: Places) -> Places:
-            found = {keys[place]: place for place in state}
+            place_of = {keys[place]: place for place in state}
             for place in places:
                 if code is Step.RETRACT:
-                    found.pop(keys[place], None)
+                    place_of.pop(keys[place], None)
                 else:
-                    found[keys[place]] = place
-            return list(found.values())
+                    place_of[keys[place]] = place
+            return list(place_of.values())
 
         return _with_nulls(step)
 
@@ -150,16 +150,16 @@ class MergeMapWithKeyTime:
         ]
 
         def step(code: Step, state: Places, places: Places) -> Places:
-            found = {keys[place]: place for place in state}
+            place_of = {keys[place]: place for place in state}
             for place in places:
                 key, newer = keys[place], times[place]
                 if not present[place]:
-                    found.pop(key, None)
+                    place_of.pop(key, None)
                 elif newer is not None:
-                    older = times[found[key]] if key in found else None
+                    older = times[place_of[key]] if key in place_of else None
                     if older is None or newer > older:
-                        found[key] = place
-            return list(found.values())
+                        place_of[key] = place
+            return list(place_of.values())
 
         return _with_nulls(step)
 
@@ -188,9 +188,9 @@ def _fold_maps(column: pa.Array, events: Events, steps: Callable[[Elements], Ste
 
 
 def _concatenated(column: pa.Array, events: Events) -> pa.Array:
-    taken = column.take(pa.array(events.rows))
-    sizes = np.concatenate(([0], np.cumsum(taken.value_lengths().to_numpy(zero_copy_only=False))))
+    values = column.take(pa.array(events.rows))
+    sizes = np.concatenate(([0], np.cumsum(values.value_lengths().to_numpy(zero_copy_only=False))))
     starts = sizes[events.starts].astype(np.int32)
     empty = np.append(np.diff(events.starts) == 0, False)
     offsets = pa.array(starts, mask=empty)
-    return pa.ListArray.from_arrays(offsets, taken.flatten(), type=column.type)
+    return pa.ListArray.from_arrays(offsets, values.flatten(), type=column.type)

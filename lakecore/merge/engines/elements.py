@@ -41,13 +41,13 @@ class Elements:
 
     @classmethod
     def of(cls, column: pa.Array, events: Events) -> Elements:
-        taken = column.take(pa.array(events.rows))
-        offsets = taken.offsets.to_pylist()
-        valid = taken.is_valid().to_pylist()
+        values = column.take(pa.array(events.rows))
+        offsets = values.offsets.to_pylist()
+        valid = values.is_valid().to_pylist()
         bounds = (range(offsets[i], offsets[i + 1]) if ok else None for i, ok in enumerate(valid))
         if pa.types.is_map(column.type):
-            return cls(taken.keys, taken.items, tuple(bounds))
-        return cls(taken.values, None, tuple(bounds))
+            return cls(values.keys, values.items, tuple(bounds))
+        return cls(values.values, None, tuple(bounds))
 
 
 def _fold(events: Events, elements: Elements, step: StepFunction) -> list[Places | None]:
@@ -57,10 +57,10 @@ def _fold(events: Events, elements: Elements, step: StepFunction) -> list[Places
     steps, starts = events.steps.tolist(), events.starts.tolist()
     results: list[Places | None] = []
     for group in range(events.count):
-        kept: Places | None = None
+        value: Places | None = None
         for i in range(starts[group], starts[group + 1]):
-            kept = step(_STEPS[steps[i]], kept, elements.bounds[i])
-        results.append(kept)
+            value = step(_STEPS[steps[i]], value, elements.bounds[i])
+        results.append(value)
     return results
 
 

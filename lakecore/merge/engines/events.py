@@ -101,12 +101,12 @@ class Events:
         """
         if int(self.sizes.max(initial=0)) > _MOST_ROUNDS:
             return None
-        found: list[tuple[Indices, Indices]] = []
+        result: list[tuple[Indices, Indices]] = []
         live = np.flatnonzero(self.sizes > 1)
         while len(live):
-            found.append((live, self.starts[live] + len(found) + 1))
-            live = live[self.sizes[live] > len(found) + 1]
-        return tuple(found)
+            result.append((live, self.starts[live] + len(result) + 1))
+            live = live[self.sizes[live] > len(result) + 1]
+        return tuple(result)
 
     @cached_property
     def latest(self) -> PickedValues:
@@ -156,14 +156,14 @@ class Events:
             extreme = self.reduce(np.maximum if largest else np.minimum, ranks, 0)
             return self.first_where(ranks == extreme[self.groups])
         better = np.greater if largest else np.less
-        found = np.where(self.sizes > 0, self.starts[:-1], -1)
-        kept = ranks[found]
+        rows = np.where(self.sizes > 0, self.starts[:-1], -1)
+        best_ranks = ranks[rows]
         for groups, events in self.rounds:
             values = ranks[events]
-            wins = better(values, kept[groups])
-            taken = groups[wins]
-            found[taken], kept[taken] = events[wins], values[wins]
-        return found
+            wins = better(values, best_ranks[groups])
+            winners = groups[wins]
+            rows[winners], best_ranks[winners] = events[wins], values[wins]
+        return rows
 
     def picks(self, events: Indices) -> Indices:
         """Return the rows of `events`; -1 stays."""

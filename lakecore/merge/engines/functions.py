@@ -80,9 +80,9 @@ def field_rule(field: DataField, raw: Mapping[str, str], name: str) -> FieldRule
     ignores = field_option(raw, field.name, "ignore-retract", parse_bool, False)
     make = _FUNCTIONS.get(name)
     if make is None:
-        known = ", ".join(sorted(_FUNCTIONS))
+        names = ", ".join(sorted(_FUNCTIONS))
         raise InvalidOptionError(
-            f"column {field.name}: {name!r} is not an aggregate function; use one of {known}"
+            f"column {field.name}: {name!r} is not an aggregate function; use one of {names}"
         )
     return FieldRule(field.name, name, make(_Request(field, raw, name, ignores)), ignores)
 

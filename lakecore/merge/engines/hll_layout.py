@@ -58,8 +58,8 @@ def _check_set(data: bytes, log_slots: int, log_table: int | None) -> None:
 
 def _check_coupons(data: bytes, at: int, count: int, size: int) -> None:
     stored = np.frombuffer(data, "<u4", size, at)
-    found = stored[stored != 0]
-    if len(found) != count or len(np.unique(found)) != count or (found >> _SLOT_BITS == 0).any():
+    coupons = stored[stored != 0]
+    if len(coupons) != count or len(np.unique(coupons)) != count or (coupons >> _SLOT_BITS == 0).any():
         raise ValueError(f"it does not have {count} coupons")
 
 
@@ -96,7 +96,7 @@ def _slot_values(data: bytes, kind: int, count: int) -> tuple[Any, int]:
 
 def _check_exceptions(stored: Any, places: Any, low: int, slots: int) -> None:
     """Check the exceptions. `places` are the slots whose value is recorded among the exceptions."""
-    found = stored[stored != 0]
-    values = found >> _SLOT_BITS
-    if not np.array_equal(np.sort(found & (slots - 1)), places) or (values < low + _EXCEPTION).any():
+    exceptions = stored[stored != 0]
+    values = exceptions >> _SLOT_BITS
+    if not np.array_equal(np.sort(exceptions & (slots - 1)), places) or (values < low + _EXCEPTION).any():
         raise ValueError("its exceptions are of other slots")

@@ -49,9 +49,9 @@ class JavaMap(Generic[V]):
     def put(self, key: Hashable, code: int, value: V) -> None:
         """Put a value under a key. `code` is Java's hash of the key. An entry that exists keeps its place."""
         spread = code ^ (code & _MASK) >> 16
-        known = key in self._entries
+        is_present = key in self._entries
         self._entries[key] = (spread, value)
-        if not known:
+        if not is_present:
             self._count(spread, _LONGEST_LIST)
             self._grow_if_full()
 
@@ -62,9 +62,9 @@ class JavaMap(Generic[V]):
         A map takes its entries by `put` or by this, not by both.
         """
         self._grow_if_full()
-        found = self._entries.get(key)
-        if found is not None:
-            return found[1]
+        current = self._entries.get(key)
+        if current is not None:
+            return current[1]
         spread = code ^ (code & _MASK) >> 16
         self._first_is_last = True
         self._entries[key] = (spread, value := make())

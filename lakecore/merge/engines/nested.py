@@ -130,18 +130,18 @@ class NestedUpdate:
                     by_key.put(keys[place], codes[place], place)
 
         def add(state: Places | None, places: Places) -> Places:
-            found: JavaMap[int] = JavaMap()
-            put(found, state or (), None)
-            put(found, places, self.limit)
-            return list(found.values())
+            rows: JavaMap[int] = JavaMap()
+            put(rows, state or (), None)
+            put(rows, places, self.limit)
+            return list(rows.values())
 
         def without(state: Places, places: Places) -> Places:
-            found: JavaMap[int] = JavaMap()
+            rows: JavaMap[int] = JavaMap()
             for place in filter(lambda place: keys[place] is not None, state):
-                found.put(keys[place], codes[place], place)
+                rows.put(keys[place], codes[place], place)
             for place in places:
-                found.remove(keys[place])
-            return list(found.values())
+                rows.remove(keys[place])
+            return list(rows.values())
 
         return _steps(add, without)
 
@@ -211,12 +211,12 @@ class NestedPartialUpdate:
             return state
         rows = [row for row in [*(state or ()), *value] if row is not None]
         keys, codes = self.rows.keys(values_array(rows, self.rows.row))
-        found: JavaMap[list[Any]] = JavaMap()
+        rows_of_key: JavaMap[list[Any]] = JavaMap()
         for row, key, code_of in zip(rows, keys, codes, strict=True):
             if key is None:
                 continue
-            merged = found.compute(key, code_of, lambda: [None] * len(self.rows.row.fields))
+            merged = rows_of_key.compute(key, code_of, lambda: [None] * len(self.rows.row.fields))
             for i, part in enumerate(row):
                 if part is not None:
                     merged[i] = part
-        return [tuple(row) for row in found.values()]
+        return [tuple(row) for row in rows_of_key.values()]

@@ -76,14 +76,14 @@ class Sum:
         """Return sums of 128-bit numbers: they are added as four words of 32 bits, each on its own; carries
         come last.
         """
-        taken = column.take(pa.array(events.rows))
+        values = column.take(pa.array(events.rows))
         if len(events) and not events.has_retracts:
-            pairs = np.frombuffer(taken.buffers()[1], np.int64).reshape(-1, 2)[: len(taken)]
+            pairs = np.frombuffer(values.buffers()[1], np.int64).reshape(-1, 2)[: len(values)]
             small = (pairs[:, 1] == pairs[:, 0] >> 63).all()
             if small and _bound(pairs[:, 0], events) < min(_SAFE, 10.0**column.type.precision / 2):
                 total = events.reduce(np.add, pairs[:, 0], 0)
                 return _decimal128(np.stack((total, total >> 63), axis=1), column.type, empty)
-        words = np.frombuffer(taken.buffers()[1], np.uint32).reshape(-1, _LIMBS)[: len(taken)]
+        words = np.frombuffer(values.buffers()[1], np.uint32).reshape(-1, _LIMBS)[: len(values)]
         limbs = words.astype(np.int64)
         limbs[:, -1] = words[:, -1].view(np.int32)
         sign = np.where(events.steps == Step.RETRACT, -1, 1)
@@ -239,13 +239,13 @@ def _steps(values: Any, events: Events, step: Callable[[Any, Any], Any], ufunc: 
     out = np.zeros(events.count, values.dtype)
     out[sizes > 0] = values[starts[sizes > 0]]
     live = np.flatnonzero(sizes > 1)
-    done = 1
+    count = 1
     with np.errstate(all="ignore"):
-        while len(live) and (done < _HOT or ufunc is None):
-            out[live] = step(out[live], starts[live] + done)
-            done += 1
-            live = live[sizes[live] > done]
+        while len(live) and (count < _HOT or ufunc is None):
+            out[live] = step(out[live], starts[live] + count)
+            count += 1
+            live = live[sizes[live] > count]
         for group in live.tolist():
-            rest = values[starts[group] + done : starts[group] + sizes[group]]
+            rest = values[starts[group] + count : starts[group] + sizes[group]]
             out[group] = ufunc.accumulate(np.concatenate((out[group : group + 1], rest)))[-1]
     return out

@@ -82,8 +82,12 @@ class PartialUpdate:
 
     def needed(self, columns: Sequence[str]) -> tuple[str, ...]:
         """Return the sequence columns of the groups of `columns`, and of groups that may delete the key."""
-        wanted = set(columns)
-        used = [group for group in self.groups if group.removes or wanted & {*group.fields, *group.sequence}]
+        needed_columns = set(columns)
+        used = [
+            group
+            for group in self.groups
+            if group.removes or needed_columns & {*group.fields, *group.sequence}
+        ]
         return tuple(name for group in used for name in group.sequence)
 
     def fold(self, several: MultiRowGroups, columns: Sequence[str]) -> FoldResult:
@@ -109,24 +113,24 @@ class PartialUpdate:
         steps[sets] = Step.SET
         events = Events(several.rows, steps, several.starts).keep(sets | ~retracts)
         rule = LastNonNull()
-        found = {
+        results = {
             name: self._system(name, several) or rule.fold(several.batch.column(name), events)
             for name in columns
             if name != KIND_NAME
         }
         ends = several.starts[1:] - 1
         deleted = deletes[ends] if self.remove_on_delete else np.zeros(len(ends), bool)
-        return FoldResult(found, _kinds(several, deleted))
+        return FoldResult(results, _kinds(several, deleted))
 
     def _fold_adds(self, several: MultiRowGroups, columns: Sequence[str]) -> FoldResult:
         events = Events(several.rows, np.full(len(several.rows), int(Step.ADD), np.int8), several.starts)
         rule = LastNonNull()
-        found = {
+        results = {
             name: rule.fold(several.batch.column(name), events) if self._folds(name) else events.latest
             for name in columns
             if name != KIND_NAME
         }
-        return FoldResult(found, np.full(several.count, int(RowKind.INSERT), np.int8))
+        return FoldResult(results, np.full(several.count, int(RowKind.INSERT), np.int8))
 
     def _folds(self, name: str) -> bool:
         """Return whether a column is folded. Keys and system columns are taken from the last row."""
@@ -154,17 +158,19 @@ class PartialUpdate:
         ranks = [_ranks(several, group.sequence) for group in used]
         removing = [i for i, group in enumerate(used) if group.removes]
         taking = ~retracts if self.ignore_retracts else np.ones(len(retracts), bool)
-        found = compare_sequences(several, ranks, removing, taking)
+        ranks_taken = compare_sequences(several, ranks, removing, taking)
         folded: dict[str, Column] = {}
-        for group, standing in zip(used, found.groups, strict=True):
-            folded |= self._group_columns(several, group, standing, found.resets, columns)
-        plain = _events(several, found.resets, ~retracts, np.full(len(retracts), int(Step.ADD), np.int8))
+        for group, standing in zip(used, ranks_taken.groups, strict=True):
+            folded |= self._group_columns(several, group, standing, ranks_taken.resets, columns)
+        plain = _events(
+            several, ranks_taken.resets, ~retracts, np.full(len(retracts), int(Step.ADD), np.int8)
+        )
         rest = LastNonNull()
         for name in columns:
             if name != KIND_NAME and name not in folded:
                 folded[name] = self._system(name, several) or rest.fold(several.batch.column(name), plain)
         ends = several.starts[1:] - 1
-        return FoldResult(folded, _kinds(several, found.removed[ends]))
+        return FoldResult(folded, _kinds(several, ranks_taken.removed[ends]))
 
     def _is_used(self, group: SequenceGroup, columns: Sequence[str]) -> bool:
         return group.removes or bool(set(columns) & {*group.fields, *group.sequence})
@@ -180,22 +186,22 @@ class PartialUpdate:
         """Return the columns of one group: `wins` are rows that count, `late` those with a lower sequence."""
         retracts = several.retracts
         adds = np.full(len(retracts), int(Step.ADD), np.int8)
-        taken = np.where(retracts, int(Step.RETRACT), int(Step.ADD)).astype(np.int8)
-        both = np.where(standing.late & ~retracts, int(Step.OLDER), taken).astype(np.int8)
+        steps = np.where(retracts, int(Step.RETRACT), int(Step.ADD)).astype(np.int8)
+        both = np.where(standing.late & ~retracts, int(Step.OLDER), steps).astype(np.int8)
         sequence = _events(several, resets, standing.wins, adds)
-        winning = _events(several, resets, standing.wins, taken)
+        winning = _events(several, resets, standing.wins, steps)
         everything = _events(several, resets, standing.wins | standing.late, both)
-        found: dict[str, Column] = {}
+        results: dict[str, Column] = {}
         for name in columns:
             column = several.batch.column(name)
             if name in group.sequence:
-                found[name] = LastValue().fold(column, sequence)
+                results[name] = LastValue().fold(column, sequence)
             elif name in group.fields:
                 rule = group.fields[name]
-                found[name] = (
+                results[name] = (
                     self._ruled(rule, column, everything) if rule else LastValue().fold(column, winning)
                 )
-        return found
+        return results
 
     def _ruled(self, rule: FieldRule, column: Any, events: Events) -> Column:
         try:
@@ -237,14 +243,14 @@ def _ranks(several: MultiRowGroups, sequence: tuple[str, ...]) -> Indices:
 
 
 def _dense(ranks: Indices) -> Indices:
-    found, ranks = np.unique(ranks, return_inverse=True)
-    return np.asarray(ranks + (1 if len(found) and found[0] > 0 else 0))
+    distinct, ranks = np.unique(ranks, return_inverse=True)
+    return np.asarray(ranks + (1 if len(distinct) and distinct[0] > 0 else 0))
 
 
 def _groups(schema: TableSchema) -> tuple[SequenceGroup, ...]:
     raw = schema.options
     protected: dict[str, str] = {}
-    found = []
+    groups = []
     removing = set(REMOVE_ON_GROUP.read(raw))
     for key, value in raw.items():
         if not key.startswith(_PREFIX) or not key.endswith(_SUFFIX):
@@ -261,13 +267,13 @@ def _groups(schema: TableSchema) -> tuple[SequenceGroup, ...]:
                 raise InvalidOptionError(f"option {key}={value!r}: {name} is {why}")
             protected[name] = key
         fields = {name: _rule(schema, name) for name in members}
-        found.append(SequenceGroup(sequence, fields, bool(removing & set(sequence))))
-    known = {name for group in found for name in group.sequence}
-    if not removing <= known:
+        groups.append(SequenceGroup(sequence, fields, bool(removing & set(sequence))))
+    sequence_columns = {name for group in groups for name in group.sequence}
+    if not removing <= sequence_columns:
         raise InvalidOptionError(
-            f"option {REMOVE_ON_GROUP.key}: {sorted(removing - known)[0]} is no sequence column"
+            f"option {REMOVE_ON_GROUP.key}: {sorted(removing - sequence_columns)[0]} is no sequence column"
         )
-    return tuple(found)
+    return tuple(groups)
 
 
 def _rule(schema: TableSchema, name: str) -> FieldRule | None:

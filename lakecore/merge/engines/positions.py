@@ -101,18 +101,18 @@ def _first_with_late(events: Events, valid: Any, group: int) -> int:
     """Return the row of the first value of one key with late rows, step by step (-1: none): the effect of a
     late row depends on whether a value came before.
     """
-    kept, met = -1, False
+    row_kept, has_later = -1, False
     for i in range(int(events.starts[group]), int(events.starts[group + 1])):
         row, step = int(events.rows[i]) if valid[i] else -1, events.steps[i]
         if step == Step.SET:
-            kept = row
+            row_kept = row
         elif step == Step.ADD:
-            kept, met = (kept, met) if met or row < 0 else (row, True)
-        elif not met and kept >= 0:
-            met = True
+            row_kept, has_later = (row_kept, has_later) if has_later or row < 0 else (row, True)
+        elif not has_later and row_kept >= 0:
+            has_later = True
         else:
-            kept = row
-    return kept
+            row_kept = row
+    return row_kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +143,10 @@ class Extreme:
         if pa.types.is_floating(column.type) and (np.isnan(values).any() or not values.all()):
             return None  # NaN and zeros have an order of their own
         better = np.maximum if self.largest else np.minimum
-        found = values[events.starts[:-1]]
+        first_values = values[events.starts[:-1]]
         for groups, places in events.rounds:
-            found[groups] = better(found[groups], values[places])
-        return plain_array(found, column.type)
+            first_values[groups] = better(first_values[groups], values[places])
+        return plain_array(first_values, column.type)
 
 
 def _ranks(values: pa.Array) -> Any:

@@ -65,11 +65,11 @@ def compare_sequences(
         removed |= first
         segments = _renumbered(several.groups, removed)
         live = live & _after(first, several.groups)
-    found = []
+    results = []
     for rank in ranks:
         wins = _wins(rank, segments, taking) & ~removed
-        found.append(SequenceResult(wins, (rank > 0) & taking & ~wins & ~removed))
-    return SequenceResults(tuple(found), initial | removed, removed)
+        results.append(SequenceResult(wins, (rank > 0) & taking & ~wins & ~removed))
+    return SequenceResults(tuple(results), initial | removed, removed)
 
 
 def _wins(rank: Indices, segments: Indices, taking: Bools) -> Bools:

@@ -40,8 +40,8 @@ class ListAgg:
     def fold(self, column: pa.Array, events: Events) -> Column:
         events = events.settled
         replaces = (events.steps == Step.SET) | (events.steps == Step.OLDER)
-        kept = events.picks(events.last_where(replaces))
-        return self._joined(column, events, column.take(pa.array(kept, mask=kept < 0)))
+        texts_kept = events.picks(events.last_where(replaces))
+        return self._joined(column, events, column.take(pa.array(texts_kept, mask=texts_kept < 0)))
 
     def _joined(self, column: pa.Array, events: Events, state: pa.Array) -> pa.Array:
         events = events.keep(~_blank(column.take(pa.array(events.rows))))
@@ -58,12 +58,12 @@ class ListAgg:
     def _distinct(self, texts: list[str]) -> str:
         if len(texts) < 2:
             return "".join(texts)
-        seen = set(_parts(texts[0], self.delimiter))
+        distinct = set(_parts(texts[0], self.delimiter))
         out = [texts[0]]
         for text in texts[1:]:
             for part in _parts(text, self.delimiter):
-                if part.strip(_SPACES) and part not in seen:
-                    seen.add(part)
+                if part.strip(_SPACES) and part not in distinct:
+                    distinct.add(part)
                     out.append(part)
         return self.delimiter.join(out)
 
@@ -73,8 +73,8 @@ def _parts(text: str, delimiter: str) -> list[str]:
 
 
 def _blank(texts: pa.Array) -> Bools:
-    found = pc.fill_null(pc.match_substring_regex(texts, _BLANK), True)
-    return np.asarray(found.to_numpy(zero_copy_only=False))
+    is_blank = pc.fill_null(pc.match_substring_regex(texts, _BLANK), True)
+    return np.asarray(is_blank.to_numpy(zero_copy_only=False))
 
 
 def _late_first(events: Events) -> Events:

@@ -48,10 +48,10 @@ def fold_values(
     steps, bounds = picked.steps.tolist(), picked.starts.tolist()
     results = []
     for group in np.flatnonzero(chosen).tolist():
-        kept = None
+        state = None
         for i in range(bounds[group], bounds[group + 1]):
-            kept = rule.step(_STEPS[steps[i]], kept, values[i])
-        results.append(None if kept is None else rule.finish(kept))
+            state = rule.step(_STEPS[steps[i]], state, values[i])
+        results.append(None if state is None else rule.finish(state))
     merged_values = values_array(results, kind).cast(column.type)
     return spliced(pa.nulls(events.count, column.type) if others is None else others, merged_values, chosen)
 

@@ -129,14 +129,14 @@ def hash_slices(buffer: npt.NDArray[np.uint8], start: I64, length: I64) -> U64:
     state = _start_state(length)
     word = np.zeros(len(start), np.uint64)
     for index in range((int(length.max(initial=0)) + 7) >> 3):
-        left = length - 8 * index
-        lanes = np.flatnonzero(left > 0)
+        size = length - 8 * index
+        lanes = np.flatnonzero(size > 0)
         if len(lanes) == len(start):
-            _gather(word, words, start + 8 * index, left)
+            _gather(word, words, start + 8 * index, size)
             state = mix(state, word)
             continue
         some = np.empty(len(lanes), np.uint64)
-        _gather(some, words, start[lanes] + 8 * index, left[lanes])
+        _gather(some, words, start[lanes] + 8 * index, size[lanes])
         state[lanes] = mix(state[lanes], some)
     return state
 

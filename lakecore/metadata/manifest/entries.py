@@ -288,8 +288,8 @@ class ManifestEntries:
             return part.sources[0].files(part.position)
         out: list[Any] = [None] * len(part)
         for lanes, source in part.by_source():
-            found = source.files(part.position[lanes])
-            for lane, file in zip(lanes.tolist(), found, strict=True):
+            files = source.files(part.position[lanes])
+            for lane, file in zip(lanes.tolist(), files, strict=True):
                 out[lane] = file
         return out
 
@@ -332,11 +332,11 @@ class ManifestEntries:
         """Return the serialised lowest and highest keys of the files, or None where some key is very long."""
         lows, highs = [], []
         for lanes, source in self.by_source():
-            found = source.keys(self.position[lanes])
-            if found is None:
+            keys = source.keys(self.position[lanes])
+            if keys is None:
                 return None
-            lows.append((lanes, found[0]))
-            highs.append((lanes, found[1]))
+            lows.append((lanes, keys[0]))
+            highs.append((lanes, keys[1]))
         return ByteWords.assemble(len(self), lows), ByteWords.assemble(len(self), highs)
 
     def times(self) -> Ints:
@@ -359,8 +359,8 @@ class ManifestEntries:
     def stats(self, part: StatsPart) -> Iterator[tuple[Ints, StatsRows]]:
         """Yield the statistics of all entries, in pieces, each with the places of its entries."""
         for lanes, source in self.by_source():
-            for places, found in source.stats(self.position[lanes], part):
-                yield lanes[places], found
+            for places, stats in source.stats(self.position[lanes], part):
+                yield lanes[places], stats
 
     def by_source(self) -> Iterator[tuple[Ints, EntrySource]]:
         """Yield the places of the entries that share a source, and the source."""

@@ -63,12 +63,12 @@ def _bounds(values: Sequence[Any], weights: npt.NDArray[Any]) -> tuple[Any, Any,
     above every number.
     """
     nulls = sum(int(weight) for value, weight in zip(values, weights, strict=True) if value is None)
-    known = [value for value in values if value is not None and not isinstance(value, bytes)]
-    if not known:
+    bounds = [value for value in values if value is not None and not isinstance(value, bytes)]
+    if not bounds:
         return None, None, nulls
-    if isinstance(known[0], float):
-        return min(known, key=_float_order), max(known, key=_float_order), nulls
-    return min(known), max(known), nulls
+    if isinstance(bounds[0], float):
+        return min(bounds, key=_float_order), max(bounds, key=_float_order), nulls
+    return min(bounds), max(bounds), nulls
 
 
 def _float_order(value: float) -> tuple[bool, float, float]:

@@ -64,11 +64,11 @@ class BlobColumn:
         """Return the references of these rows. Only lists and maps have to be read for it."""
         if not is_blob(self.kind):
             return self._nested(rows, referring=True)
-        found = [
+        references = [
             None if owner < 0 else encode_reference(self.paths[owner], start, size)
             for owner, start, size in zip(*self._places(rows), strict=True)
         ]
-        return pa.array(found, pa.binary())
+        return pa.array(references, pa.binary())
 
     def values(self, rows: Ints) -> pa.Array:
         """Read the bytes of these rows, each on its own. Raises NotFoundError, CorruptDataError,
@@ -77,10 +77,10 @@ class BlobColumn:
         return _binary(self._payloads(rows)) if is_blob(self.kind) else self._nested(rows)
 
     def _nested(self, rows: Ints, *, referring: bool = False) -> pa.Array:
-        found: list[Any] = []
+        values: list[Any] = []
         for record, owner, start in zip(self._payloads(rows), *self._places(rows)[:2], strict=True):
             if record is None:
-                found.append(None)
+                values.append(None)
                 continue
             path = self.paths[owner]
             parts = decode_blobs(record, self.kind, path)
@@ -92,10 +92,10 @@ class BlobColumn:
                 else memoryview(record)[place[0] : sum(place)]
                 for place in parts.places
             ]
-            found.append(
+            values.append(
                 list(zip(parts.keys, blobs, strict=True)) if isinstance(self.kind, MapType) else blobs
             )
-        return pa.array(found, arrow_type(self.kind))
+        return pa.array(values, arrow_type(self.kind))
 
     def records(self, rows: Ints) -> Iterator[Iterator[bytes] | None]:
         """Yield what is stored for these rows, in pieces: read each row before the next one is requested."""
@@ -104,7 +104,7 @@ class BlobColumn:
                 yield None if owner < 0 else files[owner].pieces(start, size)
 
     def _payloads(self, rows: Ints) -> list[bytes | None]:
-        found: list[bytes | None] = []
+        payloads: list[bytes | None] = []
         with _OpenBlobs(self.file_io, self.paths) as files:
             for owner, start, size in zip(*self._places(rows), strict=True):
                 if size > _MOST:
@@ -112,8 +112,8 @@ class BlobColumn:
                         f"column {self.name}: a value of {size} bytes in {self.paths[owner]} does not fit "
                         "into memory; read it with blob-as-descriptor=true"
                     )
-                found.append(None if owner < 0 else files[owner].read(start, size))
-        return found
+                payloads.append(None if owner < 0 else files[owner].read(start, size))
+        return payloads
 
     def _places(self, rows: Ints) -> tuple[list[int], list[int], list[int]]:
         return self.owner[rows].tolist(), self.starts[rows].tolist(), self.sizes[rows].tolist()
@@ -217,8 +217,8 @@ def reference_sizes(column: pa.Array) -> Ints:
     """Return how many bytes each reference of a BLOB column refers to; 0 for null, some 64 MB where it is
     unknown.
     """
-    found = np.array([0 if row is None else _size(row) for row in column.to_pylist()], np.int64)
-    return np.where(found < 0, _BATCH_BYTES, found)
+    sizes = np.array([0 if row is None else _size(row) for row in column.to_pylist()], np.int64)
+    return np.where(sizes < 0, _BATCH_BYTES, sizes)
 
 
 def _size(value: bytes) -> int:
@@ -253,9 +253,9 @@ class OpenSources:
         if value is None or not is_reference(value):
             return value
         source, path, size = self._opened(value)
-        found = bytes(source.read() if size < 0 else source.read(size))
-        self._check_whole(path, len(found), size)
-        return found
+        payload = bytes(source.read() if size < 0 else source.read(size))
+        self._check_whole(path, len(payload), size)
+        return payload
 
     def pieces_of(self, value: bytes) -> Iterator[bytes]:
         """Yield the same bytes in pieces of 1 MB; take each before another value is requested."""
@@ -263,14 +263,14 @@ class OpenSources:
             yield value
             return
         source, path, size = self._opened(value)
-        done = 0
-        while size < 0 or done < size:
-            piece = bytes(source.read(_PIECE if size < 0 else min(_PIECE, size - done)))
+        sent = 0
+        while size < 0 or sent < size:
+            piece = bytes(source.read(_PIECE if size < 0 else min(_PIECE, size - sent)))
             if not piece:
                 break
-            done += len(piece)
+            sent += len(piece)
             yield piece
-        self._check_whole(path, done, size)
+        self._check_whole(path, sent, size)
 
     def _opened(self, value: bytes) -> tuple[Any, str, int]:
         """Return the file, positioned at the start of a reference, and how many bytes to read (-1: all)."""

@@ -64,35 +64,35 @@ class BlobViews:
         """
         where = f"{self.context.paths.table_path} column {name}"
         views = [None if value is None else _decoded(value, where) for value in column.to_pylist()]
-        known: dict[View, View | bytes | None] = {}
-        wanted = set(filter(None, views))
-        while wanted:
-            known |= self._values(wanted, where)
-            wanted = {value for value in known.values() if isinstance(value, tuple)} - known.keys()
-        return pa.array([None if view is None else _end(view, known, where) for view in views], pa.binary())
+        values: dict[View, View | bytes | None] = {}
+        open_views = set(filter(None, views))
+        while open_views:
+            values |= self._values(open_views, where)
+            open_views = {value for value in values.values() if isinstance(value, tuple)} - values.keys()
+        return pa.array([None if view is None else _end(view, values, where) for view in views], pa.binary())
 
     def _values(self, views: Iterable[View], where: str) -> dict[View, View | bytes | None]:
         """Return the contents of the rows that views name: a reference, a null, or another view."""
-        wanted: dict[str, dict[int, set[int]]] = {}
+        rows_of: dict[str, dict[int, set[int]]] = {}
         for table, field_id, row_id in views:
-            wanted.setdefault(table, {}).setdefault(field_id, set()).add(row_id)
-        found: dict[View, View | bytes | None] = {}
-        for table, rows in wanted.items():
+            rows_of.setdefault(table, {}).setdefault(field_id, set()).add(row_id)
+        values: dict[View, View | bytes | None] = {}
+        for table, rows in rows_of.items():
             if table not in self._tables:
                 self._tables[table] = _opened(self.context, table, where)
-            found |= self._tables[table].values(self.joined, rows, where)
-        return found
+            values |= self._tables[table].values(self.joined, rows, where)
+        return values
 
 
 def _end(view: View, values: Mapping[View, View | bytes | None], where: str) -> bytes | None:
     """Return the value behind the last view of a chain."""
-    seen: set[View] = set()
+    views: set[View] = set()
     value: View | bytes | None = view
     while isinstance(value, tuple):
-        if value in seen:
+        if value in views:
             table, _, row_id = view
             raise CorruptDataError(where, f"the blob view of row {row_id} of table {table} refers to itself")
-        seen.add(value)
+        views.add(value)
         value = values[value]
     return value
 
@@ -109,19 +109,19 @@ class _Upstream:
         self, joined: Joined, row_ids_of: Mapping[int, set[int]], where: str
     ) -> dict[View, View | bytes | None]:
         """Read values. `row_ids_of` maps field ids to row ids."""
-        found: dict[View, View | bytes | None] = {}
+        values: dict[View, View | bytes | None] = {}
         for field_id, row_ids in row_ids_of.items():
             column = self._column(field_id, where)
             viewing = column in view_columns(self.context.schema.options)
             for row, value in self._rows(joined, column, row_ids):
                 further = viewing and value is not None
-                found[self.name, field_id, row] = _decoded(value or b"", where) if further else value
-            missing = [row for row in row_ids if (self.name, field_id, row) not in found]
+                values[self.name, field_id, row] = _decoded(value or b"", where) if further else value
+            missing = [row for row in row_ids if (self.name, field_id, row) not in values]
             if missing:
                 raise NotFoundError(
                     f"{where}: table {self.name} has no row {min(missing)}, to which a blob view refers"
                 )
-        return found
+        return values
 
     def _rows(self, joined: Joined, column: str, row_ids: set[int]) -> Iterator[tuple[int, bytes | None]]:
         """Yield row ids and values for the existing ones of `row_ids`."""
@@ -181,5 +181,5 @@ def _paths(paths: TablePaths, name: str, where: str) -> TablePaths:
         raise UnsupportedError(
             f"{where}: blob views refer to table {name}, whose location is unknown; use another engine"
         )
-    found = TablePaths(f"{warehouse}/{database}{_DATABASE}/{table}")
-    return found.with_branch(branch) if branch else found
+    table_paths = TablePaths(f"{warehouse}/{database}{_DATABASE}/{table}")
+    return table_paths.with_branch(branch) if branch else table_paths

@@ -77,29 +77,29 @@ def _vector_sources(ctx: ReadContext, rows: RowRange) -> list[ColumnSource]:
     """Return the sources of vector columns. Rule of the format: columns are compared one by one, in schema
     order.
     """
-    found: dict[tuple[int, str, tuple[str, ...]], list[DataFile]] = {}
+    sources: dict[tuple[int, str, tuple[str, ...]], list[DataFile]] = {}
     for file in rows.vectors:
-        held = field_ids(ctx, file)
-        names = (field.name for field in ctx.file_schema(file.schema_id).fields if field.id in held)
+        file_fields = field_ids(ctx, file)
+        names = (field.name for field in ctx.file_schema(file.schema_id).fields if field.id in file_fields)
         key = (file.schema_id, file_format(file.file_name), tuple(names) if file.write_cols else ())
-        found.setdefault(key, []).append(file)
-    return [_tiles(rows, found[key]) for key in sorted(found)]
+        sources.setdefault(key, []).append(file)
+    return [_tiles(rows, sources[key]) for key in sorted(sources)]
 
 
 def _tiles(rows: RowRange, files: Sequence[DataFile]) -> ColumnSource:
     """Return the files that cover the rows. `files` are ordered by first row, newest first: an older file
     that begins among the rows of another is covered.
     """
-    kept: list[DataFile] = []
+    tiles: list[DataFile] = []
     at = rows.first
     for file in files:
         covered = first_row(file) < at
-        newer = bool(kept) and file.max_sequence_number >= kept[-1].max_sequence_number
+        newer = bool(tiles) and file.max_sequence_number >= tiles[-1].max_sequence_number
         if (covered and newer) or first_row(file) > at:
             raise CorruptDataError(file.file_name, "the vector files do not cover their rows exactly once")
         if not covered:
-            kept.append(file)
+            tiles.append(file)
             at += file.row_count
     if at != rows.first + rows.count:
         raise CorruptDataError(files[-1].file_name, "the vector files do not cover their rows exactly once")
-    return tuple(kept)
+    return tuple(tiles)

@@ -111,17 +111,17 @@ def read_file(
     """
     predicate = rows.predicate
     path = ctx.paths.data_file(bucket_dir, file)
-    found = rows.index_match
-    found = IndexSearch(ctx, predicate).search(bucket_dir, file) if found is None else found
-    wanted = live_rows(rows.deletions, file.row_count, path, found.rows)
-    if wanted is not None and not wanted:
+    index_match = rows.index_match
+    index_match = IndexSearch(ctx, predicate).search(bucket_dir, file) if index_match is None else index_match
+    live = live_rows(rows.deletions, file.row_count, path, index_match.rows)
+    if live is not None and not live:
         return
     reader = open_data_file(ctx, path, file, sizes.buffer_size)
     try:
         plan = read_columns(ctx, file, reader.schema, path, columns)
         groups = matching_row_groups(reader, _prunable(ctx, file, reader, path, predicate), predicate)
         batch_size = min(sizes.batch_rows, batch_rows(reader.row_bytes(plan.stored)))
-        selection = select_rows(group_sizes(reader), groups, wanted)
+        selection = select_rows(group_sizes(reader), groups, live)
         if ctx.keyed or not set(TRACKING_NAMES).intersection(plan.row_type.names):
             for batch in selection.select(reader.batches(plan.stored, batch_size, selection.groups)):
                 yield convert(ctx, path, plan, batch)
@@ -162,9 +162,9 @@ def _prunable(
     names = tuple(columns_of(predicate))
     plan = read_columns(ctx, file, reader.schema, path, names)
     return {
-        wanted.name: (plan.stored[source], wanted)
-        for wanted, source, stored in zip(plan.row_type.fields, plan.sources, plan.fields, strict=True)
-        if source is not None and stored is not None and same_values(stored.type, wanted.type)
+        field.name: (plan.stored[source], field)
+        for field, source, stored in zip(plan.row_type.fields, plan.sources, plan.fields, strict=True)
+        if source is not None and stored is not None and same_values(stored.type, field.type)
     }
 
 
@@ -175,18 +175,18 @@ def read_columns(
     with.
     """
     everything = read_type(ctx)
-    wanted = everything if columns is None else everything.select(tuple(columns))
+    row_type = everything if columns is None else everything.select(tuple(columns))
     schema = _with_system_columns(ctx.file_schema(file.schema_id), ctx)
-    constants = _constants(ctx, file, wanted)
+    constants = _constants(ctx, file, row_type)
     by_id = _stored_fields(schema, ctx, stored)
     required = {field.id: field.name for field in schema.fields if not field.type.nullable}
     names: list[str] = []
     sources: list[int | None] = []
     fields: list[DataField | None] = []
-    for field in wanted.fields:
-        found = None if field.name in constants else by_id.get(field.id)
-        fields.append(None if found is None else found[1])
-        if found is None:
+    for field in row_type.fields:
+        stored_field = None if field.name in constants else by_id.get(field.id)
+        fields.append(None if stored_field is None else stored_field[1])
+        if stored_field is None:
             if field.id in required and field.name not in constants:
                 raise CorruptDataError(
                     path,
@@ -195,11 +195,11 @@ def read_columns(
                 )
             sources.append(None)
             continue
-        if found[0] not in names:
-            names.append(found[0])
-        sources.append(names.index(found[0]))
-    schema_of = arrow_schema(wanted)
-    plan = FileColumns(tuple(names), tuple(sources), tuple(fields), wanted, schema_of, constants)
+        if stored_field[0] not in names:
+            names.append(stored_field[0])
+        sources.append(names.index(stored_field[0]))
+    schema_of = arrow_schema(row_type)
+    plan = FileColumns(tuple(names), tuple(sources), tuple(fields), row_type, schema_of, constants)
     return replace(plan, plain=file_format(path) != "orc" and _is_plain(plan, stored))
 
 
@@ -218,10 +218,10 @@ def _is_plain(plan: FileColumns, stored: pa.Schema) -> bool:
     return all(
         source is not None
         and field is not None
-        and same_values(field.type, wanted.type)
+        and same_values(field.type, target_field.type)
         and stored.field(plan.stored[source]).type == kind
         and not has_nanos(kind)  # INT96 comes out in microseconds too
-        for wanted, source, field, kind in columns
+        for target_field, source, field, kind in columns
     )
 
 

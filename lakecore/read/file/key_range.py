@@ -62,15 +62,15 @@ def cut_points(ctx: ReadContext, bucket_dir: str, file: DataFile) -> tuple[tuple
     if pages is None:
         return None
     try:
-        found = key_pages(ctx, bucket_dir, file, pages)
+        pages_of_key = key_pages(ctx, bucket_dir, file, pages)
     finally:
         pages.close()
-    if found is None:
+    if pages_of_key is None:
         return None
     text = [arrow_type(field.type) == pa.string() for field in ctx.schema.key_type]
     return tuple(
         (tuple(_readable(value, is_text=t) for value, t in zip(page.low, text, strict=False)), page.rows)
-        for page in found
+        for page in pages_of_key
     )
 
 
@@ -102,14 +102,14 @@ def read_range(
     the errors see `read_file`.
     """
     pages = open_pages(ctx, bucket_dir, file)
-    found = None if pages is None else key_pages(ctx, bucket_dir, file, pages)
+    pages_of_key = None if pages is None else key_pages(ctx, bucket_dir, file, pages)
     try:
-        if pages is None or found is None:
+        if pages is None or pages_of_key is None:
             stream = read_file(ctx, bucket_dir, file, columns, FileRows(deletions=rows.deletions), sizes)
         else:
             path = ctx.paths.data_file(bucket_dir, file)
             plan = read_columns(ctx, file, pages.schema, path, columns)
-            span = _rows(found, rows.bounds, ctx.schema.key_type)
+            span = _rows(pages_of_key, rows.bounds, ctx.schema.key_type)
             stored = pages.batches(plan.stored, *span, sizes.batch_rows, sizes.buffer_size)
             live = live_rows(rows.deletions, file.row_count, path)
             if live is not None:
@@ -128,8 +128,8 @@ def key_pages(
     path = ctx.paths.data_file(bucket_dir, file)
     plan = read_columns(ctx, file, pages.schema, path, ctx.schema.trimmed_primary_keys)
     names = []
-    for wanted, source, stored in zip(plan.row_type.fields, plan.sources, plan.fields, strict=True):
-        if source is None or stored is None or not same_values(stored.type, wanted.type):
+    for field, source, stored in zip(plan.row_type.fields, plan.sources, plan.fields, strict=True):
+        if source is None or stored is None or not same_values(stored.type, field.type):
             break
         names.append(plan.stored[source])
     return pages.key_pages(names) if names else None
@@ -153,8 +153,8 @@ def _below(page: KeyPage, low: Key | None) -> bool:
 def _above(page: KeyPage, high: Key | None) -> bool:
     if high is None:
         return False
-    known, bound = page.low[: len(high)], high[: len(page.low)]
-    return known > bound or (known == bound and len(known) == len(high))
+    low, bound = page.low[: len(high)], high[: len(page.low)]
+    return low > bound or (low == bound and len(low) == len(high))
 
 
 def _page_bound(bound: Key | None) -> Key | None:

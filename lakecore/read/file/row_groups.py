@@ -61,14 +61,14 @@ def _flat_leaves(schema: pa.Schema) -> dict[str, int]:
 
 def _column_stats(chunks: Sequence[Any], field: DataField) -> ColumnStats:
     kind = arrow_type(field.type)
-    found = [chunk.statistics for chunk in chunks]
+    statistics = [chunk.statistics for chunk in chunks]
     bounds = [
         (None, None)
         if stats is None or not stats.has_min_max
         else (internal_value(stats.min_raw, kind), internal_value(stats.max_raw, kind))
-        for stats in found
+        for stats in statistics
     ]
-    nulls = [-1 if stats is None or not stats.has_null_count else stats.null_count for stats in found]
+    nulls = [-1 if stats is None or not stats.has_null_count else stats.null_count for stats in statistics]
     return ColumnStats(
         arrow_values([low for low, _ in bounds], kind),
         arrow_values([high for _, high in bounds], kind),

@@ -34,8 +34,8 @@ class Selection:
             if count == batch.num_rows:
                 yield batch
             elif count:
-                wanted = np.asarray((self.rows & BitMap(range(start, end))).to_array(), np.int64)
-                yield batch.take(pa.array(wanted - start))
+                rows = np.asarray((self.rows & BitMap(range(start, end))).to_array(), np.int64)
+                yield batch.take(pa.array(rows - start))
             start = end
             if start > last:
                 return
@@ -51,14 +51,14 @@ def select_rows(sizes: Sequence[int] | None, groups: Sequence[int] | None, rows:
     if rows is None or sizes is None:
         return Selection(groups, rows)
     starts = np.concatenate([[0], np.cumsum(sizes)]).tolist()
-    kept: list[int] = []
+    row_groups: list[int] = []
     numbered = BitMap()
     before = 0
     for group in range(len(sizes)) if groups is None else groups:
-        found = rows & BitMap(range(starts[group], starts[group + 1]))
-        if not found:
+        inside = rows & BitMap(range(starts[group], starts[group + 1]))
+        if not inside:
             continue
-        kept.append(group)
-        numbered |= found.shift(before - starts[group])
+        row_groups.append(group)
+        numbered |= inside.shift(before - starts[group])
         before += sizes[group]
-    return Selection(kept, numbered)
+    return Selection(row_groups, numbered)

@@ -88,10 +88,10 @@ def _same_time(startup: Startup, rows: SnapshotRows, other: Readable) -> Startup
     if startup.snapshot is None or rows.snapshot is None:
         return startup
     try:
-        found = snapshot_at(rows.snapshot.time_millis, other._stores.snapshots)
+        snapshot = snapshot_at(rows.snapshot.time_millis, other._stores.snapshots)
     except NotFoundError:
         return replace(startup, snapshot=_FIRST)
-    return replace(startup, snapshot=found.id)
+    return replace(startup, snapshot=snapshot.id)
 
 
 def history_of(table: Readable) -> History:
@@ -105,9 +105,9 @@ def schema_at(table: Readable, start: BatchStart) -> TableSchema:
     """Return the schema of a time-travelled snapshot; else the handle's, unless the snapshot has a newer
     one.
     """
-    found = start.snapshot
-    if found is not None and (start.uses_snapshot_schema or found.schema_id > table.schema.id):
-        return schema_of(table, found)
+    snapshot = start.snapshot
+    if snapshot is not None and (start.uses_snapshot_schema or snapshot.schema_id > table.schema.id):
+        return schema_of(table, snapshot)
     return table.schema
 
 
@@ -126,18 +126,18 @@ def schema_of(table: Readable, snapshot: Snapshot) -> TableSchema:
 def _changes(table: Readable, request: Incremental, *, deletes: bool) -> RowSource:
     schema, options = table.schema, table.options
     check_streamable(table.name, schema)
-    found = resolve_interval(
+    interval = resolve_interval(
         request, options.changelog_producer, schema.options, table._stores.snapshots, table._stores.tags
     )
     scanner = ChangeScanner(table._scanner, schema)
     context = table._read_context()
-    match found:
+    match interval:
         case None:
             return NoRows(f"{table.name}, no changes", schema.row_type)
         case Difference():
             table._scanner.check(schema)
-            return DiffRows(scanner, context, found, deletes)
+            return DiffRows(scanner, context, interval, deletes)
         case Interval(first, last):
             loaded = (table._stores.snapshots.load(snapshot_id) for snapshot_id in range(first, last + 1))
-            wanted = tuple(snapshot for snapshot in loaded if found.wants(snapshot))
-            return ChangedRows(scanner, context, wanted, found.kind)
+            snapshots = tuple(snapshot for snapshot in loaded if interval.wants(snapshot))
+            return ChangedRows(scanner, context, snapshots, interval.kind)

@@ -176,8 +176,8 @@ class DiffRows:
     ) -> Iterator[pa.RecordBatch]:
         """Read a split, see `read_difference`; all rows of append tables are new."""
         if self.context.keyed:
-            found = read_difference(self.context, part, columns, where, deletes=self.deletes)
-            return _as_changes(found, kinds=kinds)
+            batches = read_difference(self.context, part, columns, where, deletes=self.deletes)
+            return _as_changes(batches, kinds=kinds)
         if part.after is None:
             return iter(())
         return read_split(self.context, part.after, ReadRequest(columns, where, kinds=kinds))

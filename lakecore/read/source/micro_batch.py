@@ -65,12 +65,12 @@ class MicroBatches:
         InvalidInputError when a column that is read was changed. It costs the plan of the micro-batch: the
         manifests of the first state, or those of each new snapshot; a read or two where there is none.
         """
-        found = start or self._begin()
-        if found is None:
+        begin = start or self._begin()
+        if begin is None:
             return None
-        end, work = self._next(found, limits)
-        if end != found:
-            self._check_history(found)
+        end, work = self._next(begin, limits)
+        if end != begin:
+            self._check_history(begin)
         self._planned = (start, end, work)
         return end
 
@@ -81,10 +81,10 @@ class MicroBatches:
         """
         if self._planned is not None and self._planned[:2] == (start, end):
             return self._planned[2]
-        found = end.start if start is None else start
-        if found.full is not None:
-            return self._state_again(found, end)
-        return self._changes_again(found, end)
+        begin = end.start if start is None else start
+        if begin.full is not None:
+            return self._state_again(begin, end)
+        return self._changes_again(begin, end)
 
     def acknowledge(self, end: StreamOffset) -> None:
         """Store for the consumer of the stream that all before `end` is safe; nothing without one."""
@@ -106,8 +106,8 @@ class MicroBatches:
             return self._next_changes(start, limits)
         state = self._state(start.full, start.next_snapshot)
         splits = list(state.parts)
-        taken = _count_admitted(splits[start.splits_read :], limits)
-        read = start.splits_read + taken
+        admitted = _count_admitted(splits[start.splits_read :], limits)
+        read = start.splits_read + admitted
         end = replace(start, splits_read=read, plan=_digest(splits), **_latest_fields(state.snapshot))
         if start.plan:
             self._check_plan(start, end)
@@ -119,13 +119,13 @@ class MicroBatches:
         self, start: StreamOffset, limits: BatchLimits
     ) -> tuple[StreamOffset, tuple[Work, ...]]:
         stream = self._stream_at(start.next_snapshot)
-        taken: list[Changes] = []
-        reached = self._take(stream, taken, limits)
+        changes: list[Changes] = []
+        reached = self._take(stream, changes, limits)
         if reached is None or reached == start.next_snapshot:
             return start, ()
-        seen = _latest_fields(taken[-1].snapshot) if taken else {}
-        end = replace(start, next_snapshot=reached, plan="", splits_read=0, **seen)
-        return end, self._grouped(taken)
+        fields = _latest_fields(changes[-1].snapshot) if changes else {}
+        end = replace(start, next_snapshot=reached, plan="", splits_read=0, **fields)
+        return end, self._grouped(changes)
 
     def _take(self, stream: Stream, batch: list[Changes], limits: BatchLimits) -> int | None:
         """Poll until there is nothing new, or the micro-batch is full; returns the next snapshot then."""
@@ -147,11 +147,11 @@ class MicroBatches:
         snapshot = self._table._stores.snapshots.load(snapshot_id)
         self._check_columns(snapshot)
         start = StreamStart(next_snapshot, snapshot, self._startup.created_ms)
-        found = open_stream(
+        stream = open_stream(
             self._table, self._startup, next_snapshot=start, where=self._where, columns=self._columns
         ).poll()
-        assert found is not None
-        return found
+        assert stream is not None
+        return stream
 
     def _stream_at(self, next_snapshot: int) -> Stream:
         return open_stream(
@@ -179,13 +179,13 @@ class MicroBatches:
 
     def _changes_again(self, start: StreamOffset, end: StreamOffset) -> tuple[Work, ...]:
         stream = self._stream_at(start.next_snapshot)
-        taken: list[Changes] = []
+        batch: list[Changes] = []
         while (stream.next_snapshot or 0) < end.next_snapshot:
             changes = stream.poll()
             if changes is None or changes.snapshot.id >= end.next_snapshot:
                 break
             self._check_columns(changes.snapshot)
-            taken.append(changes)
+            batch.append(changes)
         if (stream.next_snapshot or 0) < end.next_snapshot:
             raise NotFoundError(
                 f"table {self._table.name}: a micro-batch that was planned ends before snapshot "
@@ -194,15 +194,15 @@ class MicroBatches:
                 "checkpoint"
             )
         self._check_history(end)
-        return self._grouped(taken)
+        return self._grouped(batch)
 
     def _check_history(self, offset: StreamOffset) -> None:
         """Raise NotFoundError if another snapshot has the id of the last one that was read."""
-        seen = None if offset.seen_id is None else self._table._stores.snapshots.find(offset.seen_id)
-        if seen is not None and seen.time_millis != offset.seen_time:
+        snapshot = None if offset.seen_id is None else self._table._stores.snapshots.find(offset.seen_id)
+        if snapshot is not None and snapshot.time_millis != offset.seen_time:
             raise NotFoundError(
-                f"table {self._table.name}: snapshot {seen.id} is not the one that the stream has read: the "
-                "table was rolled back or created again; start with a new checkpoint"
+                f"table {self._table.name}: snapshot {snapshot.id} is not the one that the stream has read: "
+                "the table was rolled back or created again; start with a new checkpoint"
             )
 
     def _check_columns(self, snapshot: Snapshot) -> None:
@@ -213,9 +213,11 @@ class MicroBatches:
         later = {field.id: field for field in self._table._stores.schemas.load(snapshot.schema_id).fields}
         for name in self._columns:
             field = ours.row_type.field(name)
-            found = later.get(field.id)
-            if found is None or (found.name, found.type) != (field.name, field.type):
-                change = "dropped" if found is None else f"changed to {found.name} {found.type}"
+            later_field = later.get(field.id)
+            if later_field is None or (later_field.name, later_field.type) != (field.name, field.type):
+                change = (
+                    "dropped" if later_field is None else f"changed to {later_field.name} {later_field.type}"
+                )
                 raise InvalidInputError(
                     f"table {self._table.name}: column {name} {field.type} was {change} in schema "
                     f"{snapshot.schema_id}, and the stream reads it: start the query again with the new "
@@ -253,9 +255,9 @@ def _count_admitted(splits: Sequence[Split], limits: BatchLimits) -> int:
 
 
 def _digest(splits: Sequence[Split]) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for split in splits:
-        found.update(split.partition + split.bucket.to_bytes(4, "big", signed=True))
+        digest.update(split.partition + split.bucket.to_bytes(4, "big", signed=True))
         for file in split.files:
-            found.update(file.file_name.encode() + b"\0")
-    return found.hexdigest()[:16]
+            digest.update(file.file_name.encode() + b"\0")
+    return digest.hexdigest()[:16]

@@ -69,12 +69,12 @@ class ResolvedBlobRows:
         late_columns = columns_of(late) if late is not None else frozenset()
         needed = tuple(dict.fromkeys((*columns, *sorted(late_columns))))
         for batch in self.source.read(part, needed, self._below(where), kinds=kinds):
-            wanted = batch.schema.names[: len(columns)] + batch.schema.names[len(needed) :]
+            columns_now = batch.schema.names[: len(columns)] + batch.schema.names[len(needed) :]
             for low, high in cut_by_size(self._sizes(batch)):
-                found = self._resolve_references(batch.slice(low, high - low), late_columns)
-                kept = found if late is None else found.filter(mask(late, found))
-                if kept.num_rows:
-                    yield self._resolve_references(kept.select(wanted), self.blobs - late_columns)
+                resolved = self._resolve_references(batch.slice(low, high - low), late_columns)
+                filtered = resolved if late is None else resolved.filter(mask(late, resolved))
+                if filtered.num_rows:
+                    yield self._resolve_references(filtered.select(columns_now), self.blobs - late_columns)
 
     def _below(self, where: Predicate | None) -> Predicate | None:
         return restricted(where, set(self.row_type.names) - self.blobs)

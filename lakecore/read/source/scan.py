@@ -135,14 +135,14 @@ class Scan:
         if self.limit is None:
             yield from self._batches(self.plan(), kinds=kinds)
             return
-        left = self.limit
-        for part in self.plan() if left else ():
+        rows_left = self.limit
+        for part in self.plan() if rows_left else ():
             for batch in self.read(part, kinds=kinds):
-                batch = batch.slice(0, left)
-                left -= batch.num_rows
+                batch = batch.slice(0, rows_left)
+                rows_left -= batch.num_rows
                 if batch.num_rows:
                     yield batch
-                if left == 0:
+                if rows_left == 0:
                     return
 
     def _batches(self, parts: Sequence[Any], *, kinds: bool) -> Iterator[pa.RecordBatch]:
@@ -199,9 +199,11 @@ class Scan:
         rows = exact_splits(self.source, self.where)
         spans = {name: Span(self.row_type.field(name)) for name in self.columns}
         for part in self.plan():
-            left = [name for name, span in spans.items() if rows is None or not span.add_certain(rows, part)]
-            for batch in replace(self, columns=tuple(left)).read(part) if left else ():
-                for name in left:
+            open_columns = [
+                name for name, span in spans.items() if rows is None or not span.add_certain(rows, part)
+            ]
+            for batch in replace(self, columns=tuple(open_columns)).read(part) if open_columns else ():
+                for name in open_columns:
                     spans[name].add(batch.column(name))
         return {name: span.bounds for name, span in spans.items()}
 
@@ -216,8 +218,8 @@ class Scan:
             raise UnsupportedError(
                 f"{self.source.description} is not read by partitions; use a condition on rows"
             )
-        found = partition_predicate(source.context.schema, rows, source.scanner.table)
-        both = (found,) if self.where is None else (self.where, found)
+        predicate = partition_predicate(source.context.schema, rows, source.scanner.table)
+        both = (predicate,) if self.where is None else (self.where, predicate)
         return replace(self, where=conjunction(both), _condition="")
 
     def explain(self) -> ScanReport:

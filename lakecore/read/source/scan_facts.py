@@ -76,8 +76,8 @@ class Span:
 
 def _ends(column: pa.Array) -> pa.Array:
     """Return an array of the least and the greatest value."""
-    found = pc.min_max(column)
-    return pa.concat_arrays([pa.repeat(found[end], 1) for end in ("min", "max")])
+    bounds = pc.min_max(column)
+    return pa.concat_arrays([pa.repeat(bounds[end], 1) for end in ("min", "max")])
 
 
 def exact_splits(source: Any, where: Predicate | None) -> SnapshotRows | None:
@@ -118,12 +118,12 @@ def certain_bounds(rows: SnapshotRows, split: Split, column: str) -> Bounds | No
         values = decode_row(split.partition, schema.partition_type, rows.scanner.table)
         value = values[schema.partition_keys.index(column)]
         return value, value
-    found = [_file_bounds(rows.context, file, column) for file in split.files]
-    known = [one for one in found if one is not None]
-    if len(known) < len(found):
+    bounds = [_file_bounds(rows.context, file, column) for file in split.files]
+    certain = [one for one in bounds if one is not None]
+    if len(certain) < len(bounds):
         return None
-    lows = [low for low, _ in known if low is not None]
-    highs = [high for _, high in known if high is not None]
+    lows = [low for low, _ in certain if low is not None]
+    highs = [high for _, high in certain if high is not None]
     return (min(lows), max(highs)) if lows else (None, None)
 
 
@@ -170,9 +170,9 @@ def partition_predicate(schema: TableSchema, rows: Any, table: str) -> Predicate
         return In(schema.partition_keys[0], ())
     for name in data.column_names:
         if name not in names:
-            known = ", ".join(schema.partition_keys)
+            keys = ", ".join(schema.partition_keys)
             raise InvalidInputError(
-                f"{name!r} is not a partition column of {table}; the partition columns are: {known}"
+                f"{name!r} is not a partition column of {table}; the partition columns are: {keys}"
             )
     columns = [_internal(data.column(name), name, schema) for name in names]
     distinct = tuple(dict.fromkeys(zip(*columns, strict=True)))

@@ -142,8 +142,8 @@ class Stream:
         return self._full or (None if self._position is None else StreamStart(self._position))
 
     def __iter__(self) -> Iterator[Changes]:
-        while (found := self.poll()) is not None:
-            yield found
+        while (changes := self.poll()) is not None:
+            yield changes
 
     def poll(self) -> Changes | None:
         """Return the next changes with at least one file; None when there are none by now, or at the end."""
@@ -236,17 +236,17 @@ class Stream:
         looks.
         """
         earliest, latest = self._history.earliest_id(), self._table._stores.snapshots.latest_id()
-        known = f"snapshots {earliest} to {latest} exist" if latest is not None else "no snapshots exist"
+        range_text = f"snapshots {earliest} to {latest} exist" if latest is not None else "no snapshots exist"
         where = f"snapshot {snapshot_id} of {self._table._stores.paths.root}"
         if earliest is not None and earliest > snapshot_id and self._history.find(snapshot_id) is None:
             raise NotFoundError(
-                f"{where}, which the stream needs next, has expired; {known}: start a new "
+                f"{where}, which the stream needs next, has expired; {range_text}: start a new "
                 "stream, and keep snapshots or "
                 "changelogs longer, or name a consumer so that expiry waits"
             )
         if snapshot_id > (latest or 0) + 1 and self._history.find(snapshot_id) is None:
             raise NotFoundError(
-                f"{where}, which the stream needs next, is after the latest; {known}: the table "
+                f"{where}, which the stream needs next, is after the latest; {range_text}: the table "
                 "was created again or "
                 "rolled back; start a new stream"
             )
@@ -283,8 +283,8 @@ def open_stream(
     check_emits_changes(table.name, table.schema.options)
     name = consumer if consumer is not None else CONSUMER_ID.read(table.schema.options)
     if next_snapshot is None and name is not None and not IGNORE_PROGRESS.read(table.schema.options):
-        found = table._stores.consumers.find(name)
-        next_snapshot = None if found is None else found.next_snapshot
+        stored_consumer = table._stores.consumers.find(name)
+        next_snapshot = None if stored_consumer is None else stored_consumer.next_snapshot
     row_type = table.schema.row_type
     predicate = parse_where(where, row_type) if isinstance(where, str) else where
     select = _Selection(predicate, checked_columns(columns, row_type))

@@ -69,8 +69,8 @@ class StreamOffset:
                 "release that wrote the checkpoint, or a later one"
             )
         values = {key: value for key, value in raw.items() if key != "version"}
-        known = {one.name: (str,) if one.name == "plan" else (int, type(None)) for one in fields(cls)}
-        wrong = [key for key, value in values.items() if type(value) not in known.get(key, ())]
+        types = {one.name: (str,) if one.name == "plan" else (int, type(None)) for one in fields(cls)}
+        wrong = [key for key, value in values.items() if type(value) not in types.get(key, ())]
         missing = [key for key in ("next_snapshot", "first_next", "splits_read") if values.get(key) is None]
         if wrong or missing:
             raise InvalidInputError(

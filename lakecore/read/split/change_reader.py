@@ -26,17 +26,19 @@ def read_changes(
     inserts. It holds one batch. Raises NotFoundError when a file does not exist, CorruptDataError,
     UnsupportedError.
     """
-    wanted = tuple(dict.fromkeys((*columns, *sorted(columns_of(predicate) if predicate else ()))))
-    needed = (*wanted, KIND_NAME) if ctx.keyed else wanted
+    names = tuple(dict.fromkeys((*columns, *sorted(columns_of(predicate) if predicate else ()))))
+    needed = (*names, KIND_NAME) if ctx.keyed else names
     prunable = restricted(predicate, ctx.schema.primary_keys) if ctx.keyed else predicate
     directory = ctx.bucket_dir(split.partition, split.bucket)
     ctx = ctx.in_partition(split.partition)
     for file in split.files:
         for batch in read_file(ctx, directory, file, needed, FileRows(predicate=prunable)):
-            kept = batch if predicate is None else batch.filter(mask(predicate, batch))
-            if kept.num_rows:
+            filtered = batch if predicate is None else batch.filter(mask(predicate, batch))
+            if filtered.num_rows:
                 yield (
-                    kept.select([*columns, KIND_NAME]) if ctx.keyed else with_kind(kept.select(list(columns)))
+                    filtered.select([*columns, KIND_NAME])
+                    if ctx.keyed
+                    else with_kind(filtered.select(list(columns)))
                 )
 
 

@@ -69,10 +69,10 @@ def read_difference(
             is_removed[alone] = (groups.run_of_rows[alone] == 0) & ~retracts[alone]
         rows = groups.batch.take(pa.array(groups.rows[changed | is_removed]))
         rows = _as_deletes(rows, is_removed[changed | is_removed])
-        kept = rows if predicate is None else rows.filter(mask(predicate, rows))
-        if kept.num_rows:
+        filtered = rows if predicate is None else rows.filter(mask(predicate, rows))
+        if filtered.num_rows:
             names = [*columns, KIND_NAME]
-            numbered = kept.select([_NUMBER if name == SEQUENCE_NAME else name for name in names])
+            numbered = filtered.select([_NUMBER if name == SEQUENCE_NAME else name for name in names])
             yield numbered.rename_columns(names)
 
 

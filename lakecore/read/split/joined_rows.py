@@ -81,13 +81,13 @@ def read_joined(
     Raises NotFoundError, CorruptDataError, also where files of a range differ in their rows; UnsupportedError
     for references that this release does not resolve.
     """
-    wanted = read_type(ctx).select(tuple(columns))
+    row_type = read_type(ctx).select(tuple(columns))
     views = BlobViews(ctx, _references)
     deletions = rows.deletions or {}
-    for found in row_ranges(files):
-        deleted_rows = deletions.get(found.anchor.file_name, BitMap()) if found.ordinary else BitMap()
+    for row_range in row_ranges(files):
+        deleted_rows = deletions.get(row_range.anchor.file_name, BitMap()) if row_range.ordinary else BitMap()
         yield from _Range(
-            ctx, bucket_dir, found, wanted, deleted_rows, rows.predicate, rows.as_stored, views
+            ctx, bucket_dir, row_range, row_type, deleted_rows, rows.predicate, rows.as_stored, views
         ).read()
 
 
@@ -181,14 +181,14 @@ class _Range:
 
     def _early(self, sources: ColumnSources) -> Predicate | None:
         """Return the predicate where evaluating it now can avoid reading blobs."""
-        given = {name for names in sources.shares.values() for name in names}
+        shared = {name for names in sources.shares.values() for name in names}
         if not self._referring:
-            given -= {field.name for field in self.row_type.fields if self._inline(field)}
-        given -= {field.name for field in self.row_type.fields if self._viewing(field)}
+            shared -= {field.name for field in self.row_type.fields if self._inline(field)}
+        shared -= {field.name for field in self.row_type.fields if self._viewing(field)}
         inline = (self._inline(field) or self._viewing(field) for field in self.row_type.fields)
         spares = bool(sources.blobs) or any(inline)
         condition = self.predicate
-        return condition if condition is not None and spares and columns_of(condition) <= given else None
+        return condition if condition is not None and spares and columns_of(condition) <= shared else None
 
     def _side_by_side(self, shares: Mapping[ColumnSource, Sequence[str]]) -> Iterator[list[pa.RecordBatch]]:
         if not shares:
@@ -246,15 +246,15 @@ def _zipped(streams: Sequence[Iterator[pa.RecordBatch]], path: str) -> Iterator[
     """Yield batches of all streams side by side, cut to equal lengths."""
     heads = [next(stream, None) for stream in streams]
     while True:
-        known = [head for head in heads if head is not None]
-        if not known:
+        heads_present = [head for head in heads if head is not None]
+        if not heads_present:
             return
-        if len(known) < len(heads):
+        if len(heads_present) < len(heads):
             raise CorruptDataError(path, "files with columns of the same rows differ in the number of rows")
-        count = min(head.num_rows for head in known)
+        count = min(head.num_rows for head in heads_present)
         if count:
-            yield [head.slice(0, count) for head in known]
+            yield [head.slice(0, count) for head in heads_present]
         heads = [
             head.slice(count) if head.num_rows > count else next(stream, None)
-            for head, stream in zip(known, streams, strict=True)
+            for head, stream in zip(heads_present, streams, strict=True)
         ]

@@ -32,12 +32,12 @@ def sample_cuts(
     points: list[tuple[Key, float]] = []
     blind = 0
     for file in files:
-        found = cut_points(reading, bucket_dir, file)
-        if found is None:
+        cuts = cut_points(reading, bucket_dir, file)
+        if cuts is None:
             blind += file.file_size
         else:
             row_bytes = file.file_size / max(file.row_count, 1)
-            points += [(key, rows * row_bytes) for key, rows in found]
+            points += [(key, rows * row_bytes) for key, rows in cuts]
     if blind > _BLIND_SHARE * sum(file.file_size for file in files):
         return ()
     return boundaries(points, count)
@@ -51,14 +51,14 @@ def boundaries(points: Iterable[tuple[Key, float]], count: int) -> tuple[Key, ..
     """
     ranked = sorted(points, key=lambda point: _order(point[0]))
     total = sum(weight for _, weight in ranked)
-    found: list[Key] = []
+    keys: list[Key] = []
     passed = 0.0
     for key, weight in ranked:
-        share = len(found) + 1
-        if passed >= total * share / count and share < count and _rises(found, key):
-            found.append(key)
+        share = len(keys) + 1
+        if passed >= total * share / count and share < count and _rises(keys, key):
+            keys.append(key)
         passed += weight
-    return tuple(found)
+    return tuple(keys)
 
 
 def ranges(cuts: Sequence[Key]) -> tuple[KeyRange, ...]:

@@ -106,14 +106,14 @@ def split_shares(
     reader = _Reader(ctx, split, request)
     if count < 2 or not reader.merges(split) or reader.key_predicate is not None:
         return (lambda: reader.finished(reader.rows(split)),)
-    found: list[Callable[[], Iterator[pa.RecordBatch]]] = []
+    shares: list[Callable[[], Iterator[pa.RecordBatch]]] = []
     for section in reader.sections(split):
         size = sum(file.file_size for file in section.files)
         cut = len(section.runs) > 1 and size * count > split.size
-        wanted = -(-size * count // split.size) if cut else 1
-        keys = sample_cuts(ctx, reader.bucket_dir, section.files, wanted) if cut else ()
-        found += [partial(reader.section, section, bounds) for bounds in (ranges(keys) if keys else (None,))]
-    return tuple(found)
+        parts = -(-size * count // split.size) if cut else 1
+        keys = sample_cuts(ctx, reader.bucket_dir, section.files, parts) if cut else ()
+        shares += [partial(reader.section, section, bounds) for bounds in (ranges(keys) if keys else (None,))]
+    return tuple(shares)
 
 
 def read_section(
@@ -176,22 +176,22 @@ class _Reader:
         self._index_matches = IndexSearch(self._ctx, self._predicate).search_files(
             self.bucket_dir, split.files
         )
-        return any(found.rows is None or found.rows for found in self._index_matches.values())
+        return any(match.rows is None or match.rows for match in self._index_matches.values())
 
     def sections(self, split: Split) -> tuple[Section, ...]:
         return sections(split.files, key_order(self._ctx.schema.key_type))
 
     def finished(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Filter the rows and project them to the requested columns."""
-        wanted, predicate = self._result_columns, self._predicate
+        names, predicate = self._result_columns, self._predicate
         for batch in rows:
-            kept = batch if predicate is None else batch.filter(mask(predicate, batch))
-            if not kept.num_rows:
+            filtered = batch if predicate is None else batch.filter(mask(predicate, batch))
+            if not filtered.num_rows:
                 continue
             if self._stored_kinds:
-                yield kept.select([*wanted, KIND_NAME])
+                yield filtered.select([*names, KIND_NAME])
             else:
-                yield _inserts(kept.select(wanted), kinds=self._kinds)
+                yield _inserts(filtered.select(names), kinds=self._kinds)
 
     def rows(self, split: Split) -> Iterator[pa.RecordBatch]:
         """Yield the live rows of the split; a superset of those that match the predicate."""
@@ -210,8 +210,8 @@ class _Reader:
     def _possible(self, split: Split) -> Iterator[DataFile]:
         """Yield the files except those whose evaluated indexes leave no row."""
         for file in split.files:
-            found = self._index_matches.get(file.file_name)
-            if found is None or found.rows is None or found.rows:
+            match = self._index_matches.get(file.file_name)
+            if match is None or match.rows is None or match.rows:
                 yield file
 
     def section(self, section: Section, bounds: KeyRange | None) -> Iterator[pa.RecordBatch]:

@@ -73,14 +73,14 @@ def decode_roaring(data: bytes, start: int, path: str, rows: int = 1 << 32) -> t
     """
     try:
         _, end = containers(data, start)
-        found = BitMap.deserialize(data[start:end])
+        bitmap = BitMap.deserialize(data[start:end])
     except (ValueError, IndexError, struct.error) as err:
         raise CorruptDataError(path, f"not a bitmap at byte {start}: {err}") from err
-    if found and found.max() >= rows:
+    if bitmap and bitmap.max() >= rows:
         raise CorruptDataError(
-            path, f"contains a bitmap with row {found.max()}, but its file has {rows} rows"
+            path, f"contains a bitmap with row {bitmap.max()}, but its file has {rows} rows"
         )
-    return found, end
+    return bitmap, end
 
 
 def containers(
@@ -101,15 +101,15 @@ def containers(
         raise ValueError("keys are not in order")
     if flags is None or count >= _NO_OFFSETS_BELOW:
         at += 4 * count
-    found = []
+    result = []
     runs, bits, array = Kind.RUNS, Kind.BITS, Kind.ARRAY
     for i, (key, last) in enumerate(head.tolist()):
         kind = bits if last >= MAX_ARRAY else array
         if flags is not None and flags[i >> 3] >> (i & 7) & 1:
             kind = runs
         container, at = read_container(data, at, kind, last + 1, trusted=trusted)
-        found.append((key, container))
-    return found, at
+        result.append((key, container))
+    return result, at
 
 
 def read_container(

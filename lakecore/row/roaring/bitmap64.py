@@ -63,18 +63,18 @@ def union64(older: bytes, newer: bytes, path: str) -> bytes:
     Cost: as many steps of Python as there are containers (keys of 48 bits); the numbers are united by the
     library.
     """
-    kept, added = _decoded(older, path), _decoded(newer, path)
-    known = {leaf.key: leaf.place for leaf in leaves(kept.root)}
+    base, added = _decoded(older, path), _decoded(newer, path)
+    places = {leaf.key: leaf.place for leaf in leaves(base.root)}
     moved: list[tuple[int, Container]] = []
     for leaf in leaves(added.root):
-        place = known.get(leaf.key)
+        place = places.get(leaf.key)
         if place is None:
-            place = kept.append()
-            kept.root = insert(kept.root, Leaf(leaf.key, place))
+            place = base.append()
+            base.root = insert(base.root, Leaf(leaf.key, place))
         moved.append((place, _container(added, leaf)))
-    own = [(leaf, _container(kept, leaf)) for leaf in leaves(kept.root) if leaf.key in known]
-    _unite(kept, [(leaf.place, container) for leaf, container in own], moved)
-    return _encoded(kept)
+    own = [(leaf, _container(base, leaf)) for leaf in leaves(base.root) if leaf.key in places]
+    _unite(base, [(leaf.place, container) for leaf, container in own], moved)
+    return _encoded(base)
 
 
 def numbers_of(data: bytes, path: str) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
@@ -89,9 +89,9 @@ def numbers_of(data: bytes, path: str) -> np.ndarray[tuple[int], np.dtype[np.uin
 
 
 def _container(bitmap: _Bitmap, leaf: Leaf) -> Container:
-    found = bitmap.places[leaf.place]
-    assert found is not None  # the decoder saw to it
-    return found
+    container = bitmap.places[leaf.place]
+    assert container is not None  # the decoder saw to it
+    return container
 
 
 def _unite(into: _Bitmap, own: list[tuple[int, Container]], added: list[tuple[int, Container]]) -> None:
@@ -99,8 +99,8 @@ def _unite(into: _Bitmap, own: list[tuple[int, Container]], added: list[tuple[in
     bitmaps whose upper bits are places. All containers were checked.
     """
     both = sorted([(*item, 0) for item in own] + [(*item, 1) for item in added], key=lambda item: item[0])
-    for segment, found in groupby(both, key=lambda item: item[0] // _SEGMENT):
-        items = list(found)
+    for segment, group in groupby(both, key=lambda item: item[0] // _SEGMENT):
+        items = list(group)
         union = BitMap()
         for side in (0, 1):
             part = [(place % _SEGMENT, container) for place, container, whose in items if whose == side]
@@ -116,12 +116,12 @@ def _encoded(bitmap: _Bitmap) -> bytes:
         return b"\0"
     parts = [struct.pack("<Bq", 1, len(leaves(bitmap.root))), tree_bytes(bitmap.root)]
     parts.append(struct.pack("<iBi", 1, _FULL_ARRAY, len(bitmap.places)))
-    for found in bitmap.places:
-        if found is None:
+    for container in bitmap.places:
+        if container is None:
             parts.append(b"\0")
         else:
-            parts.append(struct.pack("<BBi", 1, found.kind, found.cardinality) + found.body)
-    stored = sum(found is not None for found in bitmap.places)
+            parts.append(struct.pack("<BBi", 1, container.kind, container.cardinality) + container.body)
+    stored = sum(container is not None for container in bitmap.places)
     parts.append(struct.pack("<qii", stored, 0, bitmap.last))
     return b"".join(parts)
 
@@ -143,10 +143,10 @@ def _read(data: bytes) -> _Bitmap:
         raise ValueError(f"{arrays} arrays of containers")
     places, at = _read_places(data, at + 4)
     stored, array, last = struct.unpack_from("<qii", data, at)
-    found = leaves(root)
-    used = {leaf.place for leaf in found}
-    if len(found) != keys or len(used) != keys:
-        raise ValueError(f"{len(found)} keys and {len(used)} containers, not {keys}")
+    items = leaves(root)
+    used = {leaf.place for leaf in items}
+    if len(items) != keys or len(used) != keys:
+        raise ValueError(f"{len(items)} keys and {len(used)} containers, not {keys}")
     if array != 0 or not 0 <= last < len(places) or stored < keys:
         raise ValueError(f"{stored} containers, the last at {array}/{last}")
     if any(not 0 <= place <= last or places[place] is None for place in used):

@@ -65,15 +65,15 @@ RadixNode: TypeAlias = "Leaf | Branch"
 
 def leaves(node: RadixNode | None) -> list[Leaf]:
     """Return the leaves in the order of keys."""
-    found: list[Leaf] = []
+    leaves_of_tree: list[Leaf] = []
     waiting = [] if node is None else [node]
     while waiting:
         one = waiting.pop()
         if isinstance(one, Leaf):
-            found.append(one)
+            leaves_of_tree.append(one)
         else:
             waiting += [one.children[byte] for byte in sorted(one.children, reverse=True)]
-    return found
+    return leaves_of_tree
 
 
 def insert(node: RadixNode | None, leaf: Leaf, depth: int = 0) -> RadixNode:
@@ -118,19 +118,19 @@ def _write(node: RadixNode, parts: list[bytes]) -> None:
         parts.append(struct.pack("<BhB6sq", _LEAF, 0, 0, node.key, node.place))
         return
     parts.append(struct.pack("<BhB", node.kind, len(node.children), len(node.prefix)) + node.prefix)
-    found = sorted(node.children)
+    children = sorted(node.children)
     if node.kind == _PLACED:
         places = np.full(256, _NONE, np.uint8)
-        places[found] = [node.places[byte] for byte in found]
+        places[children] = [node.places[byte] for byte in children]
         parts.append(_turned(places.tobytes(), 8))
     elif node.kind < _PLACED:
         size = _BODY[node.kind]
-        parts.append(_turned(bytes(found).ljust(size, b"\0"), min(size, 8)))
+        parts.append(_turned(bytes(children).ljust(size, b"\0"), min(size, 8)))
     else:
         bits = np.zeros(256, bool)
-        bits[found] = True
+        bits[children] = True
         parts.append(np.packbits(bits, bitorder="little").tobytes())
-    for byte in found:
+    for byte in children:
         _write(node.children[byte], parts)
 
 
@@ -154,10 +154,10 @@ def read_tree(data: bytes, at: int, path: bytes = b"") -> tuple[RadixNode, int]:
     if kind > _LEAF or len(path) + length >= KEY_BYTES:
         raise ValueError(f"a node has kind {kind} below {len(path)} bytes with a prefix of {length}")
     body = data[at : at + _BODY[kind]]
-    found, places = _children(kind, count, body)
+    keys, places = _children(kind, count, body)
     node = Branch(kind, data[at - length : at], places=places)
     at += _BODY[kind]
-    for byte in found:
+    for byte in keys:
         node.children[byte], at = read_tree(data, at, path + node.prefix + bytes([byte]))
     return node, at
 
@@ -169,14 +169,14 @@ def _children(kind: int, count: int, body: bytes) -> tuple[list[int], dict[int, 
         raise ValueError("the tree ends after the bitmap")
     if kind == _PLACED:
         places = {byte: place for byte, place in enumerate(_turned(body, 8)) if place != _NONE}
-        found = list(places)
+        keys = list(places)
     elif kind < _PLACED:
-        found = list(_turned(body, min(len(body), 8))[: max(count, 0)])
+        keys = list(_turned(body, min(len(body), 8))[: max(count, 0)])
     else:
-        found = np.flatnonzero(np.unpackbits(np.frombuffer(body, np.uint8), bitorder="little")).tolist()
-    distinct = set(places.values() if places else found)
-    if len(found) != count or not count or len(distinct) != count or found != sorted(found):
-        raise ValueError(f"{count} children, but their bytes are {found}")
+        keys = np.flatnonzero(np.unpackbits(np.frombuffer(body, np.uint8), bitorder="little")).tolist()
+    distinct = set(places.values() if places else keys)
+    if len(keys) != count or not count or len(distinct) != count or keys != sorted(keys):
+        raise ValueError(f"{count} children, but their bytes are {keys}")
     if kind == _PLACED and max(distinct) >= _CAPACITY[_PLACED]:
         raise ValueError(f"a child at place {max(distinct)}")
-    return found, places
+    return keys, places

@@ -29,16 +29,16 @@ def projected_columns(schema: StructType, row_type: RowType, nanoseconds: Nanose
     """
     have = {field.name: field for field in spark_schema(row_type, nanoseconds).fields}
     for field in schema.fields:
-        found = have.get(field.name)
-        if found is None:
+        kind = have.get(field.name)
+        if kind is None:
             raise InvalidInputError(
                 f"column {field.name!r} of the given schema is not in the table; the table has the columns "
                 f"{', '.join(have)}"
             )
-        if _nullable(field.dataType) != _nullable(found.dataType):
+        if _nullable(field.dataType) != _nullable(kind.dataType):
             raise InvalidInputError(
                 f"column {field.name!r} is {field.dataType.simpleString()} in the given schema, but "
-                f"{found.dataType.simpleString()} in the table; leave the schema out and cast the column, or "
+                f"{kind.dataType.simpleString()} in the table; leave the schema out and cast the column, or "
                 "load the table again if it was altered"
             )
     return tuple(field.name for field in schema.fields)
@@ -51,8 +51,8 @@ def _nullable(kind: Any) -> Any:
 
 def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
-        left = ("nullable", "containsNull", "valueContainsNull", "metadata")
-        return {key: _without_nulls(one) for key, one in value.items() if key not in left}
+        keys = ("nullable", "containsNull", "valueContainsNull", "metadata")
+        return {key: _without_nulls(one) for key, one in value.items() if key not in keys}
     return [_without_nulls(one) for one in value] if isinstance(value, list) else value
 
 

@@ -64,16 +64,16 @@ def predicate_of(condition: Any, row_type: RowType) -> Predicate | None:
 
 
 def _negation(child: Any, row_type: RowType) -> Predicate | None:
-    found = predicate_of(child, row_type)
+    predicate = predicate_of(child, row_type)
     name = type(child).__name__
-    if found is None or name == "Not":
+    if predicate is None or name == "Not":
         return None
     if name == "EqualNullSafe":  # true or false, never unknown
         null = IsNull(child.attribute[0])
-        return negated(found) if child.value is None else Or((negated(found), null))
+        return negated(predicate) if child.value is None else Or((negated(predicate), null))
     if name == "In" and any(value is None for value in child.value):
         return In(child.attribute[0], ())  # unknown wherever it is not false
-    return negated(found)
+    return negated(predicate)
 
 
 def _field(condition: Any, row_type: RowType) -> DataField | None:
@@ -87,9 +87,9 @@ def _field(condition: Any, row_type: RowType) -> DataField | None:
 
 def _of_values(name: str, field: DataField, value: Any) -> Predicate | None:
     if name == "In":
-        found = [_literal(field, one) for one in value if one is not None]
-        literals = [one for one in found if one is not None]
-        return membership(field, literals, within=True) if len(literals) == len(found) else None
+        values = [_literal(field, one) for one in value if one is not None]
+        literals = [one for one in values if one is not None]
+        return membership(field, literals, within=True) if len(literals) == len(values) else None
     if name == "EqualNullSafe" and value is None:
         return IsNull(field.name)
     literal = _literal(field, value)

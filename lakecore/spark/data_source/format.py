@@ -76,8 +76,8 @@ class LakecoreSource(DataSource):  # type: ignore[misc] # pyspark is not seen by
         """
         request = self._request()
         table = _stream_table(request)
-        wanted = [field for field in schema.fields if not (request.kinds and field.name == KIND_COLUMN)]
-        columns = projected_columns(type(schema)(wanted), table.schema.row_type, request.nanoseconds)
+        fields = [field for field in schema.fields if not (request.kinds and field.name == KIND_COLUMN)]
+        columns = projected_columns(type(schema)(fields), table.schema.row_type, request.nanoseconds)
         if not columns:
             raise InvalidInputError("the given schema has no columns; name at least one column")
         where = request.where

@@ -31,10 +31,10 @@ def scan_frame(
     Spark evaluates the conditions of queries after the read: give the scan those that select files. Raises
     the errors of `Scan.plan`, InvalidOptionError.
     """
-    said = {} if parallelism is None else {PARALLELISM.key: str(parallelism)}
+    settings = {} if parallelism is None else {PARALLELISM.key: str(parallelism)}
     handling = NANOSECONDS.read({NANOSECONDS.key: nanoseconds})
     schema = spark_schema(scan.row_type, handling)
-    partitions = plan_partitions(scan, Parallelism(PARALLELISM.read(said), INFER_MAX.default))
+    partitions = plan_partitions(scan, Parallelism(PARALLELISM.read(settings), INFER_MAX.default))
     if not partitions:
         return spark.createDataFrame([], schema)
     tasks = tuple(pickle.dumps(parts) for parts in partitions)
@@ -64,10 +64,10 @@ def partitions_in(scan: Scan, frame: DataFrame) -> Scan:
     """
     source = without_resolved_blobs(scan.in_partitions([]).source)
     schema = source.context.schema if isinstance(source, SnapshotRows) else None
-    known = () if schema is None else schema.partition_keys
-    names = [name for name in known if name in frame.columns]
+    keys = () if schema is None else schema.partition_keys
+    names = [name for name in keys if name in frame.columns]
     if not names:
         raise InvalidInputError(
-            f"the DataFrame has no partition column; the partition columns are: {', '.join(known)}"
+            f"the DataFrame has no partition column; the partition columns are: {', '.join(keys)}"
         )
     return scan.in_partitions(frame.select(*names).distinct().toArrow())

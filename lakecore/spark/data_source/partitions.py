@@ -47,10 +47,10 @@ def plan_partitions(scan: Scan, parallelism: Parallelism) -> tuple[Parts, ...]:
 
 def _cut(scan: Scan, rows: SnapshotRows, splits: Sequence[Split], parallelism: Parallelism) -> Parts:
     target = SplitPolicy.from_options(rows.context.schema.options).target_size
-    wanted = parallelism.requested
-    if wanted is not None:
+    requested = parallelism.requested
+    if requested is not None:
         total = sum(split.size for split in splits)
-        target = max(1, -(-total // wanted)) if wanted > len(splits) else target
+        target = max(1, -(-total // requested)) if requested > len(splits) else target
     return tuple(share for split in splits for share in rows.cut(split, target, scan.where))
 
 
@@ -76,15 +76,15 @@ def pack_parts(parts: Sequence[Any], most: int) -> tuple[Parts, ...]:
 
 def read_parts(scan: Scan, parts: Parts) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the parts, at most as many as the limit of the scan."""
-    left = scan.limit
+    rows_left = scan.limit
     for part in parts:
         for batch in _read(scan, part):
-            if left is None:
+            if rows_left is None:
                 yield batch
                 continue
-            yield batch.slice(0, left)
-            left -= min(left, batch.num_rows)
-            if left == 0:
+            yield batch.slice(0, rows_left)
+            rows_left -= min(rows_left, batch.num_rows)
+            if rows_left == 0:
                 return
 
 

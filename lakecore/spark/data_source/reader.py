@@ -50,8 +50,8 @@ class PushingScanReader(ScanReader):
         scan = self._scan
         if scan.limit is not None:  # the limit counts the rows before the condition
             return filters
-        found = [(one, predicate_of(one, scan.source.row_type)) for one in filters]
-        taken = tuple(predicate for _, predicate in found if predicate is not None)
-        both = taken if scan.where is None else (scan.where, *taken)
+        predicates = [(one, predicate_of(one, scan.source.row_type)) for one in filters]
+        pushed = tuple(predicate for _, predicate in predicates if predicate is not None)
+        both = pushed if scan.where is None else (scan.where, *pushed)
         self._scan = replace(scan, where=conjunction(both))
-        return [one for one, predicate in found if predicate is None]
+        return [one for one, predicate in predicates if predicate is None]

@@ -220,10 +220,10 @@ class SourceRequest:
 
 
 def _check_known(raw: Mapping[str, str], of_catalog: frozenset[str], others: Iterable[str]) -> None:
-    known = sorted({*others, *of_catalog, *(option.key for option in _PLACE)})
-    for key in sorted(set(raw) - set(known)):
-        near = get_close_matches(key, known, 3)
-        hint = f"did you mean {' or '.join(near)}" if near else f"the known options are {', '.join(known)}"
+    keys = sorted({*others, *of_catalog, *(option.key for option in _PLACE)})
+    for key in sorted(set(raw) - set(keys)):
+        near = get_close_matches(key, keys, 3)
+        hint = f"did you mean {' or '.join(near)}" if near else f"the known options are {', '.join(keys)}"
         raise InvalidOptionError(
             f"option {key}: the format {FORMAT} does not know it, and it would have no effect; {hint}"
         )
@@ -254,10 +254,10 @@ def _catalog(raw: Mapping[str, str]) -> str | None:
 
 
 def _parallelism(raw: Mapping[str, str]) -> Parallelism:
-    wanted = PARALLELISM.read(raw)
-    if wanted is None and not INFER.read(raw):
+    parallelism = PARALLELISM.read(raw)
+    if parallelism is None and not INFER.read(raw):
         raise InvalidOptionError(
             f"option {INFER.key}=false: Spark has no parallelism of sources to use instead; give "
             f"{PARALLELISM.key} too, or leave the option out"
         )
-    return Parallelism(wanted, INFER_MAX.read(raw))
+    return Parallelism(parallelism, INFER_MAX.read(raw))

@@ -70,8 +70,8 @@ def _placer(table: Table) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Re
         if partition.fields:
             number += hash_rows(_columns(batch, partition), partition).astype(np.int64) << 32
         if fixed:
-            found = pa.RecordBatch.from_arrays(_columns(batch, keys), names=list(keys.names))
-            number += assign_buckets(found, keys, options.bucket, options.bucket_function.value)
+            batch_of_keys = pa.RecordBatch.from_arrays(_columns(batch, keys), names=list(keys.names))
+            number += assign_buckets(batch_of_keys, keys, options.bucket, options.bucket_function.value)
         return pa.array(number)
 
     def add(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

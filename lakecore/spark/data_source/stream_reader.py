@@ -82,8 +82,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return the end of the next micro-batch; see `MicroBatches.latest`."""
         limits = UNLIMITED if isinstance(limit, ReadAllAvailable) else self._read.limits
-        found = self._planner().latest(_offset(start), limits)
-        return dict(_INITIAL) if found is None else found.to_json()
+        offset = self._planner().latest(_offset(start), limits)
+        return dict(_INITIAL) if offset is None else offset.to_json()
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
         """Return what the tasks of a micro-batch read; see `MicroBatches.work`."""

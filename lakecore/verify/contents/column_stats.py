@@ -38,10 +38,10 @@ class ColumnStats:
 
     def __init__(self, shape: RowShape, *, partly: bool = False, chars: bool = True) -> None:
         keys = [(KEY_PREFIX + field.name, field) for field in shape.key]
-        named = [*keys, *((field.name, field) for field in shape.values)]
+        columns = [*keys, *((field.name, field) for field in shape.values)]
         self._partly = partly
-        self._at = [i for i, (_, field) in enumerate(named) if _flat(field.type, chars=chars)]
-        self._schema = pa.schema([(named[i][0], arrow_type(named[i][1].type)) for i in self._at])
+        self._at = [i for i, (_, field) in enumerate(columns) if _flat(field.type, chars=chars)]
+        self._schema = pa.schema([(columns[i][0], arrow_type(columns[i][1].type)) for i in self._at])
         self._bounds = ArrowBounds(self._schema)
 
     def add(self, columns: Sequence[pa.Array]) -> None:
@@ -63,12 +63,12 @@ class ColumnStats:
 
         Raises CorruptDataError for statistics that cannot be decoded.
         """
-        found = self._bounds.finish()
+        problems = self._bounds.finish()
         fields = schema.fields
         if file.value_stats_cols is not None:
             by_name = {field.name: field for field in schema.fields}
             fields = tuple(by_name[name] for name in file.value_stats_cols if name in by_name)
-        compared = partial(_compared, bounds=found, partly=self._partly)
+        compared = partial(_compared, bounds=problems, partly=self._partly)
         yield from compared(file.file_name, file.value_stats, fields)
         if schema.primary_keys:
             yield from compared(file.file_name, file.key_stats, schema.key_type.fields, prefix=KEY_PREFIX)
@@ -97,17 +97,17 @@ def _compared(
         if actual is None:
             continue
         nulls = stats.null_counts[i] if i < len(stats.null_counts) else None
-        met = actual.null_count or 0
-        if nulls is not None and nulls >= 0 and (nulls < met if partly else nulls != met):
+        null_count = actual.null_count or 0
+        if nulls is not None and nulls >= 0 and (nulls < null_count if partly else nulls != null_count):
             yield (
                 f"statistics of column {field.name} count {nulls} nulls, but the column has "
                 f"{actual.null_count}"
             )
         if _above(lows[i], actual.minimum) or _above(actual.maximum, highs[i]):
-            held = f"{actual.minimum!r} to {actual.maximum!r}"
+            bounds_text = f"{actual.minimum!r} to {actual.maximum!r}"
             yield (
                 f"statistics of column {field.name} give the range {lows[i]!r} to {highs[i]!r}, but "
-                f"its values are {held}"
+                f"its values are {bounds_text}"
             )
 
 

@@ -90,9 +90,9 @@ def sample_problems(
         field = fields[name]
         for value, positions in _places(rows[name], field).items():
             condition = IsNull(name) if value is None else In(name, (value,))
-            found = matching_rows(condition, {name: field}, index)
-            if found is not None and positions - found:
-                row = (positions - found).min()
+            matches = matching_rows(condition, {name: field}, index)
+            if matches is not None and positions - matches:
+                row = (positions - matches).min()
                 yield where, f"the file indexes of column {name} do not contain the value of row {row}"
                 break
 
@@ -128,13 +128,13 @@ def _samples(
     file_io: FileIO, path: str, schema: TableSchema, rows: int, fields: Mapping[str, DataField]
 ) -> Iterator[_Sample]:
     """Yield values of rows that are evenly spread over the file."""
-    wanted = np.unique(np.linspace(0, max(rows - 1, 0), _SAMPLED).astype(np.int64))
+    places = np.unique(np.linspace(0, max(rows - 1, 0), _SAMPLED).astype(np.int64))
     reader = open_reader(file_io, path, schema=schema)
     try:
         present = [name for name in fields if name in reader.schema.names]
         start = 0
         for batch in reader.batches(present):
-            inside = wanted[(wanted >= start) & (wanted < start + batch.num_rows)]
+            inside = places[(places >= start) & (places < start + batch.num_rows)]
             for name in present:
                 column = canonical(batch.column(name), fields[name].type, path).take(inside - start)
                 values = array_values(column, fields[name].type)

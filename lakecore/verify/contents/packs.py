@@ -49,16 +49,16 @@ class PackCheck:
         other checks find a lost one.
         """
         name = next((name for name in file.extra_files if name.endswith(REFERENCES_SUFFIX)), None)
-        named: set[Pack] = set()
+        packs: set[Pack] = set()
         if name is not None:
             sidecar = f"{path.rpartition('/')[0]}/{name}"
             try:
-                named = set(decode_packs(self.file_io.read(sidecar), sidecar))
+                packs = set(decode_packs(self.file_io.read(sidecar), sidecar))
             except NotFoundError:
-                named = referred
-            for _, pack in sorted(referred - named):
+                packs = referred
+            for _, pack in sorted(referred - packs):
                 yield sidecar, f"its manifest entry does not name {pack}, to which rows refer"
-        for directory, pack in sorted(named | referred):
+        for directory, pack in sorted(packs | referred):
             where = f"{_path(directory)}/{pack}"
             if not self._is_there(where, path):
                 yield where, "it is missing, although rows have blobs in it"

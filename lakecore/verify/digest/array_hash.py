@@ -184,8 +184,8 @@ def _dictionary_words(array: pa.Array) -> Words:
     codes = array.indices.fill_null(0) if array.indices.null_count else array.indices
     if not len(array.dictionary):
         return np.zeros(len(array), np.uint64)
-    found: Words = _flat_words(array.dictionary).take(codes.to_numpy())
-    return found
+    words: Words = _flat_words(array.dictionary).take(codes.to_numpy())
+    return words
 
 
 def _bounds(array: pa.Array) -> tuple[int, int, npt.NDArray[np.int64]]:

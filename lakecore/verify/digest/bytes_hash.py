@@ -77,10 +77,10 @@ def _add_equal(hashes: Words, rows: npt.NDArray[np.uint8]) -> Words:
     padded = np.zeros((count, width * _WIDTH), np.uint8)
     padded[:, :length] = rows
     positions = np.arange(1, width + 1, dtype=np.uint64) * _POSITION
-    found = _word_hashes(padded.view(np.uint64), positions)
+    words = _word_hashes(padded.view(np.uint64), positions)
     for index in range(width) if width <= _NEAR_WORDS else ():
-        hashes += found[:, index]
-    return hashes if width <= _NEAR_WORDS else hashes + found.sum(axis=1, dtype=np.uint64)
+        hashes += words[:, index]
+    return hashes if width <= _NEAR_WORDS else hashes + words.sum(axis=1, dtype=np.uint64)
 
 
 def _unaligned(padded: npt.NDArray[np.uint8]) -> Words:
@@ -97,16 +97,16 @@ def _add_near(
     words = _unaligned(padded)
     longest = int(lengths.max())
     for index in range(min(_NEAR_WORDS, -(-longest // _WIDTH))):
-        done = index * _WIDTH
-        rows = np.flatnonzero(lengths > done)
+        start = index * _WIDTH
+        rows = np.flatnonzero(lengths > start)
         everyone = len(rows) == len(lengths)
-        at = starts + done if everyone else starts[rows] + done
-        left = np.minimum((lengths if everyone else lengths[rows]) - done, _WIDTH)
-        found = _word_hashes(words[at] & _MASKS.take(left), _position(index))
+        at = starts + start if everyone else starts[rows] + start
+        sizes = np.minimum((lengths if everyone else lengths[rows]) - start, _WIDTH)
+        word_hashes = _word_hashes(words[at] & _MASKS.take(sizes), _position(index))
         if everyone:
-            hashes += found
+            hashes += word_hashes
         else:
-            hashes[rows] += found
+            hashes[rows] += word_hashes
 
 
 def _add_far(
@@ -123,9 +123,9 @@ def _add_far(
     counts = -(-(lengths[rows] - near) // _WIDTH)
     ends = np.cumsum(counts)
     index = np.arange(int(ends[-1])) - np.repeat(ends - counts, counts) + _NEAR_WORDS
-    done = index * _WIDTH
-    at = np.repeat(starts[rows], counts) + done
-    left = np.minimum(np.repeat(lengths[rows], counts) - done, _WIDTH)
-    words = _unaligned(padded)[at] & _MASKS.take(left)
-    found = _word_hashes(words, (index + 1).view(np.uint64) * _POSITION)
-    hashes[rows] += np.add.reduceat(found, ends - counts)
+    start = index * _WIDTH
+    at = np.repeat(starts[rows], counts) + start
+    sizes = np.minimum(np.repeat(lengths[rows], counts) - start, _WIDTH)
+    words = _unaligned(padded)[at] & _MASKS.take(sizes)
+    word_hashes = _word_hashes(words, (index + 1).view(np.uint64) * _POSITION)
+    hashes[rows] += np.add.reduceat(word_hashes, ends - counts)

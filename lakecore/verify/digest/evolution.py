@@ -87,8 +87,8 @@ def _atomic_keeps(old: AtomicType, new: AtomicType) -> bool:
         return True
     few, many = _digits(old), _digits(new)
     if few is not None and many is not None:
-        kept = few.before <= many.before and few.after <= many.after
-        return kept and (new.root is TypeRoot.DECIMAL or old.root is not TypeRoot.DECIMAL)
+        keeps = few.before <= many.before and few.after <= many.after
+        return keeps and (new.root is TypeRoot.DECIMAL or old.root is not TypeRoot.DECIMAL)
     if old.root is TypeRoot.FLOAT:
         return new.root is TypeRoot.DOUBLE
     if old.root in _TIMES:

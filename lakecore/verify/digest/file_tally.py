@@ -30,8 +30,8 @@ def files_of(tallies: Iterable[Tally]) -> tuple[DataFile, ...]:
 
 def positions_of(tallies: Iterable[Tally]) -> dict[str, BitMap]:
     """Return the rows that were read at positions, by file; those of several tallies are joined."""
-    found: dict[str, BitMap] = {}
+    result: dict[str, BitMap] = {}
     for one in tallies:
         for name, positions in one.positions.items() if isinstance(one, FileTally) else ():
-            found[name] = found.get(name, BitMap()) | BitMap.deserialize(positions)
-    return found
+            result[name] = result.get(name, BitMap()) | BitMap.deserialize(positions)
+    return result

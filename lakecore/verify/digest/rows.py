@@ -36,8 +36,8 @@ def covered_columns(batch: pa.RecordBatch, shape: RowShape) -> list[pa.Array]:
     names = set(batch.schema.names)
     keys = [KEY_PREFIX + field.name for field in shape.key]
     stored = [key if key in names else key.removeprefix(KEY_PREFIX) for key in keys]
-    wanted = [*stored, *(field.name for field in shape.values), SEQUENCE_NAME, KIND_NAME]
-    return [batch.column(name) for name in wanted]
+    column_names = [*stored, *(field.name for field in shape.values), SEQUENCE_NAME, KIND_NAME]
+    return [batch.column(name) for name in column_names]
 
 
 def without_rows(columns: Sequence[pa.Array], deleted: BitMap, start: int) -> list[pa.Array]:
@@ -48,5 +48,5 @@ def without_rows(columns: Sequence[pa.Array], deleted: BitMap, start: int) -> li
         return list(columns)
     live = np.ones(stop - start, bool)
     live[np.array(deleted[low:high].to_array(), np.int64) - start] = False
-    kept = pa.array(np.flatnonzero(live))
-    return [column.take(kept) for column in columns]
+    live_rows = pa.array(np.flatnonzero(live))
+    return [column.take(live_rows) for column in columns]

@@ -147,8 +147,8 @@ def shape_of(
 
 def _stored(schema: TableSchema) -> tuple[DataField, ...]:
     """Return the columns that files of append tables have: partition columns are read from the manifest."""
-    given = set(() if schema.primary_keys else schema.partition_keys)
-    return tuple(field for field in schema.fields if field.name not in given) or schema.fields
+    partition_columns = set(() if schema.primary_keys else schema.partition_keys)
+    return tuple(field for field in schema.fields if field.name not in partition_columns) or schema.fields
 
 
 def _expiry(schema: TableSchema, rules: TableRules) -> tuple[DataField, ...]:

@@ -76,13 +76,13 @@ class DataFileCheck:
         schema = written_schema(reference.schemas.load(reference.file.schema_id), reference.file)
         mode = ProofMode.FULL if self.deep else ProofMode.KEYS
         shape = shape_of(schema, TableOptions.from_schema(schema), mode)
-        seen, stats, packs = KeyedRows(shape.key), ColumnStats(shape), RowPacks(shape, schema)
+        keys, stats, packs = KeyedRows(shape.key), ColumnStats(shape), RowPacks(shape, schema)
         inline = InlineBlobs(shape, schema)
         rows = 0
         for columns in read_covered(self.file_io, reference.path, shape, schema):
             rows += len(columns[0])
             if shape.keyed:
-                seen.add(columns)
+                keys.add(columns)
             if self.deep:
                 stats.add(columns)
                 packs.add(columns)
@@ -90,7 +90,7 @@ class DataFileCheck:
         self.findings.rows_read += rows
         self._equal(reference, "row count", rows, reference.file.row_count)
         if shape.keyed and rows:
-            self._check_keyed(reference, seen, schema)
+            self._check_keyed(reference, keys, schema)
         self._check_packs(reference, packs)
         if self.deep:
             for problem in stats.problems(reference.file, schema) if rows else ():

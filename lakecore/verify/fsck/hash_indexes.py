@@ -71,8 +71,8 @@ class HashIndexCheck:
         data = self.file_io.read(path)
         if len(data) != file.row_count * 4:
             raise CorruptDataError(path, "its size is not the recorded one")
-        known = np.sort(np.frombuffer(data, ">i4").astype(np.int32))
-        unknown = sum(int((~np.isin(hashes, known)).sum()) for hashes in self._hashes(live))
+        index_hashes = np.sort(np.frombuffer(data, ">i4").astype(np.int32))
+        unknown = sum(int((~np.isin(hashes, index_hashes)).sum()) for hashes in self._hashes(live))
         if unknown:
             problem = f"it lacks the keys of {unknown} rows of its bucket (needed by {owner})"
             self.findings.add(FindingKind.INDEX_FILE, path, problem)

@@ -43,14 +43,14 @@ class IndexFileCheck:
             self._check_live(placed, owner, live)
 
     def _check_doubles(self, files: Iterable[IndexFile], manifest: str, owner: str) -> None:
-        seen: set[Place] = set()
+        places: set[Place] = set()
         for file in files:
             for vector in file.deletions:
                 place = (file.partition, file.bucket, vector.data_file)
-                if place in seen:
+                if place in places:
                     problem = f"it lists two deletion vectors of {vector.data_file} (needed by {owner})"
                     self.findings.add(FindingKind.INDEX_FILE, manifest, problem)
-                seen.add(place)
+                places.add(place)
 
     def _decoded(self, file: IndexFile, path: str, owner: str) -> Mapping[str, int]:
         try:

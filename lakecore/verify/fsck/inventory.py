@@ -48,16 +48,16 @@ class Inventory:
         """Check data files bucket by bucket, then everything else. `open_file` gets each data file that
         exists.
         """
-        seen: set[str] = set()
+        names: set[str] = set()
         index = self._by_directory(references.files)
         for bucket in references.buckets():
-            self._check_bucket(bucket, index, seen, open_file)
+            self._check_bucket(bucket, index, names, open_file)
         for directory, expected in index.items():
-            if directory not in seen:
-                seen.add(directory)
+            if directory not in names:
+                names.add(directory)
                 inside = directory.startswith(f"{self.paths.table_path}/")
                 self._compare(self._files(directory), expected.items(), orphans=inside)
-        self._walk(self.paths.table_path, seen, "")
+        self._walk(self.paths.table_path, names, "")
 
     def _by_directory(self, files: dict[str, ExpectedFile]) -> dict[str, dict[str, ExpectedFile]]:
         index: dict[str, dict[str, ExpectedFile]] = defaultdict(dict)
@@ -96,9 +96,9 @@ class Inventory:
     ) -> set[str]:
         """Report differences; the paths of expected files that are missing or have another size."""
         sizes = {status.path: status.size for status in present}
-        bad, known = set(), set()
+        bad, good = set(), set()
         for path, what in expected:
-            known.add(path)
+            good.add(path)
             size = sizes.get(path)
             if size is None:
                 bad.add(path)
@@ -110,7 +110,7 @@ class Inventory:
                 )
                 self.findings.add(_kind(path), path, problem)
         for status in present if orphans else ():
-            if status.path not in known and status.name not in _MARKERS:
+            if status.path not in good and status.name not in _MARKERS:
                 self._orphan(status)
         return bad
 

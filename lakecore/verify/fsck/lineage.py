@@ -172,14 +172,14 @@ class Lineage:
     def _check_snapshot(self, snapshot: Snapshot, path: str, owner: str, *, whole: bool) -> None:
         self._live = None
         lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
-        known = lists in self.states
+        is_listed = lists in self.states
         self.states.add(lists)
         base = self._list(lists[0], snapshot.base_manifest_list_size, owner)
         delta = self._list(lists[1], snapshot.delta_manifest_list_size, owner)
         if base is None or delta is None:
             self._total = None
             return
-        if known and not self.deep:
+        if is_listed and not self.deep:
             self._total = snapshot.total_record_count
             return
         changes = self._entries(delta, owner)
@@ -206,7 +206,10 @@ class Lineage:
         if self._total is None or snapshot.total_record_count is None:
             return
         pair = (path, self.paths.snapshot(snapshot.id - 1))
-        if any(known.kind is FindingKind.TOTALS and known.path in pair for known in self.findings.items):
+        if any(
+            is_reported.kind is FindingKind.TOTALS and is_reported.path in pair
+            for is_reported in self.findings.items
+        ):
             return
         expected = self._total + added
         if snapshot.total_record_count != expected:
@@ -278,8 +281,8 @@ class Lineage:
         if snapshot.index_manifest is None:
             return
         path = self.paths.manifest(snapshot.index_manifest)
-        known = path in self.references.files
-        if known and self._live is None:
+        is_referenced = path in self.references.files
+        if is_referenced and self._live is None:
             return
         self.references.expect(path, None, owner)
         try:
@@ -380,16 +383,16 @@ class Lineage:
     def _entries(self, files: tuple[ManifestFile, ...], owner: str) -> ManifestEntries | None:
         """Return the entries of manifests, in order, or None when some cannot be read."""
         parts = [self._manifest(file, owner) for file in files]
-        held = [part for part in parts if part is not None]
-        return ManifestEntries.concat(held) if len(held) == len(parts) else None
+        parts_read = [part for part in parts if part is not None]
+        return ManifestEntries.concat(parts_read) if len(parts_read) == len(parts) else None
 
     def _manifest(self, file: ManifestFile, owner: str) -> ManifestEntries | None:
-        known = self._used.get(file.file_name, self._recent.get(file.file_name))
-        if known is None:
-            known = self._read(file, owner)
-        if known is not None:
-            self._used[file.file_name] = known
-        return known
+        entries = self._used.get(file.file_name, self._recent.get(file.file_name))
+        if entries is None:
+            entries = self._read(file, owner)
+        if entries is not None:
+            self._used[file.file_name] = entries
+        return entries
 
     def _read(self, file: ManifestFile, owner: str) -> ManifestEntries | None:
         path = self.paths.manifest(file.file_name)

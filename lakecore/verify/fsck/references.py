@@ -100,15 +100,15 @@ class References:
             yield list(self._references(directory, index.pop(directory)))
 
     def _references(self, directory: str, groups: list[tuple[_Part, Rows]]) -> Iterator[DataReference]:
-        seen: set[tuple[object, ...]] = set()
+        keys: set[tuple[object, ...]] = set()
         for part, rows in groups:
             entries = part.entries.select(rows)
             columns = (getattr(entries, name).tolist() for name in _DESCRIPTION)
             names = list(zip(entries.names(), *columns, strict=True))
             fresh = []
             for row, name in enumerate(names):
-                if name not in seen:
-                    seen.add(name)
+                if name not in keys:
+                    keys.add(name)
                     fresh.append(row)
             for row, file in zip(fresh, entries.files(np.array(fresh, np.int64)), strict=True):
                 bucket = int(entries.bucket[row])
@@ -121,13 +121,13 @@ def bucket_directory(paths: TablePaths, schema: TableSchema) -> Callable[[bytes,
     """Return a function from (serialised partition, bucket) to the directory of its files."""
     options = TableOptions.from_schema(schema)
     partition_type = schema.partition_type
-    known: dict[bytes, str] = {}
+    directories: dict[bytes, str] = {}
 
     def directory(partition: bytes, bucket: int) -> str:
-        if partition not in known:
+        if partition not in directories:
             values = decode_row(partition, partition_type, paths.table_path)
             default, legacy = options.partition_default_name, options.partition_legacy_name
-            known[partition] = partition_path(values, partition_type, default, legacy)
-        return paths.bucket_dir(known[partition], bucket, options)
+            directories[partition] = partition_path(values, partition_type, default, legacy)
+        return paths.bucket_dir(directories[partition], bucket, options)
 
     return directory

@@ -34,24 +34,24 @@ def settled(check: Callable[[bool], FsckReport], sleep: Callable[[float], None])
     eight, within half a minute of waiting. Then a finding that was there each time is kept.
     """
     report = check(True)
-    kept = {_key(one): one for one in _by_presence(report.findings)}
-    before = frozenset(kept)
+    first = {_key(one): one for one in _by_presence(report.findings)}
+    before = frozenset(first)
     pause, waited = _FIRST_PAUSE, 0.0
     for _ in range(_LOOKS):
-        if not kept:
+        if not first:
             break
         sleep(pause)
         waited, pause = waited + pause, min(2 * pause, _MOST_PAUSE)
         again = check(False)
-        found = {_key(one): one for one in _by_presence(again.findings)}
-        rests = not again.moved and found.keys() == before
-        kept = {key: found[key] for key in kept if key in found}
-        before = frozenset(found)
-        hints = any(one.kind is FindingKind.HINT for one in kept.values())
+        after = {_key(one): one for one in _by_presence(again.findings)}
+        rests = not again.moved and after.keys() == before
+        first = {key: after[key] for key in first if key in after}
+        before = frozenset(after)
+        hints = any(one.kind is FindingKind.HINT for one in first.values())
         if rests and (waited >= _HINT_SECONDS or not hints):
             break
     certain = [one for one in report.findings if one.kind not in _BY_PRESENCE]
-    findings = sorted([*certain, *kept.values()], key=lambda one: (one.kind.value, one.path, one.problem))
+    findings = sorted([*certain, *first.values()], key=lambda one: (one.kind.value, one.path, one.problem))
     return replace(report, findings=tuple(findings))
 
 

@@ -73,9 +73,9 @@ def check_blob_output(
     context: ProofContext, unit: str, stored: StoredFile, first: int, column: int
 ) -> OutputEvidence:
     """Read an output back and compare it with its manifest entry. Raises ProofError, UnavailableError."""
-    found = context.file_io.stat(stored.path)
-    if found is None or found.size != stored.file.file_size:
-        size = "does not exist" if found is None else f"has {found.size} bytes"
+    status = context.file_io.stat(stored.path)
+    if status is None or status.size != stored.file.file_size:
+        size = "does not exist" if status is None else f"has {status.size} bytes"
         raise ProofError(
             unit, f"output {stored.path} {size}; the expected size is {stored.file.file_size} bytes"
         )

@@ -136,11 +136,11 @@ class Certifier:
         removed_rows: pa.RecordBatch | None,
     ) -> tuple[Tally, Tally]:
         if self._shape.mode is ProofMode.FULL:
-            left = np.flatnonzero(lost | dropped)
-            if removed_rows is None or removed_rows.num_rows != len(left):
+            staying = np.flatnonzero(lost | dropped)
+            if removed_rows is None or removed_rows.num_rows != len(staying):
                 raise ValueError("the full proof needs all columns of the rows that were lost or dropped")
             arrays = covered_columns(removed_rows, self._shape)
-            return self._tally(arrays, lost[left]), self._tally(arrays, dropped[left])
+            return self._tally(arrays, lost[staying]), self._tally(arrays, dropped[staying])
         keys, order, kinds = columns
         covered = zip(self._shape.sequence, order, strict=False)
         fields = [column for field, column in covered if field in self._shape.values]

@@ -95,15 +95,15 @@ def check_rows(proof: PickProof, announced_rows: int = 0) -> None:
     if change_count != changes:
         raise ProofError(proof.pick, f"{changes} changes were proven, but its changelog has {change_count}")
     if proof.fold is not None:
-        seen, kept = proof.fold.inputs.rows, proof.fold.results.rows
+        total, result = proof.fold.inputs.rows, proof.fold.results.rows
     else:
-        seen, kept = proof.inputs.rows, proof.inputs.rows - proof.lost.rows - proof.dropped.rows
-    if (seen, kept) != (proof.inputs.rows, proof.outputs.rows):
+        total, result = proof.inputs.rows, proof.inputs.rows - proof.lost.rows - proof.dropped.rows
+    if (total, result) != (proof.inputs.rows, proof.outputs.rows):
         raise ProofError(
             proof.pick,
             f"{proof.inputs.rows} rows were read and {proof.outputs.rows} were written, but its "
             "merge counted "
-            f"{seen} read and {kept} written",
+            f"{total} read and {result} written",
         )
 
 
@@ -130,13 +130,13 @@ def check_commit(
     With `overwrites` files are added and removed as those of an overwrite, else as those of a compaction.
     Cost: one look at each file.
     """
-    found = _MessageFiles(messages, overwrites=overwrites)
+    files = _MessageFiles(messages, overwrites=overwrites)
     faults: dict[str, ProofError] = {}
     for claim in claims:
-        problem = found.compare(claim)
+        problem = files.compare(claim)
         if problem is not None:
             faults[claim.name] = ProofError(claim.name, f"the commit differs from what was proven: {problem}")
-    found.check_rest(claims, faults)
+    files.check_rest(claims, faults)
     return faults
 
 
@@ -179,8 +179,8 @@ class _MessageFiles:
             raise ProofError(
                 _text(place), "the commit mixes files of a compaction with files of another kind of commit"
             )
-        for part, found in zip(self._parts.values(), files, strict=True):
-            part += [(place, file) for file in found]
+        for part, names in zip(self._parts.values(), files, strict=True):
+            part += [(place, file) for file in names]
         self._lookups.setdefault(place, set()).update(
             file.file_name for file in message.compact_required_files
         )
@@ -191,8 +191,8 @@ class _MessageFiles:
 
     def compare(self, claim: CommitClaim) -> str | None:
         """Return what the messages lack of a claim, or have otherwise; None if they agree."""
-        wanted = {"removed": claim.removed, "added": claim.added, "changelog": claim.changelog}
-        problems = [problem for part, files in wanted.items() for problem in self._missing(part, files)]
+        claims = {"removed": claim.removed, "added": claim.added, "changelog": claim.changelog}
+        problems = [problem for part, files in claims.items() for problem in self._missing(part, files)]
         for place in claim.places:
             unguarded = claim.looked_up.keys() - self._lookups.get(place, set())
             problems += [
@@ -227,13 +227,15 @@ class _MessageFiles:
             for place, name in counts
             if not self._claimed[part][place, name]
         ]
-        known = {place for claim in claims for place in claim.places}
-        strange += [(p, "index files of another bucket change") for p in self._index_places if p not in known]
+        places = {place for claim in claims for place in claim.places}
+        strange += [
+            (p, "index files of another bucket change") for p in self._index_places if p not in places
+        ]
         for place, problem in strange:
-            found = owners.get((place.partition, place.bucket), [])
-            if not found:
+            owner = owners.get((place.partition, place.bucket), [])
+            if not owner:
                 raise ProofError(_text(place), f"the commit differs from what was proven: {problem}")
-            for name in found:
+            for name in owner:
                 faults.setdefault(
                     name, ProofError(name, f"the commit differs from what was proven: {problem}")
                 )

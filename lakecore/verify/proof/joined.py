@@ -66,21 +66,21 @@ def _column(
 ) -> int:
     giver = next((stored for stored in files if _has(context, stored, field)), None)
     columns = iter([pa.nulls(count)]) if giver is None else _read(context, giver, field)
-    digest = seen = 0
+    digest = rows = 0
     for column in columns:
-        places = pa.array(np.arange(first + seen, first + seen + len(column)))
+        places = pa.array(np.arange(first + rows, first + rows + len(column)))
         digest += tally([column, places], (field.id, _POSITION_ID)).digest
-        seen += len(column)
-    if seen != count:
+        rows += len(column)
+    if rows != count:
         path = files[0].path if giver is None else giver.path
-        raise ProofError(unit, f"{path} has {seen} rows instead of {count}")
+        raise ProofError(unit, f"{path} has {rows} rows instead of {count}")
     return digest
 
 
 def _has(context: ProofContext, stored: StoredFile, field: DataField) -> bool:
-    held = stored.file.write_cols
+    columns = stored.file.write_cols
     fields = context.schemas[stored.file.schema_id].fields
-    return any(other.id == field.id and (held is None or other.name in held) for other in fields)
+    return any(other.id == field.id and (columns is None or other.name in columns) for other in fields)
 
 
 def _read(context: ProofContext, stored: StoredFile, field: DataField) -> Iterator[pa.Array]:

@@ -78,7 +78,7 @@ def check_output_file(
     _check_size(file_io, stored, refuse)
     order = () if changelog else shape.order
     bounds = order or shape.key
-    seen = KeyedRows(bounds, repeats=changelog or bool(order))
+    keyed_rows = KeyedRows(bounds, repeats=changelog or bool(order))
     rows = ZERO
     described = _described(unit, shape, first_row)
     stats = ColumnStats(
@@ -89,7 +89,7 @@ def check_output_file(
             stats.add(watched)
             rows += tally_rows(columns, shape, first_row + rows.rows)
             if shape.keyed:
-                seen.add(ordered)
+                keyed_rows.add(ordered)
             if marks is not None:
                 marks.add(columns[: len(shape.key)])
     except CorruptDataError as err:
@@ -97,19 +97,23 @@ def check_output_file(
     if rows.rows != stored.file.row_count:
         refuse(f"it has {rows.rows} rows, but its description says {stored.file.row_count}")
     if shape.keyed:
-        if not seen.in_order:
+        if not keyed_rows.in_order:
             falls = (
                 f"its rows are not in the order of {shape.sorted_by}"
                 if order
                 else "its keys are out of order"
             )
             refuse(falls if changelog or order else "its keys do not strictly increase")
-        _check_keyed(refuse, seen, stored, RowType(bounds))
+        _check_keyed(refuse, keyed_rows, stored, RowType(bounds))
     _check_description(refuse, file_io, stored, shape, schema, stats if rows.rows else None)
     if order:
         return OutputEvidence(rows=rows, files=1, proven=(stored.file,))
     return OutputEvidence(
-        rows=rows, files=1, proven=(stored.file,), first_key=seen.first_key, last_key=seen.last_key
+        rows=rows,
+        files=1,
+        proven=(stored.file,),
+        first_key=keyed_rows.first_key,
+        last_key=keyed_rows.last_key,
     )
 
 
@@ -124,14 +128,17 @@ def _read(
     of those whose statistics are compared: the covered ones and the second of `beside_these`.
     """
     order, described = beside_these
-    held = {field.id for field in (*shape.key, *shape.values)}
-    beside = (*described, *(field for field in order if field.id not in held | {f.id for f in described}))
+    stored_ids = {field.id for field in (*shape.key, *shape.values)}
+    beside = (
+        *described,
+        *(field for field in order if field.id not in stored_ids | {f.id for f in described}),
+    )
     wide = replace(shape, values=(*shape.values, *beside))
-    known = [field.id for field in (*wide.key, *wide.values)]
-    places = [known.index(field.id) for field in order]
-    covered = len(known) - len(beside)
+    known_ids = [field.id for field in (*wide.key, *wide.values)]
+    places = [known_ids.index(field.id) for field in order]
+    covered = len(known_ids) - len(beside)
     for columns in read_covered(file_io, stored.path, wide, schema):
-        system = columns[len(known) :]
+        system = columns[len(known_ids) :]
         ordered = (*(columns[place] for place in places), *system) if order else columns
         yield (*columns[:covered], *system), ordered, columns[: covered + len(described)]
 
@@ -160,12 +167,12 @@ def _check_description(
     """Compare column statistics with the columns read and, in the full mode, file indexes with some of the
     rows.
     """
-    held = written_schema(schema, stored.file)
+    columns = written_schema(schema, stored.file)
     try:
-        for problem in stats.problems(stored.file, held) if stats is not None else ():
+        for problem in stats.problems(stored.file, columns) if stats is not None else ():
             refuse(problem)
         if shape.mode is ProofMode.FULL:
-            for _, problem in index_problems(file_io, stored.path, stored.file, held):
+            for _, problem in index_problems(file_io, stored.path, stored.file, columns):
                 refuse(problem)
     except CorruptDataError as err:
         refuse(f"its description cannot be decoded: {err.problem}")
@@ -192,6 +199,6 @@ def _check_keyed(
             ("minimum key", list(map(comparable, rows.first)), list(map(comparable, first))),
             ("maximum key", list(map(comparable, rows.last)), list(map(comparable, last))),
         ]
-    for what, found, said in facts:
-        if found != said:
-            refuse(f"its {what} is {found}, but its description says {said}")
+    for what, fact, stated in facts:
+        if fact != stated:
+            refuse(f"its {what} is {fact}, but its description says {stated}")

@@ -123,23 +123,24 @@ def tally_input(
     `marks`: gets those of the file, which has its keys in order.
     Raises ProofError when the file does not hold as many rows as its manifest entry says, CorruptDataError.
     """
-    rows, seen = ZERO, 0
+    rows, row_count = ZERO, 0
     schema = context.schemas[stored.file.schema_id]
     number = stored.number(context.shape)
-    found = KeyMarks()
+    key_marks = KeyMarks()
     for columns in read_covered(context.file_io, stored.path, context.shape, schema, number=number):
         if marks is not None:
-            found.add(columns[: len(context.shape.key)])
-        live = columns if deleted is None else without_rows(columns, deleted, seen)
+            key_marks.add(columns[: len(context.shape.key)])
+        live = columns if deleted is None else without_rows(columns, deleted, row_count)
         rows += tally_rows(live, context.shape, first_row + rows.rows)
-        seen += len(columns[0])
-    if seen != stored.file.row_count:
+        row_count += len(columns[0])
+    if row_count != stored.file.row_count:
         raise ProofError(
-            unit, f"input {stored.path} has {seen} rows, but its description says {stored.file.row_count}"
+            unit,
+            f"input {stored.path} has {row_count} rows, but its description says {stored.file.row_count}",
         )
     if marks is not None:
-        marks[stored.path] = found
-    if deleted is not None and rows.rows != seen - len(deleted):
+        marks[stored.path] = key_marks
+    if deleted is not None and rows.rows != row_count - len(deleted):
         raise ProofError(
             unit, f"the deletion vector of input {stored.path} deletes rows that the file does not have"
         )
@@ -156,8 +157,8 @@ def check_outputs(
     whole = OutputEvidence()
     for stored in outputs:
         schema = context.schemas[stored.file.schema_id]
-        found = None if marks is None else marks.setdefault(stored.path, KeyMarks())
-        role = OutputPlace(first_row=whole.rows.rows, marks=found)
+        marks_of_file = None if marks is None else marks.setdefault(stored.path, KeyMarks())
+        role = OutputPlace(first_row=whole.rows.rows, marks=marks_of_file)
         part = check_output_file(unit, context.file_io, stored, context.shape, schema, role)
         whole = _join_outputs(unit, whole, part)
     return whole
@@ -200,8 +201,8 @@ def prove_unit(
 
 def prove_pick(shape: RowShape, pick: str, inputs: Iterable[Tally], units: Sequence[UnitProof]) -> PickProof:
     """Compare whole inputs with the sum of the units, given in key order. Pure. Raises ProofError."""
-    given = tuple(inputs)
-    before = total(given)
+    tallies = tuple(inputs)
+    before = total(tallies)
     outputs = OutputEvidence()
     for unit in units:
         _check_unit(shape, unit)
@@ -217,7 +218,7 @@ def prove_pick(shape: RowShape, pick: str, inputs: Iterable[Tally], units: Seque
         sorted_by=shape.sorted_by,
         sample=_sampled(shape, pick, before, units),
         seed=shape.seed,
-        read=files_of(given),
+        read=files_of(tallies),
         new_files=outputs.proven,
         changelog_files=files_of(unit.changes for unit in units),
         looked_up=positions_of(unit.looked_up for unit in units),
@@ -225,8 +226,8 @@ def prove_pick(shape: RowShape, pick: str, inputs: Iterable[Tally], units: Seque
     folds = [unit.evidence for unit in units if isinstance(unit.evidence, MergeEvidence)]
     if folds and len(folds) == len(units):
         return _prove_fold(proof, join_folds(pick, folds), units)
-    kept = [unit.evidence for unit in units if isinstance(unit.evidence, UnitEvidence)]
-    return _prove_kept(proof, join_evidence(pick, kept))
+    evidence = [unit.evidence for unit in units if isinstance(unit.evidence, UnitEvidence)]
+    return _prove_kept(proof, join_evidence(pick, evidence))
 
 
 def _sampled(shape: RowShape, pick: str, inputs: Tally, units: Sequence[UnitProof]) -> RowSample | None:
@@ -285,29 +286,31 @@ def _prove_lookups(pick: str, evidence: MergeEvidence, units: Sequence[UnitProof
         return
     if any(unit.searched is None for unit in units):
         raise ProofError(pick, "the rows that its merge looked up were not searched for")
-    found = total(unit.searched for unit in units if unit.searched is not None)
-    if found != evidence.outside:
-        raise ProofError(pick, f"its merge looked up {evidence.outside}, but a search finds {found}")
+    searched = total(unit.searched for unit in units if unit.searched is not None)
+    if searched != evidence.outside:
+        raise ProofError(pick, f"its merge looked up {evidence.outside}, but a search finds {searched}")
 
 
 def _check_unit(shape: RowShape, proof: UnitProof) -> None:
     """Check that the merge's account of a unit agrees with the unit's outputs."""
     if not shape.keyed:
         return
-    seen, found = proof.evidence, proof.outputs
-    if seen is None:
+    evidence, outputs = proof.evidence, proof.outputs
+    if evidence is None:
         raise ProofError(proof.unit, "its merge did not count the rows that it left out")
-    if isinstance(seen, MergeEvidence):
-        kept = seen.results.rows
+    if isinstance(evidence, MergeEvidence):
+        expected_rows = evidence.results.rows
     else:
-        kept = seen.rows - seen.lost.rows - seen.dropped.rows
-    if kept != found.rows.rows:
-        raise ProofError(proof.unit, f"its merge kept {kept} rows, but its outputs hold {found.rows.rows}")
-    if found.first_key is None or found.last_key is None:
+        expected_rows = evidence.rows - evidence.lost.rows - evidence.dropped.rows
+    if expected_rows != outputs.rows.rows:
+        raise ProofError(
+            proof.unit, f"its merge kept {expected_rows} rows, but its outputs hold {outputs.rows.rows}"
+        )
+    if outputs.first_key is None or outputs.last_key is None:
         return
-    first, last = seen.first_key, seen.last_key
-    if first is None or last is None or first > found.first_key or last < found.last_key:
-        reach = f"from {found.first_key} to {found.last_key}"
+    first, last = evidence.first_key, evidence.last_key
+    if first is None or last is None or first > outputs.first_key or last < outputs.last_key:
+        reach = f"from {outputs.first_key} to {outputs.last_key}"
         raise ProofError(proof.unit, f"its outputs have keys {reach}, which the merged rows lack")
 
 
@@ -339,12 +342,15 @@ def proof_properties(proofs: Iterable[PickProof]) -> dict[str, str]:
 
     Empty when nothing was rewritten.
     """
-    held = list(proofs)
-    if not held:
+    pick_proofs = list(proofs)
+    if not pick_proofs:
         return {}
-    inputs, outputs = total(proof.inputs for proof in held), total(proof.outputs for proof in held)
+    inputs, outputs = (
+        total(proof.inputs for proof in pick_proofs),
+        total(proof.outputs for proof in pick_proofs),
+    )
     return {
-        _PROPERTY: held[0].mode.value,
+        _PROPERTY: pick_proofs[0].mode.value,
         f"{_PROPERTY}.version": str(DIGEST_VERSION),
         f"{_PROPERTY}.rows-in": str(inputs.rows),
         f"{_PROPERTY}.rows-out": str(outputs.rows),

@@ -98,7 +98,7 @@ def _postponed_text(proof: PickProof, check: PostponedCheck) -> str:
 
 
 def _folded_text(proof: PickProof, fold: MergeEvidence) -> str:
-    left = [
+    rest = [
         f"{tally.rows} {word}"
         for word, tally in (
             ("ignored retracts", fold.ignored),
@@ -111,7 +111,7 @@ def _folded_text(proof: PickProof, fold: MergeEvidence) -> str:
     text = (
         f"{proof.mode.value} proof v{DIGEST_VERSION}: {proof.inputs.rows} input rows{looked_up} = the rows "
         "merged"
-        f"{''.join(f' + {part}' for part in left)}, by count and digest of {_columns(proof)}; "
+        f"{''.join(f' + {part}' for part in rest)}, by count and digest of {_columns(proof)}; "
         f"{fold.keys} keys = {proof.outputs.rows} output rows + {fold.vanished} keys that may have no row; "
         f"{_order(proof)}; the sequence number and row kind of each output row follow from the "
         "rows of its key"

@@ -127,13 +127,13 @@ def check_assignment(
     """
     rows = sum(stored.file.row_count for stored in files.postponed)
     passes = max(1, -(-rows // (share.steps * _MOST_ROWS)))
-    found = PostponedTally()
+    tally = PostponedTally()
     for number in range(passes):
         part = Part(share.rule, share.steps, share.remainder, passes, number)
         reader = PostponedReader(context, name, part, rules.table, files.firsts)
-        found += _AssignmentPass(reader, files, rules).check()
+        tally += _AssignmentPass(reader, files, rules).check()
     return replace(
-        found,
+        tally,
         read=tuple(stored.file for stored in files.postponed),
         new_files=tuple((bucket, stored.file) for stored, bucket in files.written),
         changelog_files=tuple((bucket, stored.file) for stored, bucket in files.changelog),
@@ -153,12 +153,12 @@ def check_numbers(
     own = np.isin(live.partition, codes)
     buckets, highest = live.bucket[own], live.max_sequence[own]
     for bucket, file in new_files:
-        known = highest[buckets == bucket]
-        if len(known) and file.min_sequence_number <= known.max():
+        numbers_of_bucket = highest[buckets == bucket]
+        if len(numbers_of_bucket) and file.min_sequence_number <= numbers_of_bucket.max():
             raise ProofError(
                 name,
                 f"{file.file_name} has sequence numbers from {file.min_sequence_number} on, but bucket "
-                f"{bucket} has rows with numbers up to {known.max()}",
+                f"{bucket} has rows with numbers up to {numbers_of_bucket.max()}",
             )
 
 
@@ -206,14 +206,14 @@ class _AssignmentPass:
         everything = reader.postponed(self.files.postponed, samples and samples[0])
         before = everything.without(ignored_kinds(rules.table))
         after = reader.written(self.files.written, samples and samples[1])
-        wanted = before.last()
+        last = before.last()
         if len(after.last()) != len(after):
             raise ProofError(name, f"{len(after)} rows were written for {len(after.last())} keys")
-        due, found = (wanted.tally, after.tally) if rules.replaces else (wanted.key_tally, after.key_tally)
-        if due != found:
+        due, actual = (last.tally, after.tally) if rules.replaces else (last.key_tally, after.key_tally)
+        if due != actual:
             raise ProofError(
                 name,
-                f"the last rows of the keys of its postponed rows are {due}, but its outputs hold {found}",
+                f"the last rows of the keys of its postponed rows are {due}, but its outputs hold {actual}",
             )
         self._check_changes(before.tally if rules.writes_changelog else ZERO)
         if rules.replaces:
@@ -242,6 +242,6 @@ class _AssignmentPass:
 
     def _check_changes(self, due: Tally) -> None:
         """Check that the changelog has the rows that were postponed, each in the bucket of its key."""
-        found = self.reader.written(self.files.changelog).tally
-        if found != due:
-            raise ProofError(self.reader.name, f"its changelog must hold {due}, but it holds {found}")
+        tally = self.reader.written(self.files.changelog).tally
+        if tally != due:
+            raise ProofError(self.reader.name, f"its changelog must hold {due}, but it holds {tally}")

@@ -107,7 +107,7 @@ class PostponedReader:
 
         `sample`: collects rows that the table takes. Raises ProofError, NotFoundError, CorruptDataError.
         """
-        found, places = [_empty()], {stored.file.file_name: stored for stored in files}
+        parts, places = [_empty()], {stored.file.file_name: stored for stored in files}
         numbers = _Numbers(self.firsts, self.part.rule.total)
         ignored = [int(kind) for kind in ignored_kinds(self.rules)]
         for file in replay_order(
@@ -115,10 +115,10 @@ class PostponedReader:
         ):
             for columns, buckets in self._columns(places[file.file_name]):
                 mine = buckets % self.part.steps == self.part.remainder
-                taken = mine & ~np.isin(columns[-1].to_numpy(zero_copy_only=False), ignored)
-                numbered = [*columns[:-2], pa.array(numbers.following(buckets, taken)), columns[-1]]
-                found.append(self._hashed(numbered, mine, taken, sample))
-        return _concatenated(found)
+                is_chosen = mine & ~np.isin(columns[-1].to_numpy(zero_copy_only=False), ignored)
+                numbered = [*columns[:-2], pa.array(numbers.following(buckets, is_chosen)), columns[-1]]
+                parts.append(self._hashed(numbered, mine, is_chosen, sample))
+        return _concatenated(parts)
 
     def written(
         self, files: Iterable[tuple[StoredFile, int]], sample: SampledRows | None = None
@@ -126,14 +126,14 @@ class PostponedReader:
         """Return the rows of new files, each with its bucket. Raises ProofError for a row of another
         bucket.
         """
-        found = [_empty()]
+        parts = [_empty()]
         for stored, bucket in files:
             for columns, buckets in self._columns(stored):
                 if (buckets != bucket).any():
                     raise ProofError(self.name, f"{stored.path} has rows of other buckets than {bucket}")
                 mine = np.ones(len(buckets), bool)
-                found.append(self._hashed(columns, mine, mine, sample))
-        return _concatenated(found)
+                parts.append(self._hashed(columns, mine, mine, sample))
+        return _concatenated(parts)
 
     def _columns(self, stored: StoredFile) -> Iterator[tuple[Sequence[pa.Array], npt.NDArray[Any]]]:
         """Yield covered columns, and the bucket of each row."""

@@ -89,5 +89,5 @@ def _filled(
         return column
     if otherwise is None:
         raise ProofError(unit, f"{stored.path} has rows without row ids")
-    known = column.is_valid().to_numpy(zero_copy_only=False)
-    return pa.array(np.where(known, column.fill_null(0).to_numpy(), otherwise))
+    is_valid = column.is_valid().to_numpy(zero_copy_only=False)
+    return pa.array(np.where(is_valid, column.fill_null(0).to_numpy(), otherwise))

@@ -86,12 +86,12 @@ class SecondDecoders:
 
     def report(self) -> str:
         """Return what was compared with which reader; it is empty before anything was."""
-        done = [f"{rows} rows of {kind} by {_PACKAGES[kind]}" for kind, rows in sorted(self._rows.items())]
+        lines = [f"{rows} rows of {kind} by {_PACKAGES[kind]}" for kind, rows in sorted(self._rows.items())]
         without = [
             f"{kind} was not decoded a second time ({why})" for kind, why in sorted(self._without.items())
         ]
         return "; ".join(
-            [*(["rows that another library decoded as well: " + ", ".join(done)] if done else []), *without]
+            [*(["rows that another library decoded as well: " + ", ".join(lines)] if lines else []), *without]
         )
 
     def _compare(
@@ -215,18 +215,18 @@ def _parquet(source: Any, rows: int) -> dict[str, pa.Array]:
     """
     from arro3.io import read_parquet
 
-    found = _until(map(pa.record_batch, read_parquet(cast("IO[bytes]", source), batch_size=_ROWS)), rows)
-    table = pa.Table.from_batches(found).slice(0, rows).combine_chunks()
+    batches = _until(map(pa.record_batch, read_parquet(cast("IO[bytes]", source), batch_size=_ROWS)), rows)
+    table = pa.Table.from_batches(batches).slice(0, rows).combine_chunks()
     columns = zip(table.column_names, table.columns, strict=True)
     return {name: column.chunk(0) for name, column in columns if column.num_chunks}
 
 
 def _until(batches: Iterable[pa.RecordBatch], rows: int) -> list[pa.RecordBatch]:
-    found: list[pa.RecordBatch] = []
+    result: list[pa.RecordBatch] = []
     for batch in batches:
-        found.append(batch)
-        if sum(one.num_rows for one in found) >= rows:
-            return found
+        result.append(batch)
+        if sum(one.num_rows for one in result) >= rows:
+            return result
     raise ValueError(f"it ends before row {rows}")
 
 
@@ -241,8 +241,8 @@ def _avro(file_io: FileIO, path: str, ours: pa.RecordBatch, start: int) -> dict[
 
     source = file_io.open_input(path)
     try:
-        found = islice(fastavro.reader(_Seekable(source)), start, start + ours.num_rows)
-        records: list[Any] = list(found)
+        theirs = islice(fastavro.reader(_Seekable(source)), start, start + ours.num_rows)
+        records: list[Any] = list(theirs)
     finally:
         source.close()
     return {
@@ -289,8 +289,10 @@ class _Seekable(io.RawIOBase):
         return self._at
 
     def read(self, size: int | None = -1) -> bytes:
-        left = max(self._source.size() - self._at, 0)
-        data = bytes(self._source.read_at(left if size is None or size < 0 else min(size, left), self._at))
+        size_left = max(self._source.size() - self._at, 0)
+        data = bytes(
+            self._source.read_at(size_left if size is None or size < 0 else min(size, size_left), self._at)
+        )
         self._at += len(data)
         return data
 

@@ -63,9 +63,9 @@ class SnapshotCheck:
         """Check the delta. `number` is the sequence number that new files without one get; None: they get
         none.
         """
-        wanted = Counter(_entry_key(_numbered(entry, number)) for entry in self._expected())
-        found = Counter(_entry_key(entry) for entry in rows)
-        for (_, bucket, _, kind, name, *_), count in ((found - wanted) + (wanted - found)).items():
+        expected = Counter(_entry_key(_numbered(entry, number)) for entry in self._expected())
+        actual = Counter(_entry_key(entry) for entry in rows)
+        for (_, bucket, _, kind, name, *_), count in ((actual - expected) + (expected - actual)).items():
             what = "adds" if kind is EntryKind.ADD else "removes"
             _refuse(f"{what} {name} of bucket {bucket}, or describes it, otherwise than was proven ({count})")
         kinds = [entry.kind for entry in rows]
@@ -82,14 +82,16 @@ class SnapshotCheck:
     def _check_changelog(self, planned: Snapshot, manifests: ManifestStore) -> None:
         name = planned.changelog_manifest_list
         rows = [] if name is None else _entries(manifests.read_list(name), manifests).rows()
-        wanted = [
+        expected = [
             _entry(EntryKind.ADD, message, file)
             for message in self.messages
             for file in (message.changelog_files if self.overwrites else message.compact_changelog)
         ]
-        if Counter(map(_entry_key, rows)) != Counter(map(_entry_key, wanted)):
-            _refuse(f"names {len(rows)} changelog files, and {len(wanted)} were proven, or others than these")
-        if (planned.changelog_record_count or 0) != sum(entry.file.row_count for entry in wanted):
+        if Counter(map(_entry_key, rows)) != Counter(map(_entry_key, expected)):
+            _refuse(
+                f"names {len(rows)} changelog files, and {len(expected)} were proven, or others than these"
+            )
+        if (planned.changelog_record_count or 0) != sum(entry.file.row_count for entry in expected):
             _refuse(f"counts {planned.changelog_record_count} changes")
 
     def _check_indexes(self, planned: Snapshot, latest: Snapshot | None, manifests: ManifestStore) -> None:
@@ -102,10 +104,10 @@ class SnapshotCheck:
                 new, old = message.new_index_files, message.deleted_index_files
             added += new
             removed.update(file.file_name for file in old)
-        wanted = [*(file for file in before if file.file_name not in removed), *added]
-        found = manifests.read_index(planned.index_manifest)
-        if sorted(wanted, key=_index_key) != sorted(found, key=_index_key):
-            _refuse(f"has {len(found)} index files where {len(wanted)} are due, or others than these")
+        expected = [*(file for file in before if file.file_name not in removed), *added]
+        actual = manifests.read_index(planned.index_manifest)
+        if sorted(expected, key=_index_key) != sorted(actual, key=_index_key):
+            _refuse(f"has {len(actual)} index files where {len(expected)} are due, or others than these")
 
 
 def _check_kind(planned: Snapshot, latest: Snapshot | None, kind: CommitKind) -> None:
@@ -124,16 +126,16 @@ def _check_base(
     """Check that the new base means what the lists of the snapshot before meant."""
     if len({line.file_name for line in after}) != len(after):
         _refuse("names a manifest twice in its base")
-    known = {line.file_name: line for line in before}
-    kept = {line.file_name for line in after if known.get(line.file_name) == line}
-    old = manifests.read([line for line in before if line.file_name not in kept])
-    new = _entries([line for line in after if line.file_name not in kept], manifests)
+    lines = {line.file_name: line for line in before}
+    unchanged = {line.file_name for line in after if lines.get(line.file_name) == line}
+    old = manifests.read([line for line in before if line.file_name not in unchanged])
+    new = _entries([line for line in after if line.file_name not in unchanged], manifests)
     (live_before, deletes_before), (live_after, deletes_after) = live_and_deletes(old), live_and_deletes(new)
     _check_same(live_before, live_after)
     dropped = _dropped_deletes(deletes_before, deletes_after)
     if not len(dropped):
         return
-    there = manifests.read([line for line in before if line.file_name in kept])
+    there = manifests.read([line for line in before if line.file_name in unchanged])
     if len(entries_only_in(dropped, live_entries(there, strict=False))) != len(dropped):
         _refuse("has a base that brings removed files back")
 

@@ -65,27 +65,29 @@ def check_vectors(unit: str, change: VectorChange, removed: Collection[str], mar
         if file.file_name not in change.removed
         for vector in file.deletions
     }
-    if left := staying & (set(removed) | marks.keys() | change.after.keys()):
-        raise ProofError(unit, f"the old deletion vector of {min(left)} stays although a new one replaces it")
-    kept = {name: rows for name, rows in change.before.items() if name not in removed}
+    if leftover := staying & (set(removed) | marks.keys() | change.after.keys()):
+        raise ProofError(
+            unit, f"the old deletion vector of {min(leftover)} stays although a new one replaces it"
+        )
+    unremoved = {name: rows for name, rows in change.before.items() if name not in removed}
     if wrong := marks.keys() & set(removed):
         raise ProofError(
             unit, f"a deletion vector would delete rows of {min(wrong)}, but the commit removes that file"
         )
-    wanted = joined_marks([kept, marks])
-    found = {name: rows for name, rows in change.after.items() if rows}
-    if wanted != found:
-        raise ProofError(unit, _difference(wanted, found))
+    expected = joined_marks([unremoved, marks])
+    actual = {name: rows for name, rows in change.after.items() if rows}
+    if expected != actual:
+        raise ProofError(unit, _difference(expected, actual))
 
 
 def joined_marks(parts: Iterable[Marks]) -> dict[str, BitMap]:
     """Return the marked rows by file, those of all parts together."""
-    found: dict[str, BitMap] = {}
+    marks: dict[str, BitMap] = {}
     for part in parts:
         for name, rows in part.items():
             if rows:
-                found[name] = found.get(name, BitMap()) | rows
-    return found
+                marks[name] = marks.get(name, BitMap()) | rows
+    return marks
 
 
 def moved_marks(
@@ -101,16 +103,16 @@ def moved_marks(
     ids = BitMap()
     for file in marked:
         ids |= before[file.file_name].shift(_first_id(unit, file) - base)
-    found: dict[str, BitMap] = {}
+    moved: dict[str, BitMap] = {}
     for file in added if ids else ():
         first = _first_id(unit, file) - base
         inside = ids & BitMap(range(max(first, 0), max(first + file.row_count, 0)))
         if inside and not file.file_name.endswith(_BLOB_SUFFIX):
-            found[file.file_name] = inside.shift(-first)
-    placed = sum(map(len, found.values()))
+            moved[file.file_name] = inside.shift(-first)
+    placed = sum(map(len, moved.values()))
     if placed != len(ids):
         raise ProofError(unit, f"only {placed} of {len(ids)} deleted rows are in a new file")
-    return found
+    return moved
 
 
 def _first_id(unit: str, file: DataFile) -> int:
@@ -138,8 +140,8 @@ def _check_index_files(unit: str, change: VectorChange) -> None:
             if vector.data_file in ids:
                 raise ProofError(unit, f"the commit adds two deletion vectors of {vector.data_file}")
             ids[vector.data_file] = vector.cardinality
-    found: dict[str, int | None] = {name: len(rows) for name, rows in change.after.items()}
-    if ids != found:
+    counts: dict[str, int | None] = {name: len(rows) for name, rows in change.after.items()}
+    if ids != counts:
         raise ProofError(
             unit, "the new deletion vectors delete another number of rows than their description says"
         )

@@ -112,9 +112,9 @@ class MergeCertifier:
         if rows.num_rows:
             self._check_expired(rows, np.ones(rows.num_rows, bool))
             expired_tally = tally(covered_columns(rows, self._shape), self._shape.field_ids)
-            known = self._evidence
-            beyond = known.outside + expired_tally if outside else known.outside
-            self._evidence = replace(known, expired=known.expired + expired_tally, outside=beyond)
+            evidence = self._evidence
+            beyond = evidence.outside + expired_tally if outside else evidence.outside
+            self._evidence = replace(evidence, expired=evidence.expired + expired_tally, outside=beyond)
 
     def window(self, window: FoldedWindow) -> None:
         """Check one window. Raises ProofError naming the first key that is wrong.
@@ -133,7 +133,7 @@ class MergeCertifier:
         self._check_fates(view)
         numbers, kinds = window.rows.column(SEQUENCE_NAME), window.rows.column(KIND_NAME)
         self._check_groups(view, expect_results(self._rules, starts, view.fates, kinds, numbers))
-        results, taken = self._results(view)
+        results, names = self._results(view)
         part = MergeEvidence(
             **self._tally_fates(view),
             results=tally(results, self._shape.field_ids) if len(window.groups) else ZERO,
@@ -142,7 +142,7 @@ class MergeCertifier:
             keys=len(starts),
             vanished=len(starts) - len(window.groups),
             ties=ties,
-            not_recomputed=taken,
+            not_recomputed=names,
             first_key=key_at(keys, 0),
             last_key=key_at(keys, -1),
         )
@@ -202,9 +202,9 @@ class MergeCertifier:
             self._refuse("a key has two results, or the results are out of order")
         kinds = window.results.column(KIND_NAME).to_numpy()
         numbers = window.results.column(SEQUENCE_NAME).to_numpy()
-        known = self._has_older_row(view)
+        has_older = self._has_older_row(view)
         for wrong, problem in (
-            (known[groups], "has a result although a higher level has its first row"),
+            (has_older[groups], "has a result although a higher level has its first row"),
             (expected.nothing[groups], "has a result although all of its rows are left out"),
             (
                 numbers != expected.numbers[groups],
@@ -216,7 +216,7 @@ class MergeCertifier:
                 self._refuse(f"key {view.key_of(int(groups[wrong.argmax()]))} {problem}")
         absent = np.ones(len(view.starts), bool)
         absent[groups] = False
-        may = expected.no_rows | known
+        may = expected.no_rows | has_older
         if self._may_drop:
             may |= expected.may_vanish
         if (absent & ~may).any():
@@ -230,8 +230,8 @@ class MergeCertifier:
         return view.any_of_key(view.outside)
 
     def _tally_fates(self, view: _WindowView) -> dict[str, Any]:
-        found = {fate.name.lower(): self._tally(view.columns, view.fates == fate) for fate in Fate}
-        return {**found, "outside": self._tally(view.columns, view.outside)}
+        tallies = {fate.name.lower(): self._tally(view.columns, view.fates == fate) for fate in Fate}
+        return {**tallies, "outside": self._tally(view.columns, view.outside)}
 
     def _tally(self, columns: list[pa.Array], which: Bools) -> Tally:
         if which.all():
@@ -256,14 +256,14 @@ class MergeCertifier:
         keys = [column.take(first) for column in view.keys]
         names = [field.name for field in self._shape.values]
         values = dict(zip(names, map(window.results.column, names), strict=True))
-        taken: frozenset[str] = frozenset()
+        compared_names: frozenset[str] = frozenset()
         if self._shape.mode is ProofMode.FULL and len(window.groups):
-            found = recompute(self._rules, window.rows, view.starts, view.fates, window.groups, names)
-            taken = frozenset(names) - found.keys()
-            self._check_unordered(view, found)
-            values |= {name: array for name, array in found.items() if name not in self._rules.unordered}
+            results = recompute(self._rules, window.rows, view.starts, view.fates, window.groups, names)
+            compared_names = frozenset(names) - results.keys()
+            self._check_unordered(view, results)
+            values |= {name: array for name, array in results.items() if name not in self._rules.unordered}
         system = [window.results.column(SEQUENCE_NAME), window.results.column(KIND_NAME)]
-        return [*keys, *(values[name] for name in names), *system], taken
+        return [*keys, *(values[name] for name in names), *system], compared_names
 
     def _check_unordered(self, view: _WindowView, arrays: Mapping[str, pa.Array]) -> None:
         """Check arrays in the order of a hash map: the merge's order counts, but they must have the right

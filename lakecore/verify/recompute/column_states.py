@@ -210,8 +210,8 @@ class _ComputedState:
             return _decimals(self._totals, ~self._filled, self._type)
         if self._totals.dtype != object:
             return pa.array(self._totals, self._type, mask=~self._filled)
-        kept = zip(self._totals.tolist(), self._filled.tolist(), strict=True)
-        return pa.array([total if filled else None for total, filled in kept], self._type)
+        totals = zip(self._totals.tolist(), self._filled.tolist(), strict=True)
+        return pa.array([total if filled else None for total, filled in totals], self._type)
 
 
 def _numbers(column: pa.Array, *, exact: bool) -> Any:
@@ -242,8 +242,8 @@ def _products(kind: pa.DataType) -> tuple[_Operation, _Operation]:
 
 def _each(operation: Callable[[int, int], int]) -> _Operation:
     def both(left: Any, right: Any) -> Any:
-        found = [operation(a, b) for a, b in zip(left.tolist(), right.tolist(), strict=True)]
-        return np.array([*found, None], object)[:-1]
+        values = [operation(a, b) for a, b in zip(left.tolist(), right.tolist(), strict=True)]
+        return np.array([*values, None], object)[:-1]
 
     return both
 
@@ -257,11 +257,11 @@ def _quotient(number: int, divisor: int, half: int) -> int:
 
 
 def _decimals(totals: Any, nulls: Bools, kind: pa.DataType) -> pa.Array:
-    found = [
+    decimals = [
         None if null else Decimal(int(value)).scaleb(-kind.scale, _EXACT)
         for value, null in zip(totals, nulls, strict=True)
     ]
-    return pa.array(found, pa.decimal128(38, kind.scale))
+    return pa.array(decimals, pa.decimal128(38, kind.scale))
 
 
 _PICKED: dict[str, Callable[[pa.Array, int], ColumnState]] = {

@@ -56,7 +56,7 @@ def expect_results(
     key = np.repeat(np.arange(count), np.diff(np.append(starts, len(kind))))
     folded = np.flatnonzero(fates == _FOLDED)
     rows = np.bincount(key[folded], minlength=count)
-    met = np.bincount(key[fates != _EXPIRED], minlength=count)
+    row_counts = np.bincount(key[fates != _EXPIRED], minlength=count)
     winner = _winners(rules, folded, key[folded], count)
     no_rows = rows == 0
     out_kinds = kind[winner].astype(np.int8)
@@ -64,7 +64,7 @@ def expect_results(
     either = np.zeros(count, bool)
     nothing = no_rows.copy()
     if rules.engine in (MergeEngine.AGGREGATION, MergeEngine.PARTIAL_UPDATE):
-        merged = ~((met == 1) & rules.single_rows_pass) & ~no_rows
+        merged = ~((row_counts == 1) & rules.single_rows_pass) & ~no_rows
         deleted = (out_kinds == RowKind.DELETE) & rules.remove_on_delete
         if rules.engine is MergeEngine.PARTIAL_UPDATE:
             inserts = np.bincount(key[folded[~retracting(kind[folded])]], minlength=count)

@@ -118,14 +118,14 @@ class _Collect(_Lists):
             self.add(keys, rows)
 
     def without(self, value: Elements, removed: Elements) -> Elements:
-        left = Counter(self.same[place] for place in removed)
-        kept = []
+        counts = Counter(self.same[place] for place in removed)
+        staying = []
         for place in value:
-            if left[self.same[place]]:
-                left[self.same[place]] -= 1
+            if counts[self.same[place]]:
+                counts[self.same[place]] -= 1
             else:
-                kept.append(place)
-        return tuple(kept)
+                staying.append(place)
+        return tuple(staying)
 
     def _new(self, places: Elements, codes: set[int]) -> Elements:
         firsts: dict[int, int] = {}
@@ -166,14 +166,14 @@ class _TimedMap(_Lists):
     def joined(self, older: Elements | None, newer: Elements | None) -> Elements | None:
         if older is None or newer is None:
             return newer if older is None else older
-        found = {self.same[place]: place for place in older}
+        by_text = {self.same[place]: place for place in older}
         for place in newer:
             same, time = self.same[place], self._times[place]
             if not self._there[place]:
-                found.pop(same, None)
-            elif time is not None and self._is_later(time, found.get(same)):
-                found[same] = place
-        return tuple(found.values())
+                by_text.pop(same, None)
+            elif time is not None and self._is_later(time, by_text.get(same)):
+                by_text[same] = place
+        return tuple(by_text.values())
 
     def _is_later(self, time: bytes, than: int | None) -> bool:
         before = None if than is None or not self._there[than] else self._times[than]
@@ -222,10 +222,10 @@ class _KeyedRows(_Lists):
     def joined(self, older: Elements | None, newer: Elements | None) -> Elements | None:
         if newer is None:
             return older
-        found: dict[Elements, int] = {}
-        self._put(found, older or (), None)
-        self._put(found, newer, self.rule.limit)
-        return tuple(found.values())
+        by_key: dict[Elements, int] = {}
+        self._put(by_key, older or (), None)
+        self._put(by_key, newer, self.rule.limit)
+        return tuple(by_key.values())
 
     def without(self, value: Elements, removed: Elements) -> Elements:
         keys = {self._key_of[place] for place in removed}
@@ -268,12 +268,12 @@ class _JoinedRows(_State[tuple[Elements | None, ...]]):
     ) -> tuple[Elements | None, ...] | None:
         if newer is None:
             return older
-        found: dict[Elements, Elements] = {}
+        by_key: dict[Elements, Elements] = {}
         for row in (*(older or ()), *newer):
             key = None if row is None else self._key(row)
             if row is not None and key is not None:
-                found[key] = self._update(found.get(key, row), row)
-        return tuple(found.values())
+                by_key[key] = self._update(by_key.get(key, row), row)
+        return tuple(by_key.values())
 
     def values(self) -> pa.Array:
         offsets: list[int | None] = []
@@ -326,9 +326,9 @@ class _ListAgg(_State[str]):
         if not self.rule.distinct:
             return older + self.rule.delimiter + newer
         cut = self.rule.delimiter or " "
-        known = set(older.split(cut))
+        texts = set(older.split(cut))
         added = [
-            part for part in dict.fromkeys(newer.split(cut)) if part not in known and not _is_blank(part)
+            part for part in dict.fromkeys(newer.split(cut)) if part not in texts and not _is_blank(part)
         ]
         return self.rule.delimiter.join([older, *added])
 

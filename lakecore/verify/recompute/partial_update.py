@@ -52,11 +52,11 @@ def update_of(rules: MergeRules, window: pa.RecordBatch, rounds: Sequence[Round]
 def _starting(count: int, rounds: Sequence[Round]) -> list[Bools]:
     """Return the retract rows that no row of their key precedes: they become the row, even if ignored."""
     filled = np.zeros(count, bool)
-    found = []
+    starts = []
     for now in rounds:
-        found.append(now.retracts & ~filled[now.keys])
+        starts.append(now.retracts & ~filled[now.keys])
         filled[now.keys] = True
-    return found
+    return starts
 
 
 class _PlainUpdate:
@@ -126,14 +126,14 @@ class _GroupedUpdate:
         removing = set(self._rules.remove_by)
         for now, starting in zip(rounds, self._starting, strict=True):
             wiped = np.zeros(len(now.keys), bool)
-            for held in groups:
-                now.apply(held.hold, starting)
-                verdict = held.verdict(now)
-                self._verdicts[held.group].append(verdict)
-                if removing & set(held.group.sequence):
+            for state in groups:
+                now.apply(state.hold, starting)
+                verdict = state.verdict(now)
+                self._verdicts[state.group].append(verdict)
+                if removing & set(state.group.sequence):
                     wiped |= verdict.fresh & now.deletes
-            for held in groups:
-                now.apply(held.hold, self._verdicts[held.group][-1].fresh | wiped)
+            for state in groups:
+                now.apply(state.hold, self._verdicts[state.group][-1].fresh | wiped)
             self._wiped.append(wiped)
 
 

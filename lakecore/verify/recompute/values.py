@@ -47,13 +47,13 @@ def recompute(
     fold = (
         _Aggregation(rules) if rules.engine is MergeEngine.AGGREGATION else update_of(rules, window, rounds)
     )
-    found = {}
+    results = {}
     for name in names:
         column = window.column(name)
         with suppress(NotRecomputableError):
             values = fold.column(name, column, rounds, len(starts))
-            found[name] = _results(values, column, alone, single, groups)
-    return found
+            results[name] = _results(values, column, alone, single, groups)
+    return results
 
 
 def _winners(rules: MergeRules, key: Places, fates: Any, count: int) -> Places:
@@ -67,10 +67,10 @@ def _winners(rules: MergeRules, key: Places, fates: Any, count: int) -> Places:
 
 def _single_rows(rules: MergeRules, key: Places, fates: Any, count: int) -> tuple[Any, Places]:
     """Return which keys are left as they are, and their row."""
-    met = np.flatnonzero(fates != _EXPIRED)
+    singles = np.flatnonzero(fates != _EXPIRED)
     single = np.zeros(count, np.int64)
-    single[key[met]] = met
-    return (np.bincount(key[met], minlength=count) == 1) & rules.single_rows_pass, single
+    single[key[singles]] = singles
+    return (np.bincount(key[singles], minlength=count) == 1) & rules.single_rows_pass, single
 
 
 def _rounds(window: pa.RecordBatch, key: Places, rows: Places, fates: Any, count: int) -> Iterator[Round]:
@@ -82,10 +82,10 @@ def _rounds(window: pa.RecordBatch, key: Places, rows: Places, fates: Any, count
     falling = -sizes[order]
     for number in range(int(sizes.max(initial=0))):
         keys = order[: int(np.searchsorted(falling, -number, "left"))]
-        found = rows[begins[keys] + number]
-        kind = kinds[found]
-        ignored = fates[found] == _IGNORED
-        yield Round(keys, found, retracting(kind), kind == RowKind.DELETE, ignored)
+        rows_of_round = rows[begins[keys] + number]
+        kind = kinds[rows_of_round]
+        ignored = fates[rows_of_round] == _IGNORED
+        yield Round(keys, rows_of_round, retracting(kind), kind == RowKind.DELETE, ignored)
 
 
 class _Aggregation:
@@ -106,10 +106,10 @@ class _Aggregation:
 
 def _results(values: pa.Array, column: pa.Array, alone: Any, single: Places, groups: Places) -> pa.Array:
     """Return the values of `groups`; for keys left as they are, the value of their row."""
-    found = values.take(pa.array(groups))
+    values_of_groups = values.take(pa.array(groups))
     lone = alone[groups]
     if not lone.any():
-        return found
-    kept = column.take(pa.array(single[groups])).cast(found.type)
+        return values_of_groups
+    single_values = column.take(pa.array(single[groups])).cast(values_of_groups.type)
     rows = np.where(lone, np.arange(len(groups)) + len(groups), np.arange(len(groups)))
-    return pa.concat_arrays([found, kept]).take(pa.array(rows))
+    return pa.concat_arrays([values_of_groups, single_values]).take(pa.array(rows))

@@ -74,12 +74,12 @@ def in_merge_order(
     above, _ = compare_neighbours(columns)
     if not above.any():
         return rows
-    named = {f"r{i}": rank.values for i, rank in enumerate(columns)}
+    rank_columns = {f"r{i}": rank.values for i, rank in enumerate(columns)}
     order = [
         (name, "descending" if rank.falling else "ascending")
-        for name, rank in zip(named, columns, strict=True)
+        for name, rank in zip(rank_columns, columns, strict=True)
     ]
-    return rows.take(pc.sort_indices(pa.table(named), sort_keys=order).to_numpy())
+    return rows.take(pc.sort_indices(pa.table(rank_columns), sort_keys=order).to_numpy())
 
 
 def living_rows(rows: WindowRows, rules: MergeRules, now_ms: int) -> WindowRows:
@@ -122,9 +122,9 @@ def _ranks(
     batch: pa.RecordBatch, keys: Sequence[str], sequence: Sequence[str], *, descending: bool
 ) -> list[Rank]:
     """Return the ranks of the key, of the sequence fields, and of the sequence number in the last place."""
-    found = [rank for name in keys for rank in ranks(batch.column(name))]
-    found += [rank for name in sequence for rank in ranks(batch.column(name), descending=descending)]
-    return [*found, *ranks(batch.column(SEQUENCE_NAME))]
+    rank_columns = [rank for name in keys for rank in ranks(batch.column(name))]
+    rank_columns += [rank for name in sequence for rank in ranks(batch.column(name), descending=descending)]
+    return [*rank_columns, *ranks(batch.column(SEQUENCE_NAME))]
 
 
 def _fates(rows: WindowRows, rules: MergeRules, starts: Any, *, nearest: bool) -> npt.NDArray[np.int8]:
@@ -135,9 +135,9 @@ def _fates(rows: WindowRows, rules: MergeRules, starts: Any, *, nearest: bool) -
         lowest = np.minimum.reduceat(np.where(high, rows.levels, _NO_LEVEL), starts)
         fates[high & (rows.levels > np.repeat(lowest, sizes))] = Fate.SUPERSEDED
     if rules.ignore_retracts:
-        given = np.repeat((sizes > 1) | (not rules.single_rows_pass), sizes)
+        is_emitted = np.repeat((sizes > 1) | (not rules.single_rows_pass), sizes)
         retracts = is_retract(rows.batch.column(KIND_NAME).to_numpy())
-        fates[retracts & given & (fates == Fate.FOLDED)] = Fate.IGNORED
+        fates[retracts & is_emitted & (fates == Fate.FOLDED)] = Fate.IGNORED
     return fates
 
 

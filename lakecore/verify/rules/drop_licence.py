@@ -94,10 +94,10 @@ def overlapping(
 
 def _joined(ranges: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     """Return closed ranges in order, in which those that overlap are one."""
-    found: list[tuple[Any, Any]] = []
+    result: list[tuple[Any, Any]] = []
     for low, high in ranges:
-        if found and low <= found[-1][1]:
-            found[-1] = (found[-1][0], max(found[-1][1], high))
+        if result and low <= result[-1][1]:
+            result[-1] = (result[-1][0], max(result[-1][1], high))
         else:
-            found.append((low, high))
-    return found
+            result.append((low, high))
+    return result

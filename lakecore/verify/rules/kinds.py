@@ -17,5 +17,5 @@ _UPDATE_BEFORE, _DELETE = 1, 3
 
 def retracting(kinds: Any) -> Bools:
     """Mark rows of kind -U and -D."""
-    found = np.asarray(kinds)
-    return np.asarray((found == _UPDATE_BEFORE) | (found == _DELETE))
+    kinds_array = np.asarray(kinds)
+    return np.asarray((kinds_array == _UPDATE_BEFORE) | (kinds_array == _DELETE))

@@ -42,12 +42,12 @@ def check_levels(
     `live` are all files of the bucket; `moved` are files before and after. Units that divide one stretch may
     each give it. Cost: a comparison or two a file.
     """
-    found: list[tuple[tuple[DataFile, ...], int]] = [((before,), after.level) for before, after in moved]
+    moves: list[tuple[tuple[DataFile, ...], int]] = [((before,), after.level) for before, after in moved]
     whole = {frozenset(file.file_name for file in stretch.files): stretch for stretch in stretches}
-    found += [(tuple(stretch.files), stretch.level) for stretch in whole.values() if stretch.files]
-    found = [(files, level) for files, level in found if level > 0]
+    moves += [(tuple(stretch.files), stretch.level) for stretch in whole.values() if stretch.files]
+    moves = [(files, level) for files, level in moves if level > 0]
     spans = []
-    for files, level in found:
+    for files, level in moves:
         low, high = min(key_of(f.min_key) for f in files), max(key_of(f.max_key) for f in files)
         spans.append((low, high, files[0].file_name, level))
     spans.sort()
@@ -57,7 +57,7 @@ def check_levels(
                 pick, f"{name} and {other} share keys, but would be separate files of level {level}"
             )
     removed_names = {file.file_name for file in replaced} | {before.file_name for before, _ in moved}
-    top = max((level for _, level in found), default=0)
+    top = max((level for _, level in moves), default=0)
     staying = [file for file in live if 0 < file.level <= top and file.file_name not in removed_names]
     ends = [high for _, high, _, _ in spans]
     for file in staying:
@@ -68,7 +68,7 @@ def check_levels(
                 pick,
                 f"the output of {name} would share keys with {file.file_name}, which stays on the same level",
             )
-    fresh = [file for files, _ in found for file in files if file.level == 0]
+    fresh = [file for files, _ in moves for file in files if file.level == 0]
     late = [file for file in live if file.level == 0 and file.file_name not in removed_names]
     newest = max((file.max_sequence_number for file in fresh), default=0)
     for file in overlapping(late, fresh, key_of):
@@ -79,7 +79,7 @@ def check_levels(
                 "keys and stays on level 0",
             )
     below = [file for file in staying if file.level < top]
-    for files, level in found if below else ():
+    for files, level in moves if below else ():
         lowest = min(file.level for file in files)
         for file in overlapping([f for f in below if lowest < f.level < level], files, key_of):
             raise ProofError(

@@ -163,15 +163,15 @@ def _column_rules(
         return {}
     whole = rules.engine == "aggregation"
     ordering = rules.sequence if whole else [name for group in groups for name in group.sequence]
-    found = {}
+    result = {}
     for name in schema.row_type.names:
         if name in ordering:
-            found[name] = ColumnRule("last_value" if whole else "")
+            result[name] = ColumnRule("last_value" if whole else "")
         elif name in schema.primary_keys:
-            found[name] = ColumnRule(_KEY_FUNCTION)
+            result[name] = ColumnRule(_KEY_FUNCTION)
         else:
-            found[name] = _column_rule(schema.options, name, "last_non_null_value" if whole else "")
-    return found
+            result[name] = _column_rule(schema.options, name, "last_non_null_value" if whole else "")
+    return result
 
 
 def _column_rule(raw: Mapping[str, str], name: str, default: str) -> ColumnRule:

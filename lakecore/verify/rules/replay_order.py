@@ -17,11 +17,11 @@ __all__ = ["check_waiting", "replay_order"]
 
 def replay_order(files: Iterable[DataFile], *, snapshot_ordering: bool) -> list[DataFile]:
     """Return the order of `files`, which are the postponed ones of a partition, in any order."""
-    found = sorted(files, key=_writer)
-    found.sort(key=lambda file: file.creation_time or 0)
+    ordered = sorted(files, key=_writer)
+    ordered.sort(key=lambda file: file.creation_time or 0)
     if snapshot_ordering:
-        found.sort(key=lambda file: file.min_sequence_number)
-    return found
+        ordered.sort(key=lambda file: file.min_sequence_number)
+    return ordered
 
 
 def check_waiting(unit: str, replayed: Iterable[DataFile], live: Collection[DataFile]) -> None:
@@ -31,8 +31,8 @@ def check_waiting(unit: str, replayed: Iterable[DataFile], live: Collection[Data
     """
     names = [file.file_name for file in replayed]
     there = {file.file_name for file in live}
-    if left := there - set(names):
-        raise ProofError(unit, f"{min(left)} has postponed rows too, and is not replayed with the others")
+    if rest := there - set(names):
+        raise ProofError(unit, f"{min(rest)} has postponed rows too, and is not replayed with the others")
     if strange := set(names) - there:
         raise ProofError(unit, f"{min(strange)} is replayed, but is no postponed file of the partition")
     if len(names) != len(there):
@@ -45,12 +45,12 @@ def _writer(file: DataFile) -> tuple[int, str, int]:
     Names end in `-s-<writer>-w-<attempt>-<number>.<format>`; a file of another name comes before those of its
     time.
     """
-    _, found, rest = file.file_name.partition("-s-")
-    while found:
-        writer, named, attempt = rest.partition("-w-")
-        if named and writer.isdecimal():
+    _, separator, rest = file.file_name.partition("-s-")
+    while separator:
+        writer, writer_part, attempt = rest.partition("-w-")
+        if writer_part and writer.isdecimal():
             unique, _, number = attempt.partition(".")[0].rpartition("-")
             if unique and number.isdecimal():
                 return int(writer), unique, int(number)
-        _, found, rest = rest.partition("-s-")
+        _, separator, rest = rest.partition("-s-")
     return -1, file.file_name, 0

@@ -159,13 +159,15 @@ def check_agreement(rules: TableRules, options: Any) -> None:
     Raises ProofError naming the first option that is taken for something else than the schema says; also
     where row kinds are not those that files store.
     """
-    found = {name: _plain(getattr(options, typed)) for name, (typed, _) in _TYPED.items()}
-    found["descending"] = _plain(options.sequence_order) == "descending"
+    values = {name: _plain(getattr(options, typed)) for name, (typed, _) in _TYPED.items()}
+    values["descending"] = _plain(options.sequence_order) == "descending"
     keys = {name: key for name, (_, key) in _TYPED.items()} | {"descending": "sequence.field.sort-order"}
-    for name, taken in found.items():
-        said = getattr(rules, name)
-        if taken != said:
-            raise ProofError(f"option {keys[name]}", f"the schema says {said!r}, but the run uses {taken!r}")
+    for name, value in values.items():
+        own_value = getattr(rules, name)
+        if value != own_value:
+            raise ProofError(
+                f"option {keys[name]}", f"the schema says {own_value!r}, but the run uses {value!r}"
+            )
     kinds = {kind.symbol: int(kind) for kind in RowKind}
     if kinds != KIND_NUMBERS:
         raise ProofError("row kinds", f"files store {KIND_NUMBERS}, but the run uses {kinds}")
@@ -179,10 +181,10 @@ def _plain(value: Any) -> Any:
 def _one_of(raw: Mapping[str, str], key: str, values: Sequence[str]) -> str:
     """Return the value of an option, which must be one of `values`; the first is the default."""
     text = raw.get(key, values[0])
-    found = text.strip().lower()
-    if found not in values:
+    word = text.strip().lower()
+    if word not in values:
         raise InvalidOptionError(f"option {key}={text!r}: must be one of {', '.join(values)}")
-    return found
+    return word
 
 
 def _truth(raw: Mapping[str, str], *keys: str) -> bool:

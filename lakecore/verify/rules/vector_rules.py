@@ -23,7 +23,7 @@ def check_planned_vectors(
 
     Raises ProofError naming a file whose vector is another one, or missing.
     """
-    found = {
+    vectors = {
         vector.data_file: (file.file_name, vector.offset, vector.length)
         for file in live
         if file.index_type == DELETION_VECTORS
@@ -31,11 +31,12 @@ def check_planned_vectors(
     }
     for name in files:
         planned = claimed.get(name)
-        taken = None if planned is None else _place(planned)
-        if taken != found.get(name):
+        place = None if planned is None else _place(planned)
+        if place != vectors.get(name):
             raise ProofError(
                 unit,
-                f"the deletion vector of {name} is {_text(found.get(name))}, but the plan has {_text(taken)}",
+                f"the deletion vector of {name} is {_text(vectors.get(name))}, "
+                f"but the plan has {_text(place)}",
             )
 
 

@@ -54,8 +54,8 @@ def window_rows(rows: int, share: float = 1.0, width: int = 1) -> int:
     stored row.
     """
     most = min(_MOST_ROWS, _MOST_BYTES // max(width, 1))
-    wanted = -(-rows // (LEAST_SHARE - 1))
-    return max(_LEAST_ROWS, min(wanted, int(most * min(share, 1.0))))
+    count = -(-rows // (LEAST_SHARE - 1))
+    return max(_LEAST_ROWS, min(count, int(most * min(share, 1.0))))
 
 
 def seeded_order(seed: str, unit: str, count: int) -> list[int]:

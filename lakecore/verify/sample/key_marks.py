@@ -72,15 +72,15 @@ Marks = dict[str, KeyMarks]
 
 def marks_of(context: ProofContext, stored: StoredFile, decoded: Marks) -> KeyMarks:
     """Return the marks of a file; its key columns are read unless `decoded` has them."""
-    found = decoded.get(stored.path)
-    if found is None:
+    marks = decoded.get(stored.path)
+    if marks is None:
         shape = context.shape.keys_only
         schema = context.schemas[stored.file.schema_id]
-        found = KeyMarks()
+        marks = KeyMarks()
         for columns in read_covered(context.file_io, stored.path, shape, schema):
-            found.add(columns[: len(shape.key)])
-        decoded[stored.path] = found
-    return found
+            marks.add(columns[: len(shape.key)])
+        decoded[stored.path] = marks
+    return marks
 
 
 def rows_inside(keys: Sequence[pa.Array], span: KeySpan) -> tuple[int, int]:

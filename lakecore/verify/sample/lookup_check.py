@@ -34,11 +34,11 @@ def check_found(
             continue
         name = one.file.stored.file.file_name
         window = BitMap(range(int(positions[0]), int(positions[-1]) + 1))
-        named = looked_up.get(name, BitMap()) & window
+        rows = looked_up.get(name, BitMap()) & window
         due = BitMap(positions[one.hits].tolist())
-        if missing := due - named:
+        if missing := due - rows:
             _refuse(unit, one, missing.min(), shape, "is replaced, but its merge did not look it up")
-        if strange := named - due:
+        if strange := rows - due:
             _refuse(unit, one, strange.min(), shape, "was looked up, but no row of its key replaces it")
 
 

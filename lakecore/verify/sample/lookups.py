@@ -70,20 +70,20 @@ def tally_positions(context: ProofContext, unit: str, file: LookupFile, position
     if file.deleted is not None and positions & file.deleted:
         row = (positions & file.deleted).min()
         raise ProofError(unit, f"the row at {row} of {stored.path} was looked up, but it is deleted")
-    wanted = np.array(positions.to_array(), np.int64)
-    found, start = ZERO, 0
+    row_numbers = np.array(positions.to_array(), np.int64)
+    tally_sum, start = ZERO, 0
     schema = context.schemas[stored.file.schema_id]
     number = stored.number(context.shape)
     for columns in read_covered(context.file_io, stored.path, context.shape, schema, number=number):
         stop = start + len(columns[0])
-        low, high = np.searchsorted(wanted, (start, stop))
+        low, high = np.searchsorted(row_numbers, (start, stop))
         if high > low:
-            rows = pa.array(wanted[low:high] - start)
-            found += tally([column.take(rows) for column in columns], context.shape.field_ids)
+            rows = pa.array(row_numbers[low:high] - start)
+            tally_sum += tally([column.take(rows) for column in columns], context.shape.field_ids)
         start = stop
-        if high == len(wanted):
+        if high == len(row_numbers):
             break
-    return found
+    return tally_sum
 
 
 def search_keys(
@@ -94,14 +94,14 @@ def search_keys(
     `levels`: files by level, nearest first. It reads the covered columns of all of them; memory is
     `key_hashes`.
     """
-    left = np.sort(key_hashes)
-    found = ZERO
+    open_hashes = np.sort(key_hashes)
+    tally_sum = ZERO
     for level in levels:
-        met = np.zeros(len(left), bool)
+        is_met = np.zeros(len(open_hashes), bool)
         for file in level:
-            found += _search_file(context, file, left, met)
-        left = left[~met]
-    return found
+            tally_sum += _search_file(context, file, open_hashes, is_met)
+        open_hashes = open_hashes[~is_met]
+    return tally_sum
 
 
 def _search_file(
@@ -113,9 +113,9 @@ def _search_file(
     """Return the tally of the rows found in a file; `matched` becomes true for keys that the file has."""
     shape, stored = context.shape, file.stored
     count = len(shape.key)
-    found, start = ZERO, 0
+    tally_sum, start = ZERO, 0
     if not len(key_hashes):
-        return found
+        return tally_sum
     schema, number = context.schemas[stored.file.schema_id], stored.number(shape)
     for columns in read_covered(context.file_io, stored.path, shape, schema, number=number):
         hashes = hash_rows(columns[:count], shape.field_ids[:count])
@@ -127,6 +127,6 @@ def _search_file(
         matched[places[hit]] = True
         if hit.any():
             rows = pa.array(np.flatnonzero(hit))
-            found += tally([column.take(rows) for column in columns], shape.field_ids)
+            tally_sum += tally([column.take(rows) for column in columns], shape.field_ids)
         start += len(hashes)
-    return found
+    return tally_sum

@@ -103,8 +103,8 @@ class _Sampler:
         """
         merge, marks = self.merge, self.reader.marks
         source = [stored for stored in merge.outputs or () if stored.file.row_count]
-        known = {column.name for column in self.reader.shape.values}
-        if (not source and merge.cut) or not known.issuperset(_ordering(self.context.shape, merge.rules)):
+        names = {column.name for column in self.reader.shape.values}
+        if (not source and merge.cut) or not names.issuperset(_ordering(self.context.shape, merge.rules)):
             return
         if not source:
             largest = max(merge.runs, key=lambda run: sum(file.stored.file.row_count for file in run))
@@ -112,8 +112,8 @@ class _Sampler:
         stored_bytes = sum(file.stored.file.file_size for run in merge.runs for file in run)
         rows = sum(stored.file.row_count for stored in source)
         count = window_rows(rows, rows / max(merge.rows, 1), stored_bytes // max(merge.rows, 1))
-        found = [marks_of(self.context, stored, marks) for stored in source]
-        spans = key_windows(found, count, ends_open=not merge.cut)
+        marks_of_sources = [marks_of(self.context, stored, marks) for stored in source]
+        spans = key_windows(marks_of_sources, count, ends_open=not merge.cut)
         for number in seeded_order(self.context.shape.seed, self.unit, len(spans)):
             yield spans[number]
 

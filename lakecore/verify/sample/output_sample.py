@@ -68,10 +68,10 @@ class OutputSample:
             if not rows.positions:
                 continue
             positions = np.concatenate(rows.positions)
-            found = {name: (positions, pa.concat_arrays(parts)) for name, parts in rows.columns.items()}
+            columns = {name: (positions, pa.concat_arrays(parts)) for name, parts in rows.columns.items()}
             try:
                 for _, problem in sample_problems(
-                    self.context.file_io, stored.path, stored.file, schema, found
+                    self.context.file_io, stored.path, stored.file, schema, columns
                 ):
                     self._refuse(stored, problem)
             except (CorruptDataError, NotFoundError) as err:

@@ -115,8 +115,8 @@ def check_postponed(unit: str, rules: MergeRules, postponed: SampledRows, writte
     window = expect_window(ordered, merging, keys, sequence, nearest=False)
     left_out = frozenset(postponed.left_out | written.left_out)
     check = WindowCheck(unit=unit, shape=shape, rules=merging, may_drop=False, left_out=left_out)
-    found = check.results(window, in_merge_order(written.rows, keys, (), descending=False).batch)
-    compared = set(found.names) if len(found.groups) else {column.name for column in shape.values}
+    problems = check.results(window, in_merge_order(written.rows, keys, (), descending=False).batch)
+    compared = set(problems.names) if len(problems.groups) else {column.name for column in shape.values}
     missing = frozenset(column.name for column in shape.values) - compared
     return RowSample(
         rows=rows.batch.num_rows, windows=1, tied=int(window.tied.sum()), left_out=missing | left_out

@@ -41,14 +41,14 @@ def sample_rows(
     width = window_rows(after.rows, 1.0, size // max(before.rows, 1))
     count = -(-after.rows // width)
     parts: list[RowSample] = []
-    seen = OutputSample(context, unit)
+    sample = OutputSample(context, unit)
     for number in seeded_order(context.shape.seed, unit, count):
         if sum(part.rows for part in parts) * LEAST_SHARE >= before.rows and parts:
             break
         span = (number * width, min((number + 1) * width, after.rows))
-        _compare(context, unit, (before, after), span, seen)
+        _compare(context, unit, (before, after), span, sample)
         parts.append(RowSample(rows=span[1] - span[0], windows=1))
-    seen.check()
+    sample.check()
     return join_samples(parts)
 
 

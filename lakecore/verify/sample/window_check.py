@@ -91,28 +91,28 @@ class WindowCheck:
             name for name in (field.name for field in self.shape.values) if name in results.batch.schema.names
         ]
         names = [name for name in names if name not in self.left_out]
-        said = key_hashes(lines, self.shape)
+        hashes = key_hashes(lines, self.shape)
         firsts = key_hashes(window.rows.batch.take(pa.array(window.starts)), self.shape)
-        due = self._due(window, results, firsts, said)
+        due = self._due(window, results, firsts, hashes)
         tied = firsts[window.tied]
         expected = np.concatenate([
             self._line_hashes(window.rows.batch, due.before, due.before_kinds, names, tied),
             self._line_hashes(results.batch, due.after, due.after_kinds, names, tied),
         ])  # fmt: skip
         kinds = lines.column(KIND_NAME).to_numpy()
-        found = self._line_hashes(lines, np.arange(lines.num_rows), kinds, names, tied)
-        if len(found) != len(expected) or (np.sort(found) != np.sort(expected)).any():
+        line_hashes = self._line_hashes(lines, np.arange(lines.num_rows), kinds, names, tied)
+        if len(line_hashes) != len(expected) or (np.sort(line_hashes) != np.sort(expected)).any():
             self._refuse(
-                f"the {len(found)} rows of its changelog are not the {len(expected)} that its rows give, for "
-                f"keys from {self._key(window, 0)} to {self._key(window, -1)}"
+                f"the {len(line_hashes)} rows of its changelog are not the {len(expected)} that its rows "
+                f"give, for keys from {self._key(window, 0)} to {self._key(window, -1)}"
             )
 
     def _groups(self, window: WindowKeys, written: pa.RecordBatch) -> npt.NDArray[np.int64]:
         """Return the key of each written row; keys without a row must be allowed to have none."""
         keys = key_hashes(window.rows.batch.take(pa.array(window.starts)), self.shape)
-        found = key_hashes(written, self.shape)
-        present = np.ones(len(keys), bool) if np.array_equal(keys, found) else np.isin(keys, found)
-        if present.sum() != len(found) or (keys[present] != found).any():
+        hashes = key_hashes(written, self.shape)
+        present = np.ones(len(keys), bool) if np.array_equal(keys, hashes) else np.isin(keys, hashes)
+        if present.sum() != len(hashes) or (keys[present] != hashes).any():
             self._refuse(f"its outputs hold keys, after {self._key(window, 0)}, that its inputs lack")
         expected = window.expected
         may = window.absent | expected.no_rows | window.tied

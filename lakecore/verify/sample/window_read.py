@@ -100,20 +100,20 @@ class WindowReader:
         Files without such keys are in the answer only where the merge says that it looked rows up there.
         """
         hashes = key_hashes(inside.batch, self.shape)
-        left = np.setdiff1d(hashes[inside.levels == 0], hashes[inside.levels > 0])
-        found: list[SearchedFile] = []
+        open_hashes = np.setdiff1d(hashes[inside.levels == 0], hashes[inside.levels > 0])
+        files: list[SearchedFile] = []
         for level in above:
-            met: list[npt.NDArray[np.uint64]] = []
+            met_hashes: list[npt.NDArray[np.uint64]] = []
             for file in level:
-                if not len(left) and not self._any_looked_up(file, keys, looked_up):
+                if not len(open_hashes) and not self._any_looked_up(file, keys, looked_up):
                     continue
                 rows = self.rows(file, keys)
                 there = key_hashes(rows.batch, self.shape)
-                hits = np.flatnonzero(np.isin(there, left))
-                met.append(there[hits])
-                found.append(SearchedFile(file, rows, hits))
-            left = np.setdiff1d(left, np.concatenate(met)) if met else left
-        return found
+                hits = np.flatnonzero(np.isin(there, open_hashes))
+                met_hashes.append(there[hits])
+                files.append(SearchedFile(file, rows, hits))
+            open_hashes = np.setdiff1d(open_hashes, np.concatenate(met_hashes)) if met_hashes else open_hashes
+        return files
 
     def outside(self, searched: Sequence[SearchedFile]) -> WindowRows:
         """Return the rows that a search found."""
@@ -145,12 +145,12 @@ class WindowReader:
 
     def all_rows(self, files: Iterable[StoredFile], keys: KeySpan, sample: OutputSample) -> pa.RecordBatch:
         """Return the rows of new files that follow each other; `sample` is called with them."""
-        found = [pa.RecordBatch.from_pylist([], window_schema(self.shape))]
+        parts = [pa.RecordBatch.from_pylist([], window_schema(self.shape))]
         for stored in files:
             rows = self.rows(LookupFile(stored), keys, written=True)
             sample.add(stored, rows.batch.columns, rows.positions)
-            found.append(rows.batch)
-        return pa.concat_batches(found)
+            parts.append(rows.batch)
+        return pa.concat_batches(parts)
 
     def _read(
         self, file: LookupFile, span: tuple[int, int], *, written: bool
@@ -170,8 +170,8 @@ class WindowReader:
             if file.deleted is None:
                 yield columns, places
             else:
-                *live, left = without_rows([*columns, pa.array(places)], file.deleted, int(places[0]))
-                yield live, left.to_numpy()
+                *live, places_left = without_rows([*columns, pa.array(places)], file.deleted, int(places[0]))
+                yield live, places_left.to_numpy()
 
     def _inside(self, columns: Sequence[pa.Array], places: npt.NDArray[np.int64], keys: KeySpan) -> FoundRows:
         schema = window_schema(self.shape)

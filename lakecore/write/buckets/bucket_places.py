@@ -81,8 +81,8 @@ class BucketPlaces:
             new = new[np.argsort(first[new], kind="stable")]
             buckets[new] = self._room(unique[new])
             self._remember(unique[new], buckets[new])
-        found: Buckets = buckets[inverse]
-        return found
+        buckets_of_rows: Buckets = buckets[inverse]
+        return buckets_of_rows
 
     def hashes(self, bucket: int) -> Hashes:
         """Return all hashes of a bucket, in order."""
@@ -91,20 +91,20 @@ class BucketPlaces:
     def _room(self, hashes: Hashes) -> Buckets:
         """Return buckets for hashes that have none: each is filled up before the next."""
         placed = np.empty(len(hashes), np.int16)
-        done = 0
+        start = 0
         for bucket in self._with_room():
-            taken = min(len(hashes) - done, self._rules.target_rows - self._counts.get(bucket, 0))
-            placed[done : done + taken] = bucket
-            self._count(bucket, taken)
-            done += taken
-            if done == len(hashes):
+            size = min(len(hashes) - start, self._rules.target_rows - self._counts.get(bucket, 0))
+            placed[start : start + size] = bucket
+            self._count(bucket, size)
+            start += size
+            if start == len(hashes):
                 return placed
         if self._rules.max_buckets == _UNLIMITED:
             raise InvalidOptionError(
                 f"option {TARGET_ROWS.key}={self._rules.target_rows}: all {len(self._counts)} buckets of a "
                 "partition are full and there can be no more; raise it"
             )
-        self._overfill(placed[done:], hashes[done:])
+        self._overfill(placed[start:], hashes[start:])
         return placed
 
     def _with_room(self) -> Iterator[int]:
@@ -152,8 +152,8 @@ class _SortedHashes:
         return np.where(self.hashes[at] == hashes, self.buckets[at], np.int16(-1))
 
     def of_bucket(self, bucket: int) -> Hashes:
-        found: Hashes = self.hashes[self.buckets == bucket]
-        return found
+        hashes: Hashes = self.hashes[self.buckets == bucket]
+        return hashes
 
     def with_more(self, hashes: Hashes, buckets: Buckets) -> _SortedHashes:
         return _SortedHashes.of(

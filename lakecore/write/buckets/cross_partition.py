@@ -182,20 +182,20 @@ class CrossPartition:
     def _load(self) -> None:
         """Read the places of all keys into memory or, when they are many, onto local disk."""
         self._loaded = True
-        known: list[tuple[KeyHashes, int | Places]] = []
+        loads: list[tuple[KeyHashes, int | Places]] = []
         count = 0
         for partition, bucket, batch in self._live_keys(self._emptied or self._among_seen):
             keys = (
                 hash_keys(batch, self._key_type),
                 self._moves.occupied(partition, bucket, batch.num_rows),
             )
-            known.append(keys)
+            loads.append(keys)
             count += batch.num_rows
             if count > self._limits.keys:
-                self._put_away(known)
-                known.clear()
+                self._put_away(loads)
+                loads.clear()
         if count <= self._limits.keys:
-            self._index = KeyPlaces.of(self._table, known)
+            self._index = KeyPlaces.of(self._table, loads)
 
     def _among_seen(self, partitions: Sequence[bytes]) -> frozenset[bytes]:
         return self.overwritten.intersection(partitions)

@@ -100,10 +100,10 @@ class KeyMoves:
         there[fresh] = self._room(partitions[heads[fresh]], sources[heads[fresh]])
         index.put(prints.take(heads[fresh]), there[fresh].astype(np.int32))
         places = there[group]
-        kept = np.ones(len(prints), bool)
+        keeps = np.ones(len(prints), bool)
         if self._engine is MergeEngine.FIRST_ROW:
-            kept = self._partition_of(places) == partitions
-        return _Moves(sources[kept], places[kept], np.zeros(int(kept.sum()), bool))
+            keeps = self._partition_of(places) == partitions
+        return _Moves(sources[keeps], places[keeps], np.zeros(int(keeps.sum()), bool))
 
     def _replaced(
         self, partitions: Ints, sources: Ints, heads: tuple[Ints, Ints]
@@ -123,22 +123,22 @@ class KeyMoves:
         places[segment[starts]] = there  # of segments that go on where the key was
         new = np.flatnonzero(moves)
         places[segment[new]] = self._room(partitions[new], sources[new])
-        left = np.flatnonzero(moves & (before != _NOWHERE))
-        if self._stays and len(left):
-            raise self._cannot_leave(int(before[left[0]]), int(partitions[left[0]]), len(left))
+        staying = np.flatnonzero(moves & (before != _NOWHERE))
+        if self._stays and len(staying):
+            raise self._cannot_leave(int(before[staying[0]]), int(partitions[staying[0]]), len(staying))
         is_head = np.zeros(len(sources), bool)
         is_head[starts] = True
         old = np.empty(len(sources), np.int64)
         old[starts] = there
-        inner = left[~is_head[left]]
+        inner = staying[~is_head[staying]]
         old[inner] = places[segment[inner] - 1]
-        for place, count in zip(*np.unique(old[left], return_counts=True), strict=True):
+        for place, count in zip(*np.unique(old[staying], return_counts=True), strict=True):
             self._counts[int(place)] -= int(count)
         ends = np.append(starts[1:], len(sources)) - 1
         return places[segment[ends]].astype(np.int32), _Moves(
-            np.concatenate([sources[left], sources]),
-            np.concatenate([old[left], places[segment]]),
-            np.arange(len(left) + len(sources)) < len(left),
+            np.concatenate([sources[staying], sources]),
+            np.concatenate([old[staying], places[segment]]),
+            np.arange(len(staying) + len(sources)) < len(staying),
         )
 
     def _cannot_leave(self, old: int, new: int, keys: int) -> UnsupportedError:
@@ -153,19 +153,19 @@ class KeyMoves:
 
     def _room(self, partitions: Ints, arrival: Ints) -> Ints:
         """Return a place for each new key of these partitions, in order of arrival."""
-        found = np.empty(len(partitions), np.int64)
+        buckets_of_rows = np.empty(len(partitions), np.int64)
         by_arrival = np.argsort(arrival, kind="stable")
         for partition in np.unique(partitions).tolist():
             rows = by_arrival[partitions[by_arrival] == partition]
-            done = bucket = 0
-            while done < len(rows):
+            start = bucket = 0
+            while start < len(rows):
                 place = self._place(partition, bucket)
-                taken = min(max(self._target - self._counts[place], 0), len(rows) - done)
-                found[rows[done : done + taken]] = place
-                self._counts[place] += taken
-                done += taken
+                size = min(max(self._target - self._counts[place], 0), len(rows) - start)
+                buckets_of_rows[rows[start : start + size]] = place
+                self._counts[place] += size
+                start += size
                 bucket += 1
-        return found
+        return buckets_of_rows
 
     def _shares(self, rows: Rows, moves: _Moves) -> Iterator[Share]:
         """Yield the shares; a retraction comes just before the row that takes the key away."""
@@ -176,8 +176,8 @@ class KeyMoves:
             picked = order[start:stop]
             partition, bucket = self._of_place[int(places[start])]
             batch = rows.batch.take(pa.array(moves.sources[picked]))
-            given = np.int8(0) if rows.kinds is None else rows.kinds[moves.sources[picked]]
-            kinds = np.where(moves.retracts[picked], np.int8(RowKind.DELETE), given).astype(np.int8)
+            row_kinds = np.int8(0) if rows.kinds is None else rows.kinds[moves.sources[picked]]
+            kinds = np.where(moves.retracts[picked], np.int8(RowKind.DELETE), row_kinds).astype(np.int8)
             part = Rows(self._in_partition(batch, partition), kinds if kinds.any() else None)
             yield Share(self._serialised[partition], self._values[partition], bucket, part)
 
@@ -198,11 +198,11 @@ class KeyMoves:
         return self._partitions[serialised]
 
     def _place(self, partition: int, bucket: int) -> int:
-        known = self._places.setdefault((partition, bucket), len(self._of_place))
-        if known == len(self._of_place):
+        number = self._places.setdefault((partition, bucket), len(self._of_place))
+        if number == len(self._of_place):
             self._of_place.append((partition, bucket))
             self._counts.append(0)
-        return known
+        return number
 
     def _partition_of(self, places: Ints) -> Ints:
         """Return the partition of each place; -1 for nowhere."""

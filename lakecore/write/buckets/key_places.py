@@ -47,11 +47,11 @@ class KeyHashes:
     @property
     def order(self) -> npt.NDArray[np.int64]:
         """Return the rows in order of their hashes; rows of one key keep their order."""
-        found = np.argsort(self.high, kind="stable")
-        high, low = self.high[found], self.low[found]
+        order = np.argsort(self.high, kind="stable")
+        high, low = self.high[order], self.low[order]
         if ((high[1:] == high[:-1]) & (low[1:] != low[:-1])).any():
-            found = np.lexsort((self.low, self.high))
-        return found.astype(np.int64)
+            order = np.lexsort((self.low, self.high))
+        return order.astype(np.int64)
 
     @property
     def firsts(self) -> npt.NDArray[np.bool_]:
@@ -92,16 +92,16 @@ class KeyPlaces:
 
         Raises CorruptDataError when a key is in two of them.
         """
-        found = cls(table)
+        key_places = cls(table)
         if keys:
             high = np.concatenate([prints.high for prints, _ in keys])
             low = np.concatenate([prints.low for prints, _ in keys])
             there = [np.broadcast_to(np.asarray(place, np.int32), prints.low.shape) for prints, place in keys]
             places = np.concatenate(there)
-            found._sorted = _SortedKeys.of(KeyHashes(high, low), places)
-            if twice := int((~found._sorted.prints.firsts).sum()):
+            key_places._sorted = _SortedKeys.of(KeyHashes(high, low), places)
+            if twice := int((~key_places._sorted.prints.firsts).sum()):
                 raise CorruptDataError(table, f"{twice} keys are in two partitions or buckets at once")
-        return found
+        return key_places
 
     def __len__(self) -> int:
         return len(self._sorted.prints) + len(self._recent.prints)
@@ -112,11 +112,11 @@ class KeyPlaces:
 
     def find(self, prints: KeyHashes) -> Places:
         """Return the place of each key, -1 for none."""
-        found = np.full(len(prints), _NOWHERE, np.int32)
+        numbers = np.full(len(prints), _NOWHERE, np.int32)
         for part in (self._sorted, self._recent):
             at, there = part.locate(prints)
-            found[there] = part.places[at[there]]
-        return found
+            numbers[there] = part.places[at[there]]
+        return numbers
 
     def put(self, prints: KeyHashes, places: Places) -> None:
         """Set the place of keys, each given once."""
@@ -158,14 +158,14 @@ class _SortedKeys:
         at = np.minimum(np.searchsorted(high, hashes.high), len(high) - 1)
         same = high[at] == hashes.high
         there = same & (low[at] == hashes.low)
-        left = np.flatnonzero(same & ~there)
-        while len(left):
-            at[left] += 1
-            left = left[at[left] < len(high)]
-            left = left[high[at[left]] == hashes.high[left]]
-            found = low[at[left]] == hashes.low[left]
-            there[left[found]] = True
-            left = left[~found]
+        open_rows = np.flatnonzero(same & ~there)
+        while len(open_rows):
+            at[open_rows] += 1
+            open_rows = open_rows[at[open_rows] < len(high)]
+            open_rows = open_rows[high[at[open_rows]] == hashes.high[open_rows]]
+            is_equal = low[at[open_rows]] == hashes.low[open_rows]
+            there[open_rows[is_equal]] = True
+            open_rows = open_rows[~is_equal]
         return np.minimum(at, len(high) - 1), there
 
     def with_more(self, prints: KeyHashes, places: npt.NDArray[Any]) -> _SortedKeys:

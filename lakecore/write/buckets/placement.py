@@ -261,9 +261,9 @@ class KeyIndexed(Placement):
         return _NOT_BUCKETED
 
     def first_sequence(self, share: Share) -> int:
-        named = self._listed_partitions()
+        partitions = self._listed_partitions()
         empty = share.partition in self._partitions_with_rows or (
-            named is not None and bool(named((share.partition,)))
+            partitions is not None and bool(partitions((share.partition,)))
         )
         return 0 if empty else self.buckets.state.next_sequence(share.partition, share.bucket)
 
@@ -280,9 +280,9 @@ class KeyIndexed(Placement):
         """
         if self._replaced is None or self._replaced.partitions is not None:
             return self._replaced
-        kind, seen = self._schema.partition_type, self._partitions_with_rows
-        specs = tuple(dict(zip(kind.names, decode_row(row, kind), strict=True)) for row in sorted(seen))
-        if SpecFilter(specs, kind).select(tuple(seen)) != seen:
+        kind, partitions = self._schema.partition_type, self._partitions_with_rows
+        specs = tuple(dict(zip(kind.names, decode_row(row, kind), strict=True)) for row in sorted(partitions))
+        if SpecFilter(specs, kind).select(tuple(partitions)) != partitions:
             raise UnsupportedError(
                 f"table {self._target.stores.paths.table_path}: a partition value of the rows is NaN, not "
                 "equal to itself, so its partition cannot be overwritten; delete its rows, and write new ones"

@@ -106,8 +106,8 @@ class BlobPacks:
         completely.
         """
         if not BLOB_AS_DESCRIPTOR.read(self._spec.options):
-            found = ((memoryview(value.as_buffer()),) if value.is_valid else None for value in column)
-            return [pieces and self._reference(name, pieces) for pieces in found]
+            values = ((memoryview(value.as_buffer()),) if value.is_valid else None for value in column)
+            return [pieces and self._reference(name, pieces) for pieces in values]
         with OpenSources(self._file_io, self._root, name) as sources:
             return [
                 None if value is None else self._reference(name, sources.pieces_of(value))

@@ -31,9 +31,9 @@ def check_views(name: str, column: pa.Array) -> None:
 
 def _check(name: str, column: pa.Array, fits: Callable[[bytes], bool], option: str, what: str) -> None:
     for value in column:
-        found = value.as_py()
-        if found is not None and not fits(found):
+        data = value.as_py()
+        if data is not None and not fits(data):
             raise InvalidInputError(
-                f"column {name} (option {option}): {len(found)} bytes are no {what} a blob; write the "
+                f"column {name} (option {option}): {len(data)} bytes are no {what} a blob; write the "
                 f"{what.split()[0]}, or the bytes into another column"
             )

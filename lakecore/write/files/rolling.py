@@ -98,8 +98,8 @@ class FileSpec:
         """Return the file indexes of each file; changelog files have none. Raises InvalidOptionError."""
         if self.changelog:
             return ()
-        found = index_specs(replace(self.schema, options=self.options))
-        return found if self.columns is None else tuple(s for s in found if s.column in self.columns)
+        specs = index_specs(replace(self.schema, options=self.options))
+        return specs if self.columns is None else tuple(s for s in specs if s.column in self.columns)
 
     @cached_property
     def managed(self) -> tuple[str, ...]:
@@ -263,9 +263,9 @@ class RollingWriter:
         """
         if self._current is None:
             return
-        done = self._current.writer.close()
+        written_file = self._current.writer.close()
         summary = self._current.summary
-        file = data_file(self._spec, self._current.name, done, summary, self._creation_time())
+        file = data_file(self._spec, self._current.name, written_file, summary, self._creation_time())
         indexed = self._indexed(file, self._current.index)
         self._files.append(self._referring(indexed, self._current.packs))
         self._sequence += summary.row_count

@@ -166,10 +166,10 @@ def _cast_struct(array: pa.Array, kind: RowType, name: str) -> pa.Array:
     if unknown := sorted(set(names) - set(kind.names)):
         raise InvalidInputError(f"column {name}.{unknown[0]}: the table has no such field; leave it out")
     valid = None if array.null_count == 0 else array.is_valid()
-    given = dict(zip(names, array.flatten(), strict=True))
+    arrays = dict(zip(names, array.flatten(), strict=True))
     children = []
     for field in kind.fields:
-        child = given.get(field.name, pa.nulls(len(array)))
+        child = arrays.get(field.name, pa.nulls(len(array)))
         children.append(_cast_part(child, field.type, f"{name}.{field.name}", valid))
     return pa.StructArray.from_arrays(children, fields=list(arrow_type(kind)), mask=_mask(array))
 

@@ -108,8 +108,8 @@ class Incoming:
 
     def _check_names(self, batch: pa.RecordBatch) -> None:
         names = batch.schema.names
-        known = {*self._row_type.names, KIND_COLUMN}
-        if unknown := [name for name in names if name not in known]:
+        known_names = {*self._row_type.names, KIND_COLUMN}
+        if unknown := [name for name in names if name not in known_names]:
             raise InvalidInputError(
                 f"column {unknown[0]!r} is not in the table; the table has the columns "
                 f"{', '.join(self._row_type.names)}"
@@ -119,13 +119,13 @@ class Incoming:
             raise InvalidInputError(f"column {twice!r} appears twice in the data")
 
     def _column(self, batch: pa.RecordBatch, field: DataField) -> pa.Array:
-        given = field.name in batch.schema.names
-        column = batch.column(field.name) if given else pa.nulls(batch.num_rows)
+        is_present = field.name in batch.schema.names
+        column = batch.column(field.name) if is_present else pa.nulls(batch.num_rows)
         column = cast_column(column, field.type, field.name)
         if column.null_count and field.default_value is not None:
             column = pc.fill_null(column, default_value(field))
         if column.null_count and not field.type.nullable:
-            if not given:
+            if not is_present:
                 raise InvalidInputError(f"column {field.name} is NOT NULL, but is missing from the data")
             row = self._rows_seen + first_null(column)
             raise InvalidInputError(f"column {field.name} is NOT NULL: row {row} has no value")
@@ -133,12 +133,12 @@ class Incoming:
 
     def _kinds(self, batch: pa.RecordBatch, rows: pa.RecordBatch) -> np.ndarray[Any, Any] | None:
         name = self._options.rowkind_field
-        given = KIND_COLUMN in batch.schema.names
-        if name is not None and given:
+        has_kinds = KIND_COLUMN in batch.schema.names
+        if name is not None and has_kinds:
             raise InvalidInputError(
                 f"the data has {KIND_COLUMN}, but kinds of this table come from column {name} (rowkind.field)"
             )
-        if name is None and not given:
+        if name is None and not has_kinds:
             return None
         kinds = self._codes(batch.column(KIND_COLUMN) if name is None else rows.column(name), name)
         if not kinds.any():

@@ -80,7 +80,7 @@ class PartSpool:
     def _pieces(self) -> Iterator[pa.RecordBatch | None]:
         """Yield what is in memory as one batch per part, rows of a part in their order; frees nothing."""
         whole = _joined([batch for batch, _ in self._spooled])
-        parts = np.concatenate([given for _, given in self._spooled])
+        parts = np.concatenate([places for _, places in self._spooled])
         order = np.argsort(parts, kind="stable")
         bounds = np.searchsorted(parts[order], np.arange(self._parts + 1))
         for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):

@@ -68,21 +68,21 @@ class Spill:
 
     def _folded(self, rows: Iterable[pa.RecordBatch], engine: Engine) -> Iterator[pa.RecordBatch]:
         """Apply `engine` to rows in order, key by key."""
-        held: list[pa.RecordBatch] = []
+        rest: list[pa.RecordBatch] = []
         enough = _BATCH_ROWS
         for batch in rows:
-            held.append(batch)
-            if sum(part.num_rows for part in held) < enough:
+            rest.append(batch)
+            if sum(part.num_rows for part in rest) < enough:
                 continue
-            groups = self._groups(held)
+            groups = self._groups(rest)
             start = int(groups.starts[-1])
             if start:
                 ended = Groups(batch=groups.batch.slice(0, start), order=None, last=groups.last[:start])
                 yield fold(ended, engine).batch
-            held = [groups.batch.slice(start)]
-            enough = max(_BATCH_ROWS, 2 * held[0].num_rows)  # a key of many rows is looked through seldom
-        if held:
-            yield fold(self._groups(held), engine).batch
+            rest = [groups.batch.slice(start)]
+            enough = max(_BATCH_ROWS, 2 * rest[0].num_rows)  # a key of many rows is looked through seldom
+        if rest:
+            yield fold(self._groups(rest), engine).batch
 
     def _groups(self, parts: Sequence[pa.RecordBatch]) -> Groups:
         batch = pa.concat_batches(parts)

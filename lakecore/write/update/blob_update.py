@@ -89,5 +89,5 @@ def stretches(rows: RowRange, files: Sequence[DataFile], places: Ints) -> list[t
             bounds.append(low + file.row_count)
     if bounds[-1] != rows.count:
         return [(0, rows.count)]
-    found = np.unique(np.searchsorted(bounds, places, side="right"))
-    return [(bounds[at - 1], bounds[at]) for at in found.tolist()]
+    numbers = np.unique(np.searchsorted(bounds, places, side="right"))
+    return [(bounds[at - 1], bounds[at]) for at in numbers.tolist()]

@@ -91,7 +91,7 @@ class _Values:
         Raises UnsupportedError for a null where the older schema of the file forbids it.
         """
         names = {field.id: field for field in share.schema.fields}
-        found = {}
+        columns = {}
         for name in share.changed:
             there, column = names[schema.row_type.field(name).id], self.columns.column(name)
             if column.null_count and not there.type.nullable:
@@ -99,8 +99,8 @@ class _Values:
                     f"column {name}: its vector files were written when it was NOT NULL, so they can hold no "
                     "null: overwrite the rows"
                 )
-            found[there.name] = column
-        return _Values(self.ids, pa.table(found))
+            columns[there.name] = column
+        return _Values(self.ids, pa.table(columns))
 
 
 @dataclass(frozen=True)
@@ -187,18 +187,18 @@ class ColumnUpdate:
 
     def _touched(self, snapshot: Snapshot | None, values: _Values) -> list[tuple[Split, RowRange]]:
         """Return the ranges that have the rows. Raises InvalidInputError for a row that does not exist."""
-        found: list[tuple[Split, RowRange]] = []
-        known = np.zeros(len(values.ids), np.bool_)
+        touched: list[tuple[Split, RowRange]] = []
+        is_touched = np.zeros(len(values.ids), np.bool_)
         for split in () if snapshot is None else self.scanner.plan(snapshot, self.reading.schema):
             for rows in row_ranges(split.files):
                 low, high = np.searchsorted(values.ids, (rows.first, rows.first + rows.count)).tolist()
                 if low < high:
-                    known[low:high] = True
-                    found.append((split, rows))
-        if not known.all():
-            missing = values.ids[np.flatnonzero(~known)[0]]
+                    is_touched[low:high] = True
+                    touched.append((split, rows))
+        if not is_touched.all():
+            missing = values.ids[np.flatnonzero(~is_touched)[0]]
             raise InvalidInputError(f"table {self.scanner.table} has no row with {ROW_ID_NAME} {missing}")
-        return found
+        return touched
 
     def _message(
         self, split: Split, rows: RowRange, values: _Values, writers: list[RollingWriter | BlobFiles]

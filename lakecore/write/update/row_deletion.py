@@ -110,8 +110,8 @@ class RowDeletion:
         messages: list[CommitMessage] = []
         before = self._vectors(snapshot)
         try:
-            for bucket, found in marks.items():
-                messages.append(self._message(bucket, totals[bucket], before.get(bucket, []), found))
+            for bucket, bitmap in marks.items():
+                messages.append(self._message(bucket, totals[bucket], before.get(bucket, []), bitmap))
         except BaseException:
             self.indexes.discard(_Draft(tuple(messages), 0).added)
             raise
@@ -128,16 +128,16 @@ class RowDeletion:
         columns = sorted(columns_of(predicate)) or [self.reading.schema.fields[0].name]
         for file in split.files:
             deletion = split.deletions_of.get(file.file_name)
-            found = BitMap()
+            rows = BitMap()
             start = 0
             for batch in read_file(reading, directory, file, columns):
                 hits = mask(predicate, batch).fill_null(False).to_numpy(zero_copy_only=False)
-                found |= BitMap((np.flatnonzero(hits) + start).astype(np.uint32))
+                rows |= BitMap((np.flatnonzero(hits) + start).astype(np.uint32))
                 start += batch.num_rows
-            if found and deletion is not None:
-                found -= load_deletions(self.reading.file_io, deletion)
-            if found:
-                out[file.file_name] = found
+            if rows and deletion is not None:
+                rows -= load_deletions(self.reading.file_io, deletion)
+            if rows:
+                out[file.file_name] = rows
         return out
 
     def _vectors(self, snapshot: Snapshot) -> dict[Bucket, list[IndexFile]]:
@@ -170,12 +170,12 @@ def _joined_matches(
     """
     deletions = {name: load_deletions(reading.file_io, where) for name, where in split.deletions_of.items()}
     columns = [*sorted(columns_of(predicate)), ROW_ID_NAME]
-    found: dict[str, BitMap] = {}
+    matches: dict[str, BitMap] = {}
     for rows in row_ranges(split.files):
         ids = BitMap()
         for batch in read_joined(reading, directory, rows.files, columns, JoinedRows(deletions, predicate)):
             hits = batch.column(ROW_ID_NAME).filter(mask(predicate, batch)).to_numpy(zero_copy_only=False)
             ids |= BitMap((hits - rows.first).astype(np.uint32))
         if ids:
-            found[rows.anchor.file_name] = ids
-    return found
+            matches[rows.anchor.file_name] = ids
+    return matches

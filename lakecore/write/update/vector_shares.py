@@ -42,8 +42,8 @@ def vector_shares(ctx: ReadContext, rows: RowRange, names: Sequence[str]) -> tup
     apart = tuple(name for name in names if name in dedicated.vectors)
     if not apart:
         return ()
-    found = resolve_column_sources(ctx, rows, [ctx.schema.row_type.field(name) for name in apart]).shares
-    givers = {name: giver[0] for giver, given in found.items() for name in given}
+    sources = resolve_column_sources(ctx, rows, [ctx.schema.row_type.field(name) for name in apart]).shares
+    givers = {name: giver[0] for giver, column_names in sources.items() for name in column_names}
     new = tuple(name for name in apart if name not in givers)
     shares = [VectorShare(ctx.schema, dedicated.vector_format, new, new)] if new else []
     for file in dict.fromkeys(givers.values()):

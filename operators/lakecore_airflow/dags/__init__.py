@@ -52,12 +52,12 @@ def lakecore_dags(
     strange = sorted(set(names) - set(_DAGS))
     if strange:
         raise SettingsError(f"no DAG {strange[0]!r}; there are {', '.join(_DAGS)}")
-    found = _settings(beside, settings)
+    dag_settings = _settings(beside, settings)
     dags: dict[str, DAG] = {}
-    for connection in found.connections if conn_ids is None else conn_ids:
+    for connection in dag_settings.connections if conn_ids is None else conn_ids:
         for name in names or tuple(_DAGS):
             defaults, build = _DAGS[name]
-            values = found.of(name, defaults)
+            values = dag_settings.of(name, defaults)
             if name == "maintenance" and policy is not None:
                 values["policy"] = policy
             lake = LakeDag(name=name, connection=connection, settings=values)

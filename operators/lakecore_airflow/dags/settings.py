@@ -50,13 +50,13 @@ class DagSettings:
 
         Raises SettingsError for a key that is not in `defaults`.
         """
-        given = self.values.get(name, {})
-        strange = sorted(set(given) - set(defaults))
+        values = self.values.get(name, {})
+        strange = sorted(set(values) - set(defaults))
         if strange:
             raise SettingsError(
                 f"airflow.{name} has no setting {strange[0]!r}; it has {', '.join(sorted(defaults))}"
             )
-        return {**defaults, **given}
+        return {**defaults, **values}
 
 
 def find_settings(beside: str | Path | None, names: Sequence[str], environ: Mapping[str, str]) -> DagSettings:
@@ -82,23 +82,23 @@ def parse_settings(raw: Mapping[str, Any], names: Sequence[str], where: str) -> 
     """Return the settings of a parsed file; tables other than `airflow` are not looked at. Raises
     SettingsError.
     """
-    found = raw.get("airflow", {})
-    if not isinstance(found, Mapping):
-        raise SettingsError(f"{where}: airflow is {found!r}; make it a table: [airflow]")
-    strange = sorted(set(found) - {"connections", *names})
+    section = raw.get("airflow", {})
+    if not isinstance(section, Mapping):
+        raise SettingsError(f"{where}: airflow is {section!r}; make it a table: [airflow]")
+    strange = sorted(set(section) - {"connections", *names})
     if strange:
         raise SettingsError(
             f"{where}: [airflow] has no setting {strange[0]!r}; it has connections and the tables "
             f"{', '.join(names)}"
         )
-    connections = found.get("connections", [DEFAULT_CONNECTION])
+    connections = section.get("connections", [DEFAULT_CONNECTION])
     if (
         not isinstance(connections, list)
         or not connections
         or not all(isinstance(c, str) for c in connections)
     ):
         raise SettingsError(f"{where}: connections is {connections!r}; write a list of connection ids")
-    values = {name: found[name] for name in names if name in found}
+    values = {name: section[name] for name in names if name in section}
     for name, table in values.items():
         if not isinstance(table, Mapping):
             raise SettingsError(f"{where}: airflow.{name} is {table!r}; make it a table: [airflow.{name}]")

@@ -70,12 +70,12 @@ class CompactDatabaseOperator(EngineTask, JobTask):
             report = compact_database.run(self._job(context), hook.catalog(), executor, None, callbacks)
         for table in report.changed:
             count("compact", table.to_json())
-        found = _xcom_summary(report)
-        self.log.info("%s", {name: found[name] for name in (*report.counts(), "seconds")})
+        summary = _xcom_summary(report)
+        self.log.info("%s", {name: summary[name] for name in (*report.counts(), "seconds")})
         if report.failed:
-            context["ti"].xcom_push("report", found)
+            context["ti"].xcom_push("report", summary)
             raise _failure(report)
-        return found
+        return summary
 
     def _job(self, context: Context) -> CompactDatabase:
         from lakecore.jobs.definitions.values import new_job

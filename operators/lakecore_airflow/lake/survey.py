@@ -41,19 +41,19 @@ class SurveyOperator(JobTask):
 
         with airflow_errors():
             job = new_job(SurveyTables, self.job_fields(context))
-            found = survey.run(job, LakeHook(self.lake_conn_id).catalog())
-        states = survey.counts(found)
-        worst = sorted(found.tables, key=lambda record: (record.score, record.table))[:_WORST]
+            result = survey.run(job, LakeHook(self.lake_conn_id).catalog())
+        states = survey.counts(result)
+        worst = sorted(result.tables, key=lambda record: (record.score, record.table))[:_WORST]
         for record in worst:
             if record.state.value != "ok":
                 state = record.state.value
                 self.log.info("%s is %s (%d): %s", record.table, state, record.score, record.reasons)
-        self.log.info("%d tables in %.1f s: %s", len(found.tables), found.seconds, states)
+        self.log.info("%d tables in %.1f s: %s", len(result.tables), result.seconds, states)
         count_states(states)
         return {
             "job": "survey",
-            "tables": len(found.tables),
+            "tables": len(result.tables),
             "states": states,
-            "seconds": found.seconds,
+            "seconds": result.seconds,
             "worst": [{"table": one.table, "state": one.state.value, "score": one.score} for one in worst],
         }

@@ -109,9 +109,9 @@ class ListTablesOperator(BaseOperator):
         """
         patterns = _patterns(self.database) or [_ANY]
         there = catalog.list_databases()
-        named = [one for one in patterns if not set(one) & set("*?[")]
+        databases = [one for one in patterns if not set(one) & set("*?[")]
         matching = [name for name in there if any(fnmatchcase(name, pattern) for pattern in patterns)]
-        return sorted({*matching, *named})
+        return sorted({*matching, *databases})
 
     def _chosen(self, name: str) -> bool:
         return _matches(name, self.include) and not _matches(name, self.exclude)

@@ -123,9 +123,9 @@ class CompactTableOperator(EngineTask, TableTask, LeaseWaitTask):
         self.engine = choice.engine
 
     def _tell(self, progress: Progress) -> None:
-        done, total = progress.picks_done, progress.picks
+        picks_done, total = progress.picks_done, progress.picks
         self.log.info(
-            "%s: %d of %d picks are committed, %d rows", self.table, done, total, progress.rows_done
+            "%s: %d of %d picks are committed, %d rows", self.table, picks_done, total, progress.rows_done
         )
 
     def _log(self, report: Report) -> None:
@@ -136,7 +136,10 @@ class CompactTableOperator(EngineTask, TableTask, LeaseWaitTask):
         self.log.info("%s: %d -> %d files", self.table, before.files, after.files)
         self.log.info("%s: %s", self.table, report.proof or "nothing was rewritten")
         if report.picks_left or report.dropped:
-            left, dropped = report.picks_left, ", ".join(report.dropped[:_LISTED]) or "none"
+            picks_left, dropped = report.picks_left, ", ".join(report.dropped[:_LISTED]) or "none"
             self.log.warning(
-                "%s: %d picks left for the next run; lost to other commits: %s", self.table, left, dropped
+                "%s: %d picks left for the next run; lost to other commits: %s",
+                self.table,
+                picks_left,
+                dropped,
             )

@@ -96,7 +96,7 @@ class FsckChore:
         from lakecore.jobs import fsck
         from lakecore.jobs.definitions.values import fields_of
 
-        values = fields_of(Fsck, request.given, request.started_ms)
+        values = fields_of(Fsck, request.values, request.started_ms)
         holds = values.pop("holds", True) and not request.dry_run
         job = Fsck(table=request.table, owner=request.safety.owner, holds=holds, **values)
         checked = fsck.run(job, request.lake)

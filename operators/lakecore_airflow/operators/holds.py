@@ -54,7 +54,7 @@ class ListHoldsOperator(BaseOperator):
         from lakecore.jobs import holds
 
         with airflow_errors():
-            found = holds.holds_of(LakeHook(self.lake_conn_id).catalog(), self.pattern or "*")
-        for hold in found:
+            result = holds.holds_of(LakeHook(self.lake_conn_id).catalog(), self.pattern or "*")
+        for hold in result:
             self.log.warning("%s is on hold: %s", hold.table, hold)
-        return [hold.to_json() for hold in found]
+        return [hold.to_json() for hold in result]

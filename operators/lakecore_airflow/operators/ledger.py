@@ -53,7 +53,7 @@ class UndoOperator(JobTask):
         from lakecore.jobs.definitions.values import fields_of, new_job
 
         with airflow_errors():
-            safety = fields_of(Safety, self.given(), SystemClock().now_ms())
+            safety = fields_of(Safety, self.parameter_values(), SystemClock().now_ms())
             owned = Safety(**safety, owner=lease_owner(context["ti"]))
             job = new_job(Undo, self.job_fields(context) | {"safety": owned})
             report = quarantine.run(job, LakeHook(self.lake_conn_id).catalog())
@@ -112,7 +112,7 @@ class ListRunsOperator(BaseOperator):
         from lakecore.jobs import quarantine
 
         with airflow_errors():
-            found = quarantine.runs_of(LakeHook(self.lake_conn_id).catalog(), self.table or None)
-        newest = list(reversed(found))[: int(self.limit)]
-        wanted = ("id", "table", "job", "state", "started_ms", "finished_ms", "outcome")
-        return [{key: record.to_json()[key] for key in wanted} for record in newest]
+            records = quarantine.runs_of(LakeHook(self.lake_conn_id).catalog(), self.table or None)
+        newest = list(reversed(records))[: int(self.limit)]
+        columns = ("id", "table", "job", "state", "started_ms", "finished_ms", "outcome")
+        return [{key: record.to_json()[key] for key in columns} for record in newest]

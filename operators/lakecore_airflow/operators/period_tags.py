@@ -58,8 +58,8 @@ class CreateBatchTagsOperator(ChoreOperator):
     names_are = "tags"
 
     def run_job(self, context: Context) -> dict[str, Any]:
-        given = (getattr(self, name) for name in ("date", "as_of", "start", "end"))
-        if not any(given):
+        values = (getattr(self, name) for name in ("date", "as_of", "start", "end"))
+        if not any(values):
             run: Any = context["dag_run"]
             if run.logical_date is not None:
                 setattr(self, "date", run.logical_date.isoformat())  # noqa: B010 - a parameter by name

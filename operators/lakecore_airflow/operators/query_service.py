@@ -77,13 +77,13 @@ class QueryServiceOperator(LakeTask):
                     raise AirflowSkipException(str(err)) from err
                 self.log.info("table %s is served at %s", self.table, address)
                 self._run(service, stop)
-                found = service.health()
+                health = service.health()
                 requests = service.figures.requests
         self.log.info("%d requests were answered", requests)
         return {
             "table": self.table,
             "address": str(address),
-            "snapshot": found["snapshot"],
+            "snapshot": health["snapshot"],
             "requests": requests,
         }
 

@@ -127,24 +127,24 @@ class PlanMaintenanceOperator(LakeTask):
     def execute(self, context: Context) -> list[dict[str, Any]]:
         from lakecore.jobs.policy import chores_of, parse_policy
 
-        named = bool(self.policy)
+        by_policy = bool(self.policy)
         with airflow_errors():
             dry_run = flag("dry_run", self.preview)
             rules = parse_policy(_read(self.policy or PREVIEW), CHORES)
             catalog = LakeHook(self.lake_conn_id).catalog()
             tables = [f"{db}.{name}" for db in catalog.list_databases() for name in catalog.list_tables(db)]
-        extra = {"dry_run": True} if dry_run or not named else {}
+        extra = {"dry_run": True} if dry_run or not by_policy else {}
         planned = [{"table": table, "chores": chores_of(table, rules), **extra} for table in tables]
-        wanted = [one for one in planned if one["chores"]]
-        self.log.info("%d of %d tables have chores", len(wanted), len(tables))
-        if not named:
+        with_chores = [one for one in planned if one["chores"]]
+        self.log.info("%d of %d tables have chores", len(with_chores), len(tables))
+        if not by_policy:
             self.log.warning(
                 "nothing is removed, because nobody has named a policy: the tasks report what expiry and "
                 "orphan removal would delete; name one with the param policy, the Airflow variable "
                 "lakecore_policy, or policy in the table [airflow.maintenance] of lakecore.toml"
             )
-        check_map_length(wanted, "tables")
-        return wanted
+        check_map_length(with_chores, "tables")
+        return with_chores
 
 
 class MaintainTableOperator(EngineTask, TableTask):
@@ -224,7 +224,7 @@ class MaintainTableOperator(EngineTask, TableTask):
             with self.workers(hook) as executor:
                 request = ChoreRequest(
                     table=self.table,
-                    given={},
+                    values={},
                     lake=hook.catalog(),
                     safety=Safety(owner=lease_owner(context["ti"]), **safety),
                     executor=executor,
@@ -253,10 +253,10 @@ class MaintainTableOperator(EngineTask, TableTask):
         from lakecore.errors import LakeError, OnHoldError, UnsupportedError, explain
 
         try:
-            done = self._do(name, parameters, request, context)
-            report["done"].append(done)
-            if done.get("held"):
-                report["held"][name] = done["held"]
+            result = self._do(name, parameters, request, context)
+            report["done"].append(result)
+            if result.get("held"):
+                report["held"][name] = result["held"]
         except UnsupportedError as err:
             report["refused"][name] = str(err)
         except OnHoldError as err:
@@ -279,14 +279,14 @@ class MaintainTableOperator(EngineTask, TableTask):
         from lakecore.jobs.definitions.values import fields_of
 
         chore = CHORES[name]
-        given = _given(chore, name, parameters, request.started_ms)
-        kept = fields_of(Safety, {"quarantine": given.pop("quarantine", None)}, request.started_ms)
-        safety = replace(request.safety, quarantine=kept.get("quarantine"))
+        values = _given(chore, name, parameters, request.started_ms)
+        safety_fields = fields_of(Safety, {"quarantine": values.pop("quarantine", None)}, request.started_ms)
+        safety = replace(request.safety, quarantine=safety_fields.get("quarantine"))
         user, identifier = commit_identity(context["ti"], name)
         commit = {"commit_user": user, "commit_identifier": identifier} if chore.repeatable else {}
-        found = chore.run_chore(replace(request, given=given, commit=commit, safety=safety))
-        self.log.info("%s", found.text)
-        publish_report = self.publish_report(context, found.job, found.report)
+        result = chore.run_chore(replace(request, values=values, commit=commit, safety=safety))
+        self.log.info("%s", result.text)
+        publish_report = self.publish_report(context, result.job, result.report)
         return {key: publish_report[key] for key in _REPORTED if publish_report.get(key)}
 
     def _ended(self, context: Context, report: dict[str, Any], errors: Sequence[Exception]) -> dict[str, Any]:
@@ -319,21 +319,21 @@ def _given(
     from lakecore.errors import InvalidInputError
     from lakecore.jobs.runner.moment import parse_span
 
-    given = {key.replace("-", "_"): value for key, value in parameters.items()}
+    values = {key.replace("-", "_"): value for key, value in parameters.items()}
     declared = parameters_by_name(chore.definition)
     accepted = [*(one for one in declared if one not in _OF_THE_TASK), "quarantine"]
-    strange = sorted(set(given) - set(accepted))
+    strange = sorted(set(values) - set(accepted))
     if strange:
-        known = ", ".join(one.replace("_", "-") for one in accepted)
-        raise InvalidInputError(f"{name} has no parameter {strange[0].replace('_', '-')!r}; it has {known}")
-    for key, value in given.items():
+        names = ", ".join(one.replace("_", "-") for one in accepted)
+        raise InvalidInputError(f"{name} has no parameter {strange[0].replace('_', '-')!r}; it has {names}")
+    for key, value in values.items():
         if key not in declared or declared[key].kind is not Kind.MOMENT or str(value).strip().isdigit():
             continue
         try:
-            given[key] = started_ms - parse_span(str(value), key)
+            values[key] = started_ms - parse_span(str(value), key)
         except InvalidInputError:
             continue  # a date and time
-    return given
+    return values
 
 
 def _read(policy: Sequence[Mapping[str, Any]] | str) -> Any:

@@ -36,7 +36,7 @@ class PartitionDoneSensor(TableSensor):
         self.partition_format = partition_format
 
     def request(self, context: Context, catalog: Catalog) -> dict[str, Any]:
-        given = "" if self.partitions is None else str(self.partitions).strip()
-        if given in ("", "None"):
-            given = logical_day(context).strftime(self.partition_format)
-        return {"partitions": given}
+        text = "" if self.partitions is None else str(self.partitions).strip()
+        if text in ("", "None"):
+            text = logical_day(context).strftime(self.partition_format)
+        return {"partitions": text}

@@ -70,13 +70,13 @@ class NewSnapshotSensor(TableSensor):
         interval = _backfill_interval(context)
         if interval is None:
             return super().look(context, catalog)
-        wanted = ArrivalCondition.from_json({name: getattr(self, name) for name in _WANTED})
-        found = Arrivals(catalog.load_table(self.table), wanted).within(*interval)
-        if found is None:
+        condition = ArrivalCondition.from_json({name: getattr(self, name) for name in _WANTED})
+        result = Arrivals(catalog.load_table(self.table), condition).within(*interval)
+        if result is None:
             raise AirflowSkipException(
                 f"no new data of {self.table} in the data interval of this backfill, or not enough"
             )
-        return found.to_json()
+        return result.to_json()
 
     def _consumer(self) -> str:
         return f"{self.dag_id}.{self.task_id}"
@@ -85,14 +85,14 @@ class NewSnapshotSensor(TableSensor):
         from lakecore.errors import InvalidInputError
         from lakecore.jobs.watching.new_snapshots import PositionStore
 
-        given = self.after_snapshot
-        if given is None or str(given).strip() in ("", "None"):
+        choice = self.after_snapshot
+        if choice is None or str(choice).strip() in ("", "None"):
             store = PositionStore(catalog.file_io, catalog.warehouse)
             return store.start(self._consumer(), self.table, context["ti"].run_id)
         try:
-            return int(given)
+            return int(choice)
         except ValueError as err:
-            raise InvalidInputError(f"after_snapshot={given!r}: use a snapshot id") from err
+            raise InvalidInputError(f"after_snapshot={choice!r}: use a snapshot id") from err
 
     def accept(self, context: Context, catalog: Catalog, found: dict[str, Any]) -> dict[str, Any]:
         """Return the range. A backfill reads the past: it does not move the position of the DAG's

@@ -67,11 +67,11 @@ class TableSensor(BaseSensorOperator):
     def poke(self, context: Context) -> PokeReturnValue:
         with airflow_errors():
             catalog = LakeHook(self.lake_conn_id).catalog()
-            found = self.look(context, catalog)
-            if found is None:
+            result = self.look(context, catalog)
+            if result is None:
                 return PokeReturnValue(is_done=False)
-            self.log.info("found in %s: %s", self.table, found)
-            return PokeReturnValue(is_done=True, xcom_value=self.accept(context, catalog, found))
+            self.log.info("found in %s: %s", self.table, result)
+            return PokeReturnValue(is_done=True, xcom_value=self.accept(context, catalog, result))
 
     def execute(self, context: Context) -> Any:
         if not self.deferrable:
@@ -131,5 +131,5 @@ def logical_day(context: Context) -> datetime:
     complete day at the time it was due: the date that a daily schedule would have given it.
     """
     run = context["dag_run"]
-    found: datetime = run.logical_date or run.run_after - timedelta(days=1)
-    return found
+    date: datetime = run.logical_date or run.run_after - timedelta(days=1)
+    return date

@@ -32,7 +32,7 @@ class TagSensor(TableSensor):
         self.tag_format = tag_format
 
     def request(self, context: Context, catalog: Catalog) -> dict[str, Any]:
-        given = "" if self.tag is None else str(self.tag).strip()
-        if given in ("", "None"):
-            given = logical_day(context).strftime(self.tag_format)
-        return {"tag": given}
+        text = "" if self.tag is None else str(self.tag).strip()
+        if text in ("", "None"):
+            text = logical_day(context).strftime(self.tag_format)
+        return {"tag": text}

@@ -60,7 +60,7 @@ class ChoreOperator(TableTask, LeaseWaitTask):
 
         with airflow_errors():
             values = self.job_fields(context)
-            safety = fields_of(Safety, self.given(), SystemClock().now_ms())
+            safety = fields_of(Safety, self.parameter_values(), SystemClock().now_ms())
             values["safety"] = Safety(**safety, owner=lease_owner(context["ti"]))
             if self.repeatable:
                 values["commit_user"], values["commit_identifier"] = commit_identity(context["ti"])
@@ -109,8 +109,8 @@ def sentence(report: Report) -> str:
         f"{report.resumed} interrupted runs were finished first": report.resumed,
         **dict.fromkeys(report.notes[:_NAMES], True),
     }
-    said = "; ".join(text for text, is_so in figures.items() if is_so) or "done"
-    return f"{report.job} of {report.table}: {said} ({report.seconds:.1f} s)"
+    summary = "; ".join(text for text, is_so in figures.items() if is_so) or "done"
+    return f"{report.job} of {report.table}: {summary} ({report.seconds:.1f} s)"
 
 
 def lease_owner(ti: Any) -> str:

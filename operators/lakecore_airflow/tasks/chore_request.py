@@ -21,7 +21,7 @@ class ChoreRequest:
     """This is a request to run one chore on one table."""
 
     table: str
-    given: Mapping[str, Any]
+    values: Mapping[str, Any]
     """These are the parameters by the names that operators use, as users write them."""
     commit: Mapping[str, Any] = field(default_factory=dict)
     """These are the fields that name the commits of a chore that is `repeatable`."""
@@ -40,8 +40,8 @@ class ChoreRequest:
         """Return the fields of a job. Raises InvalidInputError."""
         from lakecore.jobs.definitions.values import fields_of
 
-        given = fields_of(definition, self.given, self.started_ms)
-        return given | dict(self.commit) | {"table": self.table, "dry_run": self.dry_run}
+        values = fields_of(definition, self.values, self.started_ms)
+        return values | dict(self.commit) | {"table": self.table, "dry_run": self.dry_run}
 
 
 @dataclass(frozen=True, kw_only=True)

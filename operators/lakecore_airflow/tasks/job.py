@@ -62,27 +62,27 @@ class JobTask(LakeTask):
             setattr(cls, "__init__", _constructor(names))  # noqa: B010
 
     def __init__(self, **kwargs: Any) -> None:
-        given = {name: kwargs.pop(name, default) for name, default in self._defaults().items()}
+        values = {name: kwargs.pop(name, default) for name, default in self._defaults().items()}
         super().__init__(**kwargs)
-        for name, value in given.items():
+        for name, value in values.items():
             setattr(self, _ATTRIBUTES.get(name, name), value)
 
     @classmethod
     def _defaults(cls) -> dict[str, Any]:
         """Return the parameters of the constructor with their defaults; MISSING for a required one."""
         table = any(field.name == "table" and field.default is MISSING for field in fields(cls.definition))
-        given = {
+        values = {
             name: None if one.user_default is MISSING and name not in cls.required else one.user_default
             for name, one in cls._parameters().items()
         }
         first = {"table": MISSING} if table else {}
-        return {**first, **given, **cls.settings, "lake_conn_id": LakeHook.default_conn_name}
+        return {**first, **values, **cls.settings, "lake_conn_id": LakeHook.default_conn_name}
 
     @classmethod
     def _parameters(cls) -> dict[str, DeclaredParameter]:
         return {name: one for name, one in parameters_of(cls.definition).items() if name not in cls.without}
 
-    def given(self) -> dict[str, Any]:
+    def parameter_values(self) -> dict[str, Any]:
         """Return the parameters of the job by name, as users wrote them."""
         return {name: getattr(self, _ATTRIBUTES.get(name, name)) for name in self._parameters()}
 
@@ -92,7 +92,9 @@ class JobTask(LakeTask):
         from lakecore.jobs.definitions.values import fields_of
 
         table = {"table": self.table} if hasattr(self, "table") else {}
-        return table | fields_of(self.definition, self.given(), run_started_ms(context, SystemClock()))
+        return table | fields_of(
+            self.definition, self.parameter_values(), run_started_ms(context, SystemClock())
+        )
 
 
 def _constructor(defaults: Mapping[str, Any]) -> Callable[..., None]:
@@ -102,13 +104,13 @@ def _constructor(defaults: Mapping[str, Any]) -> Callable[..., None]:
         JobTask.__init__(self, **kwargs)
 
     kind = inspect.Parameter.KEYWORD_ONLY
-    named = [
+    parameters = [
         inspect.Parameter(name, kind, default=inspect.Parameter.empty if default is MISSING else default)
         for name, default in defaults.items()
     ]
     this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     rest = inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)
-    setattr(init, "__signature__", inspect.Signature([this, *named, rest]))  # noqa: B010 - mypy knows none
+    setattr(init, "__signature__", inspect.Signature([this, *parameters, rest]))  # noqa: B010 - mypy knows none
     return init
 
 

@@ -38,9 +38,9 @@ class LeaseWaitTask(JobTask):
     def run_job(self, context: Context) -> dict[str, Any]:
         """Run the job without waiting for the lease. Raises BusyError when another chore holds the table."""
 
-    def given(self) -> dict[str, Any]:
+    def parameter_values(self) -> dict[str, Any]:
         """Return the parameters of the job; the time to wait is the task's, not the job's."""
-        return super().given() | {"wait": None}
+        return super().parameter_values() | {"wait": None}
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Run the job, or defer while another chore holds the table."""

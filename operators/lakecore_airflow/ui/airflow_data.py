@@ -22,8 +22,8 @@ def lake_connections(session: Any) -> list[str]:
     from airflow.models.connection import Connection
     from sqlalchemy import select
 
-    found = session.scalars(select(Connection.conn_id).where(Connection.conn_type == "lakecore"))
-    return sorted(str(conn_id) for conn_id in found)
+    ids = session.scalars(select(Connection.conn_id).where(Connection.conn_type == "lakecore"))
+    return sorted(str(conn_id) for conn_id in ids)
 
 
 def reports_of_run(
@@ -69,5 +69,5 @@ def _report(key: str, value: Any) -> Mapping[str, Any] | None:
             value = json.loads(value)
     if key == "refused" and isinstance(value, str):
         return {"job": "", "skipped": value}
-    known = isinstance(value, Mapping) and ("nothing_to_do" in value or isinstance(value.get("job"), str))
-    return value if known else None
+    is_report = isinstance(value, Mapping) and ("nothing_to_do" in value or isinstance(value.get("job"), str))
+    return value if is_report else None

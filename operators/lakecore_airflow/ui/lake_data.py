@@ -87,15 +87,15 @@ class LakeData:
         """Return the newest survey of a lake. A survey that is known already is returned when storage does
         not answer in time.
         """
-        kept = self._surveys.get(conn_id)
-        if kept is not None and self.now_ms() - kept.read_ms < _FRESH_MS:
-            return SurveyState(kept.survey)
+        cached = self._surveys.get(conn_id)
+        if cached is not None and self.now_ms() - cached.read_ms < _FRESH_MS:
+            return SurveyState(cached.survey)
         try:
-            found = self._in_time(f"survey {conn_id}", lambda: self._read_survey(conn_id))
-            return SurveyState(found)
+            survey = self._in_time(f"survey {conn_id}", lambda: self._read_survey(conn_id))
+            return SurveyState(survey)
         except Exception as err:  # noqa: BLE001 - the page says what it was, and shows what is known
             logger.warning("the survey of %s could not be read: %s", conn_id, err)
-            return SurveyState(kept.survey if kept is not None else None, _sentence(err))
+            return SurveyState(cached.survey if cached is not None else None, _sentence(err))
 
     def details(self, conn_id: str, table: str, files: int) -> TableDetails | str:
         """Return what storage has of one table, or why it could not be read. `files`: how many the survey
@@ -120,14 +120,14 @@ class LakeData:
             if future is None or future.done():
                 future = self._asked[key] = self._threads.submit(work)
         try:
-            found: T = future.result(PATIENCE_S)
+            result: T = future.result(PATIENCE_S)
         except LateError:
             raise TimeoutError(f"storage did not answer within {PATIENCE_S:.0f} s") from None
         finally:
             with self._lock:
                 if future.done():
                     self._asked.pop(key, None)
-        return found
+        return result
 
     def _catalog(self, conn_id: str) -> Catalog:
         return LakeHook(conn_id).catalog()
@@ -135,9 +135,9 @@ class LakeData:
     def _read_survey(self, conn_id: str) -> Survey | None:
         from lakecore.jobs.survey import latest_survey
 
-        found = latest_survey(self._catalog(conn_id))
-        self._surveys[conn_id] = _Kept(found, self.now_ms())
-        return found
+        survey = latest_survey(self._catalog(conn_id))
+        self._surveys[conn_id] = _Kept(survey, self.now_ms())
+        return survey
 
     def _read_details(self, conn_id: str, name: str, files: int) -> TableDetails:
         catalog = self._catalog(conn_id)
@@ -153,8 +153,8 @@ class LakeData:
                 return empty
 
         def rows(system: str) -> tuple[Mapping[str, Any], ...]:
-            found = catalog.load_table(f"{name}${system}").scan().to_arrow()
-            return tuple(reversed(found.slice(max(0, len(found) - _LISTED)).to_pylist()))
+            details = catalog.load_table(f"{name}${system}").scan().to_arrow()
+            return tuple(reversed(details.slice(max(0, len(details) - _LISTED)).to_pylist()))
 
         catalog.load_table(name)
         few = files <= _MOST_FILES
@@ -174,12 +174,12 @@ class LakeData:
 
 def _levels(catalog: Catalog, name: str) -> dict[int, dict[str, int]]:
     files = catalog.load_table(f"{name}$files").scan(columns=("level", "file_size_in_bytes")).to_arrow()
-    found: dict[int, dict[str, int]] = {}
+    levels: dict[int, dict[str, int]] = {}
     for level, size in zip(files["level"].to_pylist(), files["file_size_in_bytes"].to_pylist(), strict=True):
-        one = found.setdefault(level, {"files": 0, "bytes": 0})
+        one = levels.setdefault(level, {"files": 0, "bytes": 0})
         one["files"] += 1
         one["bytes"] += size
-    return found
+    return levels
 
 
 def _reasons(catalog: Catalog, name: str) -> tuple[str, ...]:

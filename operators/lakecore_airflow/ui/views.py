@@ -74,7 +74,7 @@ class LakeView:
     """It has what the page of a lake shows."""
 
     rows: Sequence[TableRecord]
-    found: int
+    matches: int
     """It counts the tables that the filters leave; `rows` are those of one page."""
     pages: int
     page: int
@@ -97,7 +97,7 @@ def lake_view(survey: Survey, query: LakeQuery) -> LakeView:
     counts = Counter(record.state.value for record in survey.tables)
     return LakeView(
         rows=records[(page - 1) * PAGE : page * PAGE],
-        found=len(records),
+        matches=len(records),
         pages=pages,
         page=page,
         states=[(state, counts[state]) for state in STATES if counts[state]],
@@ -138,7 +138,7 @@ def _tiles(survey: Survey) -> dict[str, str]:
     live = [record for record in survey.tables if record.state.value != "vanished"]
     counts = Counter(record.state.value for record in live)
     urgent = sum(counts[state] for state in ("broken", "sick", "unreachable"))
-    known = [one.figures.history_bytes for one in live if one.figures.history_bytes is not None]
+    sizes = [one.figures.history_bytes for one in live if one.figures.history_bytes is not None]
     return {
         "Tables": f"{len(live):,}",
         "Sick or broken": f"{urgent:,}",
@@ -146,7 +146,7 @@ def _tiles(survey: Survey) -> dict[str, str]:
         "On hold": f"{counts['held']:,}",
         "Data files": f"{sum(one.figures.files for one in live):,}",
         "Live": size_text(sum(one.figures.bytes for one in live)),
-        "Only for old snapshots": size_text(sum(known)) if known else "not measured",
+        "Only for old snapshots": size_text(sum(sizes)) if sizes else "not measured",
     }
 
 
@@ -194,9 +194,9 @@ def outcome_of(report: Mapping[str, Any]) -> str:
         parts.append(f"{report['picks_left']} picks left")
     if report.get("skipped"):
         parts.append(str(report["skipped"]))
-    done = report.get("done")
-    if isinstance(done, list):
-        parts += [f"{one.get('job')}: {outcome_of(one)}" for one in done if isinstance(one, Mapping)]
+    outcome = report.get("done")
+    if isinstance(outcome, list):
+        parts += [f"{one.get('job')}: {outcome_of(one)}" for one in outcome if isinstance(one, Mapping)]
     text = ", ".join(parts) or "done"
     return f"would be: {text}" if report.get("dry_run") else text
 

@@ -85,10 +85,10 @@ class _Bucket:
 
     def _ordered(self, policy: AppendPolicy, *, full: bool) -> Iterable[tuple[DataFile, ...]]:
         if full:
-            found = append.pick_full_ordered(self.files, policy, self.deletions.keys())
+            pick = append.pick_full_ordered(self.files, policy, self.deletions.keys())
         else:
-            found = append.pick_ordered(self.files, policy)
-        return () if found is None else (found,)
+            pick = append.pick_ordered(self.files, policy)
+        return () if pick is None else (pick,)
 
     def _free(self, policy: AppendPolicy, *, full: bool) -> Iterator[tuple[DataFile, ...]]:
         groups = {name: deletion.path for name, deletion in self.deletions.items()}
@@ -118,18 +118,20 @@ def _buckets(entries: ManifestEntries, request: JoinRequest, deletions: Deletion
     """
     place = (entries.partition.astype(np.int64) << 32) | (entries.bucket.astype(np.int64) & 0xFFFFFFFF)
     vectors = _vectors(entries, deletions)
-    wanted = np.ones(len(entries), bool)
+    small = np.ones(len(entries), bool)
     if not request.ordered:
-        wanted = entries.file_size < request.policy.small_file_size
-        wanted |= _much_deleted(entries, vectors, request)
-    lanes = np.flatnonzero(wanted)
+        small = entries.file_size < request.policy.small_file_size
+        small |= _much_deleted(entries, vectors, request)
+    lanes = np.flatnonzero(small)
     lanes = lanes[np.argsort(place[lanes], kind="stable")]
     starts = np.flatnonzero(np.diff(place[lanes])) + 1
     groups = []
     for members in np.split(lanes, starts):
-        found = [(lane, vectors[lane]) for lane in members.tolist() if lane in vectors] if vectors else []
-        if len(members) > 1 or found:
-            groups.append((members, {vector.place.data_file: vector for _, vector in found}))
+        members_with_vectors = (
+            [(lane, vectors[lane]) for lane in members.tolist() if lane in vectors] if vectors else []
+        )
+        if len(members) > 1 or members_with_vectors:
+            groups.append((members, {vector.place.data_file: vector for _, vector in members_with_vectors}))
     file_groups = entries.files_of(members for members, _ in groups)
     for (members, marked), files in zip(groups, file_groups, strict=True):
         first = int(members[0])
@@ -143,11 +145,11 @@ def _vectors(entries: ManifestEntries, deletions: Deletions) -> dict[int, Deleti
         return {}
     names = [name.decode() for name in entries.names()]
     partitions, buckets = entries.partition.tolist(), entries.bucket.tolist()
-    found = (
+    vectors = (
         (lane, deletions.get((entries.partitions[code], bucket, name)))
         for lane, (code, bucket, name) in enumerate(zip(partitions, buckets, names, strict=True))
     )
-    return {lane: vector for lane, vector in found if vector is not None}
+    return {lane: vector for lane, vector in vectors if vector is not None}
 
 
 def _much_deleted(entries: ManifestEntries, vectors: Mapping[int, DeletionFile], request: JoinRequest) -> Any:

@@ -35,9 +35,9 @@ class AppendPlanner:
         context = self.context
         target, table = context.target, context.unit_table(entries)
         picks = plan_joins(entries, join_request(target, context.strategy), deletions)
-        found, outdated = context.doable(picks, excluded)
-        check_row_ids(target.name, target.reading.options, (f for pick in found for f in pick.files))
-        work = context.scheduled(work_picks(found, table, file_prefix))
+        doable, outdated = context.doable(picks, excluded)
+        check_row_ids(target.name, target.reading.options, (f for pick in doable for f in pick.files))
+        work = context.scheduled(work_picks(doable, table, file_prefix))
         return RoundPlan(work, run_unit, table, outdated, entries)
 
 

@@ -77,8 +77,8 @@ def run_unit(unit: ConcatUnit) -> UnitResult:
         rows_in = 0
         batches = _batches(unit)
         ahead = partial(prefetch, room=PREFETCH_BYTES, size=lambda batch: batch.nbytes)
-        with closing(ahead(batches) if unit.overlap else batches) as found:
-            for batch in found:
+        with closing(ahead(batches) if unit.overlap else batches) as batches_ahead:
+            for batch in batches_ahead:
                 rows_in += batch.num_rows
                 writer.write(batch)
         with in_background(_tallies(unit), thread=unit.overlap) as tallies:

@@ -89,8 +89,8 @@ class ClusteredBuilder:
 
     def _deletions(self, pick: FreshPick) -> dict[str, DeletionFile]:
         place = pick.place
-        found = {
+        deletions = {
             file.file_name: self.deletions.get((place.partition, place.bucket, file.file_name))
             for file in pick.files
         }
-        return {name: counted(self.table, vector) for name, vector in found.items() if vector is not None}
+        return {name: counted(self.table, vector) for name, vector in deletions.items() if vector is not None}

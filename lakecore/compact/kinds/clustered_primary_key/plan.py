@@ -96,16 +96,16 @@ def bounds_of(columns: RowType, schema_of: Callable[[int], TableSchema]) -> Boun
 
     Files written when other columns, or other types, were in force have unknown bounds.
     """
-    wanted = tuple(map(_plain, columns.fields))
-    known: dict[int, bool] = {}
+    is_key = tuple(map(_plain, columns.fields))
+    signs: dict[int, bool] = {}
 
     def comparable_to(schema_id: int) -> bool:
-        if schema_id not in known:
+        if schema_id not in signs:
             schema = schema_of(schema_id)
             names = TableOptions.from_schema(schema).clustering_columns
             fields = [field for name in names for field in schema.fields if field.name == name]
-            known[schema_id] = tuple(map(_plain, fields)) == wanted
-        return known[schema_id]
+            signs[schema_id] = tuple(map(_plain, fields)) == is_key
+        return signs[schema_id]
 
     def bounds(file: DataFile) -> Bounds | None:
         if not comparable_to(file.schema_id):
@@ -175,8 +175,10 @@ def _joined(
 
 def _sections(files: Sequence[DataFile], bounds: BoundsOf) -> Iterator[list[DataFile]]:
     """Yield files that overlap, directly or in a chain; in doubt all of them do."""
-    known = [(bounds(file), file) for file in files]
-    ranged = sorted(((*found, file) for found, file in known if found is not None), key=lambda item: item[:2])
+    bounded = [(bounds(file), file) for file in files]
+    ranged = sorted(
+        ((*ranges, file) for ranges, file in bounded if ranges is not None), key=lambda item: item[:2]
+    )
     if len(ranged) < len(files):
         yield list(files)
         return

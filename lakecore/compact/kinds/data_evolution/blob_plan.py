@@ -38,17 +38,17 @@ class BlobRules:
             columns = self.columns_of(file)
             if columns <= self.columns:
                 by_column.setdefault(columns, []).append(file)
-        return tuple(group for found in by_column.values() for group in self._groups(found))
+        return tuple(group for column_files in by_column.values() for group in self._groups(column_files))
 
     def _groups(self, files: list[DataFile]) -> list[BlobGroup]:
-        found: list[BlobGroup] = []
+        groups: list[BlobGroup] = []
         small: list[DataFile] = []
         for rows in _overlapping(files):
             if len(rows) >= _LEAST:
-                found.append(tuple(rows))
+                groups.append(tuple(rows))
             elif rows[0].file_size < self.target_size:
                 small += rows
-        return sorted([*found, *self._small(small)], key=lambda group: first_row(group[0]))
+        return sorted([*groups, *self._small(small)], key=lambda group: first_row(group[0]))
 
     def _small(self, files: Sequence[DataFile]) -> Iterator[BlobGroup]:
         waiting: list[DataFile] = []

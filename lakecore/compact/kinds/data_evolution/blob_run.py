@@ -66,8 +66,8 @@ def run_blobs(unit: BlobUnit) -> UnitResult:
     column = next(iter(field_ids(reading, unit.files[0])))
     field = next(one for one in reading.schema.fields if one.id == column)
     inputs = [stored(unit, file) for file in unit.files]
-    found = [(one.path, one.file) for one in inputs]
-    blobs = locate_blobs(reading.file_io, field, found, unit.first, unit.rows)
+    inputs_by_path = [(one.path, one.file) for one in inputs]
+    blobs = locate_blobs(reading.file_io, field, inputs_by_path, unit.first, unit.rows)
     writer = BlobFiles(
         reading.file_io, file_spec(unit, 0), table.clock.now_ms, field.name, _ONE_FILE, count().__next__
     )

@@ -91,8 +91,8 @@ def plan_ranges(
             if sum(len(rows.ordinary) for rows in pack) >= max(least, _FULL_MIN_FILES):
                 picks.append(_join(where, pack, columns, deletions, blobs))
             elif blobs is not None:
-                found = (blobs.groups(rows.blobs) for rows in pack)
-                picks += (JoinPick(where, (), (), blobs=groups) for groups in found if groups)
+                blob_groups = (blobs.groups(rows.blobs) for rows in pack)
+                picks += (JoinPick(where, (), (), blobs=groups) for groups in blob_groups if groups)
     return tuple(picks)
 
 

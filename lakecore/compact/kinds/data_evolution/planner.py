@@ -57,8 +57,8 @@ class DataEvolutionPlanner:
             )
         request = join_request(target, context.strategy)
         picks = plan_ranges(entries, request, _columns(reading, entries), deletions, _blob_rules(reading))
-        found, outdated = context.doable(picks, excluded)
-        work = context.scheduled(work_picks(found, table, file_prefix))
+        doable, outdated = context.doable(picks, excluded)
+        work = context.scheduled(work_picks(doable, table, file_prefix))
         return RoundPlan(work, run_unit, table, outdated, entries)
 
 
@@ -78,8 +78,8 @@ def _columns(reading: ReadContext, entries: ManifestEntries) -> Columns:
     dedicated = DedicatedColumns.of(reading.schema.row_type, raw, size)
     ids = {field.name: field.id for field in reading.schema.fields}
     apart = {ids[name] for name in (*dedicated.blobs, *dedicated.vectors)}
-    known = entries.select(entries.schema_id <= reading.schema.id)
+    readable = entries.select(entries.schema_id <= reading.schema.id)
     ids_in = partial(field_ids, reading)
-    for file in known.files() if apart or has_dedicated_column_types(reading.schema.row_type) else ():
+    for file in readable.files() if apart or has_dedicated_column_types(reading.schema.row_type) else ():
         apart |= frozenset() if is_ordinary_file(file.file_name) else ids_in(file)
     return Columns(ids, frozenset(apart), ids_in)

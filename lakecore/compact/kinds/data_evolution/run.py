@@ -78,7 +78,7 @@ def run_unit(unit: ColumnMergeUnit) -> UnitResult:
         ranges = [[stored_file(unit, file) for file in rows.files] for rows in row_ranges(unit.files)]
         inputs = tally_columns(table.proof, unit.name, ranges)
         check_columns(table.proof, unit.name, [file for rows in ranges for file in rows], stored)
-        found = {files[0].file_name: deleted_rows.serialize()} if (deleted_rows := _deleted(unit)) else {}
+        deleted = {files[0].file_name: deleted_rows.serialize()} if (deleted_rows := _deleted(unit)) else {}
     except BaseException:
         writer.abort()
         raise
@@ -88,7 +88,7 @@ def run_unit(unit: ColumnMergeUnit) -> UnitResult:
         *(FileTally(0, 0, (file,)) for file in unit.files[1:]),
     )
     return UnitResult(
-        unit=unit.name, files=files, rows_in=rows_in, inputs=tallies, proof=proof, lookups=found
+        unit=unit.name, files=files, rows_in=rows_in, inputs=tallies, proof=proof, lookups=deleted
     )
 
 

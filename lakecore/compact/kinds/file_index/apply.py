@@ -173,15 +173,15 @@ class IndexRun:
             return ()
         snapshot = self._target.stores.snapshots.latest()
         assert snapshot is not None
-        wanted = set(lost)
+        lost_names = set(lost)
         where = replace(
             self._request.where,
-            serialized=frozenset(partition for partition, _, _ in wanted),
-            buckets=frozenset(bucket for _, bucket, _ in wanted),
+            serialized=frozenset(partition for partition, _, _ in lost_names),
+            buckets=frozenset(bucket for _, bucket, _ in lost_names),
         )
         needs, _ = self._look(snapshot, where)
-        again = tuple(need for need in needs if file_key(need.place, need.file) in wanted)
-        removed_names = {name for _, _, name in wanted} - {need.file.file_name for need in again}
+        again = tuple(need for need in needs if file_key(need.place, need.file) in lost_names)
+        removed_names = {name for _, _, name in lost_names} - {need.file.file_name for need in again}
         self.outcome = replace(self.outcome, dropped=(*self.outcome.dropped, *sorted(removed_names)))
         return again
 
@@ -190,8 +190,8 @@ class IndexRun:
     ) -> tuple[tuple[IndexNeed, ...], tuple[Coverage, ...]]:
         needs: list[IndexNeed] = []
         entries = self._target.scanner.live_entries(snapshot, where)
-        found = coverage(self._files(entries.select(entries.bucket >= 0), needs), self._specs)
-        return tuple(sorted(needs, key=lambda need: file_key(need.place, need.file))), found
+        coverage_result = coverage(self._files(entries.select(entries.bucket >= 0), needs), self._specs)
+        return tuple(sorted(needs, key=lambda need: file_key(need.place, need.file))), coverage_result
 
     def _files(
         self, entries: ManifestEntries, needs: list[IndexNeed]
@@ -202,13 +202,13 @@ class IndexRun:
             file = entry.file
             directory = reading.bucket_dir(entry.partition, entry.bucket)
             head = self._head(directory, file)
-            named = self._specs_of(file.schema_id)
+            specs = self._specs_of(file.schema_id)
             place = Place(entry.partition, entry.bucket, entry.total_buckets)
-            own = [stored for _, stored in named]
+            own = [stored for _, stored in specs]
             need = need_of(place, file, index_path(reading, directory, file), head, own)
             if need.todo:
                 needs.append(need)
-            yield file, head, named
+            yield file, head, specs
 
     def _head(self, directory: str, file: DataFile) -> Head:
         """Return what the indexes of a file are; an index file that is lost or damaged is built again."""

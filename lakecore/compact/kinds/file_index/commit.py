@@ -42,8 +42,8 @@ class IndexCommits:
 
     def affected(self, items: Sequence[Rewritten], err: CommitConflictError) -> list[Rewritten]:
         """Return the files that the conflict names."""
-        named = set(err.files)
-        lost_files = [file for file in items if file_key(file.need.place, file.after) in named]
+        names = set(err.files)
+        lost_files = [file for file in items if file_key(file.need.place, file.after) in names]
         if lost_files:
             logger.warning("%s; %d files are planned again", err, len(lost_files))
         return lost_files
@@ -88,8 +88,8 @@ def _messages(files: Sequence[Rewritten]) -> list[CommitMessage]:
             partition=place.partition,
             bucket=place.bucket,
             total_buckets=place.total_buckets,
-            compact_before=tuple(file.need.file for file in found),
-            compact_after=tuple(file.after for file in found),
+            compact_before=tuple(file.need.file for file in indexes),
+            compact_after=tuple(file.after for file in indexes),
         )
-        for place, found in by_place.items()
+        for place, indexes in by_place.items()
     ]

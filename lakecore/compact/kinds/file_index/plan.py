@@ -91,14 +91,14 @@ def need_of(
 ) -> IndexNeed:
     """Return the work for one file. `specs` are as its schema names them."""
     present = [(name, kind) for name, kinds in head.items() for kind in kinds]
-    wanted = {(spec.name, spec.type.value): spec for spec in specs}
+    required = {(spec.name, spec.type.value): spec for spec in specs}
     return IndexNeed(
         place=place,
         file=file,
         index_file=index_file,
-        present=tuple(name for name in present if name in wanted),
-        missing=tuple(spec for name, spec in wanted.items() if name not in present),
-        stale=tuple(name for name in present if name not in wanted),
+        present=tuple(name for name in present if name in required),
+        missing=tuple(spec for name, spec in required.items() if name not in present),
+        stale=tuple(name for name in present if name not in required),
     )
 
 
@@ -109,16 +109,16 @@ def coverage(
 
     `files`: each with what it holds and `file_specs` of it.
     """
-    found = {(s.name, s.type.value): Coverage(index=s.name, type=s.type.value, wanted=True) for s in specs}
-    for file, head, named in files:
+    entries = {(s.name, s.type.value): Coverage(index=s.name, type=s.type.value, wanted=True) for s in specs}
+    for file, head, indexes in files:
         blobs = {(name, kind): blob for name, kinds in head.items() for kind, blob in kinds.items()}
-        for spec, stored in named:
+        for spec, stored in indexes:
             key = (spec.name, spec.type.value)
-            found[key] = _counted(found[key], file, blobs.pop((stored.name, stored.type.value), None))
+            entries[key] = _counted(entries[key], file, blobs.pop((stored.name, stored.type.value), None))
         for (name, kind), blob in blobs.items():
             stale = Coverage(index=name, type=kind, wanted=False)
-            found[(name, kind)] = _counted(found.get((name, kind), stale), file, blob)
-    return tuple(found[key] for key in sorted(found))
+            entries[(name, kind)] = _counted(entries.get((name, kind), stale), file, blob)
+    return tuple(entries[key] for key in sorted(entries))
 
 
 def _counted(before: Coverage, file: DataFile, blob: Blob | None) -> Coverage:

@@ -90,16 +90,16 @@ class BucketAssignment:
         Raises what units raise, after removing every new file: ProofError, NotFoundError, CorruptDataError.
         """
         units = list(self._units())
-        done = False
+        complete = False
         try:
             results = self._results(units)
-            done = len(results) == len(units)
-            return self._assigned(units, results) if done else None
+            complete = len(results) == len(units)
+            return self._assigned(units, results) if complete else None
         except BaseException:
-            done = False
+            complete = False
             raise
         finally:
-            if not done:
+            if not complete:
                 self.abort()
 
     def abort(self, published: Published | None = None) -> None:
@@ -112,8 +112,8 @@ class BucketAssignment:
     def clean(self, assigned: AssignedRows, published: Published) -> None:
         """Remove, after the commit, what attempts left that died with their executor."""
         if self._executor.name != "local":
-            kept = frozenset(path.rpartition("/")[2] for path in self._paths())
-            self._sweep(assigned.directories, kept, published)
+            committed = frozenset(path.rpartition("/")[2] for path in self._paths())
+            self._sweep(assigned.directories, committed, published)
 
     def _units(self) -> Iterable[AssignmentUnit]:
         idle = self._executor.parallelism // len(self.partitions)
@@ -144,25 +144,25 @@ class BucketAssignment:
         """Return the results in the order of units; fewer when the executor was cancelled. Raises the first
         failure, after all units have ended.
         """
-        found: list[AssignmentResult] = []
+        assigned_units: list[AssignmentResult] = []
         failures: list[BaseException] = []
         results = iter(self._executor.run(run_unit, units))
         try:
             for result in results:
                 if isinstance(result, AssignmentResult):
-                    found.append(result)
+                    assigned_units.append(result)
                     self._messages += result.messages
                 elif not isinstance(result, Exception):
                     raise result
                 else:
                     failures.append(result)
-                    self._note(units[len(found) + len(failures) - 1].postponed, result)
+                    self._note(units[len(assigned_units) + len(failures) - 1].postponed, result)
         finally:
             if isinstance(results, Generator):
                 results.close()
         if failures:
             raise most_severe(failures)
-        return found
+        return assigned_units
 
     def _assigned(self, units: Sequence[AssignmentUnit], results: Sequence[AssignmentResult]) -> AssignedRows:
         picks, messages, claims = [], [], []

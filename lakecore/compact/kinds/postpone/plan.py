@@ -64,8 +64,8 @@ def cut(postponed: PostponedFiles, idle: int) -> int:
     """Return the number of units: each takes the buckets with one remainder. `idle` is the number of cores
     that no other partition uses. Every unit decodes all files, so a partition is cut only if it is large.
     """
-    wanted = max(-(-postponed.rows // _UNIT_ROWS), min(idle, postponed.rows // _LEAST_ROWS))
-    return max(1, min(postponed.total_buckets, wanted))
+    parallelism = max(-(-postponed.rows // _UNIT_ROWS), min(idle, postponed.rows // _LEAST_ROWS))
+    return max(1, min(postponed.total_buckets, parallelism))
 
 
 def real_totals(live: ManifestEntries) -> Mapping[bytes, int]:

@@ -110,12 +110,12 @@ def _postponed_rows(unit: AssignmentUnit) -> Iterator[Rows]:
         for batch in read_file(table.reading, directory, file, (*names, KIND_NAME)):
             kinds = batch.column(KIND_NAME).to_numpy(zero_copy_only=False)
             part = batch.select(list(names))
-            taken = ~np.isin(kinds, ignored)
+            chosen = ~np.isin(kinds, ignored)
             if unit.steps > 1:
                 buckets = assign_buckets(part, rule.key, rule.total, rule.function)
-                taken &= buckets % unit.steps == unit.remainder
-            if not taken.all():
-                part, kinds = part.filter(pa.array(taken)), kinds[taken]
+                chosen &= buckets % unit.steps == unit.remainder
+            if not chosen.all():
+                part, kinds = part.filter(pa.array(chosen)), kinds[chosen]
             yield Rows(part, kinds if kinds.any() else None)
 
 

@@ -105,11 +105,11 @@ class UnitBuilder:
         place = pick.place
         rewritten = (f for stretch in pick.work.rewrites for section in stretch for f in section.files)
         above = (file for level in pick.above for file in level)
-        found = {
+        deletions = {
             file.file_name: self.deletions.get((place.partition, place.bucket, file.file_name))
             for file in (*rewritten, *above)
         }
-        return {name: counted(self.table, vector) for name, vector in found.items() if vector is not None}
+        return {name: counted(self.table, vector) for name, vector in deletions.items() if vector is not None}
 
     def _cut(self, whole: MergeUnit, rules: _CutRules) -> list[MergeUnit]:
         files = [file for run in whole.runs for file in run]

@@ -82,9 +82,9 @@ class CertifiedMerge:
         """Return a check for the windows of a new pass."""
         name, shape = self._unit.name, self._unit.table.shape
         if spec.engine is None:
-            kept = Certifier(name, shape, may_drop=may_drop)
-            self._certifiers.append(kept)
-            return partial(_check_kept, kept)
+            certifier = Certifier(name, shape, may_drop=may_drop)
+            self._certifiers.append(certifier)
+            return partial(_check_kept, certifier)
         now_ms = self._unit.table.clock.now_ms()
         folds = MergeCertifier(name, shape, self._rules, may_drop=may_drop, now_ms=now_ms)
         self._folds.append(folds)
@@ -93,13 +93,17 @@ class CertifiedMerge:
 
 
 def _check_kept(certifier: Certifier, window: MergedWindow) -> None:
-    seen = window.evidence
-    assert isinstance(seen, Evidence)
-    certifier.window(seen.keys, seen.sequence, seen.kinds, seen.lost, seen.dropped, seen.lost_rows)
+    evidence = window.evidence
+    assert isinstance(evidence, Evidence)
+    certifier.window(
+        evidence.keys, evidence.sequence, evidence.kinds, evidence.lost, evidence.dropped, evidence.lost_rows
+    )
 
 
 def _check_folds(certifier: MergeCertifier, window: MergedWindow) -> None:
-    seen = window.evidence
-    assert isinstance(seen, MergeEvidence)
-    fates = np.where(seen.ignored, Fate.IGNORED, Fate.FOLDED).astype(np.int8)
-    certifier.window(FoldedWindow(rows=seen.rows, results=seen.results, groups=seen.groups, fates=fates))
+    evidence = window.evidence
+    assert isinstance(evidence, MergeEvidence)
+    fates = np.where(evidence.ignored, Fate.IGNORED, Fate.FOLDED).astype(np.int8)
+    certifier.window(
+        FoldedWindow(rows=evidence.rows, results=evidence.results, groups=evidence.groups, fates=fates)
+    )

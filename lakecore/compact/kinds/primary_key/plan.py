@@ -257,9 +257,9 @@ def _key_numbers(
 
 def _number_order(files: Sequence[DataFile], low: Ints, high: Ints) -> KeyOf:
     """Return what orders the keys of these files, whose numbers are known."""
-    known = {file.min_key: number for file, number in zip(files, low.tolist(), strict=True)}
-    known |= {file.max_key: number for file, number in zip(files, high.tolist(), strict=True)}
-    return known.__getitem__
+    numbers = {file.min_key: number for file, number in zip(files, low.tolist(), strict=True)}
+    numbers |= {file.max_key: number for file, number in zip(files, high.tolist(), strict=True)}
+    return numbers.__getitem__
 
 
 def _is_marked(entries: ManifestEntries, first: int, marked: set[tuple[bytes, int]]) -> bool:
@@ -272,11 +272,13 @@ def _may_need_work(entries: ManifestEntries, bucket: Ints, request: PickRequest)
 
     `bucket` has ascending numbers from 0 on, one for each of `entries`.
     """
-    found = run_columns(bucket, entries.level, entries.file_size, entries.min_sequence, entries.max_sequence)
+    columns = run_columns(
+        bucket, entries.level, entries.file_size, entries.min_sequence, entries.max_sequence
+    )
     always = request.strategy is Strategy.FULL and request.expired is not None
-    needed = found.undecided | always
+    needed = columns.undecided | always
     others = np.flatnonzero(~needed)
-    for number, runs in zip(others.tolist(), found.runs_of(others), strict=True):
+    for number, runs in zip(others.tolist(), columns.runs_of(others), strict=True):
         max_level = number_of_levels(runs, request.policy.num_levels) - 1
         needed[number] = _pick(runs, max_level, request) is not None
     return needed

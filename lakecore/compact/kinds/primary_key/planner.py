@@ -38,11 +38,11 @@ class PrimaryKeyPlanner:
         """Return at most one pick for each bucket. Raises InvalidOptionError."""
         context = self.context
         table = context.unit_table(entries)
-        found, outdated = context.doable(plan_picks(entries, self._request(deletions)), excluded)
+        picks, outdated = context.doable(plan_picks(entries, self._request(deletions)), excluded)
         builder = UnitBuilder(
             table=table, file_prefix=file_prefix, engine=context.executor, deletions=deletions
         )
-        work = context.scheduled(builder.work_picks(found))
+        work = context.scheduled(builder.work_picks(picks))
         return RoundPlan(work, run.run_unit, table, outdated, entries)
 
     def _request(self, deletions: Deletions) -> PickRequest:

@@ -62,8 +62,8 @@ def _run_plain(unit: MergeUnit) -> UnitResult:
     writer = _KeyedWriter(unit, file_spec(unit))
     try:
         windows = merge.windows()
-        with closing(_ahead(windows, unit)) as found:
-            for window in found:
+        with closing(_ahead(windows, unit)) as merged:
+            for window in merged:
                 writer.write(window.batch)
         marks: Marks = {}
         with in_background(_tallies(unit, marks), thread=unit.overlap) as counted:
@@ -86,8 +86,8 @@ def _run_by_level(unit: MergeUnit, by_level: LookupMerge) -> UnitResult:
     changes = _KeyedWriter(unit, changelog_spec(unit))
     try:
         windows = merge.windows()
-        with closing(_ahead(windows, unit)) as found:
-            for window in found:
+        with closing(_ahead(windows, unit)) as merged:
+            for window in merged:
                 rows.write(window.batch)
                 changes.write(window.changes)
         files, changelog = rows.close(), changes.close()

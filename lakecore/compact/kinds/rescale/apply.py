@@ -195,8 +195,8 @@ class RescaleRun:
 
     def _undone(self, picks: Sequence[RescalePick]) -> tuple[str, ...]:
         """Return the partitions that are neither committed nor failed."""
-        done = {*self.outcome.partitions, *(failure.name for failure in self._failures)}
-        return tuple(name for name in map(self._name, picks) if name not in done)
+        finished = {*self.outcome.partitions, *(failure.name for failure in self._failures)}
+        return tuple(name for name in map(self._name, picks) if name not in finished)
 
     def _round(self, work: _Round, executor: Executor) -> list[RescalePick]:
         """Run and commit; return the partitions that others wrote to."""
@@ -218,7 +218,7 @@ class RescaleRun:
         self, work: _Round, units: Sequence[Sequence[RescaleUnit]], executor: Executor
     ) -> Generator[tuple[RescaledPartition]]:
         """Yield partitions as their units finish, each with its proof."""
-        tasks = (unit for found in units for unit in found)
+        tasks = (unit for group in units for unit in group)
         with closing(unit_results(executor, run_unit, tasks, self._commits.may_continue)) as results:
             for pick, own in zip(work.picks, units, strict=True):
                 if not self._commits.may_continue():
@@ -234,11 +234,11 @@ class RescaleRun:
         results: Iterator[RescaleResult | BaseException],
     ) -> RescaledPartition | None:
         """Return the partition with its proof, or None if a unit failed or the executor was cancelled."""
-        found: list[RescaleResult] = []
+        collected: list[RescaleResult] = []
         for unit in units:
             result = next(results, None)
             if isinstance(result, RescaleResult):
-                found.append(result)
+                collected.append(result)
                 self._new_paths.update(
                     f"{unit.bucket_dirs[bucket]}/{name}"
                     for bucket, files in result.files
@@ -250,20 +250,20 @@ class RescaleRun:
             elif result is not None:
                 raise result
             self._alive()  # not before the new files are known: it may fail, too
-        if len(found) < len(units):
+        if len(collected) < len(units):
             return None
         try:
             proof = prove_pick(
                 units[0].table.shape,
                 self._name(pick),
-                [tally for result in found for tally in result.inputs],
-                [result.proof for result in found],
+                [tally for result in collected for tally in result.inputs],
+                [result.proof for result in collected],
             )
-            self._decode_again(pick, units, found)
+            self._decode_again(pick, units, collected)
         except LakeError as err:
             self._fail(pick, err)
             return None
-        new_files = tuple(files for result in found for files in result.files)
+        new_files = tuple(files for result in collected for files in result.files)
         return RescaledPartition(self._name(pick), pick, new_files, proof)
 
     def _decode_again(
@@ -327,13 +327,13 @@ class RescaleRun:
         rule = BucketRule(
             schema.row_type.select(schema.bucket_keys), options.bucket_function.value, pick.new_total
         )
-        seen: set[int] = set()
+        numbers: set[int] = set()
         units = []
         for number, group in enumerate(parts):
             residue = group.old[0]
             unit = self._unit(pick, group, table, rule, (step, residue), f"{prefix}-{number}")
-            units.append(replace(unit, checked=residue not in seen))
-            seen.add(residue)
+            units.append(replace(unit, checked=residue not in numbers))
+            numbers.add(residue)
         return tuple(unit for unit in units if unit.layers)
 
     def _unit(
@@ -356,7 +356,7 @@ class RescaleRun:
             table=table,
             group=group,
             layers=layers_of(pick.files, group.old, key_of, keyed=keyed),
-            deletions={key: found for key, found in pick.deletions.items() if key[0] in group.old},
+            deletions={key: vectors for key, vectors in pick.deletions.items() if key[0] in group.old},
             rule=rule,
             residues=residues,
             bucket_dirs=directories,

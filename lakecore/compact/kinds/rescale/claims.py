@@ -46,10 +46,10 @@ def commit_faults(
             faults[number] = err
     if faults:
         return faults  # the others are looked at when these are out
-    found = check_commit(list(claims.values()), messages, overwrites=True)
+    result = check_commit(list(claims.values()), messages, overwrites=True)
     for number, claim in claims.items():
-        if claim.name in found:
-            faults[number] = ProofError(proven[number][0], found[claim.name].problem)
+        if claim.name in result:
+            faults[number] = ProofError(proven[number][0], result[claim.name].problem)
     vectors = _vectors(file for message in messages for file in message.deleted_index_files)
     due = _vectors(index_files)
     for number, (name, pick, _, _) in enumerate(proven):
@@ -68,8 +68,8 @@ def _claim(name: str, pick: RescalePick, files: Sequence[BucketFiles], proof: Pi
     was read back is added to its own.
     """
     check_rows(proof)
-    where = {file.file_name: bucket for bucket, found in pick.files.items() for file in found}
-    into = {file.file_name: bucket for bucket, found in files for file in found}
+    where = {file.file_name: bucket for bucket, names in pick.files.items() for file in names}
+    into = {file.file_name: bucket for bucket, names in files for file in names}
     if {file.file_name for file in proof.read} != where.keys():
         raise ProofError(proof.pick, "the files that were read are not those of the partition")
     if {file.file_name for file in proof.new_files} != into.keys():
@@ -98,4 +98,4 @@ def _vectors(files: Iterable[IndexFile]) -> set[tuple[bytes, int, str]]:
 
 
 def _of(pick: RescalePick, files: set[tuple[bytes, int, str]]) -> set[tuple[bytes, int, str]]:
-    return {found for found in files if found[0] == pick.partition and found[1] in pick.files}
+    return {entry for entry in files if entry[0] == pick.partition and entry[1] in pick.files}

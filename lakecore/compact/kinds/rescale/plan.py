@@ -111,14 +111,18 @@ def plan_rescale(entries: ManifestEntries, total: int, deletions: Deletions) -> 
         files: dict[int, list[DataFile]] = {}
         for bucket, file in zip(part.bucket.tolist(), part.files(), strict=True):
             files.setdefault(bucket, []).append(file)
-        places = ((bucket, file.file_name) for bucket, found in files.items() for file in found)
-        vectors = {(b, name): found for b, name in places if (found := deletions.get((partition, b, name)))}
+        places = ((bucket, file.file_name) for bucket, bucket_files in files.items() for file in bucket_files)
+        vectors = {
+            (b, name): bucket_files
+            for b, name in places
+            if (bucket_files := deletions.get((partition, b, name)))
+        }
         picks.append(
             RescalePick(
                 partition=partition,
                 old_total=totals[0],
                 new_total=total,
-                files={bucket: tuple(found) for bucket, found in sorted(files.items())},
+                files={bucket: tuple(bucket_files) for bucket, bucket_files in sorted(files.items())},
                 deletions=vectors,
             )
         )
@@ -150,11 +154,11 @@ def layers_of(
     Runs of a level above 0 go together; of level 0, the newest file of each bucket, then the second newest,
     and so on: rows of a key are in one old bucket only, so that age decides as before.
     """
-    found: dict[tuple[int, int], list[tuple[int, tuple[DataFile, ...]]]] = {}
+    layers: dict[tuple[int, int], list[tuple[int, tuple[DataFile, ...]]]] = {}
     for bucket in buckets:
         for place, run in _runs(files.get(bucket, ()), key_of, keyed=keyed):
-            found.setdefault(place, []).append((bucket, run))
-    return tuple(Layer(level, tuple(runs)) for (level, _), runs in sorted(found.items()))
+            layers.setdefault(place, []).append((bucket, run))
+    return tuple(Layer(level, tuple(runs)) for (level, _), runs in sorted(layers.items()))
 
 
 def _runs(

@@ -120,11 +120,11 @@ def run_unit(unit: RescaleUnit) -> RescaleResult:
         for writer in writers:
             writer.abort()
         raise
-    kept = UnitEvidence(rows=evidence.rows.rows) if unit.table.reading.keyed else None
+    evidence_of_rows = UnitEvidence(rows=evidence.rows.rows) if unit.table.reading.keyed else None
     return RescaleResult(
         files=tuple((bucket, files) for bucket, files in files_of_buckets if files),
         inputs=inputs,
-        proof=UnitProof(unit=unit.name, outputs=evidence, evidence=kept),
+        proof=UnitProof(unit=unit.name, outputs=evidence, evidence=evidence_of_rows),
     )
 
 
@@ -200,12 +200,12 @@ def _targets(unit: RescaleUnit, layer: Layer, prefix: str, numbers: dict[int, in
     sources = {file.file_source for _, run in layer.runs for file in run}
     stores = table.reading.options.snapshot_ordering or sources == {FileSource.COMPACT}
     source = FileSource.COMPACT if stores else FileSource.APPEND
-    found = {}
+    targets = {}
     for bucket in unit.group.new:
         spec = rewritten_files(table, unit.bucket_dirs[bucket], f"{prefix}-{bucket}", layer.level)
         spec = replace(spec, source=source, first_sequence=numbers[bucket])
-        found[bucket] = _Target(RollingWriter(table.reading.file_io, spec, table.clock.now_ms))
-    return found
+        targets[bucket] = _Target(RollingWriter(table.reading.file_io, spec, table.clock.now_ms))
+    return targets
 
 
 def _checked(unit: RescaleUnit, bucket: int, files: Sequence[DataFile]) -> OutputEvidence:
@@ -214,10 +214,10 @@ def _checked(unit: RescaleUnit, bucket: int, files: Sequence[DataFile]) -> Outpu
     """
     context = unit.table.proof
     stored = [_stored(unit, bucket, file) for file in files]
-    found = check_outputs(context, unit.name, stored)
+    outputs = check_outputs(context, unit.name, stored)
     for one in stored:
         check_bucket(context, unit.name, one, unit.rule, bucket)
-    return found
+    return outputs
 
 
 def _joined(whole: OutputEvidence, part: OutputEvidence) -> OutputEvidence:
@@ -232,15 +232,15 @@ def _joined(whole: OutputEvidence, part: OutputEvidence) -> OutputEvidence:
 def _tallies(unit: RescaleUnit) -> tuple[Tally, ...]:
     """Return the tallies of every whole input."""
     context = unit.table.proof
-    found = [ZERO]
+    tallies = [ZERO]
     for layer in unit.layers:
         for bucket, run in layer.runs:
             for file in run:
                 vector = unit.deletions.get((bucket, file.file_name))
                 deleted = None if vector is None else load_deletions(context.file_io, vector)
                 stored = _stored(unit, bucket, file)
-                found.append(tally_input(context, unit.name, stored, deleted=deleted))
-    return tuple(found)
+                tallies.append(tally_input(context, unit.name, stored, deleted=deleted))
+    return tuple(tallies)
 
 
 def _stored(unit: RescaleUnit, bucket: int, file: DataFile) -> StoredFile:

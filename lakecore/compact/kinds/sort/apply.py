@@ -111,17 +111,19 @@ class Clustering:
         if self._policy is not None or latest is None or not (run.outcome.snapshots or self._excluded_names):
             return
         live = self._target.scanner.live_entries(latest, self._request.where)
-        found = marks_of(live, names.shared[0], self._order_name)
-        if found and self._on_sorted is not None:
-            self._on_sorted(found)
+        marks = marks_of(live, names.shared[0], self._order_name)
+        if marks and self._on_sorted is not None:
+            self._on_sorted(marks)
 
     def _built(self, picks: Sequence[SortPick], entries: ManifestEntries, view: Round) -> RoundPlan:
         table = self._unit_table(entries)
-        known, outdated = with_known_schema(picks, table.schema)
-        check_row_ids(self._target.name, self._target.reading.options, (f for p in known for f in p.files))
+        picks_known, outdated = with_known_schema(picks, table.schema)
+        check_row_ids(
+            self._target.name, self._target.reading.options, (f for p in picks_known for f in p.files)
+        )
         maker = UnitMaker(table=table, rule=self._rule, executor=view.executor, prefix=view.file_prefix)
         no_deletes = ManifestEntries.empty()  # files without a key: no unit drops deletes
-        return RoundPlan(tuple(maker.work_picks(known)), run_unit, table, outdated, no_deletes)
+        return RoundPlan(tuple(maker.work_picks(picks_known)), run_unit, table, outdated, no_deletes)
 
     def _picks(
         self, snapshot: Snapshot | None, lost: frozenset[Place] | None, parallelism: int
@@ -132,9 +134,9 @@ class Clustering:
         entries, deletions = self._live(snapshot, lost), dict(self._target.scanner.deletions(snapshot))
         reading, policy = self._target.reading, self._policy
         cuts = CutPolicy(parallelism=parallelism, target_file_size=reading.options.target_file_size)
-        done = self._excluded_names if lost is None else ()
+        excluded = self._excluded_names if lost is None else ()
         if policy is None:
-            picks = plan_sorts(self._unmarked(entries, deletions), deletions, cuts, done)
+            picks = plan_sorts(self._unmarked(entries, deletions), deletions, cuts, excluded)
         else:
             request = ClusterRequest(
                 policy=policy,
@@ -144,7 +146,7 @@ class Clustering:
                 history=self._history,
                 bucketed=self._bucketed,
             )
-            picks = plan_clusters(entries, deletions, request, done)
+            picks = plan_clusters(entries, deletions, request, excluded)
         return tuple(pick for pick in picks if lost is None or pick.place in lost), entries
 
     def _live(self, snapshot: Snapshot, lost: frozenset[Place] | None) -> ManifestEntries:
@@ -177,9 +179,9 @@ class Clustering:
         if not self._marks:
             return entries
         deleted = {partition for partition, _, _ in deletions}
-        found = marked_partitions(entries, self._marks, self._order_name, deleted)
-        codes = [code for code, partition in enumerate(entries.partitions) if partition in found]
-        self.in_order = len(found)
+        marks = marked_partitions(entries, self._marks, self._order_name, deleted)
+        codes = [code for code, partition in enumerate(entries.partitions) if partition in marks]
+        self.in_order = len(marks)
         return entries.select(~np.isin(entries.partition, codes))
 
     @property
@@ -189,8 +191,8 @@ class Clustering:
     def _columns_of(self, schema_id: int) -> tuple[str, ...]:
         """Return the clustering columns of a schema; none of one that the job does not know."""
         reading = self._target.reading
-        known = schema_id <= reading.schema.id
-        return CLUSTERING_COLUMNS.read(reading.file_schema(schema_id).options) if known else ()
+        is_readable = schema_id <= reading.schema.id
+        return CLUSTERING_COLUMNS.read(reading.file_schema(schema_id).options) if is_readable else ()
 
     def _unit_table(self, entries: ManifestEntries) -> UnitTable:
         table = self._target.unit_table(entries, ProofMode.FULL)

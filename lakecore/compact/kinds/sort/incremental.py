@@ -102,9 +102,9 @@ class ClusterPolicy:
         """
         raw = schema.options
         _check_table(table, raw, options)
-        named = CLUSTERING_COLUMNS.read(raw)
-        columns = tuple(name for name in named if name not in schema.partition_keys)
-        strategy = _strategy(STRATEGY.read(raw), len(named))
+        column_names = CLUSTERING_COLUMNS.read(raw)
+        columns = tuple(name for name in column_names if name not in schema.partition_keys)
+        strategy = _strategy(STRATEGY.read(raw), len(column_names))
         if strategy is OrderStrategy.HILBERT and len(columns) == 1:
             strategy = OrderStrategy.ORDER  # the curve through one column
         if not columns:
@@ -116,7 +116,7 @@ class ClusterPolicy:
         tree = TreePolicy.from_options(raw, options.target_file_size)
         return cls(
             rule=SortRule(strategy, columns, var_bytes(table, raw)),
-            columns=named,
+            columns=column_names,
             universal=tree.universal,
             max_level=tree.num_levels - 1,
             local=MODE.read(raw) is SortMode.LOCAL,
@@ -153,15 +153,15 @@ def plan_clusters(
 
     Only picked files become objects.
     """
-    found = [
+    cluster_picks = [
         (members, pick)
         for members in _buckets(entries)
         if (pick := _pick(entries, members, request)) is not None
     ]
-    whole = sum(int(entries.file_size[members].sum()) for members, _ in found)
+    whole = sum(int(entries.file_size[members].sum()) for members, _ in cluster_picks)
     names = {name.encode() for name in excluded_names}
     picks = []
-    for members, pick in found:
+    for members, pick in cluster_picks:
         if names and not names.isdisjoint(entries.select(members).names()):
             continue
         chosen = _chosen(entries, members, pick)
@@ -275,5 +275,5 @@ def _chosen(entries: ManifestEntries, members: Ints, pick: Pick) -> Ints:
     """Return the places of the files of the first `pick.count` runs."""
     levels = entries.level[members]
     fresh, upper = members[levels == 0], np.unique(levels[levels > 0])
-    taken = upper[: max(pick.count - len(fresh), 0)]
-    return np.concatenate([fresh[: pick.count], *(members[levels == level] for level in taken)])
+    runs = upper[: max(pick.count - len(fresh), 0)]
+    return np.concatenate([fresh[: pick.count], *(members[levels == level] for level in runs)])

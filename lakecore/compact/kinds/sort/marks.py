@@ -50,11 +50,11 @@ def marked_partitions(
 
     Cost: the file names of the partitions with a mark.
     """
-    wanted = {key: mark.files for key, mark in marks.items() if mark.order == order and key not in deleted}
+    marked = {key: mark.files for key, mark in marks.items() if mark.order == order and key not in deleted}
     return frozenset(
         partition
         for partition, part in _partitions(entries)
-        if partition in wanted and wanted[partition] == _digest(part.names())
+        if partition in marked and marked[partition] == _digest(part.names())
     )
 
 
@@ -62,12 +62,12 @@ def marks_of(entries: ManifestEntries, prefix: str, order: str) -> dict[bytes, S
     """Return a mark for each partition of live `entries` whose files all have names that begin with
     `prefix`.
     """
-    found = {}
+    marks = {}
     for partition, part in _partitions(entries):
         names = part.names()
         if all(name.startswith(prefix.encode()) for name in names):
-            found[partition] = SortMark(order, _digest(names))
-    return found
+            marks[partition] = SortMark(order, _digest(names))
+    return marks
 
 
 def _partitions(entries: ManifestEntries) -> Iterator[tuple[bytes, ManifestEntries]]:

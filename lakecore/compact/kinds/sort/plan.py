@@ -149,8 +149,8 @@ def check_columns(table: str, schema: TableSchema, strategy: OrderStrategy, name
     for number, name in enumerate(names):
         field = next((field for field in schema.fields if field.name == name), None)
         if field is None:
-            known = ", ".join(field.name for field in schema.fields)
-            raise InvalidInputError(f"table {table} has no column {name!r} to sort by; columns: {known}")
+            every_name = ", ".join(field.name for field in schema.fields)
+            raise InvalidInputError(f"table {table} has no column {name!r} to sort by; columns: {every_name}")
         if name in schema.partition_keys:
             raise InvalidInputError(
                 f"table {table}: {name} is a partition column, which is equal in all rows of a partition; "
@@ -178,9 +178,9 @@ def plan_sorts(
     picks = []
     for place, files in _partitions(entries):
         if not any(file.file_name in excluded_names for file in files):
-            found = deletions_of(place, files, deletions)
+            vectors = deletions_of(place, files, deletions)
             cuts = cuts_of(sum(file.file_size for file in files), whole, policy)
-            picks.append(SortPick(place=place, files=files, deletions=found, cuts=cuts))
+            picks.append(SortPick(place=place, files=files, deletions=vectors, cuts=cuts))
     return tuple(picks)
 
 

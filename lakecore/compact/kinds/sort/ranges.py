@@ -44,9 +44,9 @@ def file_edges(
     fields = tuple(schema.row_type.field(name) for name in rule.columns)
     if rule.strategy is OrderStrategy.HILBERT or not all(map(_has_bounds, fields)):
         return [_UNKNOWN] * len(files)
-    found = [_statistics(file, fields, schemas[file.schema_id]) for file in files]
-    lows = _keys([low for low, _ in found], fields, rule)
-    return list(zip(lows, _keys([high for _, high in found], fields, rule), strict=True))
+    edges = [_statistics(file, fields, schemas[file.schema_id]) for file in files]
+    lows = _keys([low for low, _ in edges], fields, rule)
+    return list(zip(lows, _keys([high for _, high in edges], fields, rule), strict=True))
 
 
 def files_by_range(edges: Sequence[Edges], bounds: Bounds) -> tuple[tuple[int, ...], ...]:
@@ -81,10 +81,10 @@ def _statistics(
     """Return the lowest and highest values of `fields`. Rows with nulls come first, so that the lowest is not
     known.
     """
-    stats, known = file.value_stats, {field.name: field for field in schema.fields}
-    names = tuple(known) if file.value_stats_cols is None else file.value_stats_cols
-    names = names[: next((at for at, name in enumerate(names) if name not in known), len(names))]
-    kind = RowType(tuple(known[name] for name in names))
+    stats, by_name = file.value_stats, {field.name: field for field in schema.fields}
+    names = tuple(by_name) if file.value_stats_cols is None else file.value_stats_cols
+    names = names[: next((at for at, name in enumerate(names) if name not in by_name), len(names))]
+    kind = RowType(tuple(by_name[name] for name in names))
     places = [_place(kind, field) for field in fields]
     if None in places:
         return None, None
@@ -109,10 +109,10 @@ def _place(kind: RowType, field: DataField) -> int | None:
 def _keys(
     rows: Sequence[tuple[Any, ...] | None], fields: tuple[DataField, ...], rule: SortRule
 ) -> list[Bound | None]:
-    known = [row for row in rows if row is not None]
-    if not known:
+    rows_with_key = [row for row in rows if row is not None]
+    if not rows_with_key:
         return [None] * len(rows)
     kind = RowType(tuple(DataField(f.id, f.name, with_nullable(f.type, True)) for f in fields))
-    keys = rule.keys(rows_batch(known, kind, arrow_schema(kind)).columns)
-    found = zip(*(key.to_pylist() for key in keys), strict=True)
-    return [None if row is None else next(found) for row in rows]
+    keys = rule.keys(rows_batch(rows_with_key, kind, arrow_schema(kind)).columns)
+    columns = zip(*(key.to_pylist() for key in keys), strict=True)
+    return [None if row is None else next(columns) for row in rows]

@@ -117,8 +117,8 @@ def keyed_rows(unit: SortUnit, columns: Sequence[str] | None = None) -> Generato
     `_read_batches`.
     """
     batches = _read_batches(unit, columns)
-    with closing(prefetch(batches) if unit.overlap else batches) as found:
-        for batch in found:
+    with closing(prefetch(batches) if unit.overlap else batches) as batches_ahead:
+        for batch in batches_ahead:
             yield _within(keyed(batch, unit.rule), unit.bounds)
 
 
@@ -169,12 +169,12 @@ def _checked(unit: SortUnit, outputs: list[StoredFile]) -> OutputEvidence:
     rows have any.
     """
     context = unit.table.proof
-    found = check_outputs(context, unit.name, outputs)
+    checked = check_outputs(context, unit.name, outputs)
     fields = tuple(unit.table.schema.row_type.field(name) for name in unit.rule.columns)
     check_sorted(context, unit.name, outputs, unit.rule, fields, unit.bounds)
     if not unit.table.reading.options.row_tracking:
-        return found
-    return replace(found, rows=total(tally_tracked(context, unit.name, stored) for stored in outputs))
+        return checked
+    return replace(checked, rows=total(tally_tracked(context, unit.name, stored) for stored in outputs))
 
 
 def tally(unit: SortUnit, number: int) -> Tally:

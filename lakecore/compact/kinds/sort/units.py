@@ -49,7 +49,7 @@ class UnitMaker:
         """
         cut = [number for number, pick in enumerate(picks) if pick.cuts > 1 and not pick.local]
         tasks = [self._sample_task(picks[number]) for number in cut]
-        found: list[Bounds] = [() for _ in picks]
+        bounds: list[Bounds] = [() for _ in picks]
         for number, rows in zip(cut, self.executor.run(sample, tasks) if tasks else (), strict=False):
             if isinstance(rows, BaseException):
                 name = place_name(picks[number].place, self.table.schema)
@@ -57,8 +57,8 @@ class UnitMaker:
                     "%s: its rows could not be sampled, so it is sorted as one range: %s", name, rows
                 )
             else:
-                found[number] = quantiles(rows, picks[number].cuts)
-        return found
+                bounds[number] = quantiles(rows, picks[number].cuts)
+        return bounds
 
     def _sample_task(self, pick: SortPick) -> SampleTask:
         step = -(-len(pick.files) // _SAMPLED_FILES)
@@ -75,7 +75,9 @@ class UnitMaker:
 
     def _work_pick(self, pick: SortPick, bounds: Bounds, prefix: str) -> WorkPick:
         name = place_name(pick.place, self.table.schema)
-        deletions = tuple(None if found is None else counted(self.table, found) for found in pick.deletions)
+        deletions = tuple(
+            None if vectors is None else counted(self.table, vectors) for vectors in pick.deletions
+        )
         units = tuple(self._units(pick, name, deletions, bounds, prefix))
         parts = f"{len(units)} {'groups' if pick.local else 'ranges'}" if len(units) > 1 else ""
         picked = f"{pick.reason} -> L{pick.level}" if pick.reason else ""

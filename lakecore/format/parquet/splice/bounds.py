@@ -41,15 +41,15 @@ def footer_bounds(footer: Footer) -> Mapping[str, FooterBounds]:
 
 def _all_columns(footer: Footer, metadata: Any) -> Mapping[str, FooterBounds]:
     schema = metadata.schema.to_arrow_schema()
-    found: dict[str, FooterBounds] = {}
+    bounds: dict[str, FooterBounds] = {}
     leaf = 0
     for field in schema:
         if pa.types.is_nested(field.type):
-            found[field.name] = FooterBounds(ColumnBounds(), exact=False)
+            bounds[field.name] = FooterBounds(ColumnBounds(), exact=False)
         else:
-            found[field.name] = _over_groups(footer, metadata, leaf, field.type)
+            bounds[field.name] = _over_groups(footer, metadata, leaf, field.type)
         leaf += leaves(field.type)
-    return found
+    return bounds
 
 
 def _over_groups(footer: Footer, metadata: Any, leaf: int, kind: pa.DataType) -> FooterBounds:
@@ -59,9 +59,9 @@ def _over_groups(footer: Footer, metadata: Any, leaf: int, kind: pa.DataType) ->
     for number, group in enumerate(footer.groups):
         column = metadata.row_group(number).column(leaf)
         stats = column.statistics
-        known = None if stats is None or not stats.has_null_count else stats.null_count
-        nulls = None if nulls is None or known is None else nulls + known
-        if known == column.num_values or not exact:
+        null_count = None if stats is None or not stats.has_null_count else stats.null_count
+        nulls = None if nulls is None or null_count is None else nulls + null_count
+        if null_count == column.num_values or not exact:
             continue
         if stats is None or not stats.has_min_max or _cut(group.chunks[leaf].meta):
             exact = False

@@ -38,8 +38,8 @@ may be offsets too.
 
 def value(struct: Struct, field: int, default: Any = None) -> Any:
     """Return the value of a field, or `default` where the struct has none."""
-    found = struct.get(field)
-    return default if found is None else found.value
+    result = struct.get(field)
+    return default if result is None else result.value
 
 
 def structs(struct: Struct, field: int) -> list[Any]:

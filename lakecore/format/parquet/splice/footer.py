@@ -71,10 +71,10 @@ class Footer:
     @property
     def notes(self) -> dict[bytes, bytes]:
         """Return the key-value metadata."""
-        found = value(self.meta, f.FILE_NOTES)
-        if found is None:
+        pairs = value(self.meta, f.FILE_NOTES)
+        if pairs is None:
             return {}
-        return {note[f.NOTE_KEY].value: value(note, f.NOTE_VALUE, b"") for note in found.values}
+        return {note[f.NOTE_KEY].value: value(note, f.NOTE_VALUE, b"") for note in pairs.values}
 
 
 def read_splice_footer(source: RangeSource, path: str) -> Footer:
@@ -160,7 +160,7 @@ def _check_known(path: str, raw: Struct, name: str) -> None:
 
 def _leaves(elements: list[Struct]) -> tuple[tuple[bytes, ...], ...]:
     """Return the paths of the leaf columns of a schema, whose elements are in the order of a walk."""
-    found: list[tuple[bytes, ...]] = []
+    leaves: list[tuple[bytes, ...]] = []
 
     def walk(at: int, path: tuple[bytes, ...]) -> int:
         element = elements[at]
@@ -168,7 +168,7 @@ def _leaves(elements: list[Struct]) -> tuple[tuple[bytes, ...], ...]:
         children = value(element, f.ELEMENT_CHILDREN, 0)
         below = (*path, bytes(element[f.ELEMENT_NAME].value))
         if not children:
-            found.append(below)
+            leaves.append(below)
         for _ in range(children):
             at = walk(at, below)
         return at
@@ -178,4 +178,4 @@ def _leaves(elements: list[Struct]) -> tuple[tuple[bytes, ...], ...]:
         at = walk(at, ())
     if at != len(elements):
         raise ValueError(f"{len(elements)} elements of a schema that has {at}")
-    return tuple(found)
+    return tuple(leaves)

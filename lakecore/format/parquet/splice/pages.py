@@ -92,8 +92,8 @@ def _pages(source: RangeSource, footer: Footer, chunk: Chunk) -> Iterator[_Page]
     """Yield the pages of a chunk, whose checksums hold. They must fill it without a gap."""
     at, block, begin = chunk.start, b"", chunk.start
     while at < chunk.stop:
-        left = len(block) - (at - begin)
-        if left < min(_HEADER, chunk.stop - at):
+        size_left = len(block) - (at - begin)
+        if size_left < min(_HEADER, chunk.stop - at):
             block, begin = _read(source, at, min(_BLOCK, chunk.stop - at)), at
         place = at - begin
         header, length = decode_leading_struct(block[place : place + _HEADER])
@@ -103,18 +103,18 @@ def _pages(source: RangeSource, footer: Footer, chunk: Chunk) -> Iterator[_Page]
         if place + size > len(block):
             block, begin, place = _read(source, at, min(max(_BLOCK, size), chunk.stop - at)), at, 0
         body = memoryview(block)[place + length : place + size]
-        wanted = value(header, f.PAGE_CHECKSUM)
-        if wanted is not None and zlib.crc32(body) != wanted & 0xFFFFFFFF:
+        checksum = value(header, f.PAGE_CHECKSUM)
+        if checksum is not None and zlib.crc32(body) != checksum & 0xFFFFFFFF:
             raise SpliceRefusal(SpliceReason.CHECKSUM, f"{footer.path}: page at {at}")
         yield _Page(at, size, header)
         at += size
 
 
 def _read(source: RangeSource, at: int, size: int) -> bytes:
-    found = source.read_at(size, at)
-    if len(found) != size:
+    data = source.read_at(size, at)
+    if len(data) != size:
         raise ValueError(f"the file ends before byte {at + size}")
-    return found
+    return data
 
 
 def _compare_index(
@@ -125,8 +125,8 @@ def _compare_index(
     if not at or not length:
         return
     offsets, sizes, first_rows = page_locations(_read(source, at, length))
-    named = list(zip(offsets.tolist(), sizes.tolist(), strict=True))
+    locations = list(zip(offsets.tolist(), sizes.tolist(), strict=True))
     starts = first_rows.tolist()
     rising = all(before < after for before, after in pairwise(starts))
-    if named != pages or starts[0] != 0 or starts[-1] >= rows or not rising:
+    if locations != pages or starts[0] != 0 or starts[-1] >= rows or not rising:
         raise SpliceRefusal(SpliceReason.PAGES, f"{footer.path}: its offset index names other pages")

@@ -56,8 +56,8 @@ def mixing_refusal(footer: Footer, first: Footer) -> SpliceReason | None:
 
 def _trusted_writer(footer: Footer, _: SpliceTarget) -> bool:
     writer = footer.writer
-    named = writer.startswith(b"parquet-mr") and not writer.startswith(b"parquet-mr version ")
-    return bool(writer) and not named and not writer.startswith(_OLD_WRITERS)
+    is_trusted = writer.startswith(b"parquet-mr") and not writer.startswith(b"parquet-mr version ")
+    return bool(writer) and not is_trusted and not writer.startswith(_OLD_WRITERS)
 
 
 def _no_bloom_filters(footer: Footer, _: SpliceTarget) -> bool:
@@ -118,8 +118,8 @@ _MIXING_RULES: tuple[tuple[SpliceReason, Callable[[Footer, Footer], bool]], ...]
 
 
 def _orders(footer: Footer) -> bytes | None:
-    found = footer.meta.get(f.FILE_ORDERS)
-    return None if found is None else encode_struct({1: found})
+    orders = footer.meta.get(f.FILE_ORDERS)
+    return None if orders is None else encode_struct({1: orders})
 
 
 def _top_level(elements: list[Struct]) -> list[bytes]:
@@ -146,8 +146,8 @@ def _schema_bytes(footer: Footer) -> bytes:
             left_out |= {f.ELEMENT_CONVERTED, f.ELEMENT_SCALE, f.ELEMENT_PRECISION}
         if value(element, f.ELEMENT_TYPE) != _FIXED:
             left_out.add(f.ELEMENT_LENGTH)
-        kept = {field: found for field, found in element.items() if field not in left_out}
+        fields = {field: content for field, content in element.items() if field not in left_out}
         if not value(element, f.ELEMENT_CHILDREN, 0):
-            kept.pop(f.ELEMENT_CHILDREN, None)
-        key += encode_struct(kept) + b"|"
+            fields.pop(f.ELEMENT_CHILDREN, None)
+        key += encode_struct(fields) + b"|"
     return bytes(key)

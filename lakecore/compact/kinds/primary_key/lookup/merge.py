@@ -91,10 +91,10 @@ def merge_levels(groups: Groups, outside: int, rules: LevelRules) -> LookupMerge
     """Merge one window, whose first `outside` rows were looked up and are in no file of the merge."""
     view = _full_view(groups, rules) if rules.derivation is Derivation.FULL else _lookup_view(groups, rules)
     folded = fold(_only(groups, view.folded), rules.engine, rules.columns, singles=rules.singles)
-    known = (view.old >= 0) & (view.old < outside)
+    has_old = (view.old >= 0) & (view.old < outside)
     left_out = is_retract(folded.kinds) & rules.drop_deletes
     if rules.first_row:
-        left_out |= known[folded.present]
+        left_out |= has_old[folded.present]
     return LookupMergeResult(
         rows=folded.batch.filter(pa.array(~left_out)) if left_out.any() else folded.batch,
         changes=_changes(groups, folded, view, rules) if rules.announces else None,
@@ -151,7 +151,7 @@ def _only(groups: Groups, rows: Bools) -> Groups:
 
 def _place_of(groups: Groups, chosen: Bools, sizes: Indices) -> Indices:
     """Return, for each group, the place in the batch of the last of its chosen rows, or NOTHING."""
-    found = np.full(len(sizes), NOTHING, np.int64)
+    places = np.full(len(sizes), NOTHING, np.int64)
     at = np.flatnonzero(chosen)
-    found[np.repeat(np.arange(len(sizes)), sizes)[at]] = groups.rows[at]
-    return found
+    places[np.repeat(np.arange(len(sizes)), sizes)[at]] = groups.rows[at]
+    return places

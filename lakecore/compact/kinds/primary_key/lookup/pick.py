@@ -31,9 +31,9 @@ class LeveledPick:
     def units(self) -> list[MergeUnit]:
         """Return one unit per stretch and one per file whose rows are announced, in key order."""
         work = self.pick.work
-        found = [self._unit(stretch, rewrites=True) for stretch in work.rewrites]
-        found += [self._unit((Section(((file,),)),), rewrites=False) for file in work.announced]
-        return sorted(found, key=lambda unit: min(self._key_of(f.min_key) for run in unit.runs for f in run))
+        units = [self._unit(stretch, rewrites=True) for stretch in work.rewrites]
+        units += [self._unit((Section(((file,),)),), rewrites=False) for file in work.announced]
+        return sorted(units, key=lambda unit: min(self._key_of(f.min_key) for run in unit.runs for f in run))
 
     @property
     def required_files(self) -> tuple[DataFile, ...]:
@@ -80,15 +80,15 @@ class LeveledPick:
         """Return, by level, the files above the output whose key ranges overlap that of a fresh file."""
         ranges = _joined([(self._key_of(file.min_key), self._key_of(file.max_key)) for file in fresh])
         ends = [high for _, high in ranges]
-        found = []
+        overlapping = []
         for level in self.pick.above:
             files = []
             for file in level:
                 at = bisect_left(ends, self._key_of(file.min_key))
                 if at < len(ranges) and ranges[at][0] <= self._key_of(file.max_key):
                     files.append(file)
-            found.append(tuple(sorted(files, key=lambda file: self._key_of(file.min_key))))
-        return tuple(level for level in found if level)
+            overlapping.append(tuple(sorted(files, key=lambda file: self._key_of(file.min_key))))
+        return tuple(level for level in overlapping if level)
 
 
 def _level_runs(files: Iterable[DataFile], key_of: KeyOf) -> list[Run]:

@@ -146,16 +146,16 @@ class LevelMerge:
     def _merge(
         self, parts: Sequence[Part], above: LevelsAbove | ScatteredRows | None, certifier: MergeCertifier
     ) -> LevelWindow:
-        found: list[LookupResult] = []
+        hits: list[LookupResult] = []
         if above is not None:
             fresh = [part.batch.column(LEVEL_NAME)[0].as_py() == 0 for part in parts]
-            wanted = [part.keys for part, is_fresh in zip(parts, fresh, strict=True) if is_fresh]
-            known = [part.keys for part, is_fresh in zip(parts, fresh, strict=True) if not is_fresh]
-            found = above.find(wanted, known, max(part.keys.last for part in parts))
-            self._note(found)
-            found = [living for one in found if (living := self._living(one)) is not None]
-        groups = group_rows([*(self._part(one) for one in found), *parts], self._spec)
-        outside = sum(len(one.positions) for one in found)
+            fresh_keys = [part.keys for part, is_fresh in zip(parts, fresh, strict=True) if is_fresh]
+            older_keys = [part.keys for part, is_fresh in zip(parts, fresh, strict=True) if not is_fresh]
+            hits = above.find(fresh_keys, older_keys, max(part.keys.last for part in parts))
+            self._note(hits)
+            hits = [living for one in hits if (living := self._living(one)) is not None]
+        groups = group_rows([*(self._part(one) for one in hits), *parts], self._spec)
+        outside = sum(len(one.positions) for one in hits)
         merged = merge_levels(groups, outside, self._rules)
         certifier.window(self._account(groups, merged, outside, singles=self._rules.singles))
         return LevelWindow(merged.rows, None if merged.changes is None else merged.changes.rows)
@@ -169,8 +169,8 @@ class LevelMerge:
         if old is None:
             return result
         self._expired.expired(result.batch.filter(pa.array(old)), outside=True)
-        kept = np.flatnonzero(~old)
-        return result.rows(kept) if len(kept) else None
+        live = np.flatnonzero(~old)
+        return result.rows(live) if len(live) else None
 
     def _account(
         self, groups: Groups, merged: LookupMergeResult, outside: int, *, singles: bool
@@ -189,8 +189,8 @@ class LevelMerge:
         if self._spec.ignore_retracts:
             retracts = is_retract(rows.column(KIND_NAME).to_numpy())
             sizes = np.diff(groups.starts, append=len(retracts))
-            given = np.repeat((sizes > 1) | singles, sizes)
-            fates[retracts & given & ~merged.superseded] = Fate.IGNORED
+            is_emitted = np.repeat((sizes > 1) | singles, sizes)
+            fates[retracts & is_emitted & ~merged.superseded] = Fate.IGNORED
         return FoldedWindow(
             rows=rows,
             results=results,
@@ -207,8 +207,8 @@ class LevelMerge:
 
     def _note(self, results: Sequence[LookupResult]) -> None:
         for one in results:
-            known = self.positions_found.get(one.file.file_name, BitMap())
-            self.positions_found[one.file.file_name] = known | BitMap(one.positions.astype(np.uint32))
+            positions = self.positions_found.get(one.file.file_name, BitMap())
+            self.positions_found[one.file.file_name] = positions | BitMap(one.positions.astype(np.uint32))
 
 
 def _rules(unit: MergeUnit, by_level: LookupMerge, columns: tuple[str, ...]) -> LevelRules:
