@@ -76,6 +76,7 @@ __all__ = [
     "LookupTable",
     "NotFoundError",
     "OnHoldError",
+    "PrivilegeError",
     "ProofError",
     "Scan",
     "Snapshot",

@@ -37,6 +37,7 @@ __all__ = [
     "LakeError",
     "NotFoundError",
     "OnHoldError",
+    "PrivilegeError",
     "ProofError",
     "UnavailableError",
     "UnsupportedError",
@@ -174,6 +175,10 @@ class InvalidOptionError(InvalidInputError):
 
 class UnsupportedError(InvalidInputError):
     """This release does not have the feature, or the version of the format."""
+
+
+class PrivilegeError(LakeError):
+    """The user of the catalog does not have the privilege, or is not known; nothing was done."""
 
 
 class NotFoundError(LakeError):

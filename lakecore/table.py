@@ -20,6 +20,7 @@ from lakecore.errors import (
     NotFoundError,
     explain,
 )
+from lakecore.fs.confined import rights_of
 from lakecore.maintain.retention_options import SNAPSHOT_MAX, SNAPSHOT_MIN, SNAPSHOT_TIME, check_services
 from lakecore.metadata.callbacks import callback_warnings
 from lakecore.metadata.commit_message import CommitMessage
@@ -195,6 +196,18 @@ class Table:
         """Return the names of the branches in order, without `main`. For a branch see `at_branch`."""
         return self._stores.branches.list()
 
+    def _check_select(self) -> None:
+        """Raise PrivilegeError for a user of the catalog who may not read rows."""
+        rights = rights_of(self._stores.file_io)
+        if rights is not None:
+            rights.check_select()
+
+    def _check_insert(self) -> None:
+        """Raise PrivilegeError for a user of the catalog who may not change the table."""
+        rights = rights_of(self._stores.file_io)
+        if rights is not None:
+            rights.check_insert()
+
     @cached_property
     def _scanner(self) -> Scanner:
         return Scanner(self.name, self._stores)
@@ -256,6 +269,7 @@ class Table:
         InvalidInputError for an unknown column or a malformed `where`, UnsupportedError for tables this
         release cannot read.
         """
+        self._check_select()
         table = self._on(branch)
         travel = TimeTravel(
             snapshot=snapshot, tag=tag, timestamp_ms=timestamp_ms, watermark=watermark, version=version
@@ -283,6 +297,7 @@ class Table:
         earlier stream returned, or at the position of `consumer`. Raises InvalidInputError, UnsupportedError
         for tables whose changes this release cannot read.
         """
+        self._check_select()
         table = self._on(branch)
         starts = {"scan.mode": mode, "scan.snapshot-id": snapshot, "scan.timestamp-millis": timestamp_ms}
         settings = {key: str(value) for key, value in starts.items() if value is not None}
@@ -310,6 +325,7 @@ class Table:
         """
         from lakecore.lookup.query.local_query import LocalTableQuery  # rare, and `lookup` imports much
 
+        self._check_select()
         return LocalTableQuery(self, columns, where, cache)
 
     def new_lookup(
@@ -335,6 +351,7 @@ class Table:
         from lakecore.lookup.tables.lookup_table import LookupTable, checked_request
         from lakecore.service.remote_query import open_service
 
+        self._check_select()
         check_given(options or {})
         table = self.with_options(options) if options else self
         request = checked_request(
@@ -399,6 +416,8 @@ class Table:
         compaction. Raises UnsupportedError before anything is written, CommitConflictError when other commits
         won every retry.
         """
+        self._check_select()
+        self._check_insert()
         check_deletable(self.name, self.schema, self.options)
         predicate = parse_where(where, self.schema.row_type) if isinstance(where, str) else where
         author = self._with_user(commit)
@@ -420,6 +439,7 @@ class Table:
         updates of the same rows at once the second is planned again. Raises InvalidInputError for ids of no
         row, UnsupportedError for columns in vector files, CommitConflictError when others won every retry.
         """
+        self._check_insert()
         check_updatable(self.name, self.schema, self.options)
         self._warn_of_services()
         author = self._with_user(commit)
@@ -505,6 +525,7 @@ class Table:
         """Return what writes rows and commits them under the name of `commit`. Raises UnsupportedError for a
         table that cannot be written to.
         """
+        self._check_insert()
         check_writable(self.name, self.schema, self.options)
         for warning in (*self.warnings, *option_warnings(self.schema.options)):
             logger.warning("%s: %s", self.name, warning)

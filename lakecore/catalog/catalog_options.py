@@ -7,26 +7,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from difflib import get_close_matches
 
+from lakecore.catalog.privileges.manager import PASSWORD, USER
 from lakecore.catalog.warehouse.table_defaults import TABLE_DEFAULT_PREFIX
 from lakecore.errors import InvalidOptionError, UnsupportedError
 from lakecore.fs.allowed_paths import PATH_OPTIONS
 from lakecore.fs.resolve import STORAGE_OPTIONS
 
-__all__ = ["catalog_option_keys", "check_catalog_options"]
+__all__ = ["WAREHOUSE_KEYS", "catalog_option_keys", "check_catalog_options"]
 
 METASTORE = "metastore"
 
 _KNOWN_KEYS = frozenset(
     {METASTORE, "warehouse"} | {key for one in (*STORAGE_OPTIONS, *PATH_OPTIONS) for key in one.keys}
 )
-_PRIVILEGES = ("user", "password")
+WAREHOUSE_KEYS = frozenset(key for one in (USER, PASSWORD) for key in one.keys)
+"""These options have the catalogs whose tables lie below one warehouse, of whatever kind."""
 
 
 def check_catalog_options(
     options: Mapping[str, str], kind: str = "filesystem", own: frozenset[str] = frozenset()
 ) -> None:
-    """Raise UnsupportedError for another metastore than `kind` and for users, InvalidOptionError for unknown
-    options. `own` are the options of that kind of catalog, beside those of storage.
+    """Raise UnsupportedError for another metastore than `kind`, InvalidOptionError for unknown options.
+    `own` are the options of that kind of catalog, beside those of storage.
     """
     metastore = options.get(METASTORE, kind).strip().lower()
     if metastore != kind:
@@ -34,12 +36,6 @@ def check_catalog_options(
             f"catalog option {METASTORE}={options[METASTORE]}: this is a catalog of the kind {kind}; open it "
             "with lakecore.load_catalog, which chooses the kind"
         )
-    for key in _PRIVILEGES:
-        if key in options:  # the value may be a secret
-            raise UnsupportedError(
-                f"catalog option {key}: this release has no users and privileges of its own; protect the "
-                "warehouse by the rights of its storage, and leave the option out"
-            )
     known_keys = _KNOWN_KEYS | own
     for key in sorted(set(options) - known_keys):
         if key.startswith(TABLE_DEFAULT_PREFIX):
@@ -56,5 +52,5 @@ def check_catalog_options(
 
 
 def catalog_option_keys() -> frozenset[str]:
-    """Return the keys of all options that a catalog accepts, and of those that it refuses by name."""
-    return _KNOWN_KEYS | frozenset(_PRIVILEGES)
+    """Return the keys of the options that a catalog of a file system accepts."""
+    return _KNOWN_KEYS | WAREHOUSE_KEYS

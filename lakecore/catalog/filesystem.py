@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lakecore.catalog.catalog import Database
-from lakecore.catalog.catalog_options import check_catalog_options
+from lakecore.catalog.catalog_options import WAREHOUSE_KEYS, check_catalog_options
 from lakecore.catalog.config import CatalogConfig
 from lakecore.catalog.names import DATABASE_SUFFIX, TableName
 from lakecore.catalog.registry import load_catalog
@@ -29,8 +29,8 @@ class FilesystemCatalog(WarehouseCatalog):
 
     @classmethod
     def option_keys(cls) -> frozenset[str]:
-        """Return the keys of options that only this kind of catalog has: none."""
-        return frozenset()
+        """Return the keys of options that this kind of catalog has, beside those of storage."""
+        return WAREHOUSE_KEYS
 
     @classmethod
     def open(cls, config: CatalogConfig, *, create: bool = False) -> FilesystemCatalog:
@@ -38,7 +38,7 @@ class FilesystemCatalog(WarehouseCatalog):
         table creates it.
 
         Raises UnsupportedError and InvalidOptionError for options that this catalog does not obey, and
-        UnsupportedError for a warehouse with Paimon's users and privileges.
+        PrivilegeError for a user whom a warehouse with Paimon's privileges does not let in.
         """
         check_catalog_options(config.options, "filesystem", cls.option_keys())
         return cls(**opened_warehouse(config, create=create))

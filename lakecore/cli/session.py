@@ -4,6 +4,7 @@ where messages go.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from lakecore.errors import InvalidInputError, mask_secrets, printable
 
 if TYPE_CHECKING:
     from lakecore.catalog.catalog import Catalog
+    from lakecore.catalog.config import CatalogConfig
 
 __all__ = ["Session", "session_of"]
 
@@ -42,9 +44,19 @@ class Session:
         """Open the catalog; a warehouse that does not exist yet is created with its first table."""
         return self._open(create=True)
 
+    def config(self) -> CatalogConfig:
+        """Return location and options of the catalog, which is not opened, as `resolve` does."""
+        from lakecore.catalog.config import resolve  # help needs no tables
+
+        return resolve(self._name(), os.environ)
+
     def _open(self, *, create: bool) -> Catalog:
         from lakecore.catalog.registry import load_catalog  # help needs no tables
 
+        return load_catalog(self._name(), create_warehouse=create)
+
+    def _name(self) -> str | None:
+        """Return the catalog that the global options name: a location, a configured name, or None."""
         if self.warehouse is not None and self.catalog_name is not None:
             raise InvalidInputError("--warehouse and --catalog exclude each other; give one")
         if self.warehouse is not None and not self.warehouse.strip():
@@ -53,8 +65,8 @@ class Session:
             raise InvalidInputError(f"--catalog {self.catalog_name!r} is a location; use --warehouse for it")
         if self.warehouse is not None and not any(mark in self.warehouse for mark in "/\\:"):
             # A bare word would be taken for the name of a catalog.
-            return load_catalog(f"./{self.warehouse}", create_warehouse=create)
-        return load_catalog(self.warehouse or self.catalog_name, create_warehouse=create)
+            return f"./{self.warehouse}"
+        return self.warehouse or self.catalog_name
 
     @cached_property
     def out(self) -> Console:

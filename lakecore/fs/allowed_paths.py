@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from lakecore.errors import CorruptDataError, InvalidInputError, InvalidOptionError, UnsupportedError
 from lakecore.fs.file_io import SERVICE
 from lakecore.fs.resolve import plain_path
+from lakecore.fs.table_rights import TableRights
 from lakecore.options import Option, parse_list
 
 __all__ = [
@@ -88,7 +89,8 @@ class AllowedPaths:
 
     `service` is lakecore's own directory, for its ledger and quarantine; no record may name a file there.
     `schema_roots` are external roots of the table's schema, `declared` those of the catalog option
-    `external-roots` (None without it), and `blob_roots` those of the option `blob-roots`.
+    `external-roots` (None without it), and `blob_roots` those of the option `blob-roots`. `rights` are
+    those of the catalog's user on the table; None where nobody asks for them.
     """
 
     warehouse: str
@@ -96,6 +98,7 @@ class AllowedPaths:
     schema_roots: tuple[str, ...] = ()
     declared: tuple[str, ...] | None = None
     blob_roots: tuple[str, ...] = ()
+    rights: TableRights | None = None
 
     @property
     def service(self) -> str:
@@ -109,11 +112,13 @@ class AllowedPaths:
         own = () if is_below(self.own, self.warehouse) else (self.own,)
         return (self.warehouse, *own, *(self.declared or ()))
 
-    def of_table(self, table_path: str, options: Mapping[str, str]) -> AllowedPaths:
+    def of_table(
+        self, table_path: str, options: Mapping[str, str], rights: TableRights | None = None
+    ) -> AllowedPaths:
         """Return the rules of the same warehouse for the work on one table. `options` are those of its
-        schema.
+        schema, `rights` those of the user.
         """
-        return replace(self, own=table_path, schema_roots=named_roots(options))
+        return replace(self, own=table_path, schema_roots=named_roots(options), rights=rights)
 
     def with_trusted_roots(self, roots: Iterable[str]) -> AllowedPaths:
         """Return rules with more declared roots, for whose safety the caller is responsible."""
@@ -124,9 +129,11 @@ class AllowedPaths:
         and those below declared external roots; where none are declared, also those below roots that the
         table's schema names.
 
-        Raises CorruptDataError for other paths.
+        Raises CorruptDataError for other paths, PrivilegeError for a user without rights on the table.
         """
         self._check_form(path)
+        if self.rights is not None:
+            self.rights.check_read_file()
         schema_roots = self.schema_roots if self.declared is None else ()
         for root in (self.warehouse, *(self.declared or ()), *schema_roots):
             if is_below(path, root) or path == root:
@@ -138,9 +145,11 @@ class AllowedPaths:
         directory, `.lakecore`, or a declared external root.
 
         Raises CorruptDataError for other paths, InvalidOptionError where the schema names the root but the
-        catalog does not declare it.
+        catalog does not declare it, PrivilegeError for a user who may not change the table.
         """
         self._check_form(path)
+        if self.rights is not None:
+            self.rights.check_change_file(path, self.own)
         for root in (self.own, self.service):
             if is_below(path, root) or path == root:
                 return self.warehouse if is_below(path, self.warehouse) else root
@@ -162,9 +171,11 @@ class AllowedPaths:
 
     def root_of_reference(self, path: str) -> str:
         """Return the root that allows a blob reference to point to `path`: the warehouse, or a root of
-        `blob-roots` or `external-roots`. Raises InvalidOptionError for other paths.
+        `blob-roots` or `external-roots`. Raises InvalidOptionError for other paths, PrivilegeError.
         """
         self._check_form(path)
+        if self.rights is not None:
+            self.rights.check_read_file()
         for root in (self.warehouse, *self.blob_roots, *(self.declared or ())):
             if is_below(path, root):
                 return root

@@ -17,6 +17,7 @@ from lakecore.fs.allowed_paths import AllowedPaths, is_below
 from lakecore.fs.file_io import SERVICE, FileIO, FileStatus, OutputFile, RangeSource
 from lakecore.fs.link_checks import LinkChecks
 from lakecore.fs.local import LocalFileIO
+from lakecore.fs.table_rights import TableRights
 
 __all__ = [
     "ConfinedFileIO",
@@ -24,6 +25,7 @@ __all__ = [
     "check_no_links",
     "confine",
     "reference_file_io",
+    "rights_of",
     "service_files",
     "with_trusted_roots",
 ]
@@ -162,6 +164,11 @@ def with_trusted_roots(file_io: FileIO, roots: Iterable[str]) -> FileIO:
     if not isinstance(file_io, ConfinedFileIO):
         return file_io
     return replace(file_io, allowed=file_io.allowed.with_trusted_roots(roots))
+
+
+def rights_of(file_io: FileIO) -> TableRights | None:
+    """Return the rights of the catalog's user on the table with this storage; None where nobody asks."""
+    return file_io.allowed.rights if isinstance(file_io, ConfinedFileIO) else None
 
 
 def reference_file_io(file_io: FileIO, table_path: str) -> ReferenceFileIO:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -88,6 +89,8 @@ def _release(job: ReleaseTable, lake: Lake, store: HoldStore) -> Report:
     report = Report(table=job.table, job="release", dry_run=job.dry_run, notes=notes)
     if job.dry_run or not holds:
         return replace(report, nothing_to_do=not holds)
+    with suppress(NotFoundError):  # holds of a table that was dropped end, too
+        _check_exists(job.table, lake)
     ended = [hold.to_json() for hold in holds]
     record = recorded(store, job.table, "release", {"user": _by(job), "holds": ended})
     store.end(holds)
@@ -101,11 +104,11 @@ def _by(job: HoldTable | ReleaseTable) -> str:
 
 
 def _check_exists(table: str, lake: Lake) -> None:
-    """Raise NotFoundError, InvalidInputError unless the table exists. A table that is too damaged to be
-    opened exists.
+    """Raise NotFoundError, InvalidInputError unless the table exists, PrivilegeError for a user who may not
+    change it. A table that is too damaged to be opened exists.
     """
     try:
-        lake.load_table(table)
+        lake.load_table(table)._check_insert()
     except (CorruptDataError, UnsupportedError):
         return
     except NotFoundError as err:

@@ -113,6 +113,8 @@ def _run(job: Job, catalog: Lake, executor: Executor, clock: Clock) -> JobResult
     by = job.owner
     try:
         table = catalog.load_table(job.table).with_options(job.options)
+        if not job.dry_run:
+            table._check_insert()
         work = _index_run(job, table, clock)
     except LakeError as err:
         if not job.dry_run:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn, TypeAlias
 from urllib.parse import unquote
 
 from lakecore.display import one_line
-from lakecore.errors import InvalidInputError, UnsupportedError
+from lakecore.errors import InvalidInputError, PrivilegeError, UnsupportedError
 from lakecore.predicate.tree import Predicate
 from lakecore.read.source.readable import Readable
 from lakecore.read.source.scan import Scan
@@ -63,7 +63,10 @@ def _table_options(tables: Iterable[Named], _: Mapping[str, str]) -> Iterator[Ro
 
 def _partitions(tables: Iterable[Named], _: Mapping[str, str]) -> Iterator[Row]:
     for database, name, table in tables:
-        latest = table._stores.snapshots.latest()
+        try:
+            latest = table._stores.snapshots.latest()
+        except PrivilegeError:
+            continue  # of tables that the user may not read nothing is listed
         kind, options = table.schema.partition_type, table.options
         if latest is None or not kind.fields:
             continue

@@ -63,6 +63,12 @@ def get_provider_info() -> dict[str, Any]:
                     "jdbc_password": _text(
                         "Password of the metastore", "jdbc: password of that user", secret=True
                     ),
+                    "warehouse_user": _text(
+                        "User of the warehouse", "where Paimon's users and privileges hold"
+                    ),
+                    "warehouse_password": _text(
+                        "Password of the warehouse", "password of that user", secret=True
+                    ),
                     "query_service_token": _text(
                         "Token of query services", "clients must send it; Java's cannot", secret=True
                     ),

@@ -29,6 +29,8 @@ _OPTIONS = {
     "catalog_lock": "lock.enabled",
     "jdbc_user": "jdbc.user",
     "jdbc_password": "jdbc.password",
+    "warehouse_user": "user",
+    "warehouse_password": "password",
 }
 
 
@@ -57,6 +59,7 @@ def is_permanent(err: Exception) -> bool:
         InvalidInputError,
         NotFoundError,
         OnHoldError,
+        PrivilegeError,
         ProofError,
     )
 
@@ -65,6 +68,7 @@ def is_permanent(err: Exception) -> bool:
         CorruptDataError,
         NotFoundError,
         AlreadyExistsError,
+        PrivilegeError,
         ProofError,
         OnHoldError,
     )

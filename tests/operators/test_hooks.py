@@ -73,11 +73,14 @@ def test_the_password_of_the_database_is_concealed(monkeypatch: pytest.MonkeyPat
         "metastore": "jdbc",
         "jdbc_user": "me",
         "jdbc_password": "hidden-1",
+        "warehouse_user": "ann",
+        "warehouse_password": "hidden-3",
         "catalog_uri": "jdbc:postgresql://u:hidden-2@h/d",
     }
     options = _connect(monkeypatch, host=str(tmp_path), extra=extra).options()
     assert (options["jdbc.user"], options["jdbc.password"]) == ("me", "hidden-1")
-    assert {"hidden-1", "hidden-2"} <= set(concealed)
+    assert (options["user"], options["password"]) == ("ann", "hidden-3")
+    assert {"hidden-1", "hidden-2", "hidden-3"} <= set(concealed)
 
 
 def test_a_connection_may_be_a_uri(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,6 +139,7 @@ FAILS = {
     "InvalidOptionError",
     "NotFoundError",
     "OnHoldError",
+    "PrivilegeError",
     "ProofError",
     "UnsupportedError",
 }

@@ -180,6 +180,12 @@ def test_all_commands_of_jobs_and_all_operators_are_compared() -> None:
         "dropped-tables",
         "rename-table",
         "repair-catalog",
+        "init-file-based-privilege",
+        "create-privileged-user",
+        "drop-privileged-user",
+        "grant-privilege-to-user",
+        "revoke-privilege-from-user",
+        "privileges",
     }
     assert {job.command for job in JOBS} == {*TABLES, *MAINTENANCE} - lists - rows - of_catalogs
     assert set(OPERATORS) == set(JOBS)

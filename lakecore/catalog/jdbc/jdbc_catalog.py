@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from lakecore.catalog.catalog import Database
-from lakecore.catalog.catalog_options import check_catalog_options
+from lakecore.catalog.catalog_options import WAREHOUSE_KEYS, check_catalog_options
 from lakecore.catalog.config import CatalogConfig
 from lakecore.catalog.jdbc.connection import JdbcConnection
 from lakecore.catalog.jdbc.lock import JdbcLock
@@ -18,6 +18,7 @@ from lakecore.catalog.jdbc.names import JdbcNames
 from lakecore.catalog.jdbc.options import OPTIONS, JdbcOptions
 from lakecore.catalog.jdbc.properties import EXISTS, LOCATION, check_properties, properties_of_table
 from lakecore.catalog.names import TableName, check_data_table
+from lakecore.catalog.privileges.grants import Privilege
 from lakecore.catalog.warehouse.opened_warehouse import opened_warehouse
 from lakecore.catalog.warehouse.warehouse_catalog import WarehouseCatalog
 from lakecore.display import one_line
@@ -51,8 +52,8 @@ class JdbcCatalog(WarehouseCatalog):
 
     @classmethod
     def option_keys(cls) -> frozenset[str]:
-        """Return the keys of options that only this kind of catalog has."""
-        return frozenset(key for option in OPTIONS for key in option.keys)
+        """Return the keys of options that this kind of catalog has, beside those of storage."""
+        return WAREHOUSE_KEYS | frozenset(key for option in OPTIONS for key in option.keys)
 
     @classmethod
     def open(cls, config: CatalogConfig, *, create: bool = False) -> JdbcCatalog:
@@ -191,6 +192,7 @@ class JdbcCatalog(WarehouseCatalog):
         (Java's `repairTable`). It can be repeated. Raises NotFoundError when there are no files.
         """
         parsed = check_data_table(name, "repaired")
+        self._check(Privilege.CREATE_TABLE, parsed.database)
         schema = self._latest_schema(parsed)
         if schema is None:
             raise NotFoundError(f"table {name!r} has no files at {self._table_path(parsed)}")

@@ -16,6 +16,8 @@ from lakecore.catalog.names import (
     check_name,
     check_not_system,
 )
+from lakecore.catalog.privileges.grants import Privilege
+from lakecore.catalog.privileges.manager import Privileges
 from lakecore.catalog.warehouse.removal import TableRemoval
 from lakecore.clock import Clock, SystemClock
 from lakecore.display import one_line
@@ -50,6 +52,8 @@ class DatabaseCatalog(ABC):
     """These are the options `table-default.*`, without that prefix: a new table gets those that its
     definition does not set.
     """
+    privileges: Privileges | None = None
+    """These are Paimon's users and privileges; None (in tests): nobody asks for them."""
 
     def __repr__(self) -> str:
         """Return the warehouse on one line, without the options of the storage; reads nothing."""
@@ -73,6 +77,11 @@ class DatabaseCatalog(ABC):
     @cached_property
     def _removal(self) -> TableRemoval:
         return TableRemoval(self.file_io, self.warehouse, self.clock)
+
+    def _check(self, privilege: Privilege, database: str | None = None, table: str | None = None) -> None:
+        """Raise PrivilegeError for a privilege that the user of the catalog does not have."""
+        if self.privileges is not None:
+            self.privileges.check(privilege, database, table)
 
     def close(self) -> None:  # noqa: B027 - most kinds have nothing to close
         """Close connections; without any it does nothing."""
@@ -105,8 +114,8 @@ class DatabaseCatalog(ABC):
         """List the tables of a database, in any order; none when it does not exist."""
 
     @abstractmethod
-    def drop_table(self, name: str, *, if_exists: bool = False, purge: bool = False) -> DroppedTable | None:
-        """Drop a table."""
+    def _drop_table(self, name: str, *, if_exists: bool, purge: bool) -> DroppedTable | None:
+        """Drop a table, whatever the privileges."""
 
     def get_database(self, name: str) -> Database:
         """Return a database with its properties. Raises NotFoundError naming existing databases."""
@@ -124,6 +133,7 @@ class DatabaseCatalog(ABC):
         UnsupportedError for properties that the catalog does not store.
         """
         check_not_system(name, "created")
+        self._check(Privilege.CREATE_DATABASE)
         if not self._make_database(check_name(name, "database"), properties or {}) and not if_not_exists:
             raise AlreadyExistsError(
                 f"database {name!r} exists in {self.warehouse}; use it, or choose another name"
@@ -143,6 +153,7 @@ class DatabaseCatalog(ABC):
         catalog stores no properties.
         """
         check_not_system(name, "changed")
+        self._check(Privilege.ALTER_DATABASE, name)
         if self._find_database(check_name(name, "database")) is None:
             if if_exists:
                 return
@@ -160,6 +171,7 @@ class DatabaseCatalog(ABC):
         table is on hold.
         """
         check_not_system(name, "dropped")
+        self._check(Privilege.DROP_DATABASE, name)
         if self._find_database(check_name(name, "database")) is None:
             if if_exists:
                 return
@@ -175,8 +187,10 @@ class DatabaseCatalog(ABC):
         for table in tables:
             self._removal.check_no_hold(f"{name}.{table}", "drop-table")
         for table in (*half_dropped, *tables):
-            self.drop_table(f"{name}.{table}", if_exists=True, purge=purge)
+            self._drop_table(f"{name}.{table}", if_exists=True, purge=purge)
         self._remove_database(name)
+        if self.privileges is not None:
+            self.privileges.object_dropped(name)
         logger.info("dropped database %s of %s", name, self.warehouse)
 
     def _half_dropped(self, database: str, tables: Sequence[str]) -> list[str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from lakecore.catalog.config import CatalogConfig
-from lakecore.catalog.privileges import check_no_privileges
+from lakecore.catalog.privileges.manager import Privileges
 from lakecore.catalog.warehouse.table_defaults import table_defaults
+from lakecore.clock import SystemClock
 from lakecore.errors import InvalidInputError, NotFoundError
 from lakecore.fs.allowed_paths import BLOB_ROOTS, EXTERNAL_ROOTS, declared_roots
 from lakecore.fs.resolve import file_io_for, plain_path
@@ -18,7 +19,7 @@ def opened_warehouse(config: CatalogConfig, *, create: bool) -> dict[str, Any]:
     """Return the fields of `WarehouseCatalog` for a warehouse.
 
     Raises NotFoundError when a local warehouse is missing and `create` is not set, InvalidInputError for what
-    is no directory, UnsupportedError for a warehouse with Paimon's users and privileges.
+    is no directory, PrivilegeError for a user whom a warehouse with Paimon's privileges does not let in.
     """
     warehouse = plain_path(config.warehouse)
     file_io = file_io_for(config.warehouse, config.options)
@@ -32,8 +33,10 @@ def opened_warehouse(config: CatalogConfig, *, create: bool) -> dict[str, Any]:
             raise InvalidInputError(
                 f"warehouse {warehouse} is a file; give the directory that holds databases"
             )
-    check_no_privileges(file_io, warehouse)
+    clock = SystemClock()
     return {
+        "clock": clock,
+        "privileges": Privileges.open(file_io, warehouse, clock, config.options),
         "file_io": file_io,
         "warehouse": warehouse,
         "external_roots": declared_roots(EXTERNAL_ROOTS, config.options),

@@ -19,12 +19,14 @@ from lakecore.catalog.names import (
     check_data_table,
     check_name,
 )
+from lakecore.catalog.privileges.grants import Privilege
 from lakecore.catalog.warehouse.alteration import alter_schema
 from lakecore.catalog.warehouse.database_catalog import DatabaseCatalog
 from lakecore.catalog.warehouse.record_tables import RECORD_TABLES, record_table
 from lakecore.catalog.warehouse.table_defaults import with_table_defaults
 from lakecore.errors import AlreadyExistsError, NotFoundError, UnsupportedError
 from lakecore.fs.confined import confine
+from lakecore.fs.table_rights import TableRights
 from lakecore.maintain.dropped.record import DroppedTable, DropState
 from lakecore.metadata.schema_change import SchemaChange
 from lakecore.store.branches import BranchStore
@@ -108,15 +110,28 @@ class WarehouseCatalog(DatabaseCatalog):
             return cast("Table", catalog_table(parsed.table, self._all_tables, options_of_catalog))
         if parsed.database == CATALOG_DATABASE and parsed.table in RECORD_TABLES:
             return cast("Table", record_table(parsed.table, self.file_io, self.warehouse, self.clock))
-        table = self._load(replace(parsed, system=None), options)
+        rights = self._rights(parsed)
+        if rights is not None and parsed.system is not None:
+            rights.check_select()
+        table = self._load(replace(parsed, system=None), options, rights)
         return table if parsed.system is None else cast("Table", SystemTable(table, parsed.system.lower()))
 
     def _all_tables(self) -> Iterator[tuple[str, str, Table]]:
         for database in self.list_databases():
             for name in self.list_tables(database):
-                yield database, name, self._load(TableName(database, name), None)
+                parsed = TableName(database, name)
+                yield database, name, self._load(parsed, None, self._rights(parsed))
 
-    def _load(self, parsed: TableName, options: Mapping[str, str] | None) -> Table:
+    def _rights(self, name: TableName) -> TableRights | None:
+        """Return what the user may do with a table; None where there are no users."""
+        if self.privileges is None or not self.privileges.enabled:
+            return None
+        return self.privileges.grants().on_table(name)
+
+    def _load(
+        self, parsed: TableName, options: Mapping[str, str] | None = None, rights: TableRights | None = None
+    ) -> Table:
+        """Load a table or branch, with the rights of the user, or for the catalog itself (None)."""
         paths = TablePaths(self._table_path(parsed))
         storage = confine(self.file_io, self.allowed_paths.of_table(paths.table_path, {}))
         if parsed.branch != paths.branch:
@@ -124,7 +139,7 @@ class WarehouseCatalog(DatabaseCatalog):
         schema = SchemaStore(storage, paths, self.clock).latest() if self._is_listed(parsed) else None
         if schema is None:
             raise self._no_table(parsed)
-        allowed = self.allowed_paths.of_table(paths.table_path, schema.options)
+        allowed = self.allowed_paths.of_table(paths.table_path, schema.options, rights)
         lock = self._table_lock(parsed)
         stores = TableStores(schema, confine(self.file_io, allowed), paths, self.clock, lock)
         table = Table(str(parsed), stores)
@@ -158,6 +173,7 @@ class WarehouseCatalog(DatabaseCatalog):
         elif isinstance(definition, Mapping):
             definition = TableDefinition.from_json(definition)
         schema = first_schema(with_table_defaults(definition, self.table_defaults), self.clock.now_ms())
+        self._check(Privilege.CREATE_TABLE, parsed.database)
         self._check_database(parsed)
         with self._locked(parsed):
             self._removal.check_not_half_dropped(name, self._table_path(parsed))
@@ -190,8 +206,11 @@ class WarehouseCatalog(DatabaseCatalog):
         Raises NotFoundError, InvalidInputError naming what cannot change, CommitConflictError when others won
         every retry.
         """
-        table = self.load_table(name)
         parsed = TableName.parse(name)
+        self._check(Privilege.ALTER_TABLE, parsed.database, parsed.table)
+        if parsed.system is not None or parsed.database == CATALOG_DATABASE:
+            raise UnsupportedError(f"table {name!r} is a system table: it can only be read")
+        table = self._load(parsed)
         with self._locked(replace(parsed, branch="main")):
             alter_schema(table, changes, self.clock)
             if parsed.branch == "main":
@@ -206,6 +225,7 @@ class WarehouseCatalog(DatabaseCatalog):
         UnsupportedError on storage that cannot rename a directory in one step: then nothing has changed.
         """
         old, new = check_data_table(name, "renamed"), check_data_table(new_name, "the name of a table")
+        self._check(Privilege.ALTER_TABLE, old.database, old.table)
         if not self._has_table(old):
             if if_exists:
                 return
@@ -232,6 +252,8 @@ class WarehouseCatalog(DatabaseCatalog):
                     f"table {name!r} cannot be renamed: the storage of {self.warehouse} cannot rename a "
                     "directory in one step; create the other table and copy the rows"
                 )
+        if self.privileges is not None:
+            self.privileges.object_renamed(name, new_name)
         logger.info("renamed table %s of %s to %s", name, self.warehouse, new_name)
 
     def drop_table(self, name: str, *, if_exists: bool = False, purge: bool = False) -> DroppedTable | None:
@@ -245,6 +267,10 @@ class WarehouseCatalog(DatabaseCatalog):
         parsed = TableName.parse(name)
         if parsed.branch != "main":
             raise UnsupportedError(f"{name!r} is a branch: delete it with `lakecore delete-branch`")
+        self._check(Privilege.DROP_TABLE, parsed.database, parsed.table)
+        return self._drop_table(name, if_exists=if_exists, purge=purge)
+
+    def _drop_table(self, name: str, *, if_exists: bool, purge: bool) -> DroppedTable | None:
         parsed = check_data_table(name, "dropped")
         path = self._table_path(parsed)
         if not self._has_table(parsed) and self._removal.dropped.interrupted(name) is None:
@@ -255,6 +281,8 @@ class WarehouseCatalog(DatabaseCatalog):
         with self._removal.exclusive(name, "drop-table"), self._locked(parsed):
             self._removal.check_files_inside(name, storage, path)
             record = self._removal.dropped.drop(name, path, storage, partial(self._strike_table, parsed))
+        if self.privileges is not None:
+            self.privileges.object_dropped(name)
         if purge and record is not None:
             self._removal.dropped.delete(record)
         logger.info("dropped table %s at %s", name, path)
@@ -270,6 +298,7 @@ class WarehouseCatalog(DatabaseCatalog):
         Raises NotFoundError, AlreadyExistsError when a table of that name exists.
         """
         parsed = check_data_table(name, "restored")
+        self._check(Privilege.CREATE_TABLE, parsed.database)
         record = self._removal.dropped.find(name, drop_id)
         if record.state is not DropState.RESTORING and self._has_table(parsed):
             raise AlreadyExistsError(

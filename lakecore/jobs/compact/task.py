@@ -111,6 +111,8 @@ class CompactTask:
     def _opened(self, lake: Lake, ends: ExitStack) -> tuple[Table, RewriteRun]:
         """Open the table and build its run; `ends` releases what the run will hold."""
         table = lake.load_table(self._job.table).with_options(self._job.options)
+        if not self._job.dry_run:
+            table._check_insert()
         if self._budget is not None:
             ends.enter_context(self._budget.holding(plan_bytes(table._scanner)))
         where = part_of(table, self._job, self._clock.now_ms())

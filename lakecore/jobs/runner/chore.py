@@ -192,6 +192,8 @@ def _run_on_table(
     holds = HoldStore(lake.file_io, lake.warehouse, clock)
     with hold_on_damage(holds, job.table, kind.name, safety.owner, enabled=wet):
         opened = lake.load_table(job.table, job.options)
+    if wet:
+        opened._check_insert()
     runs = RunStore(lake.file_io, lake.warehouse, clock)
     quarantine = kind.quarantine if safety.quarantine is None else safety.quarantine
     started = clock.monotonic()

@@ -66,3 +66,41 @@ def test_configured_catalogs_are_listed_without_their_secrets(
         ("other", "filesystem", "s3://bucket/lake"),
     ]
     assert rows[0]["options"]["jdbc.password"] == "****"
+
+
+def test_users_and_privileges(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse = tmp_path / "wh"
+    (tmp_path / "lakecore.toml").write_text(
+        f'[catalogs.ann]\nwarehouse = "{warehouse}"\nuser = "ann"\n'
+        f'[catalogs.root]\nwarehouse = "{warehouse}"\nuser = "root"\n'
+    )
+    monkeypatch.setenv("LAKECORE_CONFIG", str(tmp_path / "lakecore.toml"))
+    monkeypatch.setenv("LAKECORE_CATALOG__ANN__PASSWORD", "geheim-ann")
+    monkeypatch.setenv("LAKECORE_CATALOG__ROOT__PASSWORD", "geheim-root")
+    assert run(capsys, warehouse, "create", "d.t", "--schema", SCHEMA)[0] == 0
+    monkeypatch.setenv("LAKECORE_NEW_PASSWORD", "geheim-root")
+    assert run(capsys, warehouse, "init-file-based-privilege")[0] == 0
+    monkeypatch.setenv("LAKECORE_NEW_PASSWORD", "geheim-ann")
+
+    def by(name: str, *words: str) -> tuple[int, str]:
+        code = main(["--catalog", name, "--json", *words])
+        taken = capsys.readouterr()
+        assert "geheim" not in taken.out + taken.err
+        return code, taken.out or taken.err
+
+    assert by("root", "create-privileged-user", "ann")[0] == 0
+    code, text = by("ann", "read", "d.t")
+    assert (code, "privilege SELECT on table d.t" in text) == (1, True)
+    assert by("root", "grant-privilege-to-user", "ann", "select", "--table", "d.t")[0] == 0
+    assert by("root", "grant-privilege-to-user", "ann", "select", "--table", "d.nothing")[0] == 1
+    assert by("ann", "read", "d.t")[0] == 0
+    assert by("ann", "compact", "d.t")[0] == 1
+    assert json.loads(by("ann", "privileges")[1]) == [{"user": "ann", "privilege": "SELECT", "on": "d.t"}]
+    assert json.loads(by("root", "revoke-privilege-from-user", "ann", "select")[1])[0]["revoked"] == 1
+    assert by("ann", "read", "d.t")[0] == 1
+    assert by("root", "drop-privileged-user", "ann")[0] == 0
+    assert by("ann", "tables", "d")[0] == 1
+    assert run(capsys, warehouse, "init-file-based-privilege")[0] == 1
+    assert by("root", "catalogs")[0] == 0
