@@ -18,6 +18,7 @@ from lakecore.fs.file_io import SERVICE, FileIO, FileStatus, OutputFile, RangeSo
 from lakecore.fs.link_checks import LinkChecks
 from lakecore.fs.local import LocalFileIO
 from lakecore.fs.table_rights import TableRights
+from lakecore.fs.tally import TALLY
 
 __all__ = [
     "ConfinedFileIO",
@@ -53,7 +54,9 @@ class ConfinedFileIO:
 
     def open_input(self, path: str) -> Any:
         self._check_read(path)
-        return self.inner.open_input(path)
+        source = self.inner.open_input(path)
+        _count(read=source.size())
+        return source
 
     def open_ranges(self, path: str) -> RangeSource:
         self._check_read(path)
@@ -61,23 +64,29 @@ class ConfinedFileIO:
 
     def read(self, path: str) -> bytes:
         self._check_read(path)
-        return self.inner.read(path)
+        data = self.inner.read(path)
+        _count(read=len(data))
+        return data
 
     def open_output(self, path: str) -> OutputFile:
         self._check_change("create", path)
-        return self.inner.open_output(path)
+        return _CountedOutput(self.inner.open_output(path))
 
     def write_new(self, path: str, data: bytes) -> None:
         self._check_change("create", path)
         self.inner.write_new(path, data)
+        _count(written=len(data))
 
     def publish(self, path: str, data: bytes) -> bool:
         self._check_change("publish", path)
-        return self.inner.publish(path, data)
+        published = self.inner.publish(path, data)
+        _count(written=len(data) if published else 0)
+        return published
 
     def overwrite(self, path: str, data: bytes) -> None:
         self._check_change("overwrite", path)
         self.inner.overwrite(path, data)
+        _count(written=len(data))
 
     def list(self, path: str) -> list[FileStatus]:
         self._check_read(path)
@@ -117,10 +126,12 @@ class ConfinedFileIO:
         path = f"{directory}/{name}"
         if "/" in name or name in ("", ".", ".."):
             raise CorruptDataError(directory, f"{name!r} is not the name of an entry")
+        _count(requests=1)
         check_no_links(self.allowed.root_of_change(directory), directory, "delete", last=True)
         self.inner.delete(path)
 
     def _check_read(self, path: str) -> None:
+        _count(requests=1)
         root = self.allowed.root_of_read(path)
         if "://" not in path:
             self._checks.check(self.allowed.own if self._is_own(path) else root, path)
@@ -131,7 +142,56 @@ class ConfinedFileIO:
         return own != self.allowed.service and (is_below(path, own) or path == own)
 
     def _check_change(self, action: str, path: str) -> None:
+        _count(requests=1)
         check_no_links(self.allowed.root_of_change(path), path, action)
+
+
+class _CountedOutput:
+    """This is a new file whose bytes are counted when it is complete."""
+
+    def __init__(self, inner: OutputFile) -> None:
+        self._inner = inner
+        self.path = inner.path
+        self.write = inner.write
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    @property
+    def closed(self) -> bool:
+        return self._inner.closed
+
+    def tell(self) -> int:
+        return self._inner.tell()
+
+    def flush(self) -> None:
+        self._inner.flush()
+
+    def abort(self) -> None:
+        self._inner.abort()
+
+    def close(self) -> None:
+        if not self._inner.closed:
+            size = self._inner.tell()
+            self._inner.close()
+            _count(written=size)
+
+    def __enter__(self) -> _CountedOutput:
+        return self
+
+    def __exit__(self, kind: object, err: object, trace: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
+
+
+def _count(requests: int = 0, read: int = 0, written: int = 0) -> None:
+    """Add to the tally of this process."""
+    with TALLY.lock:
+        TALLY.requests += requests
+        TALLY.bytes_read += read
+        TALLY.bytes_written += written
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from lakecore.clock import Clock, SystemClock
-from lakecore.errors import InvalidInputError
+from lakecore.errors import InvalidInputError, printable
 from lakecore.jobs.runner.lake import Lake
 from lakecore.maintain.attempts.record import DAY_MS, Attempt, AttemptState
 from lakecore.maintain.attempts.store import Attempts, AttemptStore
 
-__all__ = ["Attempt", "AttemptFilter", "AttemptState", "Attempts", "attempts_of"]
+__all__ = [
+    "DEFAULT_DAYS",
+    "FAILURES",
+    "Attempt",
+    "AttemptFilter",
+    "AttemptState",
+    "Attempts",
+    "attempts_of",
+    "newest_by_table",
+    "started_by",
+]
 
-_DEFAULT_DAYS = 7
+DEFAULT_DAYS = 7
+FAILURES = frozenset({AttemptState.FAILED, AttemptState.REFUSED, AttemptState.KILLED})
+"""These ends need a person; a table that is busy or on hold does not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +58,20 @@ def attempts_of(lake: Lake, attempt_filter: AttemptFilter, clock: Clock | None =
     `lakecore.maintain.attempts.store`. Raises UnavailableError.
     """
     now_ms = (clock or SystemClock()).now_ms()
-    since_ms = now_ms - _DEFAULT_DAYS * DAY_MS if attempt_filter.since_ms is None else attempt_filter.since_ms
+    since_ms = now_ms - DEFAULT_DAYS * DAY_MS if attempt_filter.since_ms is None else attempt_filter.since_ms
     attempts = AttemptStore(lake.file_io, lake.warehouse).read(since_ms, now_ms)
     return Attempts(tuple(one for one in attempts.attempts if attempt_filter.wants(one)), attempts.damaged)
+
+
+def newest_by_table(attempts: Iterable[Attempt]) -> dict[str, dict[str, Attempt]]:
+    """Return the newest attempt of each job by table, of attempts that are the oldest first."""
+    newest: dict[str, dict[str, Attempt]] = {}
+    for one in attempts:
+        newest.setdefault(one.table, {})[one.job] = one
+    return newest
+
+
+def started_by(one: Attempt) -> str:
+    """Return who began an attempt, in a word: a DAG, a command or a user. The text is what somebody wrote."""
+    origin = one.origin
+    return printable(str(origin.get("dag") or origin.get("command") or origin.get("user") or ""), 80)

@@ -10,6 +10,7 @@ from lakecore.clock import Clock, SystemClock
 from lakecore.executor import Executor
 from lakecore.fs.confined import with_trusted_roots
 from lakecore.jobs.definitions.repair import Purge, Undo
+from lakecore.jobs.runner.attempt import recorded
 from lakecore.jobs.runner.chore import Chore, ChoreKind, ChoreResult, Lake, Report, run_on_table
 from lakecore.jobs.runner.counts import UNKNOWN
 from lakecore.maintain.deletion.quarantine import purge, undo
@@ -21,6 +22,8 @@ from lakecore.maintain.orphans.external import external_roots
 from lakecore.types.counted import counted
 
 __all__ = ["Purge", "Undo", "run", "runs_of"]
+
+_PURGE = "purge-quarantine"
 
 
 def runs_of(lake: Lake, table: str | None = None) -> tuple[RunRecord, ...]:
@@ -64,22 +67,29 @@ def run(
     """Undo a run or purge the quarantine. Raises NotFoundError for an unknown run, InvalidInputError for one
     that kept nothing.
     """
-    runs = RunStore(lake.file_io, lake.warehouse, clock or SystemClock())
+    clock = clock or SystemClock()
+    runs = RunStore(lake.file_io, lake.warehouse, clock)
     if isinstance(job, Purge):
-        purged_runs = purge(runs, ttl_ms=job.ttl_ms, cap=job.cap)
-        dropped = DroppedTables(lake.file_io, lake.warehouse, runs.clock).purge(job.ttl_ms)
-        return Report(
-            table="",
-            job="purge-quarantine",
-            names=(*(record.id for record, _ in purged_runs), *(f"{one.table} {one.id}" for one in dropped)),
-            bytes=sum(size for _, size in purged_runs),
-            notes=_kept_back(runs),
-            nothing_to_do=not purged_runs and not dropped,
-        )
+        with recorded(lake, "", _PURGE, clock) as end:
+            end.report = report = _purged(job, lake, runs)
+            return report
     record = runs.find(job.run_id)
     work = partial(_undo, job, runs, record)
     kind = ChoreKind("undo", resume=False)
     return run_on_table(kind, replace(job, table=record.table), lake, work, executor, clock)
+
+
+def _purged(job: Purge, lake: Lake, runs: RunStore) -> Report:
+    purged_runs = purge(runs, ttl_ms=job.ttl_ms, cap=job.cap)
+    dropped = DroppedTables(lake.file_io, lake.warehouse, runs.clock).purge(job.ttl_ms)
+    return Report(
+        table="",
+        job=_PURGE,
+        names=(*(record.id for record, _ in purged_runs), *(f"{one.table} {one.id}" for one in dropped)),
+        bytes=sum(size for _, size in purged_runs),
+        notes=_kept_back(runs),
+        nothing_to_do=not purged_runs and not dropped,
+    )
 
 
 def _undo(job: Undo, runs: RunStore, record: RunRecord, chore: Chore) -> ChoreResult | Report:

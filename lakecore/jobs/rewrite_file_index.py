@@ -19,6 +19,7 @@ from lakecore.errors import LakeError
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.compact.scope import partitions_of
 from lakecore.jobs.definitions.compaction import RewriteFileIndex as Job
+from lakecore.jobs.runner.attempt import recorded
 from lakecore.jobs.runner.counts import Change, Counts, counts_of
 from lakecore.jobs.runner.forecast import PastRun, forecast_of, remember
 from lakecore.jobs.runner.lake import Lake, rewrite_target, target_of
@@ -26,7 +27,7 @@ from lakecore.jobs.runner.limits import Limits
 from lakecore.jobs.runner.many import report_each, reserved_memory
 from lakecore.jobs.runner.metered import peak_memory
 from lakecore.jobs.runner.report import JobReport, JobResult
-from lakecore.maintain.forecast.plan import Work
+from lakecore.maintain.forecast.plan import Forecast, Work
 from lakecore.maintain.holds.place import hold_on_damage, place_hold_for
 from lakecore.maintain.holds.store import HoldStore
 from lakecore.maintain.lease.heartbeat import Heartbeat
@@ -108,6 +109,16 @@ def _blank(executor: Executor, job: Job) -> Report:
 
 
 def _run(job: Job, catalog: Lake, executor: Executor, clock: Clock) -> JobResult[Report]:
+    """Run the job, and record the attempt unless it is a dry run."""
+    with recorded(catalog, job.table, _NAME, clock, enabled=not job.dry_run) as end:
+        result, end.forecast = _run_once(job, catalog, end.metered(executor), clock)
+        end.report, end.error = result.report, result.error
+        return result
+
+
+def _run_once(
+    job: Job, catalog: Lake, executor: Executor, clock: Clock
+) -> tuple[JobResult[Report], Forecast | None]:
     report = _blank(executor, job)
     holds = HoldStore(catalog.file_io, catalog.warehouse, clock)
     by = job.owner
@@ -119,7 +130,7 @@ def _run(job: Job, catalog: Lake, executor: Executor, clock: Clock) -> JobResult
     except LakeError as err:
         if not job.dry_run:
             place_hold_for(err, holds, job.table, _NAME, by)
-        return JobResult(report.failed(err), err)
+        return JobResult(report.failed(err), err), None
     started_ms = clock.now_ms()
     started = clock.monotonic() - executor.startup_seconds
     error: LakeError | None = None
@@ -140,13 +151,14 @@ def _run(job: Job, catalog: Lake, executor: Executor, clock: Clock) -> JobResult
     report_of_run = report_of_run.failed(error)
     target = target_of(table, catalog, clock)
     if job.dry_run and report_of_run.planned:
-        return JobResult(_foretold(report_of_run, target), error)
+        return JobResult(_foretold(report_of_run, target), error), None
+    expected = None
     if report_of_run.snapshots or report_of_run.dropped:
         amount = Work(files=report_of_run.files, rows=report_of_run.rows)
         took = {"seconds": seconds, "memory": peak_memory(), "lost": len(report_of_run.dropped)}
         past = PastRun(job=_NAME, work=amount, engine=executor.name, started_ms=started_ms, outcome=took)
-        remember(target, past)
-    return JobResult(report_of_run, error)
+        expected = remember(target, past)
+    return JobResult(report_of_run, error), expected
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from lakecore.errors import InvalidInputError, LakeError, UnavailableError, Unsu
 from lakecore.executor import Executor
 from lakecore.jobs.compact_database import ListedLake, tables_of
 from lakecore.jobs.definitions.survey import SurveyTables as Job
+from lakecore.jobs.runner.attempt import recorded
 from lakecore.jobs.runner.lake import target_of
 from lakecore.maintain.attempts.store import AttemptStore
 from lakecore.maintain.holds.store import HoldStore
@@ -51,6 +52,13 @@ def run(job: Job, lake: ListedLake, executor: Executor | None = None, clock: Clo
     if job.max_concurrent_tables < 1:
         raise InvalidInputError(f"max-concurrent-tables={job.max_concurrent_tables}: use 1 or more")
     clock = clock or SystemClock()
+    with recorded(lake, "", "survey", clock, enabled=not job.dry_run) as end:
+        survey = _surveyed(job, lake, clock)
+        end.figures = {"tables": len(survey.tables), "states": counts(survey)}
+        return survey
+
+
+def _surveyed(job: Job, lake: ListedLake, clock: Clock) -> Survey:
     started_ms, started = clock.now_ms(), clock.monotonic()
     store = SurveyStore(lake.file_io, lake.warehouse)
     last = store.latest()

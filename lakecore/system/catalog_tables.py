@@ -126,11 +126,14 @@ CATALOG_TABLES = tuple(_KINDS)
 
 @dataclass(frozen=True)
 class CatalogTable:
-    """This is one table of `sys`, with its columns. `make` computes its rows again at each scan."""
+    """This is one table of `sys`, with its columns. `make` computes its rows again at each scan; `make_some`
+    computes at least those that fulfil a filter, where that costs less.
+    """
 
     kind: str
     row_type: RowType
     make: Callable[[], Iterable[Row]]
+    make_some: Callable[[Predicate], Iterable[Row]] | None = None
 
     def __repr__(self) -> str:
         return one_line("CatalogTable", self.name, {})
@@ -153,7 +156,8 @@ class CatalogTable:
                 raise InvalidInputError(
                     f"table {self.name}: a system table of the catalog has no {name}; leave it out"
                 )
-        return Scan.of(ViewRows(self.name, self.row_type, self.make), where, columns, limit)
+        rows = ViewRows(self.name, self.row_type, self.make, self.make_some)
+        return Scan.of(rows, where, columns, limit)
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):

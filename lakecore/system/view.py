@@ -42,12 +42,13 @@ class Listing:
 @dataclass(frozen=True)
 class ViewRows:
     """These are the rows that `make` lists. All are computed and then filtered: there are at most as many
-    as files.
+    as files. `make_some`, where there is one, computes at least those that fulfil a filter, at less cost.
     """
 
     description: str
     row_type: RowType
     make: Callable[[], Iterable[Row]]
+    make_some: Callable[[Predicate], Iterable[Row]] | None = None
 
     def plan(self, where: Predicate | None) -> Sequence[None]:
         """Return one part."""
@@ -57,7 +58,8 @@ class ViewRows:
         self, part: None, columns: Sequence[str], where: Predicate | None, *, kinds: bool
     ) -> Iterator[pa.RecordBatch]:
         """Read the rows. Raises the errors of `make`."""
-        rows = iter(self.make())
+        some = self.make_some
+        rows = iter(self.make() if where is None or some is None else some(where))
         schema = arrow_schema(self.row_type)
         while chunk := list(islice(rows, _BATCH)):
             batch = rows_batch(chunk, self.row_type, schema)

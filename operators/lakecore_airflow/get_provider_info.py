@@ -73,6 +73,11 @@ def get_provider_info() -> dict[str, Any]:
                         "Token of query services", "clients must send it; Java's cannot", secret=True
                     ),
                     "spark_master": _text("Spark master", "local[*] (default), spark://host:7077, yarn, …"),
+                    "price_core_hour": _text(
+                        "Price of a core for an hour", "0.05; the pages then show what maintenance costs"
+                    ),
+                    "price_gb_month": _text("Price of a GB for a month", "0.023; of the storage of the lake"),
+                    "currency": _text("Currency", "EUR, $: shown beside amounts"),
                     "table_url": _text(
                         "Page of a table",
                         "where the button Table of a task leads: https://catalog/{database}/{table}",

@@ -16,6 +16,7 @@ from lakecore_airflow.secrets import conceal
 
 if TYPE_CHECKING:
     from lakecore.catalog.catalog import Catalog
+    from lakecore.jobs.cost.prices import PriceList
 
 __all__ = ["LakeHook", "airflow_errors", "is_permanent"]
 
@@ -121,6 +122,15 @@ class LakeHook(BaseHook):
         """Return the master that the connection names; None means the engine's default, `local[*]`."""
         master = self.get_connection(self.lake_conn_id).extra_dejson.get("spark_master")
         return str(master) if master else None
+
+    def price_list(self) -> PriceList:
+        """Return what a core hour and a stored GB cost, as the connection says. Raises InvalidInputError for
+        what is no price.
+        """
+        from lakecore.jobs.cost.prices import PriceList
+
+        extra = self.get_connection(self.lake_conn_id).extra_dejson
+        return PriceList.parse({name: extra.get(name) for name in PriceList.names()})
 
     def query_service_token(self) -> str | None:
         """Return the token that clients of query services must send; None where the connection has none."""

@@ -21,6 +21,8 @@ from lakecore.maintain.attempts.record import Attempt
 from lakecore.maintain.attempts.store import AttemptStore
 from lakecore.maintain.survey.record import Figures, TableRecord
 from lakecore.maintain.survey.store import SurveyStore
+from lakecore.predicate.bounds import bounds_of
+from lakecore.predicate.tree import Predicate
 from lakecore.system.catalog_tables import CatalogTable
 from lakecore.system.columns import columns
 from lakecore.system.view import Row
@@ -47,8 +49,13 @@ _RUNS = columns(
     "started_at BIGINT NOT NULL",
     "finished_at BIGINT",
     "seconds DOUBLE",
+    "core_seconds DOUBLE",
     "cpu_seconds DOUBLE",
     "peak_bytes BIGINT",
+    "requests BIGINT",
+    "bytes_read BIGINT",
+    "bytes_written BIGINT",
+    "expected_seconds DOUBLE",
     "error_class STRING",
     "error STRING",
     "figures STRING",
@@ -69,9 +76,11 @@ _HEALTH = columns(
 def record_table(kind: str, file_io: FileIO, warehouse: str, clock: Clock) -> CatalogTable:
     """Return a table of `RECORD_TABLES`.
 
-    `runs` has a row for each attempt of a job in the ledger, the oldest first. A scan costs two requests for
-    each of the 400 days that the ledger keeps, and one for each attempt of a day that has no file of its own;
-    a filter and a limit do not make it cheaper. Its memory is that of all attempts. `figures` and `origin`
+    `runs` has a row for each attempt of a job in the ledger, the oldest first; an attempt on the whole lake,
+    such as a survey, has empty names. A scan costs two requests for each of the 400 days that the ledger
+    keeps, and one for each attempt of a day that has no file of its own. A filter on `started_at` leaves out
+    days; other filters and a limit do not make it cheaper. Its memory is that of all attempts of these days.
+    `expected_seconds` is what the work was expected to take, from the runs before it. `figures` and `origin`
     are JSON, and null where a forged record is nested too deeply for it.
 
     `health` has a row for each table of the newest survey, and costs one read; without a survey it is empty.
@@ -79,11 +88,13 @@ def record_table(kind: str, file_io: FileIO, warehouse: str, clock: Clock) -> Ca
     The errors of a scan are those of storage: UnavailableError.
     """
     row_type, maker = _KINDS[kind]
-    return CatalogTable(kind, row_type, partial(maker, file_io, warehouse, clock))
+    make = partial(maker, file_io, warehouse, clock)
+    return CatalogTable(kind, row_type, make, make if kind == "runs" else None)
 
 
-def _runs(file_io: FileIO, warehouse: str, clock: Clock) -> Iterator[Row]:
-    attempts = AttemptStore(file_io, warehouse).read(0, clock.now_ms())
+def _runs(file_io: FileIO, warehouse: str, clock: Clock, where: Predicate | None = None) -> Iterator[Row]:
+    least, greatest = bounds_of(where, "started_at")
+    attempts = AttemptStore(file_io, warehouse).read(max(0, least or 0), clock.now_ms(), greatest)
     _warn(attempts.damaged, "the ledger", warehouse)
     return map(_run, attempts.attempts)
 
@@ -96,9 +107,9 @@ def _run(one: Attempt) -> Row:
         one.state.value,
         one.started_ms,
         one.finished_ms,
-        _fraction(one.cost.get("seconds")),
-        _fraction(one.cost.get("cpu_seconds")),
-        _whole(one.cost.get("peak_bytes")),
+        *(_fraction(one.cost.get(name)) for name in ("seconds", "core_seconds", "cpu_seconds")),
+        *(_whole(one.cost.get(name)) for name in ("peak_bytes", "requests", "bytes_read", "bytes_written")),
+        _fraction(one.forecast.get("seconds")),
         _text(one.error_class, _LONGEST_NAME),
         _text(one.error, _LONGEST_ERROR),
         _json(one.figures),
@@ -127,7 +138,8 @@ def _health_of(one: TableRecord) -> Row:
     )
 
 
-_Maker: TypeAlias = Callable[[FileIO, str, Clock], Iterable[Row]]
+_Maker: TypeAlias = Callable[..., Iterable[Row]]
+"""It gets the storage, the warehouse and the clock; one that can read less for a filter gets that, too."""
 _KINDS: Mapping[str, tuple[RowType, _Maker]] = {"health": (_HEALTH, _health), "runs": (_RUNS, _runs)}
 RECORD_TABLES = tuple(_KINDS)
 """These are the tables of `sys` that lakecore adds."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakecore.cli.output import print_rows, time_text
+from lakecore.cli.output import print_rows, size_text, time_text
 from lakecore.cli.session import session_of
 from lakecore.errors import printable
 
+if TYPE_CHECKING:
+    from lakecore.jobs.attempts import Attempt
+
 __all__ = ["attempts"]
 
-_COLUMNS = ("started", "table", "job", "state", "seconds", "by", "error")
+_COLUMNS = ("started", "table", "job", "state", "seconds", "expected", "read", "written", "by", "error")
 _ERROR_LENGTH = 80
 
 
@@ -43,21 +46,24 @@ def attempts(
     if session.json:
         print_rows(session, [one.to_json() for one in matches.attempts], _COLUMNS)
     else:
-        print_rows(session, [_row(one.to_json()) for one in matches.attempts], _COLUMNS)
+        print_rows(session, [_row(one) for one in matches.attempts], _COLUMNS)
     if matches.damaged:
         session.note(f"{matches.damaged} records of attempts cannot be read")
 
 
-def _row(raw: dict[str, Any]) -> dict[str, Any]:
-    origin = raw["origin"]
-    by = origin.get("dag") or origin.get("command") or origin.get("user") or ""
-    error = "" if raw["error"] is None else f"{raw['error_class']}: {raw['error']}"
+def _row(one: Attempt) -> dict[str, Any]:
+    from lakecore.jobs.attempts import started_by
+
+    error = "" if one.error is None else f"{one.error_class}: {one.error}"
     return {
-        "started": time_text(raw["started_ms"]),
-        "table": raw["table"],
-        "job": raw["job"],
-        "state": raw["state"],
-        "seconds": raw["cost"].get("seconds"),
-        "by": printable(str(by), _ERROR_LENGTH),
+        "started": time_text(one.started_ms),
+        "table": one.table or "(the lake)",
+        "job": one.job,
+        "state": one.state.value,
+        "seconds": one.cost.get("seconds"),
+        "expected": one.forecast.get("seconds"),
+        "read": size_text(one.cost.get("bytes_read")),
+        "written": size_text(one.cost.get("bytes_written")),
+        "by": started_by(one),
         "error": printable(error, _ERROR_LENGTH),
     }

@@ -46,11 +46,15 @@ def runs(
         str | None, typer.Argument(metavar="DB.TABLE", help="List only runs of this table.")
     ] = None,
 ) -> None:
-    """List what maintenance did, oldest first: the ledger."""
-    from lakecore.jobs import quarantine
+    """List what maintenance did, oldest first: the ledger. Who began a run, and its cost, is known of runs of
+    the last 7 days that removed files.
+    """
+    from lakecore.jobs import attempts, quarantine
     from lakecore.jobs.holds import holds_of
 
     session = session_of(context)
+    found = attempts.attempts_of(session.catalog, attempts.AttemptFilter()).attempts
+    by_run = {one.figures["run"]: one for one in found if isinstance(one.figures.get("run"), str)}
     rows = [
         {
             "run": record.id,
@@ -62,10 +66,12 @@ def runs(
             "estimate": dict(record.estimate),
             "outcome": dict(record.outcome),
             "parameters": dict(record.parameters),
+            "by": attempts.started_by(by_run[record.id]) if record.id in by_run else None,
+            "cost": dict(by_run[record.id].cost) if record.id in by_run else None,
         }
         for record in quarantine.runs_of(session.catalog, table)
     ]
-    print_rows(session, rows, ["run", "table", "state", "started", "files", "size"])
+    print_rows(session, rows, ["run", "table", "state", "started", "files", "size", "by"])
     for hold in holds_of(session.catalog, table=table):
         session.note(f"on hold: {hold.table}: {hold}")
 

@@ -30,9 +30,10 @@ from lakecore.jobs.definitions.compaction import Compact as Job
 from lakecore.jobs.runner.attempt import recorded
 from lakecore.jobs.runner.counts import snapshots_of
 from lakecore.jobs.runner.lake import Lake, rewrite_target, target_of
-from lakecore.jobs.runner.metered import MeteredExecutor, peak_memory
+from lakecore.jobs.runner.metered import peak_memory
 from lakecore.jobs.runner.report import JobResult
 from lakecore.jobs.runner.shape import Shape, planned_shape
+from lakecore.maintain.forecast.plan import Forecast
 from lakecore.maintain.holds.place import place_hold_for
 from lakecore.maintain.holds.store import HoldStore
 from lakecore.maintain.lease.heartbeat import Heartbeat
@@ -79,7 +80,7 @@ class CompactTask:
                 with ExitStack() as ends:
                     table, run = self._opened(lake, ends)
                     started_ms = self._clock.now_ms()
-                    executor = MeteredExecutor(self._executor)
+                    executor = end.metered(self._executor)
                     started = self._clock.monotonic() - self._executor.startup_seconds
                     planned: tuple[WorkPick, ...] = ()
                     error: LakeError | None = None
@@ -100,7 +101,7 @@ class CompactTask:
                         report = self._forecast(report, run, planned, table, lake)
                     elif report.snapshots or report.dropped:
                         memory = executor.peak or peak_memory()
-                        self._remember(report, run, table, lake, started_ms, memory)
+                        end.forecast = self._remember(report, run, table, lake, started_ms, memory)
                     end.report, end.error = report, error
                     return JobResult(report, error)
             except LakeError as err:
@@ -149,8 +150,8 @@ class CompactTask:
 
     def _remember(
         self, report: Report, run: RewriteRun, table: Table, lake: Lake, started_ms: int, memory: int
-    ) -> None:
-        """Add the figures of the run to the history of the table."""
+    ) -> Forecast:
+        """Add the figures of the run to the history of the table; return what it was expected to take."""
         from lakecore.jobs.runner import forecast
 
         past = forecast.PastRun(
@@ -171,7 +172,7 @@ class CompactTask:
                 "error": report.error_class,
             },
         )
-        forecast.remember(target_of(table, lake, self._clock), past)
+        return forecast.remember(target_of(table, lake, self._clock), past)
 
     def _compact_run(self, table: Table, where: ScanFilter, lake: Lake, ends: ExitStack) -> RewriteRun:
         """Build the run of the table; `ends` releases what the run will hold."""

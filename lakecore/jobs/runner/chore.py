@@ -23,7 +23,7 @@ from lakecore.maintain.deletion.latest import check_latest
 from lakecore.maintain.deletion.quarantine import purge_quietly
 from lakecore.maintain.deletion.runs import RunStore
 from lakecore.maintain.deletion.sweep import Sweeper, do_nothing
-from lakecore.maintain.forecast.plan import Work
+from lakecore.maintain.forecast.plan import Forecast, Work
 from lakecore.maintain.holds.gate import HoldGate, refusal
 from lakecore.maintain.holds.place import hold_on_damage
 from lakecore.maintain.holds.plan import HoldEffect
@@ -176,8 +176,11 @@ def run_on_table(
     """
     clock = clock or SystemClock()
     with recorded(lake, job.table, kind.name, clock, enabled=not job.dry_run) as end:
-        end.report = _run_on_table(kind, job, lake, work, executor, clock)
-        return end.report
+        done, end.forecast = _run_on_table(
+            kind, job, lake, work, end.metered(executor or SerialExecutor()), clock
+        )
+        end.report = done
+        return done
 
 
 def _run_on_table(
@@ -185,9 +188,9 @@ def _run_on_table(
     job: ChoreJob,
     lake: Lake,
     work: Callable[[Chore], ChoreResult | Report],
-    executor: Executor | None,
+    executor: Executor,
     clock: Clock,
-) -> Report:
+) -> tuple[Report, Forecast | None]:
     safety, wet = job.safety, not job.dry_run
     holds = HoldStore(lake.file_io, lake.warehouse, clock)
     with hold_on_damage(holds, job.table, kind.name, safety.owner, enabled=wet):
@@ -209,7 +212,7 @@ def _run_on_table(
         if on_hold and gate.effect is HoldEffect.REFUSED and wet:
             raise refusal(job.table, kind.name, on_hold)
         alive = do_nothing if lease is None else lease.renew
-        sweeper = Sweeper(target, runs, executor or SerialExecutor(), gate, alive)
+        sweeper = Sweeper(target, runs, executor, gate, alive)
         if kind.resume and wet and not on_hold:
             report = replace(report, resumed=len(sweeper.resume()))
         started_ms = clock.now_ms()
@@ -226,11 +229,10 @@ def _run_on_table(
             result = work(chore)
             result = result if isinstance(result, ChoreResult) else ChoreResult(result)
             result = replace(result, report=_completed(result, chore, started, landings))
-        if wet:
-            _settle(result, chore, started_ms)
+        expected = _settle(result, chore, started_ms) if wet else None
         if quarantine and wet and safety.purges:
             purge_quietly(runs, job.table, ttl_ms=safety.quarantine_ttl_ms, cap=safety.quarantine_cap)
-    return result.report
+    return result.report, expected
 
 
 @contextmanager
@@ -269,15 +271,16 @@ def _completed(result: ChoreResult, chore: Chore, started: float, landings: Sequ
     return replace(report, before=before, after=result.after(before))
 
 
-def _settle(result: ChoreResult, chore: Chore, started_ms: int) -> None:
-    """Add the figures of a run to the history of its job. When nothing was left to do, correct the hint
-    instead, because an earlier attempt may have been killed between its commit and LATEST.
+def _settle(result: ChoreResult, chore: Chore, started_ms: int) -> Forecast | None:
+    """Add the figures of a run to the history of its job, and return what it was expected to take. When
+    nothing was left to do, correct the hint instead, because an earlier attempt may have been killed between
+    its commit and LATEST.
     """
     report = result.report
     if report.nothing_to_do:
         chore.target.snapshots.catch_up_latest()
     if report.nothing_to_do or report.dry_run:
-        return
+        return None
     figures = {"files": report.files, "bytes": report.bytes, "spared": report.spared}
     took = {"seconds": report.seconds, "memory": peak_memory(), "snapshots": len(report.snapshots)}
     past = PastRun(
@@ -288,7 +291,7 @@ def _settle(result: ChoreResult, chore: Chore, started_ms: int) -> None:
         outcome=figures | took,
         run=report.run,
     )
-    remember(chore.target, past)
+    return remember(chore.target, past)
 
 
 @contextmanager

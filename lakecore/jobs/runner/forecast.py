@@ -117,8 +117,8 @@ class PastRun:
     """It is the id of a run that `undo` knows."""
 
 
-def remember(target: Target, past: PastRun) -> None:
-    """Record what a run was expected to take and what it took."""
+def remember(target: Target, past: PastRun) -> Forecast:
+    """Record what a run was expected to take and what it took; return the former."""
     expected = forecast_of(target, past.job, past.work, past.engine, around=False)
     line = HistoryLine(
         table=target.name,
@@ -131,3 +131,4 @@ def remember(target: Target, past: PastRun) -> None:
         run=past.run,
     )
     HistoryStore(target.file_io, target.warehouse).add(line)
+    return expected

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from enum import Enum
 from typing import Any
 
@@ -48,6 +48,7 @@ class Attempt:
 
     id: str
     table: str
+    """It is empty for an attempt on the whole lake: a survey, a purge of the quarantine."""
     job: str
     state: AttemptState
     started_ms: int
@@ -59,8 +60,15 @@ class Attempt:
     """These are the figures of the report: files, bytes, snapshots, and `before` and `after` where the job
     reports them.
     """
+    forecast: Mapping[str, Any] = field(default_factory=dict)
+    """This is what the work was expected to take, from the runs before it: `seconds`, `seconds_low`,
+    `seconds_high`, `memory` in bytes, `based_on`; empty where nothing was done.
+    """
     cost: Mapping[str, Any] = field(default_factory=dict)
-    """These are `seconds`, `cpu_seconds` and `peak_bytes`; None is unknown."""
+    """These are `seconds`, `core_seconds`, `cpu_seconds`, `peak_bytes`, and `requests`, `bytes_read` and
+    `bytes_written` of storage; None is unknown. Core seconds are those for which the attempt had a core, of
+    this process (divided by the attempts that ran in it at once) and of workers.
+    """
     origin: Mapping[str, Any] = field(default_factory=dict)
     """This is who began it: `dag`, `run`, `task`, `map_index`, `try`, or `command`; `host`, `user`, `pid`."""
 
@@ -73,9 +81,10 @@ class Attempt:
 
     @classmethod
     def from_json(cls, data: bytes) -> Attempt:
-        """Parse a record. Raises ValueError."""
+        """Parse a record. Fields that this release does not know are ignored. Raises ValueError."""
         try:
-            raw = json_object(data)
+            given = json_object(data)
+            raw = {one.name: given[one.name] for one in fields(cls) if one.name in given}
             attempt = cls(**raw | {"state": AttemptState(raw["state"])})
         except (KeyError, TypeError, RecursionError) as err:
             raise ValueError(f"this is no record of an attempt: {err}") from err
@@ -106,17 +115,18 @@ def settled(attempts: Iterable[Attempt], now_ms: int) -> tuple[Attempt, ...]:
 
 def _check(one: Attempt) -> None:
     """Raise ValueError for fields of a wrong type, and for texts that nobody wrote for a person."""
-    texts = (one.id, one.table, one.job)
-    if not all(isinstance(text, str) and 0 < len(text) <= _LONGEST for text in texts):
+    texts = ((one.id, 1), (one.table, 0), (one.job, 1))
+    if not all(isinstance(text, str) and least <= len(text) <= _LONGEST for text, least in texts):
         raise ValueError("id, table and job are texts")
     if not all(text is None or isinstance(text, str) for text in (one.error, one.error_class)):
         raise ValueError("error and error_class are texts")
     ends = (one.started_ms, 0 if one.finished_ms is None else one.finished_ms)
     if not all(type(moment) is int and 0 <= moment < _LATEST_MS for moment in ends):
         raise ValueError("started_ms and finished_ms are times")
-    if not all(isinstance(part, dict) for part in (one.figures, one.cost, one.origin)):
-        raise ValueError("figures, cost and origin are objects")
-    for value in one.cost.values():
+    if not all(isinstance(part, dict) for part in (one.figures, one.forecast, one.cost, one.origin)):
+        raise ValueError("figures, forecast, cost and origin are objects")
+    expected = (value for name, value in one.forecast.items() if name != "based_on")
+    for value in (*one.cost.values(), *expected):
         good = value is None or (type(value) in (int, float) and math.isfinite(value) and value >= 0)
         if not good:
-            raise ValueError(f"{value!r} is no cost")
+            raise ValueError(f"{value!r} is no cost, and no forecast of one")

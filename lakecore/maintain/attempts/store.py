@@ -56,21 +56,24 @@ class AttemptStore(ServiceStore):
         if len(data) <= _LONGEST:
             self.file_io.overwrite(f"{self._day(attempt.started_ms)}/{attempt.id}.json", data)
 
-    def read(self, since_ms: int, now_ms: int) -> Attempts:
-        """Return the attempts that began at `since_ms` or later. Damaged records are left out and counted.
+    def read(self, since_ms: int, now_ms: int, until_ms: int | None = None) -> Attempts:
+        """Return the attempts that began at `since_ms` or later, and at `until_ms` or earlier if that is
+        given. Damaged records are left out and counted.
 
         It costs two requests a day, and one for each attempt of a day without a file of its own.
         """
         attempts: dict[str, Attempt] = {}
         damaged = 0
-        for moment in _days(max(since_ms, now_ms - _RETENTION_DAYS * DAY_MS), now_ms):
+        last_ms = 1 << 53 if until_ms is None else until_ms
+        read_until_ms = min(now_ms, last_ms + DAY_MS)  # a day later it is known which ones were killed
+        for moment in _days(max(since_ms, now_ms - _RETENTION_DAYS * DAY_MS), read_until_ms):
             for one in (*self._rolled(self._day(moment)), *self._singles(self._day(moment))):
                 if one is None:
                     damaged += 1
                 else:
                     attempts[one.id] = one
         ordered = settled(attempts.values(), now_ms)
-        return Attempts(tuple(one for one in ordered if one.started_ms >= since_ms), damaged)
+        return Attempts(tuple(one for one in ordered if since_ms <= one.started_ms <= last_ms), damaged)
 
     def tidy(self, clock: Clock, days: int = 7) -> None:
         """Put each of the `days` before yesterday into one file, and remove the day that is too old.

@@ -12,6 +12,7 @@ import pytest
 from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
 from lakecore.cli.main import main
 from lakecore.errors import InvalidInputError, NotFoundError, UnavailableError, UnsupportedError
+from lakecore.fs.tally import storage_use
 from lakecore.jobs import compact
 from lakecore.jobs.definitions.tags import CreateTag
 from lakecore.jobs.runner.dispatch import run_chore
@@ -66,6 +67,28 @@ def test_runs_has_every_attempt_with_its_end(catalog: FilesystemCatalog) -> None
     wanted = {"where": "state = 'done'", "columns": ["job"]}
     assert rows(catalog, "sys.runs", **wanted) == [{"job": "compact"}]
     assert len(rows(catalog, "sys.runs", limit=1)) == 1
+
+
+def test_a_filter_on_the_time_reads_fewer_days(catalog: FilesystemCatalog) -> None:
+    clock = catalog.clock
+    moments = []
+    for number in range(3):
+        moments.append(clock.now_ms())
+        run_chore(CreateTag(table="d.k", tag=f"t{number}"), catalog, clock=clock)
+        clock.sleep(30 * 86_400)
+
+    def requests(where: str | None) -> tuple[int, int]:
+        before = storage_use().requests
+        found = rows(catalog, "sys.runs", where=where)
+        return len(found), storage_use().requests - before
+
+    whole = requests(None)
+    assert whole[0] == 3
+    assert requests(f"started_at >= {moments[2]}") == (1, pytest.approx(63, abs=5))
+    assert requests(f"started_at = {moments[1]} and state = 'done'") == (1, pytest.approx(5, abs=3))
+    assert requests(f"started_at in ({moments[0]}, {moments[1]})")[0] == 2
+    assert requests(f"started_at = {moments[1]} or job = 'x'") == (1, whole[1])
+    assert requests("started_at < -5")[0] == 0
 
 
 def test_health_has_the_tables_of_the_newest_survey(catalog: FilesystemCatalog) -> None:

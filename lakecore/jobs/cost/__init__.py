@@ -1,0 +1,1 @@
+"""This package says what maintenance costs: prices, and budgets of a window."""
