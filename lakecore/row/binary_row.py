@@ -35,7 +35,15 @@ from lakecore.types.datatypes import (
     VectorType,
 )
 
-__all__ = ["EMPTY_ROW", "decode_binary_row", "decode_row", "encode_binary_row", "encode_row", "row_decoder"]
+__all__ = [
+    "EMPTY_ROW",
+    "decode_binary_row",
+    "decode_field",
+    "decode_row",
+    "encode_binary_row",
+    "encode_row",
+    "row_decoder",
+]
 
 EMPTY_ROW = bytes(12)
 
@@ -75,6 +83,13 @@ def row_decoder(row_type: RowType, path: str = "binary row") -> Callable[[bytes]
 def decode_binary_row(data: bytes, row_type: RowType, path: str = "binary row") -> tuple[Any, ...]:
     """Return the values of a BinaryRow without arity prefix. Raises CorruptDataError naming `path`."""
     return _guarded(bytes(data), _readers(row_type), len(row_type.fields), path)
+
+
+def decode_field(data: bytes, slot: int, kind: DataType) -> Any:
+    """Return the value of one field that is not null, of a BinaryRow without arity prefix; `slot` is the
+    place of its slot. Raises ValueError, struct.error and other errors of Python for bytes that are none.
+    """
+    return _reader(kind)(data, slot)
 
 
 def encode_row(values: Sequence[Any], row_type: RowType) -> bytes:

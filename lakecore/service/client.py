@@ -13,10 +13,10 @@ from lakecore.clock import Clock, SystemClock
 from lakecore.errors import CorruptDataError, InvalidInputError, UnavailableError
 from lakecore.service.addresses import Address
 from lakecore.service.connection import ClientOptions, Connection
-from lakecore.service.frames import FrameType
-from lakecore.service.java_failures import UNKNOWN_BUCKET, failure_class
 from lakecore.service.location import server_of
-from lakecore.service.messages import LookupRequest, decode_result, encode_request
+from lakecore.service.wire.frames import FrameType
+from lakecore.service.wire.java_failures import UNKNOWN_BUCKET, failure_class
+from lakecore.service.wire.messages import LookupRequest, decode_result, encode_request
 
 __all__ = ["KvQueryClient", "Locate"]
 

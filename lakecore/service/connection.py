@@ -11,7 +11,7 @@ from itertools import count
 
 from lakecore.errors import CorruptDataError, UnavailableError
 from lakecore.service.addresses import Address
-from lakecore.service.frames import LENGTH, SMALLEST, Frame, FrameType, decode_frame, encode_frame
+from lakecore.service.wire.frames import LENGTH, SMALLEST, Frame, FrameType, decode_frame, encode_frame
 
 __all__ = ["ClientOptions", "Connection"]
 

@@ -15,8 +15,8 @@ from lakecore.metadata.options import BucketMode, TableOptions
 from lakecore.service.addresses import ServiceManager
 from lakecore.service.client import KvQueryClient
 from lakecore.service.connection import ClientOptions
-from lakecore.service.messages import LookupRequest
-from lakecore.service.row_codec import RowCodec
+from lakecore.service.wire.messages import LookupRequest
+from lakecore.service.wire.row_codec import RowCodec
 from lakecore.types.arrow import arrow_schema
 
 if TYPE_CHECKING:

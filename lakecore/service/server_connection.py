@@ -16,17 +16,17 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Protocol, cast
 
 import pyarrow as pa
 
 from lakecore.errors import CorruptDataError, LakeError
 from lakecore.lookup.query.serialized_query import MalformedKeyError
-from lakecore.service.frames import LENGTH, SMALLEST, Frame, FrameType, decode_frame, encode_frame
-from lakecore.service.java_failures import LOOKUP_FAILED, UNKNOWN_BUCKET, encode_failure
-from lakecore.service.messages import LookupRequest, decode_request, encode_result
 from lakecore.service.server_metrics import ServerMetrics
 from lakecore.service.server_options import ServerOptions
+from lakecore.service.wire.frames import LENGTH, SMALLEST, Frame, FrameType, decode_frame, encode_frame
+from lakecore.service.wire.java_failures import LOOKUP_FAILED, UNKNOWN_BUCKET, encode_failure
+from lakecore.service.wire.messages import LookupRequest, decode_request, encode_result
 
 __all__ = ["CLIENT", "RowQuery", "ServerConnection", "ServerContext"]
 
@@ -83,13 +83,11 @@ class ServerConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Accept the connection unless there are too many."""
-        if not isinstance(transport, asyncio.Transport):
-            raise TypeError(f"a transport of type {type(transport).__name__}")
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transports derive from another class
         context = self._context
         if len(context.connections) >= context.options.max_connections:
             context.metrics.count_refusal()
-            transport.abort()
+            self._transport.abort()
             return
         context.connections.add(self)
         context.metrics.count_connection(1)
@@ -235,12 +233,12 @@ class ServerConnection(asyncio.Protocol):
 
     def _answer(self, number: int, rows: Rows, started: float) -> None:
         most = self._context.options.max_answer
-        if sum(len(row) for row in rows if row is not None) > most:
+        if sum(map(len, filter(None, rows))) > most:
             text = f"The rows have more than {most} bytes; ask for fewer keys."
             self._fail(number, encode_failure(LOOKUP_FAILED, text), started)
             return
         self._write(Frame(FrameType.RESULT, number, encode_result(rows)))
-        hits = sum(row is not None for row in rows)
+        hits = len(rows) - rows.count(None)
         self._context.metrics.count_answer(time.perf_counter() - started, len(rows), hits)
 
     def _fail_lookup(self, number: int, error: BaseException, started: float) -> None:

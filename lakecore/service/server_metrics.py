@@ -52,7 +52,7 @@ class ServerMetrics:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._counts = dict.fromkeys(("requests", "failures", "keys", "hits"), 0)
+        self._requests = self._failures = self._keys = self._hits = 0
         self._connections = dict.fromkeys(("connections", "refused_connections", "closed_connections"), 0)
         self._seconds = 0.0
         self._latencies = [0] * (len(BOUNDS) + 1)
@@ -60,18 +60,17 @@ class ServerMetrics:
     def count_answer(self, seconds: float, keys: int, hits: int) -> None:
         """Count a request that was answered with rows."""
         with self._lock:
-            counts = self._counts
-            counts["requests"] += 1
-            counts["keys"] += keys
-            counts["hits"] += hits
+            self._requests += 1
+            self._keys += keys
+            self._hits += hits
             self._seconds += seconds
             self._latencies[bisect_left(BOUNDS, seconds)] += 1
 
     def count_failure(self, seconds: float) -> None:
         """Count a request that failed."""
         with self._lock:
-            self._counts["requests"] += 1
-            self._counts["failures"] += 1
+            self._requests += 1
+            self._failures += 1
             self._seconds += seconds
             self._latencies[bisect_left(BOUNDS, seconds)] += 1
 
@@ -94,7 +93,10 @@ class ServerMetrics:
         """Return the counts as they are now."""
         with self._lock:
             return ServerFigures(
-                **self._counts,
+                requests=self._requests,
+                failures=self._failures,
+                keys=self._keys,
+                hits=self._hits,
                 **self._connections,
                 seconds=self._seconds,
                 latencies=tuple(self._latencies),

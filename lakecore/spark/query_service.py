@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakecore.catalog.catalog import Catalog
@@ -23,15 +23,15 @@ from lakecore.service.health_server import HealthServer
 from lakecore.service.registration import Registration
 from lakecore.service.remote_query import service_manager
 from lakecore.service.server import ServerNumber
-from lakecore.service.server_options import ServerOptions
+from lakecore.service.servers_options import ServersOptions
+from lakecore.service.service_reports import ServiceReports, error_line, report_line
 from lakecore.service.table_server import TableServer
 from lakecore.spark.liveness import DriverLiveness, LivenessEndpoint, TaskLiveness
-from lakecore.spark.service_reports import ServiceReports, error_line, report_line
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-__all__ = ["SparkServiceOptions", "serve_on_spark"]
+__all__ = ["serve_on_spark"]
 
 logger = logging.getLogger(__name__)
 
@@ -42,43 +42,13 @@ _MOST_LOSSES = 4
 """A service that loses servers so often, each time in less than a minute, ends."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SparkServiceOptions:
-    """These are the options of a service on Spark."""
-
-    servers: int = 2
-    """So many tasks run at once, each on a core of its own."""
-    server: ServerOptions = field(default_factory=ServerOptions)
-    """Each server takes a free port. Where it listens on all addresses of its machine (host 0.0.0.0), clients
-    find it under the name of the executor's host.
-    """
-    interval: float = 10.0
-    """It is the time between two refreshes, in seconds."""
-    replace: bool = False
-    """It tells whether the service takes the place of one that still accepts connections."""
-    health: Address | None = None
-    """The driver serves the health and the metrics of all servers over HTTP there (port 0: a free one);
-    None: they are not served. They are as old as the last report of each server, one interval at most.
-    """
-
-    def __post_init__(self) -> None:
-        if self.servers < 1:
-            raise InvalidInputError(f"servers={self.servers}: must be at least 1")
-        if not self.interval > 0:
-            raise InvalidInputError(f"interval={self.interval}: must be more than 0 seconds")
-        if self.server.port:
-            raise InvalidInputError(
-                f"port {self.server.port}: several servers of one machine cannot share it; leave it out"
-            )
-
-
 @dataclass(frozen=True, slots=True)
 class _Service:
     """It says what is served."""
 
     lake: Catalog
     table: str
-    options: SparkServiceOptions
+    options: ServersOptions
     replace: bool
 
 
@@ -148,16 +118,17 @@ def serve_on_spark(
     spark: SparkContext,
     lake: Catalog,
     table: str,
-    options: SparkServiceOptions,
+    options: ServersOptions,
     stop: threading.Event,
     on_health: Callable[[Address], None] = lambda _: None,
 ) -> None:
     """Run the servers of a table on executors until `stop` is set; they end after what was asked.
 
-    `on_health` gets the address of the health once it is served. Each server reads the manifests of the
-    table, and copies the data files of its buckets that are asked for to the local disk of its executor.
-    Raises InvalidInputError where Spark has too few cores, UnavailableError where the port of the health is
-    taken, and what a server raises.
+    Where servers listen on all addresses of their machines (host 0.0.0.0), clients find them under the names
+    of the executors' hosts. `on_health` gets the address of the health once it is served. Each server reads
+    the manifests of the table, and copies the data files of its buckets that are asked for to the local disk
+    of its executor. Raises InvalidInputError where Spark has too few cores, UnavailableError where the port
+    of the health is taken, and what a server raises.
     """
     clock = SystemClock()
     loaded = lake.load_table(table)

@@ -25,10 +25,10 @@ import pyarrow as pa
 
 import lakecore
 from lakecore.lookup.query.serialized_query import SerializedQuery
-from lakecore.service.frames import LENGTH, Frame, FrameType, encode_frame
-from lakecore.service.messages import LookupRequest, encode_request
 from lakecore.service.remote_query import RemoteTableQuery, service_manager
 from lakecore.service.server import KvQueryServer
+from lakecore.service.wire.frames import LENGTH, Frame, FrameType, encode_frame
+from lakecore.service.wire.messages import LookupRequest, encode_request
 from lakecore.table import Table
 from tests.bench.figures import FIGURES, conditions, write_figures
 from tests.bench.lookup import TABLE, prepared

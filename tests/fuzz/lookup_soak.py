@@ -32,7 +32,7 @@ from lakecore.lookup.query.key_reader import KeyReader
 from lakecore.lookup.query.lookup_cache import LookupCache
 from lakecore.service.connection import ClientOptions
 from lakecore.service.remote_query import RemoteTableQuery
-from lakecore.service.row_codec import RowCodec
+from lakecore.service.wire.row_codec import RowCodec
 from lakecore.table import Table
 from tests.bench.figures import FIGURES, conditions, write_figures
 from tests.fuzz.killed_services import KilledService

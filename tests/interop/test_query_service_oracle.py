@@ -14,10 +14,10 @@ from lakecore.jobs import remove_orphan_files
 from lakecore.lookup.query.serialized_query import SerializedQuery
 from lakecore.scan.file_monitor import FileMonitor
 from lakecore.service.addresses import Address
-from lakecore.service.messages import LookupRequest
 from lakecore.service.remote_query import RemoteTableQuery, service_manager
-from lakecore.service.row_codec import RowCodec
 from lakecore.service.server import KvQueryServer, ServerNumber
+from lakecore.service.wire.messages import LookupRequest
+from lakecore.service.wire.row_codec import RowCodec
 from lakecore.table import Table
 from tests.support.chores import AT_ONCE
 from tests.support.golden import GoldenTable, golden_tables

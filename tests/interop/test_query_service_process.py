@@ -21,7 +21,7 @@ from lakecore.errors import LakeError
 from lakecore.row.binary_row import EMPTY_ROW
 from lakecore.service.connection import ClientOptions
 from lakecore.service.remote_query import RemoteTableQuery, service_manager
-from lakecore.service.row_codec import RowCodec
+from lakecore.service.wire.row_codec import RowCodec
 from lakecore.table import Table
 from tests.support.kv_service import java_answers
 from tests.support.oracle import Oracle

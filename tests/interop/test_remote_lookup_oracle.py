@@ -16,7 +16,7 @@ from lakecore.jobs import compact, expire_snapshots
 from lakecore.lookup.query import copy_writer
 from lakecore.lookup.query.serialized_query import SerializedQuery
 from lakecore.row.binary_row import EMPTY_ROW
-from lakecore.service.row_codec import RowCodec
+from lakecore.service.wire.row_codec import RowCodec
 from lakecore.table import Table
 from tests.support.lake import live_files
 from tests.support.oracle import Oracle, findings

@@ -29,14 +29,15 @@ from lakecore.service.addresses import Address
 from lakecore.service.connection import ClientOptions
 from lakecore.service.registration import accepts_connections
 from lakecore.service.remote_query import RemoteTableQuery, service_manager
+from lakecore.service.servers_options import ServersOptions
 from lakecore.spark.executor import SparkExecutor
 from lakecore.spark.liveness import DriverLiveness, LivenessEndpoint, TaskLiveness
-from lakecore.spark.query_service import SparkServiceOptions, serve_on_spark
+from lakecore.spark.query_service import serve_on_spark
 from lakecore.table import Table
 
 KEYS = 60
 BUCKETS = 5
-OPTIONS = SparkServiceOptions(servers=2, interval=0.1)
+OPTIONS = ServersOptions(servers=2, interval=0.1)
 WITH_HEALTH = replace(OPTIONS, health=Address("127.0.0.1", 0))
 
 
@@ -71,7 +72,7 @@ def values(table: Table) -> set[object]:
 class Running:
     """A service in a thread."""
 
-    def __init__(self, spark: SparkExecutor, lake: FilesystemCatalog, options: SparkServiceOptions) -> None:
+    def __init__(self, spark: SparkExecutor, lake: FilesystemCatalog, options: ServersOptions) -> None:
         self.stop = threading.Event()
         self.table = lake.load_table("d.t")
         self._pool = ThreadPoolExecutor(1)
@@ -203,7 +204,7 @@ def process_of(address: Address) -> int:
 
 def test_too_many_servers_are_refused_at_once(lake: FilesystemCatalog) -> None:
     with SparkExecutor("local[2]") as spark, pytest.raises(InvalidInputError, match="has 2 cores"):
-        serve_on_spark(spark._spark(), lake, "d.t", SparkServiceOptions(servers=3), threading.Event())
+        serve_on_spark(spark._spark(), lake, "d.t", ServersOptions(servers=3), threading.Event())
 
 
 def test_what_a_server_raises_ends_the_service(spark: SparkExecutor, lake: FilesystemCatalog) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +18,9 @@ from lakecore.cli.stop_signals import stopped_by_signals
 from lakecore.errors import InvalidInputError, UnsupportedError, reason
 
 if TYPE_CHECKING:
+    from lakecore.service.addresses import Address
     from lakecore.service.server_options import ServerOptions
+    from lakecore.service.servers_options import ServersOptions
 
 __all__ = ["query_service"]
 
@@ -65,10 +69,10 @@ class ServerPlaces:
 
     engine: Annotated[
         Engine,
-        typer.Option(help="Run one server in this process (local), or several, each in a task (spark)."),
+        typer.Option(help="Run the servers in processes of this machine (local), or in tasks of Spark."),
     ] = Engine.LOCAL
     servers: Annotated[
-        int, typer.Option(min=1, help="Start so many servers, which share the buckets (spark).")
+        int, typer.Option(min=1, help="Start so many servers, which share the buckets of the table.")
     ] = 1
     master: Annotated[str | None, typer.Option(help="Use this Spark master; by default local[*].")] = None
     conf: Annotated[list[str] | None, typer.Option(help="Set a property of Spark: key=value.")] = None
@@ -97,16 +101,23 @@ def query_service(
     session = session_of(context)
     if places.engine is Engine.SPARK:
         _check_spark(listening, following)
-        _serve_on_spark(session, table, server, following, places, listening.health_port)
+        _serve_on_spark(session, table, server, listening, following, places)
     else:
         _check_local(places)
-        _serve(session, table, server, listening, following)
+        serve = _serve if places.servers == 1 else _serve_in_processes
+        serve(session, table, server, listening, following, places)
     session.note(f"the query service of {table} has ended")
 
 
 def _serve(
-    session: Session, table: str, server: ServerOptions, listening: ListenOptions, following: RefreshOptions
+    session: Session,
+    table: str,
+    server: ServerOptions,
+    listening: ListenOptions,
+    following: RefreshOptions,
+    places: ServerPlaces,
 ) -> None:
+    """Run one server in this process."""
     from lakecore.service.query_service import QueryService, ServiceOptions
 
     options = ServiceOptions(
@@ -122,38 +133,66 @@ def _serve(
         QueryService(lambda: session.catalog.load_table(table, own_options), options) as service,
     ):
         address, health = service.start(), service.health_address
-        if session.json:
-            values = {
-                "table": table,
-                "address": str(address),
-                "health": None if health is None else str(health),
-            }
-            typer.echo(json.dumps(values))
-        else:
-            more = "" if health is None else f"; health at http://{health}/health"
-            session.note(f"table {table} is served at {address}{more}")
+        _tell(session, table, [address], health)
         service.run(stop)
+
+
+def _serve_in_processes(
+    session: Session,
+    table: str,
+    server: ServerOptions,
+    listening: ListenOptions,
+    following: RefreshOptions,
+    places: ServerPlaces,
+) -> None:
+    """Run several servers, each in a process of its own."""
+    from lakecore.service.local_servers import serve_in_processes
+
+    options = _servers_options(server, listening, following, places)
+    load = partial(session.catalog.load_table, table, key_values(following.option or [], "--option"))
+    with stopped_by_signals() as stop:
+        serve_in_processes(load, options, stop, partial(_tell, session, table), listening.advertised_host)
+
+
+def _servers_options(
+    server: ServerOptions, listening: ListenOptions, following: RefreshOptions, places: ServerPlaces
+) -> ServersOptions:
+    from lakecore.service.addresses import Address
+    from lakecore.service.servers_options import ServersOptions
+
+    port = listening.health_port
+    return ServersOptions(
+        servers=places.servers,
+        server=server,
+        interval=following.interval,
+        replace=following.replace,
+        health=None if port is None else Address(server.host, port),
+    )
+
+
+def _tell(session: Session, table: str, addresses: Sequence[Address], health: Address | None) -> None:
+    """Say where the service is."""
+    texts = [str(address) for address in addresses]
+    if session.json:
+        values = {"table": table, "address": texts[0], "addresses": texts}
+        typer.echo(json.dumps(values | {"health": None if health is None else str(health)}))
+    else:
+        more = "" if health is None else f"; health at http://{health}/health"
+        session.note(f"table {table} is served at {', '.join(texts)}{more}")
 
 
 def _serve_on_spark(
     session: Session,
     table: str,
     server: ServerOptions,
+    listening: ListenOptions,
     following: RefreshOptions,
     places: ServerPlaces,
-    health_port: int | None,
 ) -> None:
-    from lakecore.service.addresses import Address
-    from lakecore.spark.query_service import SparkServiceOptions, serve_on_spark
+    from lakecore.spark.query_service import serve_on_spark
     from lakecore.spark.session import spark_context
 
-    options = SparkServiceOptions(
-        servers=places.servers,
-        server=server,
-        interval=following.interval,
-        replace=following.replace,
-        health=None if health_port is None else Address(server.host, health_port),
-    )
+    options = _servers_options(server, listening, following, places)
     spark, owned = spark_context(places.master, key_values(places.conf or [], "--conf"))
     try:
         with stopped_by_signals() as stop:  # after Spark, which handles SIGINT itself
@@ -184,8 +223,8 @@ def _check_spark(listening: ListenOptions, following: RefreshOptions) -> None:
 
 
 def _check_local(places: ServerPlaces) -> None:
-    if places.servers > 1 or places.master or places.conf:
-        raise InvalidInputError("--servers, --master and --conf are for --engine spark; leave them out")
+    if places.master or places.conf:
+        raise InvalidInputError("--master and --conf are for --engine spark; leave them out")
 
 
 def _token(path: Path | None) -> str | None:

@@ -134,11 +134,11 @@ class Block:
         offsets = np.frombuffer(column.buffers()[1], np.int32, len(column) + 1, 4 * column.offset)
         return offsets, memoryview(column.buffers()[2] or b"")
 
-    def row(self, key: Packed) -> int:
-        """Return the row of one packed key (an array of one); -1 if it has none."""
+    def row(self, key: Any) -> int:
+        """Return the row of one packed key, given as a Python value; -1 if it has none."""
         packed = self.packed
-        at: int = packed.searchsorted(key).item(0)
-        return at if at < len(packed) and packed.item(at) == key.item(0) else -1
+        at = bisect_left(range(len(packed)), key, key=packed.item)
+        return at if at < len(packed) and packed.item(at) == key else -1
 
     def rows(self, keys: Packed) -> Ints:
         """Return the row of each packed key; -1 for those that it does not have."""

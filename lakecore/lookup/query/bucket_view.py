@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from lakecore.errors import InvalidInputError
-from lakecore.lookup.query.packed_keys import KeyColumns, OneKey, Packed, Widths, plain_value
+from lakecore.lookup.query.packed_keys import KeyColumns, OneKey, Packed, Widths
 from lakecore.lsm.runs import level_runs
 from lakecore.metadata.key_order import key_order
 from lakecore.metadata.manifest.data_file import DataFile
@@ -68,7 +68,7 @@ class Run:
     def file_of(self, key: OneKey) -> int:
         """Return the number of the file whose bounds enclose one key; -1 for none."""
         lows, highs = self._plain
-        value = plain_value(key.packed(self.widths))
+        value = key.plain(self.widths)
         place = bisect_left(highs, value)
         return place if place < len(highs) and lows[place] <= value else -1
 

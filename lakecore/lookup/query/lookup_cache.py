@@ -3,8 +3,9 @@ share.
 
 Limits are options of tables. Where several queries are open, the smallest of each limit holds for the cache
 as a whole; a query that needs other limits gets a cache of its own. The least recently used copies leave
-first; a copy that is larger than the limit exists as long as it is used. Copies that no query has any more
-are removed at once, those that were not used for `lookup.cache-file-retention` when the cache is next used.
+first (about so: a copy is found without a lock, and takes its place in the order when one is to leave); a
+copy that is larger than the limit exists as long as it is used. Copies that no query has any more are removed
+at once, those that were not used for `lookup.cache-file-retention` when the cache is next used.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ class _Entry:
     file: LookupFile | None = None
     holders: set[int] = field(default_factory=set)
     used_ms: int = 0
+    placed_ms: int = 0
+    """It is `used_ms` as it was when the entry took its place in the order of use."""
 
 
 class LookupCache:
@@ -103,7 +106,7 @@ class LookupCache:
             if entry is None:
                 entry = self._entries[name] = _Entry()
             entry.holders.add(holder)
-            entry.used_ms = self._clock.now_ms()
+            entry.used_ms = entry.placed_ms = self._clock.now_ms()
             self._entries.move_to_end(name)
             self._remove_unused(entry.used_ms)
             if entry.file is not None:
@@ -122,13 +125,11 @@ class LookupCache:
 
     def find(self, holder: int, name: Hashable) -> LookupFile | None:
         """Return the copy of that name if it is there and the holder has it; nothing is made."""
-        with self._lock:
-            entry = self._entries.get(name)
-            if entry is None or holder not in entry.holders:
-                return None
-            entry.used_ms = self._clock.now_ms()
-            self._entries.move_to_end(name)
-            return entry.file
+        entry = self._entries.get(name)
+        if entry is None or holder not in entry.holders:
+            return None
+        entry.used_ms = self._clock.now_ms()
+        return entry.file
 
     def discard(self, file: LookupFile) -> None:
         """Remove a copy that is damaged: who asks next makes it again."""
@@ -194,14 +195,25 @@ class LookupCache:
         oldest_ms = now_ms - self._retention_ms
         while self._entries:
             name, entry = next(iter(self._entries.items()))
+            if entry.used_ms > entry.placed_ms:
+                self._place_again(name, entry)
+                continue
             if entry.used_ms >= oldest_ms or entry.file is None:
                 return
             self._remove(name)
+
+    def _place_again(self, name: Hashable, entry: _Entry) -> None:
+        """Move an entry that was used without a lock behind those that were not used since."""
+        entry.placed_ms = entry.used_ms
+        self._entries.move_to_end(name)
 
     def _shrink(self, spared: _Entry) -> None:
         """Remove the least recently used copies above the limits; `spared` and those being made stay."""
         sizes = [limit.max_disk for limit in self._limits.values() if limit.max_disk is not None]
         most = min(sizes, default=None)
+        for name, entry in list(self._entries.items()):
+            if entry.used_ms > entry.placed_ms:
+                self._place_again(name, entry)
         for name, entry in list(self._entries.items()):
             if (most is None or self._size <= most) and len(self._entries) <= self._most:
                 return

@@ -28,7 +28,7 @@ from lakecore.lookup.query.block import Block, BlockPlace, DamagedCopyError, Not
 from lakecore.lookup.query.block_cache import BlockCache
 from lakecore.lookup.query.key_filter import KeyFilter
 from lakecore.lookup.query.local_disk import StoredFile
-from lakecore.lookup.query.packed_keys import KeyColumns, OneKey, Widths, plain_value
+from lakecore.lookup.query.packed_keys import KeyColumns, OneKey, Widths
 from lakecore.types.datatypes import RowType
 
 __all__ = ["FileIndex", "Hits", "LookupFile"]
@@ -94,8 +94,8 @@ class LookupFile:
             value = key.values()[0]
             at = bisect_right(self._first_values, value) - 1
         else:
-            packed = key.packed(self._index.widths)
-            at = bisect_right(self._plain_firsts, plain_value(packed)) - 1
+            value = key.plain(self._index.widths)
+            at = bisect_right(self._plain_firsts, value) - 1
         if at < 0:
             return None
         block = self._blocks.find((self._number, at))
@@ -106,7 +106,7 @@ class LookupFile:
             if in_memory:
                 raise NotInMemoryError
             block = self._block(at)
-        row = block.row_of_value(value) if self._wide else block.row(packed)
+        row = block.row_of_value(value) if self._wide else block.row(value)
         return None if row < 0 else (block, row, int(self._index.starts[at]) + row)
 
     def find(self, keys: KeyColumns) -> Hits:

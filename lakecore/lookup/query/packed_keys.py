@@ -27,7 +27,7 @@ from lakecore.row.values import array_values, normal_array
 from lakecore.types.arrow import arrow_schema
 from lakecore.types.datatypes import AtomicType, RowType
 
-__all__ = ["IntegerKey", "KeyColumns", "OneKey", "Packed", "Widths", "concat_keys", "plain_value"]
+__all__ = ["IntegerKey", "KeyColumns", "OneKey", "Packed", "Widths", "concat_keys"]
 
 Packed: TypeAlias = np.ndarray[Any, Any]
 """These are packed keys: 64-bit integers, or byte strings of one width."""
@@ -42,8 +42,10 @@ _ROWS_AT_ONCE = 1 << 15
 class OneKey(Protocol):
     """It is one key, as a search for one key needs it."""
 
-    def packed(self, widths: Widths) -> Packed:
-        """Return an array of one packed key, with these widths of texts."""
+    def plain(self, widths: Widths) -> Any:
+        """Return the packed key, with these widths of texts, as a Python value; those of one width compare
+        as packed keys do.
+        """
 
     @property
     def hashes(self) -> np.ndarray[Any, Any]:
@@ -54,28 +56,25 @@ class OneKey(Protocol):
 
 
 class IntegerKey:
-    """It is one key of one integer column, made without Arrow: that takes a microsecond."""
+    """It is one key of one integer column, made without Arrow."""
+
+    __slots__ = ("_value",)
 
     def __init__(self, value: int) -> None:
-        self._packed = np.array((value,), np.int64)
+        self._value = value
 
-    def packed(self, widths: Widths) -> Packed:
+    def plain(self, widths: Widths) -> Any:
         """Return the value; there are no texts."""
-        return self._packed
+        return self._value
 
     @property
     def hashes(self) -> np.ndarray[Any, Any]:
         """Return the value, as `KeyColumns.hashes` does."""
-        return self._packed.view(np.uint64)
+        return np.array((self._value,), np.int64).view(np.uint64)
 
     def values(self) -> list[tuple[Any, ...]]:
         """Return the value."""
-        return [(int(self._packed[0]),)]
-
-
-def plain_value(packed: Packed) -> Any:
-    """Return the first packed key as a Python value; those of one width compare as packed keys do."""
-    return packed.item(0)
+        return [(self._value,)]
 
 
 class KeyColumns:
@@ -123,6 +122,10 @@ class KeyColumns:
             pack = _pack_one if len(self) == 1 else _pack
             packed_keys = self._packed[widths] = pack(self.columns, widths)
         return packed_keys
+
+    def plain(self, widths: Widths) -> Any:
+        """Return the first packed key as a Python value."""
+        return self.packed(widths).item(0)
 
     @cached_property
     def hashes(self) -> np.ndarray[Any, Any]:

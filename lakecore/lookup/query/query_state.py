@@ -66,7 +66,8 @@ class QueryState:
         self.looks_up = table.options.needs_lookup
         self._view = TableView(BucketRules(table.schema.key_type, int(self.looks_up), by_level=self.looks_up))
         self._options = CacheOptions.from_options(table.schema.options)
-        self._kind = (self._ctx.paths.table_path, id(self._ctx.file_io), self._ctx.schema.id, repr(rows))
+        kind = (self._ctx.paths.table_path, id(self._ctx.file_io), self._ctx.schema.id, rows)
+        self._kind = repr(kind)
         self._vectors: dict[DeletionFile, BitMap] = {}
         self._sources: dict[tuple[Bucket, bool], BucketSource] = {}
         self._lock = threading.RLock()
@@ -204,7 +205,7 @@ class QueryState:
 
     def _name(self, place: Bucket, file_name: str) -> Hashable:
         """Return the name of a copy: queries of the same rows share it."""
-        return self._kind, place, file_name
+        return self._kind, *place, file_name
 
     def _deleted(self, deletion: DeletionFile, in_memory: bool) -> BitMap:
         deletions = self._vectors.get(deletion)

@@ -6,6 +6,7 @@ warm key costs a few Python calls and no Arrow array of its row.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,25 +15,27 @@ import pyarrow as pa
 
 from lakecore.errors import CorruptDataError, InvalidInputError
 from lakecore.lookup.query.block import ROW_NAME, NotInMemoryError
-from lakecore.lookup.query.bucket_search import search_bucket, search_one
+from lakecore.lookup.query.bucket_search import BucketSource, search_bucket, search_one
 from lakecore.lookup.query.bucket_view import BucketView
 from lakecore.lookup.query.copy_writer import CopyRows
 from lakecore.lookup.query.lookup_cache import LookupCache
-from lakecore.lookup.query.packed_keys import IntegerKey, KeyColumns
+from lakecore.lookup.query.packed_keys import IntegerKey, KeyColumns, OneKey
 from lakecore.lookup.query.query_state import OwnBuckets, QueryState
 from lakecore.lookup.query.support import check_lookups
 from lakecore.lookup.query.table_view import Bucket, TableView
 from lakecore.read.source.readable import Readable
-from lakecore.row.binary_row import row_decoder
-from lakecore.row.values import rows_batch
-from lakecore.types.arrow import arrow_schema
-from lakecore.types.datatypes import AtomicType, TypeRoot
+from lakecore.row.binary_columns import decode_columns
+from lakecore.row.binary_layout import FIXED_FORMATS
+from lakecore.types.datatypes import AtomicType, RowType, TypeRoot
 
 __all__ = ["MalformedKeyError", "SerializedQuery"]
 
 Rows = tuple[bytes | None, ...]
 
 _INTEGERS = frozenset({TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.DATE})
+_ONE_FIELD = (1).to_bytes(4, "big") + bytes(8)
+"""A serialised row of one field that is not null begins so; 8 bytes of the field follow."""
+_ONE_FIELD_SIZE = 20
 _ONE_BY_ONE = 32
 """So many keys are searched one after the other; more of them at once, which costs some 2 ms."""
 
@@ -62,10 +65,7 @@ class SerializedQuery:
         rows = CopyRows(columns=columns, keep=None, sequences=not table.options.needs_lookup, serialized=True)
         self._state = QueryState(table, rows, cache, own)
         self._key_type = schema.row_type.select(schema.trimmed_primary_keys)
-        self._key_schema = pa.schema([one.with_nullable(True) for one in arrow_schema(self._key_type)])
-        self._decode = row_decoder(self._key_type, "key of a request")
-        kinds = [one.type for one in self._key_type.fields]
-        self._integer = len(kinds) == 1 and isinstance(kinds[0], AtomicType) and kinds[0].root in _INTEGERS
+        self._integer = _integer_form(self._key_type)
         self._arity = len(columns).to_bytes(4, "big")
 
     def __enter__(self) -> SerializedQuery:
@@ -91,16 +91,15 @@ class SerializedQuery:
         """Return the row of each key; None where there is none, or it was deleted. Keys have the columns of
         the primary key without partition columns. Raises MalformedKeyError.
         """
-        decoded = self._decoded(keys)
         place = (partition, bucket)
 
         def answer(view: TableView) -> Rows:
             bucket_view = view.find(place)
             if bucket_view is None:
                 return (None,) * len(keys)
-            if bucket_view.nearest_is_current and len(decoded) <= _ONE_BY_ONE:
-                return tuple(self._one(bucket_view, place, key, in_memory=False) for key in decoded)
-            return self._many(bucket_view, place, decoded)
+            if bucket_view.nearest_is_current and len(keys) <= _ONE_BY_ONE:
+                return self._few(bucket_view, self._state.source(place), keys)
+            return self._many(bucket_view, place, keys)
 
         return self._state.answer(answer)
 
@@ -110,7 +109,6 @@ class SerializedQuery:
         """
         if len(keys) > _ONE_BY_ONE:
             return None
-        decoded = self._decoded(keys)
         place = (partition, bucket)
 
         def answer(view: TableView) -> Rows | None:
@@ -119,36 +117,58 @@ class SerializedQuery:
                 return (None,) * len(keys)
             if not bucket_view.nearest_is_current:
                 return None
-            return tuple(self._one(bucket_view, place, key, in_memory=True) for key in decoded)
+            return self._few(bucket_view, self._state.source(place, in_memory=True), keys)
 
         try:
             return self._state.answer(answer)
         except NotInMemoryError:
             return None
 
-    def _decoded(self, keys: Sequence[bytes]) -> list[tuple[Any, ...]]:
-        try:
-            return [self._decode(key) for key in keys]
-        except CorruptDataError as err:
-            raise MalformedKeyError(f"a key cannot be read: {err}") from err
+    def _few(self, view: BucketView, source: BucketSource, keys: Sequence[bytes]) -> Rows:
+        """Return the rows of keys, one after the other."""
+        rows: list[bytes | None] = []
+        for data in keys:
+            key = self._one_key(data)
+            row = None if key is None else search_one(view, key, source)
+            rows.append(None if row is None else self._arity + row[0].row_bytes(row[1]))
+        return tuple(rows)
 
-    def _one(self, view: BucketView, place: Bucket, key: tuple[Any, ...], *, in_memory: bool) -> bytes | None:
-        if None in key:
-            return None
-        one = IntegerKey(key[0]) if self._integer else self._columns([key])
-        row = search_one(view, one, self._state.source(place, in_memory=in_memory))
-        return None if row is None else self._arity + row[0].row_bytes(row[1])
+    def _one_key(self, data: bytes) -> OneKey | None:
+        """Return one key; None if it has a null. Raises MalformedKeyError."""
+        integer = self._integer
+        if integer is not None and len(data) == _ONE_FIELD_SIZE and data.startswith(_ONE_FIELD):
+            return IntegerKey(integer.unpack_from(data, len(_ONE_FIELD))[0])
+        columns, complete = self._columns([data])
+        return columns if len(complete) else None
 
-    def _many(self, view: BucketView, place: Bucket, keys: Sequence[tuple[object, ...]]) -> Rows:
-        complete = np.array([at for at, key in enumerate(keys) if None not in key], np.int64)
+    def _many(self, view: BucketView, place: Bucket, keys: Sequence[bytes]) -> Rows:
+        columns, complete = self._columns(keys)
         out: list[bytes | None] = [None] * len(keys)
         if len(complete):
-            columns = self._columns([keys[at] for at in complete.tolist()])
             for places, batch in search_bucket(view, columns, complete, self._state.source(place)):
                 for at, row in zip(places.tolist(), batch.column(ROW_NAME).to_pylist(), strict=True):
                     out[at] = self._arity + row
         return tuple(out)
 
-    def _columns(self, keys: Sequence[tuple[object, ...]]) -> KeyColumns:
-        batch = rows_batch(list(keys), self._key_type, self._key_schema)
-        return KeyColumns.of(batch.columns, self._key_type)
+    def _columns(self, keys: Sequence[bytes]) -> tuple[KeyColumns, np.ndarray[Any, Any]]:
+        """Return the keys that have no null, and their places. Raises MalformedKeyError."""
+        try:
+            columns = decode_columns(keys, self._key_type, "keys of a request")
+        except CorruptDataError as err:
+            raise MalformedKeyError(f"a key cannot be read: {err}") from err
+        valid = np.ones(len(keys), bool)
+        for column in columns:
+            if column.null_count:
+                valid &= column.is_valid().to_numpy(zero_copy_only=False)
+        complete = np.flatnonzero(valid)
+        if len(complete) < len(keys):
+            columns = [column.take(pa.array(complete)) for column in columns]
+        return KeyColumns.of(columns, self._key_type), complete
+
+
+def _integer_form(key_type: RowType) -> struct.Struct | None:
+    """Return how a key of one column of whole numbers is stored; None for other keys."""
+    kind = key_type.fields[0].type
+    if len(key_type.fields) != 1 or not isinstance(kind, AtomicType) or kind.root not in _INTEGERS:
+        return None
+    return struct.Struct("<" + FIXED_FORMATS[kind.root])

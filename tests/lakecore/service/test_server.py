@@ -19,12 +19,12 @@ from lakecore.row.binary_row import EMPTY_ROW
 from lakecore.service.addresses import Address
 from lakecore.service.client import KvQueryClient
 from lakecore.service.connection import ClientOptions
-from lakecore.service.frames import Frame, FrameType, encode_frame
-from lakecore.service.messages import LookupRequest, encode_request
 from lakecore.service.remote_query import RemoteTableQuery, is_service_available, service_manager
-from lakecore.service.row_codec import RowCodec
 from lakecore.service.server import KvQueryServer, ServerNumber
 from lakecore.service.server_options import ServerOptions
+from lakecore.service.wire.frames import Frame, FrameType, encode_frame
+from lakecore.service.wire.messages import LookupRequest, encode_request
+from lakecore.service.wire.row_codec import RowCodec
 from lakecore.table import Table
 from tests.support.lake import key_table, memory_catalog, put
 

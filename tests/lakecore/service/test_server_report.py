@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from lakecore.service.server_metrics import BOUNDS, ServerFigures
 from lakecore.service.server_report import ServerReport, health_of_servers, metrics_of_servers
-from lakecore.spark.service_reports import ServiceReports, error_line
+from lakecore.service.service_reports import ServiceReports, error_line
 from tests.support.fake_clock import FakeClock
 
 FIGURES = ServerFigures(

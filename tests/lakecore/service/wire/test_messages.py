@@ -14,10 +14,10 @@ from lakecore.fs.memory import MemoryFileIO
 from lakecore.row.binary_row import EMPTY_ROW, encode_row
 from lakecore.row.hashing import hash_rows
 from lakecore.service.addresses import Address, ServiceManager, parse_address
-from lakecore.service.frames import Frame, FrameType, decode_frame, encode_frame
-from lakecore.service.java_failures import UNKNOWN_BUCKET, encode_failure, failure_class
 from lakecore.service.location import partition_hash, server_of
-from lakecore.service.messages import (
+from lakecore.service.wire.frames import Frame, FrameType, decode_frame, encode_frame
+from lakecore.service.wire.java_failures import UNKNOWN_BUCKET, encode_failure, failure_class
+from lakecore.service.wire.messages import (
     LookupRequest,
     decode_request,
     decode_result,

@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 from lakecore.lookup.query.found_rows import FoundRows
 from lakecore.metadata.schema import TableSchema
 from lakecore.row.binary_batch import encode_batch
-from lakecore.row.binary_row import decode_row, row_decoder
-from lakecore.row.values import normal_array, rows_batch, values_array
+from lakecore.row.binary_columns import decode_columns
+from lakecore.row.binary_row import decode_row
+from lakecore.row.values import normal_array, values_array
 from lakecore.types.arrow import arrow_schema
 from lakecore.types.datatypes import RowType
 
@@ -41,9 +42,8 @@ class RowCodec:
 
     def keys_table(self, keys: Sequence[bytes]) -> pa.Table:
         """Return serialised keys as columns. Raises CorruptDataError, InvalidInputError."""
-        decode = row_decoder(self.key_type, "key of a request")
-        rows = [decode(key) for key in keys]
-        return pa.Table.from_batches([rows_batch(rows, self.key_type, self._key_schema)])
+        columns = decode_columns(keys, self.key_type, "keys of a request")
+        return pa.Table.from_arrays(columns, schema=self._key_schema)
 
     def keys_bytes(self, keys: pa.Table) -> tuple[bytes, ...]:
         """Return the keys of a table serialised."""
@@ -61,13 +61,12 @@ class RowCodec:
     def found_rows(self, values: Sequence[bytes | None]) -> FoundRows:
         """Return serialised rows as columns. Raises CorruptDataError."""
         kind = self.schema.row_type
-        decode = row_decoder(kind, "row of an answer")
-        rows = [decode(value) for value in values if value is not None]
+        columns = decode_columns([one for one in values if one is not None], kind, "rows of an answer")
         names = [pa.field(field.name, field.type, True) for field in arrow_schema(kind)]
-        table = pa.Table.from_batches([rows_batch(rows, kind, pa.schema(names))])
-        is_found = pa.array([value is not None for value in values], pa.bool_())
-        places = pc.subtract(pc.cumulative_sum(is_found.cast(pa.int64())), 1)
-        return FoundRows(is_found, table.take(pc.if_else(is_found, places, pa.scalar(None, pa.int64()))))
+        table = pa.Table.from_arrays(columns, schema=pa.schema(names))
+        found = pa.array([value is not None for value in values], pa.bool_())
+        places = pc.subtract(pc.cumulative_sum(found.cast(pa.int64())), 1)
+        return FoundRows(found, table.take(pc.if_else(found, places, pa.scalar(None, pa.int64()))))
 
     @cached_property
     def _key_schema(self) -> pa.Schema:

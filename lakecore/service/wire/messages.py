@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from lakecore.errors import CorruptDataError
 
@@ -17,11 +17,10 @@ __all__ = ["LookupRequest", "decode_request", "decode_result", "encode_request",
 
 _INT = struct.Struct(">i")
 _ABSENT = b"\1"
-_PRESENT = b"\0"
+_PRESENT_SIZE = struct.Struct(">bi")
 
 
-@dataclass(frozen=True, slots=True)
-class LookupRequest:
+class LookupRequest(NamedTuple):
     """It asks for keys of one bucket; the partition and the keys are serialised rows."""
 
     partition: bytes
@@ -42,14 +41,15 @@ def decode_request(body: bytes, peer: str) -> LookupRequest:
     if bucket < 0:
         raise CorruptDataError(peer, f"the request has bucket {bucket}; buckets begin with 0")
     reader.check_count(count, 2 * _INT.size)
-    keys = tuple(reader.sized() for _ in range(count))
+    keys = tuple([reader.sized() for _ in range(count)])
     reader.check_end()
     return LookupRequest(partition, bucket, keys)
 
 
 def encode_result(values: Sequence[bytes | None]) -> bytes:
     """Return the body of a result; None is a key without row."""
-    parts = (_ABSENT if value is None else _PRESENT + _sized(value) for value in values)
+    sized = _PRESENT_SIZE.pack
+    parts = [_ABSENT if value is None else sized(0, len(value)) + value for value in values]
     return _INT.pack(len(values)) + b"".join(parts)
 
 
@@ -70,27 +70,31 @@ def _sized(row: bytes) -> bytes:
 class _Reader:
     """It reads a body from its start."""
 
+    __slots__ = ("_at", "_body", "_peer")
+
     def __init__(self, body: bytes, peer: str) -> None:
         self._body = body
         self._peer = peer
         self._at = 0
 
     def take(self, size: int) -> bytes:
-        end = self._at + size
+        at, end = self._at, self._at + size
         if size < 0 or end > len(self._body):
-            size_left = len(self._body) - self._at
+            size_left = len(self._body) - at
             raise CorruptDataError(self._peer, f"the message claims {size} bytes where {size_left} are left")
-        part = self._body[self._at : end]
         self._at = end
-        return part
+        return self._body[at:end]
 
     def number(self) -> int:
-        (value,) = _INT.unpack(self.take(_INT.size))
-        return int(value)
+        at = self._at
+        if at + 4 > len(self._body):
+            self.take(4)  # raises
+        self._at = at + 4
+        return int(_INT.unpack_from(self._body, at)[0])
 
     def sized(self) -> bytes:
         size = self.number()
-        if size < _INT.size:
+        if size < 4:
             raise CorruptDataError(
                 self._peer, f"the message has a row of {size} bytes; at least 4 are needed"
             )

@@ -7,8 +7,8 @@ A failure of a whole server has no request id. Source: Paimon's MessageSerialize
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from lakecore.errors import CorruptDataError
 
@@ -17,7 +17,8 @@ __all__ = ["LENGTH", "SMALLEST", "Frame", "FrameType", "decode_frame", "encode_f
 LENGTH = struct.Struct(">i")
 _VERSION = 1
 _HEADER = struct.Struct(">ii")
-_ID = struct.Struct(">q")
+_WHOLE_HEADER = struct.Struct(">iiq")
+_HEAD = struct.Struct(">iiiq")
 SMALLEST = _HEADER.size
 """No frame is shorter, in bytes after its length."""
 
@@ -32,9 +33,10 @@ class FrameType(IntEnum):
     TOKEN = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """This is one message. `request_id` is 0 in a failure of the server."""
+class Frame(NamedTuple):
+    """This is one message. `request_id` is 0 in a failure of the server. (Tuples are made in half the time of
+    frozen dataclasses, and each request makes some.)
+    """
 
     type: FrameType
     request_id: int
@@ -43,9 +45,10 @@ class Frame:
 
 def encode_frame(frame: Frame) -> bytes:
     """Return the bytes of a frame, with its length."""
-    number = b"" if frame.type is FrameType.SERVER_FAILURE else _ID.pack(frame.request_id)
-    content = _HEADER.pack(_VERSION, frame.type) + number + frame.body
-    return LENGTH.pack(len(content)) + content
+    kind, number, body = frame
+    if kind is FrameType.SERVER_FAILURE:
+        return LENGTH.pack(_HEADER.size + len(body)) + _HEADER.pack(_VERSION, kind) + body
+    return _HEAD.pack(_WHOLE_HEADER.size + len(body), _VERSION, kind, number) + body
 
 
 def decode_frame(content: bytes, peer: str) -> Frame:
@@ -54,10 +57,10 @@ def decode_frame(content: bytes, peer: str) -> Frame:
         version, kind = _HEADER.unpack_from(content)
         if version != _VERSION:
             raise CorruptDataError(peer, f"the frame has version {version}; only {_VERSION} is known")
-        frame_type = FrameType(kind)
-        if frame_type is FrameType.SERVER_FAILURE:
-            return Frame(frame_type, 0, content[_HEADER.size :])
-        (number,) = _ID.unpack_from(content, _HEADER.size)
-        return Frame(frame_type, number, content[_HEADER.size + _ID.size :])
+        known = FrameType(kind)
+        if known is FrameType.SERVER_FAILURE:
+            return Frame(known, 0, content[_HEADER.size :])
+        _, _, number = _WHOLE_HEADER.unpack_from(content)
+        return Frame(known, number, content[_WHOLE_HEADER.size :])
     except (struct.error, ValueError) as err:
         raise CorruptDataError(peer, f"the frame of {len(content)} bytes is not one of Paimon's") from err
