@@ -23,6 +23,7 @@ os.environ.setdefault("MIMALLOC_PURGE_DELAY", "-1")
 
 if TYPE_CHECKING:
     from lakecore.catalog.catalog import Catalog, Database
+    from lakecore.catalog.configured.catalogs import Catalogs
     from lakecore.catalog.definition import TableDefinition
     from lakecore.catalog.filesystem import FilesystemCatalog
     from lakecore.catalog.registry import load_catalog
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         LakeError,
         NotFoundError,
         OnHoldError,
+        PrivilegeError,
         ProofError,
         UnavailableError,
         UnsupportedError,
@@ -57,6 +59,7 @@ __all__ = [
     "AlreadyExistsError",
     "BusyError",
     "Catalog",
+    "Catalogs",
     "Changes",
     "Commit",
     "CommitConflictError",
@@ -90,6 +93,7 @@ __all__ = [
 
 _HOMES = {
     "Catalog": "lakecore.catalog.catalog",
+    "Catalogs": "lakecore.catalog.configured.catalogs",
     "Changes": "lakecore.read.source.stream",
     "Commit": "lakecore.table",
     "CommitResult": "lakecore.commit.request",

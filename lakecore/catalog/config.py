@@ -6,21 +6,30 @@ per name.
     "s3.endpoint" = "https://s3.example"
 
 The file is `$LAKECORE_CONFIG`, else `lakecore.toml` in the working directory, else
-`~/.config/lakecore/lakecore.toml`. `LAKECORE_CATALOG__PROD__WAREHOUSE` sets `warehouse` of `prod` and wins
+`~/.config/lakecore/lakecore.toml`; it wins over the files of `CatalogStore`. A value is a text, or
+`{ env = "NAME" }` or `{ file = "PATH" }`, which is looked up when the catalog is opened.
+
+`LAKECORE_CATALOG__PROD__WAREHOUSE` sets `warehouse` of `prod` and wins
 over the file; in the rest of such a name `__` stands for a dot and `_` for a dash (`…__S3__ACCESS_KEY`).
-`LAKECORE_CATALOG` names the catalog, and `LAKECORE_WAREHOUSE` the warehouse, when none is given.
+`LAKECORE_CATALOG` names the catalog, and `LAKECORE_WAREHOUSE` the warehouse, when none is given. The option
+`default-database` of a catalog, and `LAKECORE_DATABASE`, complete names of tables without a database.
 """
 
 from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from lakecore.catalog.configured.catalog_store import CatalogStore, configured_value
+from lakecore.catalog.configured.references import ConfiguredValue, value_of
 from lakecore.errors import InvalidInputError, NotFoundError
 
-__all__ = ["CatalogConfig", "read_config", "resolve"]
+__all__ = ["DEFAULT_DATABASE", "CatalogConfig", "default_database", "read_config", "resolve"]
+
+DEFAULT_DATABASE = "default-database"
+"""This option of a configured catalog is Paimon's: the database of names without one."""
 
 _FILE_NAME = "lakecore.toml"
 _PREFIX = "LAKECORE_CATALOG__"
@@ -55,7 +64,7 @@ def resolve(catalog: str | None, environ: Mapping[str, str]) -> CatalogConfig:
             )
         name = next(iter(catalogs))
     if name in catalogs:
-        return _config(name, catalogs[name])
+        return _config(name, catalogs[name], environ)
     if os.path.isdir(name):
         return CatalogConfig(name, {})
     raise NotFoundError(
@@ -64,9 +73,17 @@ def resolve(catalog: str | None, environ: Mapping[str, str]) -> CatalogConfig:
     )
 
 
-def read_config(environ: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
+def default_database(catalog: str | None, environ: Mapping[str, str]) -> str | None:
+    """Return the database of names without one: that of the configured catalog, else LAKECORE_DATABASE."""
+    name = catalog or environ.get("LAKECORE_CATALOG", "")
+    value = read_config(environ).get(name, {}).get(DEFAULT_DATABASE) if name else None
+    return environ.get("LAKECORE_DATABASE") if value is None else value_of(DEFAULT_DATABASE, value, environ)
+
+
+def read_config(environ: Mapping[str, str]) -> Mapping[str, Mapping[str, ConfiguredValue]]:
     """Read options by catalog name. Raises InvalidInputError naming a file that cannot be read as TOML."""
-    catalogs = {name: dict(options) for name, options in _from_file(environ).items()}
+    of_file = {name: dict(options) for name, options in _from_file(environ).items()}
+    catalogs = {**CatalogStore.of(environ).read(), **of_file}
     for variable, value in environ.items():
         if variable.startswith(_PREFIX):
             name, _, key = variable.removeprefix(_PREFIX).partition("__")
@@ -76,14 +93,17 @@ def read_config(environ: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
     return catalogs
 
 
-def _from_file(environ: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
+def _from_file(environ: Mapping[str, str]) -> Mapping[str, Mapping[str, ConfiguredValue]]:
     path = _path(environ)
     if path is None:
         return {}
     try:
         with open(path, "rb") as file:
             catalogs = tomllib.load(file).get("catalogs", {})
-        return {name: {key: _text(value) for key, value in table.items()} for name, table in catalogs.items()}
+        return {
+            name: {key: configured_value(value) for key, value in table.items()}
+            for name, table in catalogs.items()
+        }
     except FileNotFoundError as err:
         raise NotFoundError(f"{path}: the file does not exist, although LAKECORE_CONFIG names it") from err
     except (OSError, ValueError, AttributeError) as err:
@@ -103,16 +123,18 @@ def _path(environ: Mapping[str, str]) -> str | None:
     return None
 
 
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _config(name: str, options: Mapping[str, str]) -> CatalogConfig:
+def _config(
+    name: str, configured: Mapping[str, ConfiguredValue], environ: Mapping[str, str]
+) -> CatalogConfig:
+    options = {key: value_of(key, value, environ) for key, value in configured.items()}
     warehouse = options.get("warehouse", "").strip()
     if not warehouse:
         raise InvalidInputError(f"catalog {name!r} has no warehouse: set it in {_FILE_NAME}")
-    return CatalogConfig(warehouse, {key: value for key, value in options.items() if key != "warehouse"})
+    of_no_catalog = ("warehouse", DEFAULT_DATABASE)
+    return CatalogConfig(
+        warehouse, {key: value for key, value in options.items() if key not in of_no_catalog}
+    )
 
 
-def _listed(catalogs: Mapping[str, Mapping[str, str]]) -> str:
+def _listed(catalogs: Collection[str]) -> str:
     return "known: " + (", ".join(sorted(catalogs)) or "none")

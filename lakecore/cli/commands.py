@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 import typer
 
+from lakecore.cli.catalog_of_names import on_named_catalog
 from lakecore.cli.damage import holding
 from lakecore.cli.option_groups import expanded
 
@@ -17,7 +18,9 @@ __all__ = ["HOLDING", "MAINTENANCE", "OTHER_NAMES", "TABLES", "register"]
 
 TABLES: Mapping[str, str] = MappingProxyType(
     {
-        "catalogs": "tables.databases",
+        "catalogs": "tables.catalogs",
+        "create-catalog": "tables.catalogs",
+        "drop-catalog": "tables.catalogs",
         "databases": "tables.inspect",
         "tables": "tables.inspect",
         "describe": "tables.inspect",
@@ -152,4 +155,5 @@ def _function(name: str, module: str) -> Callable[..., None]:
     function: Callable[..., None] = getattr(
         importlib.import_module(f"lakecore.cli.{module}"), name.replace("-", "_")
     )
-    return expanded(holding(name, function) if name in HOLDING else function)
+    function = holding(name, function) if name in HOLDING else function
+    return on_named_catalog(expanded(function))

@@ -36,8 +36,13 @@ class LakeTask(BaseOperator):
         super().pre_execute(context)
 
     def render_template_fields(self, context: Context, jinja_env: jinja2.Environment | None = None) -> None:
-        """Render the fields as Airflow does, then mask the secrets among the rendered values."""
+        """Render the fields as Airflow does, then mask the secrets among the rendered values; a table may be
+        named `CONNECTION.DB.TABLE`.
+        """
+        from lakecore_airflow.named_connection import use_named_connection
+
         super().render_template_fields(context, jinja_env)
+        use_named_connection(self)
         conceal([getattr(self, name, None) for name in self.template_fields])
 
 

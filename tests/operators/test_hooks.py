@@ -14,6 +14,7 @@ from lakecore import errors
 from lakecore_airflow.get_provider_info import get_provider_info
 from lakecore_airflow.hooks import LakeHook, airflow_errors
 from lakecore_airflow.operators.compact import CompactTableOperator
+from lakecore_airflow.sensors.snapshots import NewSnapshotSensor
 from lakecore_airflow.tasks.identity import commit_identity
 from tests.operators.conftest import FakeTaskInstance, context
 
@@ -64,6 +65,28 @@ def test_a_connection_opens_a_jdbc_catalog(monkeypatch: pytest.MonkeyPatch, tmp_
         False,
         "catalog option uri is missing; write jdbc:sqlite:/PATH or jdbc:postgresql://HOST[:PORT]/DATABASE",
     )
+
+
+def test_a_table_may_be_named_with_its_connection(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    catalog = _connect(monkeypatch, host=str(tmp_path)).catalog()
+    catalog.create_table("d.t", {"columns": ["v INT"]})
+    catalog.create_table("d.t.u", {"columns": ["v INT"]})
+    monkeypatch.setenv("AIRFLOW_CONN_OTHER", json.dumps({"conn_type": "http"}))
+    for table, expected in (
+        ("lake_test.d.t", ("lake_test", "d.t")),
+        ("other.d.t", ("lake_default", "other.d.t")),
+        ("d.t.u", ("lake_default", "d.t.u")),
+        ("lake_test.t", ("lake_default", "lake_test.t")),
+    ):
+        for task in (
+            CompactTableOperator(task_id="c", table=table),
+            NewSnapshotSensor(task_id="s", table=table),
+        ):
+            task.render_template_fields(context())
+            assert (task.lake_conn_id, task.table) == expected
+    task = CompactTableOperator(task_id="c", table="lake_test.d.{{ params.x }}", params={"x": "t"})
+    task.render_template_fields({**context(), "params": {"x": "t"}})
+    assert task.execute(context())["table"] == "d.t"
 
 
 def test_the_password_of_the_database_is_concealed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

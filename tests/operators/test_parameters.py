@@ -172,6 +172,8 @@ def test_all_commands_of_jobs_and_all_operators_are_compared() -> None:
     }
     of_catalogs = {
         "catalogs",
+        "create-catalog",
+        "drop-catalog",
         "create-database",
         "alter-database",
         "drop-database",

@@ -1,49 +1,21 @@
-"""This module has the commands on databases, `catalogs` and `repair-catalog`."""
+"""This module has the commands on databases, and `repair-catalog`."""
 
 from __future__ import annotations
 
-import os
 from typing import Annotated
 
 import typer
 
 from lakecore.cli.engine import key_values
-from lakecore.cli.output import print_rows
 from lakecore.cli.session import session_of
-from lakecore.errors import UnsupportedError, without_secrets
+from lakecore.errors import UnsupportedError
 
-__all__ = ["alter_database", "catalogs", "create_database", "drop_database", "repair_catalog"]
+__all__ = ["alter_database", "create_database", "drop_database", "repair_catalog"]
 
 DatabaseName = Annotated[str, typer.Argument(metavar="DATABASE", help="Name the database.")]
 Properties = Annotated[
     list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help="Set a property; may be repeated.")
 ]
-
-
-def catalogs(context: typer.Context) -> None:
-    """List the configured catalogs: those of lakecore.toml and of LAKECORE_CATALOG__ variables.
-
-    No catalog is opened. Values of secrets are shown as ****.
-    """
-    from lakecore.catalog.catalog_options import METASTORE  # help needs no tables
-    from lakecore.catalog.config import read_config
-
-    session = session_of(context)
-    rows = []
-    for name, options in sorted(read_config(os.environ).items()):
-        public = without_secrets(options)
-        others = {key: value for key, value in public.items() if key not in ("warehouse", METASTORE)}
-        rows.append(
-            {
-                "catalog": name,
-                METASTORE: public.get(METASTORE, "filesystem"),
-                "warehouse": public.get("warehouse", ""),
-                "options": others
-                if session.json
-                else ", ".join(f"{k}={v}" for k, v in sorted(others.items())),
-            }
-        )
-    print_rows(session, rows, ["catalog", METASTORE, "warehouse", "options"])
 
 
 def create_database(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader
 
+from lakecore.catalog.config import read_config
+from lakecore.catalog.configured.catalog_names import QualifiedName, qualified
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.errors import InvalidInputError, InvalidOptionError, LakeError, UnsupportedError
 from lakecore.predicate.parse import parse_where
@@ -157,9 +160,15 @@ def _row_type(request: SourceRequest) -> RowType:
 
 
 def load_place(place: TablePlace, options: Mapping[str, str]) -> Table:
-    """Load the table with options for this handle. Raises NotFoundError naming what exists."""
-    catalog = load_catalog(place.catalog, create_warehouse=False, **place.catalog_options)
-    return catalog.load_table(place.table, options)
+    """Load the table with options for this handle; without another place its name may be `catalog.db.t`.
+
+    Raises NotFoundError naming what exists.
+    """
+    name = QualifiedName(place.catalog, place.table)
+    if place.catalog is None:
+        name = qualified(place.table, read_config(os.environ))
+    catalog = load_catalog(name.catalog, create_warehouse=False, **place.catalog_options)
+    return catalog.load_table(name.rest, options)
 
 
 def open_scan(request: SourceRequest) -> Scan:

@@ -12,9 +12,11 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 
 from lakecore_airflow.hooks import LakeHook, airflow_errors
 from lakecore_airflow.links import ReportLink, TableLink
+from lakecore_airflow.named_connection import use_named_connection
 from lakecore_airflow.triggers import WaitTrigger
 
 if TYPE_CHECKING:
+    import jinja2
     from airflow.sdk import BaseOperatorLink, Context
 
     from lakecore.catalog.catalog import Catalog
@@ -49,6 +51,11 @@ class TableSensor(BaseSensorOperator):
         self.table = table
         self.lake_conn_id = lake_conn_id
         self.deferrable = deferrable
+
+    def render_template_fields(self, context: Context, jinja_env: jinja2.Environment | None = None) -> None:
+        """Render the fields as Airflow does; the table may be named `CONNECTION.DB.TABLE`."""
+        super().render_template_fields(context, jinja_env)
+        use_named_connection(self)
 
     @abstractmethod
     def request(self, context: Context, catalog: Catalog) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""This package has catalogs by name: their names, where definitions are kept, and several at once."""

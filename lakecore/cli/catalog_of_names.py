@@ -1,0 +1,91 @@
+"""This module lets commands work on the catalog with which the names of their tables begin."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from lakecore.cli.session import Session
+from lakecore.errors import InvalidInputError
+
+__all__ = ["on_named_catalog"]
+
+_TABLES = ("table", "tables", "new_name")
+_DATABASES = ("database",)
+
+
+def on_named_catalog(function: Callable[..., None]) -> Callable[..., None]:
+    """Return the command such that the names in its arguments choose the catalog.
+
+    Names are taken as they are when --warehouse is given. Raises InvalidInputError for names of two catalogs,
+    and for another one than --catalog names.
+    """
+
+    @functools.wraps(function)
+    def command(*arguments: Any, **others: Any) -> None:
+        context = others.get("context", arguments[0] if arguments else None)
+        session = getattr(context, "obj", None)
+        if isinstance(session, Session) and session.warehouse is None:
+            names = _names(others)
+            if any(_may_change(name, is_database) for _, name, is_database in names):
+                catalog = _rewritten(others, names, session)
+                setattr(context, "obj", replace(session, catalog_name=catalog))  # noqa: B010 - typer's own object
+        function(*arguments, **others)
+
+    return command
+
+
+def _names(arguments: dict[str, Any]) -> list[tuple[str, str, bool]]:
+    """Return parameter, text and whether it is a database, of each name in the arguments."""
+    found = []
+    for parameter in (*_TABLES, *_DATABASES):
+        value = arguments.get(parameter)
+        texts = value if isinstance(value, list) else [value]
+        found += [(parameter, text, parameter in _DATABASES) for text in texts if isinstance(text, str)]
+    return found
+
+
+def _may_change(name: str, is_database: bool) -> bool:
+    dots = name.partition("$")[0].count(".")
+    if is_database or "*" in name:
+        return dots > (0 if is_database else 1)
+    return bool(name) and dots != 1
+
+
+def _rewritten(arguments: dict[str, Any], names: list[tuple[str, str, bool]], session: Session) -> str | None:
+    """Put names without catalog into the arguments; return the catalog that all of them name."""
+    from lakecore.catalog.config import default_database, read_config
+    from lakecore.catalog.configured.catalog_names import qualified  # help needs no tables
+
+    known = read_config(os.environ)
+    parsed = [(parameter, qualified(text, known, database=base), base) for parameter, text, base in names]
+    catalogs = {one.catalog for _, one, _ in parsed}
+    named = catalogs - {None}
+    if session.catalog_name is not None:
+        named.add(session.catalog_name)
+    elif None in catalogs and named:
+        named.add("the default catalog")
+    if len(named) > 1:
+        raise InvalidInputError(
+            f"the names belong to several catalogs ({', '.join(sorted(map(str, named)))}); "
+            "a command works on one"
+        )
+    catalog = next(iter(named), None)
+    for parameter in {one for one, _, _ in parsed}:
+        texts = [
+            one.rest if base else _with_database(one.rest, lambda: default_database(catalog, os.environ))
+            for name, one, base in parsed
+            if name == parameter
+        ]
+        arguments[parameter] = texts if isinstance(arguments[parameter], list) else texts[0]
+    return catalog
+
+
+def _with_database(name: str, default: Callable[[], str | None]) -> str:
+    if "." in name.partition("$")[0] or "*" in name or not name:
+        return name
+    database = default()
+    return f"{database}.{name}" if database else name
