@@ -6,9 +6,7 @@ memory.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,15 +17,16 @@ from lakecore.service.location import server_of
 from lakecore.service.server_connection import RowQuery, ServerConnection, ServerContext
 from lakecore.service.server_metrics import ServerFigures, ServerMetrics
 from lakecore.service.server_options import ServerOptions
+from lakecore.service.socket_loop import Channel, SocketLoop
 
 __all__ = ["KvQueryServer", "ServerNumber"]
 
 logger = logging.getLogger(__name__)
 
-_START_SECONDS = 30.0
 _DRAIN_SECONDS = 5.0
 """So long a server that is closed waits for the lookups that have begun."""
 _LONGEST_SWEEP = 1.0
+_LOOK_SECONDS = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +65,11 @@ class KvQueryServer:
             options=options,
             metrics=self._metrics,
             pool=self._pool,
+            submit=lambda work: self._loop.submit(work),
             connections=self._connections,
         )
-        self._loop = _new_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="lakecore-server", daemon=True)
-        self._server: asyncio.Server | None = None
-        self._sweeping: asyncio.Task[None] | None = None
+        pause = min(_LONGEST_SWEEP, options.frame_seconds / 4, options.idle_seconds / 4)
+        self._loop = SocketLoop(self._connected, self._sweep, pause)
         self._closed = False
 
     def __enter__(self) -> KvQueryServer:
@@ -87,18 +85,14 @@ class KvQueryServer:
 
     def start(self) -> Address:
         """Return the address after the server listens. Raises UnavailableError when the port is taken."""
-        self._thread.start()
+        options = self._options
         try:
-            listening = asyncio.run_coroutine_threadsafe(self._listen(), self._loop)
-            self._server = listening.result(_START_SECONDS)
+            return Address(*self._loop.start(options.host, options.port))
         except OSError as err:
             self.close()
-            options = self._options
             raise UnavailableError(
                 f"query server: port {options.port} of {options.host} cannot be used ({err}); choose another"
             ) from err
-        host, port = self._server.sockets[0].getsockname()[:2]
-        return Address(host, port)
 
     def close(self) -> None:
         """Stop listening, answer what was asked, and close all connections; later calls do nothing.
@@ -108,51 +102,32 @@ class KvQueryServer:
         if self._closed:
             return
         self._closed = True
-        if self._thread.is_alive():
-            asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(_START_SECONDS)
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
+        self._loop.submit(self._drain)
+        end = time.monotonic() + _DRAIN_SECONDS
+        while self._connections and time.monotonic() < end:
+            time.sleep(_LOOK_SECONDS)
         self._loop.close()
         self._pool.shutdown(wait=True)
 
-    async def _listen(self) -> asyncio.Server:
-        server = await self._loop.create_server(
-            lambda: ServerConnection(self._context, self._loop), self._options.host, self._options.port
-        )
-        self._sweeping = self._loop.create_task(self._sweep())
-        return server
+    def _connected(self, channel: Channel) -> ServerConnection | None:
+        """Accept a connection unless there are too many."""
+        if len(self._connections) >= self._options.max_connections:
+            self._metrics.count_refusal()
+            return None
+        connection = ServerConnection(self._context, channel)
+        self._connections.add(connection)
+        self._metrics.count_connection(1)
+        return connection
 
-    async def _sweep(self) -> None:
-        """Close the connections whose time is over, now and then."""
-        pause = min(_LONGEST_SWEEP, self._options.frame_seconds / 4, self._options.idle_seconds / 4)
-        while True:
-            await asyncio.sleep(pause)
-            now = time.monotonic()
-            for connection in tuple(self._connections):
-                if connection.deadline < now:
-                    connection.expire()
+    def _sweep(self) -> None:
+        """Close the connections whose time is over."""
+        now = time.monotonic()
+        for connection in tuple(self._connections):
+            if connection.deadline < now:
+                connection.expire()
 
-    async def _stop(self) -> None:
-        if self._server is not None:
-            self._server.close()
+    def _drain(self) -> None:
+        """Accept no more connections, and let each end after what was asked."""
+        self._loop.stop_accept()
         for connection in tuple(self._connections):
             connection.drain()
-        end = time.monotonic() + _DRAIN_SECONDS
-        while self._connections and time.monotonic() < end:
-            await asyncio.sleep(0.01)
-        for connection in tuple(self._connections):
-            connection.abort()
-        if self._sweeping is not None:
-            self._sweeping.cancel()
-        await asyncio.sleep(0)
-
-
-def _new_loop() -> asyncio.AbstractEventLoop:
-    """Return a loop of uvloop where that is installed (the extra `service`): a request takes about a quarter
-    less CPU time with it.
-    """
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()

@@ -8,15 +8,14 @@ closed, without a reason.
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import logging
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, cast
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -24,6 +23,7 @@ from lakecore.errors import CorruptDataError, LakeError
 from lakecore.lookup.query.serialized_query import MalformedKeyError
 from lakecore.service.server_metrics import ServerMetrics
 from lakecore.service.server_options import ServerOptions
+from lakecore.service.socket_loop import Channel
 from lakecore.service.wire.frames import LENGTH, SMALLEST, Frame, FrameType, decode_frame, encode_frame
 from lakecore.service.wire.java_failures import LOOKUP_FAILED, UNKNOWN_BUCKET, encode_failure
 from lakecore.service.wire.messages import LookupRequest, decode_request, encode_result
@@ -60,17 +60,19 @@ class ServerContext:
     options: ServerOptions
     metrics: ServerMetrics
     pool: Executor
+    submit: Callable[[Callable[[], None]], None]
+    """It lets the thread of the connections do something."""
     connections: set[ServerConnection]
 
 
-class ServerConnection(asyncio.Protocol):
+class ServerConnection:
     """It is used by the thread of the server's loop only."""
 
-    def __init__(self, context: ServerContext, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, context: ServerContext, channel: Channel) -> None:
+        """Take a new connection, which is open."""
         self._context = context
-        self._loop = loop
         self._buffer = bytearray()
-        self._transport: asyncio.Transport | None = None
+        self._channel: Channel | None = channel
         self._accepted = context.options.token is None
         self._paused = False
         self._reading_paused = False
@@ -80,34 +82,22 @@ class ServerConnection(asyncio.Protocol):
         """It tells whether a thread looks up what this connection asked for."""
         self.deadline = _NEVER
         """At this time, in seconds of `time.monotonic`, the connection is closed."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Accept the connection unless there are too many."""
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's transports derive from another class
-        context = self._context
-        if len(context.connections) >= context.options.max_connections:
-            context.metrics.count_refusal()
-            self._transport.abort()
-            return
-        context.connections.add(self)
-        context.metrics.count_connection(1)
         self._wait()
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self) -> None:
         """Forget the connection."""
-        self._transport = None
-        if self in self._context.connections:
-            self._context.connections.discard(self)
-            self._context.metrics.count_connection(-1)
+        self._channel = None
+        self._context.connections.discard(self)
+        self._context.metrics.count_connection(-1)
 
     def data_received(self, data: bytes) -> None:
         """Answer the requests that are complete."""
         self._buffer += data
         if not self.busy:
             self._go_on()
-        elif len(self._buffer) > self._context.options.max_frame and self._transport is not None:
+        elif len(self._buffer) > self._context.options.max_frame and self._channel is not None:
             self._reading_paused = True
-            self._transport.pause_reading()  # the next requests wait in the network
+            self._channel.pause_reading()  # the next requests wait in the network
 
     def pause_writing(self) -> None:
         """Wait for the client to take its answers before it is given more."""
@@ -123,13 +113,13 @@ class ServerConnection(asyncio.Protocol):
     def drain(self) -> None:
         """Answer what was asked, and close the connection."""
         self._draining = True
-        if not self.busy and self._transport is not None:
-            self._transport.close()
+        if not self.busy and self._channel is not None:
+            self._channel.close()
 
     def abort(self) -> None:
         """Close the connection now."""
-        if self._transport is not None:
-            self._transport.abort()
+        if self._channel is not None:
+            self._channel.abort()
 
     def expire(self) -> None:
         """Close the connection, whose time is over."""
@@ -140,7 +130,7 @@ class ServerConnection(asyncio.Protocol):
     def _go_on(self) -> None:
         """Answer the frames that are complete, up to one that a thread has to answer."""
         try:
-            while self._transport is not None and not (self.busy or self._paused):
+            while self._channel is not None and not (self.busy or self._paused):
                 content = self._next_frame()
                 if content is None:
                     break
@@ -150,10 +140,10 @@ class ServerConnection(asyncio.Protocol):
             self._context.metrics.count_expulsion()
             self.abort()
             return
-        if self._transport is not None and not (self.busy or self._paused):
+        if self._channel is not None and not (self.busy or self._paused):
             if self._reading_paused:
                 self._reading_paused = False
-                self._transport.resume_reading()
+                self._channel.resume_reading()
             self._wait()
 
     def _next_frame(self) -> bytes | None:
@@ -208,13 +198,14 @@ class ServerConnection(asyncio.Protocol):
         self.busy = True
         self.deadline = _NEVER
         ask = partial(_rows, query, request)
-        future = self._loop.run_in_executor(self._context.pool, ask)
-        future.add_done_callback(partial(self._looked_up, frame.request_id, started))
+        answered = partial(self._looked_up, frame.request_id, started)
+        future = self._context.pool.submit(ask)
+        future.add_done_callback(lambda result: self._context.submit(partial(answered, result)))
 
-    def _looked_up(self, number: int, started: float, future: asyncio.Future[Rows | Exception]) -> None:
+    def _looked_up(self, number: int, started: float, future: Future[Rows | Exception]) -> None:
         """Answer what a thread has looked up."""
         self.busy = False
-        if future.cancelled() or self._transport is None:
+        if future.cancelled() or self._channel is None:
             return
         result = future.exception() or future.result()
         if isinstance(result, MalformedKeyError):
@@ -227,7 +218,7 @@ class ServerConnection(asyncio.Protocol):
         else:
             self._answer(number, result, started)
         if self._draining:
-            self._transport.close()
+            self._channel.close()
         else:
             self._go_on()
 
@@ -251,8 +242,8 @@ class ServerConnection(asyncio.Protocol):
         self._context.metrics.count_failure(time.perf_counter() - started)
 
     def _write(self, frame: Frame) -> None:
-        if self._transport is not None:
-            self._transport.write(encode_frame(frame))
+        if self._channel is not None:
+            self._channel.write(encode_frame(frame))
 
     def _check_token(self, frame: Frame) -> None:
         token = self._context.options.token or ""
