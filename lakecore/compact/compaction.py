@@ -113,4 +113,5 @@ class Compaction:
             proof=request.proof,
             executor=executor,
             seed=self.seed,
+            copy=request.copy,
         )

@@ -11,10 +11,10 @@ from enum import Enum
 
 from lakecore.errors import InvalidOptionError
 from lakecore.format.bounds import ColumnBounds
-from lakecore.metadata.manifest.data_file import SimpleStats
+from lakecore.metadata.manifest.data_file import DataFile, SimpleStats
 from lakecore.metadata.row_kind import KEY_PREFIX
 from lakecore.options import Option, parse_bool
-from lakecore.row.binary_row import encode_row
+from lakecore.row.binary_row import decode_row, encode_row
 from lakecore.types.datatypes import RowType, with_nullable
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "StatsKind",
     "StatsMode",
     "key_modes",
+    "recorded_bounds",
     "simple_stats",
     "stats_modes",
 ]
@@ -134,6 +135,21 @@ def simple_stats(
         tuple(column.null_count for column in bounds_kept),
     )
     return stats, names
+
+
+def recorded_bounds(file: DataFile, row_type: RowType) -> dict[str, ColumnBounds]:
+    """Return the statistics that a manifest entry has of the values of a file, by column; `row_type` has the
+    columns of the file. Raises CorruptDataError for statistics that cannot be decoded.
+    """
+    kind = row_type if file.value_stats_cols is None else row_type.select(file.value_stats_cols)
+    stats = file.value_stats
+    if len(stats.null_counts) != len(kind.fields):
+        return {}
+    lows, highs = (decode_row(row, kind, file.file_name) for row in (stats.min_values, stats.max_values))
+    return {
+        name: ColumnBounds(low, high, None if nulls is None or nulls < 0 else nulls)
+        for name, low, high, nulls in zip(kind.names, lows, highs, stats.null_counts, strict=True)
+    }
 
 
 def _bounds(bounds: Mapping[str, ColumnBounds], name: str) -> ColumnBounds:

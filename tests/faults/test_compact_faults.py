@@ -15,6 +15,7 @@ import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.errors import CommitUncertainError, LakeError
+from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.fs.memory import MemoryFileIO
 from lakecore.jobs.compact import Job, Report, Strategy, run
 from lakecore.metadata.options import ChangelogProducer
@@ -38,6 +39,7 @@ class Scenario:
     table: Table
     strategy: Strategy
     image: dict[str, bytes]
+    copy: CopyMode = CopyMode.OFF
 
     @classmethod
     def of(cls, catalog: FilesystemCatalog, table: Table, strategy: Strategy) -> Scenario:
@@ -58,7 +60,13 @@ class Scenario:
 
     def compact(self, storage: Any = None) -> Report:
         catalog = self.catalog if storage is None else replace(self.catalog, file_io=storage)
-        job = Job(table=self.table.name, strategy=self.strategy, commit_user="job", commit_identifier=7)
+        job = Job(
+            table=self.table.name,
+            strategy=self.strategy,
+            copy=self.copy,
+            commit_user="job",
+            commit_identifier=7,
+        )
         return run(job, catalog, clock=catalog.clock)
 
     def compactions(self) -> dict[int, int]:
@@ -138,6 +146,15 @@ def joined() -> Scenario:
     return Scenario.of(catalog, table, Strategy.UNIVERSAL)
 
 
+def copied() -> Scenario:
+    """Row groups are copied, those of a file with deleted rows decoded between them."""
+    catalog = memory_catalog("fault-compact-copied")
+    table = append_table(catalog, deletion_vectors__enabled="true")
+    put(table, *([{"v": n, "p": "x"}, {"v": n, "p": "y"}] for n in range(5)))
+    table.delete("v = 2 and p = 'y'")
+    return replace(Scenario.of(catalog, table, Strategy.FULL), copy=CopyMode.ALL)
+
+
 def blobs_joined() -> Scenario:
     """Ordinary files and the blob files beside them, some of which were written over."""
     catalog = memory_catalog("fault-compact-blobs")
@@ -180,6 +197,7 @@ def _cases() -> list[Any]:
     cases += [(keyed_universal, mode) for mode in (*SETTLED, FaultMode.TORN)]
     cases += [(looked_up, mode) for mode in (FaultMode.ERROR, FaultMode.TORN)]
     cases += [(deleted, mode) for mode in SETTLED]
+    cases += [(copied, mode) for mode in (FaultMode.ERROR, FaultMode.TORN)]
     cases += [(blobs_joined, mode) for mode in (FaultMode.ERROR,)]
     return [
         pytest.param(

@@ -35,6 +35,7 @@ from lakecore.verify.proof.descriptions import PickFiles, check_joined_rows, che
 from lakecore.verify.proof.pick_proof import PickProof, check_upgrade, prove_pick
 from lakecore.verify.proof.second_decoder import SecondDecoders
 from lakecore.verify.rules.table_rules import TableRules
+from lakecore.write.files.copy_plan import NOTHING_COPIED
 
 __all__ = ["Driver", "RunSettings"]
 
@@ -119,13 +120,14 @@ class Driver:
                 yield (proven,)
 
     def _decode_again(self, mode: ProofMode, proven: ProvenPick) -> None:
-        """Read one input and one output of each format through a second decoder, once per run. Raises
-        ProofError.
+        """Read one input, one output, and one output with copied row groups, of each format through a second
+        decoder, once per run. Raises ProofError.
         """
         if mode is ProofMode.KEYS:
             return
         pick, reading = proven.pick, self._reading
-        for side, files in (("input", pick.replaced), ("output", proven.files)):
+        output = "copied output" if proven.copied.files else "output"
+        for side, files in (("input", pick.replaced), (output, proven.files)):
             for file in files:
                 stored = StoredFile(reading.paths.data_file(pick.bucket_dir, file), file)
                 self._decoders.look(pick.name, side, stored, reading.file_schema(file.schema_id))
@@ -254,7 +256,12 @@ class _PickRun:
         for result in results if self._rules.data_evolution else ():
             check_joined_rows(result.unit, files_of(result.inputs), result.files)
         return ProvenPick(
-            pick, new_files, proof, changelog_files, _marks(results) if self._marks_rows else {}
+            pick,
+            new_files,
+            proof,
+            changelog_files,
+            _marks(results) if self._marks_rows else {},
+            sum((result.copied for result in results), NOTHING_COPIED),
         )
 
     @property

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from lakecore.compact.engine.work import Place, WorkPick
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.verify.proof.pick_proof import PickProof
+from lakecore.write.files.copy_plan import NOTHING_COPIED, CopyCount
 
 __all__ = ["Outcome", "Progress", "ProvenPick", "RunRecord"]
 
@@ -34,6 +35,7 @@ class ProvenPick:
     proof: PickProof | None
     changelog: tuple[DataFile, ...] = ()
     marks: Mapping[str, bytes] = field(default_factory=dict)
+    copied: CopyCount = NOTHING_COPIED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +44,8 @@ class Outcome:
 
     `dropped` are names of picks that another commit, or a change of the schema, made impossible, and
     `lost_places` their buckets. `decoded` tells which formats a second decoder read, and how many rows.
-    `directories` are those of committed picks. `notes` tell what happened to snapshots that other writers
-    replaced.
+    `directories` are those of committed picks. `copied` counts rows that were not decoded. `notes` tell what
+    happened to snapshots that other writers replaced.
     """
 
     rows_in: int = 0
@@ -63,6 +65,7 @@ class Outcome:
     directories: frozenset[str] = frozenset()
     stopped: bool = False
     notes: tuple[str, ...] = ()
+    copied: CopyCount = NOTHING_COPIED
 
     def committed(
         self, picks: tuple[ProvenPick, ...], snapshots: tuple[int, ...], notes: tuple[str, ...] = ()
@@ -83,6 +86,7 @@ class Outcome:
             snapshots=self.snapshots + snapshots,
             notes=self.notes + notes,
             directories=self.directories | {proven.pick.bucket_dir for proven in picks},
+            copied=sum((proven.copied for proven in picks), self.copied),
             proofs=self.proofs + tuple(p.proof for p in picks if p.proof is not None),
         )
 

@@ -12,6 +12,7 @@ from lakecore.compact.engine.schedule import scheduled
 from lakecore.compact.engine.target import RewriteTarget
 from lakecore.compact.engine.work import Place, RoundPlan, Strategy, UnitTable, WorkPick, place_name
 from lakecore.executor import Executor
+from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.schema import TableSchema
 from lakecore.scan.change_scanner import Deletions
@@ -72,6 +73,8 @@ class PlanContext:
     """Runs the units later; a planner asks it for its cores."""
     seed: str = ""
     """The seed chooses the rows of sampled proofs."""
+    copy: CopyMode = CopyMode.OFF
+    """It tells what is copied without decoding."""
 
     def unit_table(self, entries: ManifestEntries) -> UnitTable:
         """Return what units know about the table."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakecore.compact.engine.work import Strategy
+from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER
 from lakecore.scan.filters import EVERYTHING, ScanFilter
 from lakecore.verify.digest.shape import ProofMode
@@ -47,3 +48,5 @@ class CompactRequest:
     proof: ProofMode = ProofMode.SAMPLED
     proof_seed: str = ""
     """It chooses the rows that a sampled proof compares whole; empty: a fresh one."""
+    copy: CopyMode = CopyMode.OFF
+    """It tells what is copied without decoding."""

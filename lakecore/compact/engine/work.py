@@ -23,6 +23,7 @@ from lakecore.row.partition_path import partition_text
 from lakecore.verify.digest.digest import Tally
 from lakecore.verify.digest.shape import RowShape
 from lakecore.verify.proof.pick_proof import ProofContext, UnitProof
+from lakecore.write.files.copy_plan import NOTHING_COPIED, CopyCount
 
 __all__ = [
     "Place",
@@ -128,6 +129,8 @@ class UnitResult:
     proof: UnitProof
     changelog: tuple[DataFile, ...] = ()
     lookups: Mapping[str, bytes] = field(default_factory=dict)
+    copied: CopyCount = NOTHING_COPIED
+    """It counts the rows that were copied without decoding them."""
 
 
 UnitFunction = Callable[[Any], UnitResult]

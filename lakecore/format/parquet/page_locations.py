@@ -12,12 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakecore.format.parquet.thrift_compact import decode_struct
+from lakecore.format.parquet.thrift_compact import decode_struct, encode_struct
+from lakecore.format.parquet.thrift_spans import list_of, number
 
-__all__ = ["PageLocations", "page_locations"]
+__all__ = ["PageLocations", "PagePlace", "encoded_pages", "page_list", "page_locations"]
 
 PageLocations = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 """These are the page locations: offsets in the file, sizes in bytes, first rows within the row group."""
+
+PagePlace = tuple[int, int, int]
+"""This is the place of a page: its offset in the file, its bytes, and its first row within the row group."""
 
 # field ids of parquet.thrift
 _LOCATIONS = 1
@@ -51,6 +55,65 @@ def page_locations(data: bytes) -> PageLocations:
         for field in (_OFFSET, _SIZE, _ROW)
     )
     return offsets, sizes, rows
+
+
+def page_list(data: bytes) -> tuple[list[PagePlace], bytes]:
+    """Return the pages of one column chunk in file order, and the bytes of the offset index behind them.
+    Raises ValueError, IndexError where the bytes are no offset index.
+
+    It is quicker than `page_locations` for a few pages.
+    """
+    at, count = _list_head(data)
+    pages: list[PagePlace] = []
+    for _ in range(count):
+        numbers = []
+        for head in _HEADERS[:-1]:
+            if data[at] != head:
+                return _any_list(data)
+            value = data[at + 1]
+            at += 2
+            if value > 127:
+                value, at = _long_number(data, at - 1)
+            numbers.append((value >> 1) ^ -(value & 1))
+        if data[at] != 0:
+            return _any_list(data)
+        at += 1
+        pages.append((numbers[0], numbers[1], numbers[2]))
+    return (pages, data[at:]) if pages else _any_list(data)
+
+
+def encoded_pages(pages: list[PagePlace], rest: bytes) -> bytes:
+    """Return the bytes of an offset index of `pages`, and of what follows them."""
+    offset, size, row = (bytes([head]) for head in _HEADERS[:-1])
+    structs = [
+        offset + number(place) + size + number(length) + row + number(first) + b"\0"
+        for place, length, first in pages
+    ]
+    return bytes([_LIST_FIELD]) + list_of(structs) + rest
+
+
+def _any_list(data: bytes) -> tuple[list[PagePlace], bytes]:
+    """Return what `page_list` does for structs in any form."""
+    index = decode_struct(data)
+    pages = [
+        (int(one[_OFFSET].value), int(one[_SIZE].value), int(one[_ROW].value))
+        for one in index[_LOCATIONS].value.values
+    ]
+    # fields are numbered from the one before, which the list was
+    rest = encode_struct({field - _LOCATIONS: value for field, value in index.items() if field != _LOCATIONS})
+    return pages, rest
+
+
+def _long_number(data: bytes, at: int) -> tuple[int, int]:
+    """Return an unsigned number of several bytes, and where it ends."""
+    value = shift = 0
+    for byte in data[at : at + _LONGEST + 1]:
+        value |= (byte & 127) << shift
+        at += 1
+        shift += 7
+        if byte < 128:
+            return value, at
+    raise ValueError("a number of an offset index does not end")
 
 
 def _usual(data: bytes) -> PageLocations | None:

@@ -121,15 +121,19 @@ class FilePages:
                     for batch in self._group_rows(group, schema, (first, last), batch_size, buffer_size):
                         yield self._maps.restored(batch)
 
-    def page_starts(self) -> list[int]:
-        """Return the rows at which pages of all columns begin, ascending: the first of every row group, and
-        others.
+    @property
+    def group_count(self) -> int:
+        """Return the number of row groups."""
+        return len(self._groups)
+
+    def page_starts(self, number: int) -> list[int]:
+        """Return the rows at which pages of all columns of a row group begin, ascending; the first is that
+        of the row group.
         """
-        starts: list[int] = []
-        for group in self._groups:
+        with corrupt_data_errors(self._path):
+            group = self._groups[number]
             rows = reduce(np.intersect1d, (column.first_rows[:-1] for column in group.columns))
-            starts += (group.first_row + rows).tolist()
-        return starts
+            return [group.first_row + int(row) for row in rows]
 
     def file_from(self, start: int) -> PageFile:
         """Return all columns from row `start`, one of `page_starts`, to the end of its row group, as a
@@ -139,7 +143,8 @@ class FilePages:
         """
         group = next(group for group in reversed(self._groups) if group.first_row <= start)
         span = (start - group.first_row, group.rows)
-        return page_file(self._meta, group, span, range(len(group.columns)), self._read)[0]
+        with corrupt_data_errors(self._path):
+            return page_file(self._meta, group, span, range(len(group.columns)), self._read)[0]
 
     def _group_pages(self, group: RowGroupPages, columns: Sequence[str]) -> list[KeyPage] | None:
         first: ColumnPages | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -50,6 +50,12 @@ class Report(JobReport):
     """These are the picks that another commit made impossible."""
     planned: tuple[str, ...] = ()
     """A dry run would do this first."""
+    files_copied: int = 0
+    rows_copied: int = 0
+    bytes_copied: int = 0
+    """Of the rewritten files, rows and bytes these were copied by row groups, without decoding them."""
+    decoded_because: Mapping[str, int] = field(default_factory=dict)
+    """These are the rewritten files that were decoded although copies were asked for, by their reasons."""
     in_order: int = 0
     """These are the partitions that were skipped, because they already have the requested order."""
     warnings: tuple[str, ...] = ()
@@ -78,6 +84,10 @@ def with_run(report: Report, run: RewriteRun, planned: Sequence[WorkPick]) -> Re
         bytes_in=outcome.bytes_in,
         bytes_out=outcome.bytes_out,
         moved=outcome.moved,
+        files_copied=outcome.copied.files,
+        rows_copied=outcome.copied.rows,
+        bytes_copied=outcome.copied.bytes,
+        decoded_because=outcome.copied.decoded,
         snapshot=snapshots[-1] if snapshots else None,
         snapshots=snapshots,
         proof=_proof_text(outcome),

@@ -193,6 +193,7 @@ class CompactTask:
             where=where,
             proof=job.proof,
             proof_seed=job.proof_seed,
+            copy=job.copy,
         )
 
         def begin() -> None:

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 
 from lakecore.compact.engine.strategy import Strategy
 from lakecore.errors import InvalidInputError
+from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.jobs.definitions.parameter import Kind, Parameter
 from lakecore.jobs.definitions.table_job import (
     Definition,
@@ -78,6 +79,13 @@ class _CompactionJob(_RewritingJob):
             "one row in 16, `full` every column of all rows."
         ),
     ] = ProofMode.SAMPLED
+    copy: Annotated[
+        CopyMode,
+        Parameter(
+            "Copy row groups of parquet files of append tables without decoding them: `large` ones, `all`, "
+            "or none (`off`)."
+        ),
+    ] = CopyMode.OFF
 
 
 @dataclass(frozen=True, kw_only=True)

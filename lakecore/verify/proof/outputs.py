@@ -26,7 +26,7 @@ from lakecore.verify.rules.order import KeyValues
 from lakecore.verify.sample.choice import seeded_order
 from lakecore.verify.sample.key_marks import KeyMarks
 
-__all__ = ["OutputEvidence", "OutputPlace", "check_output_file"]
+__all__ = ["OutputEvidence", "OutputPlace", "check_output_file", "check_size"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ def check_output_file(
         raise ProofError(unit, f"output {stored.path}: {problem}")
 
     first_row, changelog, marks = role.first_row, role.changelog, role.marks
-    _check_size(file_io, stored, refuse)
+    check_size(file_io, stored, refuse)
     order = () if changelog else shape.order
     bounds = order or shape.key
     keyed_rows = KeyedRows(bounds, repeats=changelog or bool(order))
@@ -115,6 +115,15 @@ def check_output_file(
         first_key=keyed_rows.first_key,
         last_key=keyed_rows.last_key,
     )
+
+
+def check_size(file_io: FileIO, stored: StoredFile, refuse: Callable[[str], NoReturn]) -> None:
+    """Call `refuse` unless the file is there and has the size that its description says."""
+    status = file_io.stat(stored.path)
+    if status is None:
+        refuse("the file does not exist")
+    if status.size != stored.file.file_size:
+        refuse(f"it has {status.size} bytes, but its description says {stored.file.file_size}")
 
 
 def _read(
@@ -176,14 +185,6 @@ def _check_description(
                 refuse(problem)
     except CorruptDataError as err:
         refuse(f"its description cannot be decoded: {err.problem}")
-
-
-def _check_size(file_io: FileIO, stored: StoredFile, refuse: Callable[[str], NoReturn]) -> None:
-    status = file_io.stat(stored.path)
-    if status is None:
-        refuse("the file does not exist")
-    if status.size != stored.file.file_size:
-        refuse(f"it has {status.size} bytes, but its description says {stored.file.file_size}")
 
 
 def _check_keyed(

@@ -198,7 +198,10 @@ def _parquet_looks(file_io: FileIO, stored: StoredFile, schema: TableSchema, num
     if pages is None:
         return looks
     try:
-        starts = [start for start in pages.page_starts() if start >= ours.num_rows]
+        chosen, last = pages.page_starts(number % pages.group_count), pages.page_starts(-1)
+        starts = [start for start in chosen if start >= ours.num_rows] or [
+            start for start in last if start >= ours.num_rows
+        ]
         if starts:
             start = starts[number % len(starts)]
             names = pages.schema.names

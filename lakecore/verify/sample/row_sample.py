@@ -24,26 +24,33 @@ from lakecore.verify.sample.output_sample import OutputSample
 
 __all__ = ["sample_rows"]
 
+_COPIED_ROWS = 8192
 Words = npt.NDArray[np.uint64]
 
 
 def sample_rows(
-    context: ProofContext, unit: str, inputs: Sequence[LookupFile], outputs: Sequence[LookupFile]
+    context: ProofContext,
+    unit: str,
+    inputs: Sequence[LookupFile],
+    outputs: Sequence[LookupFile],
+    *,
+    copied: bool = False,
 ) -> RowSample:
     """Compare a sample of rows. Raises ProofError naming `unit` and a column unless rows of `outputs` are the
     live rows of `inputs` at the same places. Ranges of places are chosen by the seed, until one row of 16 was
-    compared.
+    compared; `copied`: one short range is enough, because all bytes were compared.
 
     Cost: one row of 16 and a few pages beside them, all columns. Memory: the hashes of one range.
     """
     before, after = _Chain.of(inputs), _Chain.of(outputs)
     size = sum(file.stored.file.file_size for file in inputs)
-    width = window_rows(after.rows, 1.0, size // max(before.rows, 1))
+    width = _COPIED_ROWS if copied else window_rows(after.rows, 1.0, size // max(before.rows, 1))
     count = -(-after.rows // width)
     parts: list[RowSample] = []
     sample = OutputSample(context, unit)
     for number in seeded_order(context.shape.seed, unit, count):
-        if sum(part.rows for part in parts) * LEAST_SHARE >= before.rows and parts:
+        enough = copied or sum(part.rows for part in parts) * LEAST_SHARE >= before.rows
+        if parts and enough:
             break
         span = (number * width, min((number + 1) * width, after.rows))
         _compare(context, unit, (before, after), span, sample)

@@ -44,10 +44,10 @@ class FileSummary:
         """Count a batch with at least one row. Key-value batches carry sequence and kind; a key column that
         they lack is taken from the value column of that name.
         """
-        self.row_count += batch.num_rows
         if self._key_type is None:
-            self.max_sequence = (self.max_sequence or 0) + batch.num_rows
+            self.add_rows(batch.num_rows)
             return
+        self.row_count += batch.num_rows
         numbers = batch.column(SEQUENCE_NAME).to_numpy()
         low, high = int(numbers.min()), int(numbers.max())
         self.min_sequence = low if self.min_sequence is None else min(low, self.min_sequence)
@@ -57,6 +57,11 @@ class FileSummary:
         if self._first is None:
             self._first = keys.slice(0, 1)
         self._last = keys.slice(batch.num_rows - 1, 1)
+
+    def add_rows(self, count: int) -> None:
+        """Count rows of an append file that were not decoded."""
+        self.row_count += count
+        self.max_sequence = (self.max_sequence or 0) + count
 
     @property
     def key_bounds(self) -> tuple[bytes, bytes]:

@@ -39,7 +39,7 @@ from lakecore.types.datatypes import RowType
 from lakecore.write.files.file_meta import FileSummary, data_file
 from lakecore.write.options import FileRules
 
-__all__ = ["FileSpec", "RollingWriter", "check_file_options", "slices", "tolerated"]
+__all__ = ["FileSpec", "RollingWriter", "check_file_options", "slices", "stored_columns", "tolerated"]
 
 logger = logging.getLogger(__name__)
 
@@ -198,10 +198,10 @@ class RollingWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows; columns are taken by name (key columns of thin files are left out)."""
-        conformed = _conform(batch, self._schema)
+        stored = stored_columns(batch, self._schema)
         start = 0
         for length in slices(batch, self._spec.target_size):
-            self._write_slice(batch.slice(start, length), conformed.slice(start, length))
+            self._write_slice(batch.slice(start, length), stored.slice(start, length))
             start += length
 
     def close(self) -> tuple[DataFile, ...]:
@@ -229,15 +229,15 @@ class RollingWriter:
         rules = self._spec.rules
         return shredder_for(self._spec.row_type, self._spec.options, rules.format, rules.compression)
 
-    def _write_slice(self, batch: pa.RecordBatch, conformed: pa.RecordBatch) -> None:
+    def _write_slice(self, batch: pa.RecordBatch, stored: pa.RecordBatch) -> None:
         if batch.num_rows == 0:
             return
         if self._current is None:
             self._current = self._open()
-        self._current.writer.write(conformed)
+        self._current.writer.write(stored)
         self._current.summary.add(batch)
-        self._current.index.add(conformed)
-        self._current.packs |= referenced_packs(conformed, self._spec.managed)
+        self._current.index.add(stored)
+        self._current.packs |= referenced_packs(stored, self._spec.managed)
         if self._current.writer.size_estimate >= self._spec.target_size:
             self._roll()
 
@@ -335,7 +335,8 @@ def slices(batch: _SizedBatch, target_size: int) -> list[int]:
     return [step] * full + ([rest] if rest else [])
 
 
-def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def stored_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the columns of `schema`, by name and in its types; key columns of thin files are left out."""
     names = set(batch.schema.names)
     columns: list[Any] = []
     for one in schema:

@@ -8,16 +8,21 @@ from lakecore.compact.engine.deletion_vectors import counted
 from lakecore.compact.engine.work import UnitTable, WorkPick, place_name
 from lakecore.compact.kinds.append.plan import JoinPick
 from lakecore.compact.kinds.append.run import ConcatUnit
+from lakecore.format.parquet.splice.mode import CopyMode
 
 __all__ = ["work_picks"]
 
 
-def work_picks(picks: Iterable[JoinPick], table: UnitTable, file_prefix: str) -> tuple[WorkPick, ...]:
+def work_picks(
+    picks: Iterable[JoinPick], table: UnitTable, file_prefix: str, copy: CopyMode
+) -> tuple[WorkPick, ...]:
     """Return the picks that the driver runs."""
-    return tuple(_work_pick(pick, table, f"{file_prefix}-{number}") for number, pick in enumerate(picks))
+    return tuple(
+        _work_pick(pick, table, f"{file_prefix}-{number}", copy) for number, pick in enumerate(picks)
+    )
 
 
-def _work_pick(pick: JoinPick, table: UnitTable, prefix: str) -> WorkPick:
+def _work_pick(pick: JoinPick, table: UnitTable, prefix: str, copy: CopyMode) -> WorkPick:
     place = pick.place
     name = f"{place_name(place, table.schema)}, files from {pick.files[0].file_name}"
     bucket_dir = table.reading.bucket_dir(place.partition, place.bucket)
@@ -29,6 +34,7 @@ def _work_pick(pick: JoinPick, table: UnitTable, prefix: str) -> WorkPick:
         files=pick.files,
         deletions=deletions,
         file_prefix=prefix,
+        copy=copy,
     )
     deleted = sum(vector.place.cardinality or 0 for vector in deletions if vector is not None)
     return WorkPick(

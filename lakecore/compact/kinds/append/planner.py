@@ -37,7 +37,7 @@ class AppendPlanner:
         picks = plan_joins(entries, join_request(target, context.strategy), deletions)
         doable, outdated = context.doable(picks, excluded)
         check_row_ids(target.name, target.reading.options, (f for pick in doable for f in pick.files))
-        work = context.scheduled(work_picks(doable, table, file_prefix))
+        work = context.scheduled(work_picks(doable, table, file_prefix, context.copy))
         return RoundPlan(work, run_unit, table, outdated, entries)
 
 

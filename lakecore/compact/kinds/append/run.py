@@ -1,42 +1,58 @@
-"""This module runs one unit of an append compaction: it copies live rows of files, in order, into new ones,
-and reads them back.
+"""This module runs one unit of an append compaction: it writes the live rows of files, in order, into new
+ones, and reads these back. Rows are decoded and encoded, or copied by whole row groups of parquet files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import logging
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby
 
 import pyarrow as pa
+from pyroaring import BitMap
 
 from lakecore.compact.engine.outputs import file_spec, numbered
 from lakecore.compact.engine.outputs import stored as stored_file
 from lakecore.compact.engine.work import UnitResult, UnitTable
+from lakecore.format.parquet.splice.footer import Footer
+from lakecore.format.parquet.splice.mode import CopyMode
+from lakecore.format.parquet.splice.pages import examine_pages
+from lakecore.format.parquet.splice.reasons import SpliceReason, SpliceRefusal
+from lakecore.format.statistics import recorded_bounds
+from lakecore.fs.whole_file import open_small_whole
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.index_file import DeletionFile
 from lakecore.prefetch import PREFETCH_BYTES, in_background, prefetch
 from lakecore.read.file.file_reader import FileRows, read_file
 from lakecore.read.file.sizes import ReadSizes, row_bytes, sizes_for
 from lakecore.store.indexes import load_deletions
+from lakecore.verify.digest.columns import StoredFile
 from lakecore.verify.digest.digest import Tally
+from lakecore.verify.digest.shape import ProofMode
 from lakecore.verify.proof.pick_proof import UnitProof, check_outputs, tally_input
 from lakecore.verify.proof.row_ids import prove_row_ids
+from lakecore.verify.proof.spliced import SpliceInput, SpliceOutput, check_splices
 from lakecore.verify.sample.choice import RowSample
 from lakecore.verify.sample.lookups import LookupFile
 from lakecore.verify.sample.row_sample import sample_rows
-from lakecore.write.files.rolling import RollingWriter
+from lakecore.write.files.copy_plan import CopyCount, CopyInput, CopyPlan, plan_copies
+from lakecore.write.files.rolling import FileSpec, RollingWriter
+from lakecore.write.files.spliced import SplicedWriter
 
 __all__ = ["ConcatUnit", "run_unit"]
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConcatUnit:
     """This unit joins `files` in this order, without their deleted rows (`deletions`, in the same order).
 
-    `file_prefix`: begins the names of new files; the unit adds the attempt. `overlap`: encode in another
-    thread than decode.
+    `file_prefix`: begins the names of new files; the unit adds the attempt. `copy`: what is copied by row
+    groups. `overlap`: encode in another thread than decode.
     """
 
     name: str
@@ -45,6 +61,7 @@ class ConcatUnit:
     files: tuple[DataFile, ...]
     deletions: tuple[DeletionFile | None, ...]
     file_prefix: str
+    copy: CopyMode = CopyMode.OFF
     overlap: bool = False
 
     @property
@@ -65,17 +82,30 @@ class ConcatUnit:
 
 
 def run_unit(unit: ConcatUnit) -> UnitResult:
-    """Copy, read back. On any failure the files of this attempt are removed again.
+    """Write, read back. On any failure the files of this attempt are removed again.
 
     Raises ProofError when the outputs do not hold, CorruptDataError, UnavailableError.
     """
+    spec = file_spec(unit, unit.files[0].min_sequence_number)
+    plan = _copy_plan(unit, spec)
+    if plan is not None and plan.copies:
+        try:
+            return _copied(unit, spec, plan)
+        except SpliceRefusal as err:
+            logger.warning("%s is decoded: %s", unit.name, err)
+            plan = CopyPlan.refused(len(unit.files), err.reason)
+            spec = file_spec(unit, unit.files[0].min_sequence_number)
+    result = _decoded(unit, spec)
+    return result if plan is None else replace(result, copied=CopyCount.of(plan))
+
+
+def _decoded(unit: ConcatUnit, spec: FileSpec) -> UnitResult:
+    """Decode and encode all rows."""
     table = unit.table
-    writer = RollingWriter(
-        table.reading.file_io, file_spec(unit, unit.files[0].min_sequence_number), table.clock.now_ms
-    )
+    writer = RollingWriter(table.reading.file_io, spec, table.clock.now_ms)
     try:
         rows_in = 0
-        batches = _batches(unit)
+        batches = _batches(unit, range(len(unit.files)))
         ahead = partial(prefetch, room=PREFETCH_BYTES, size=lambda batch: batch.nbytes)
         with closing(ahead(batches) if unit.overlap else batches) as batches_ahead:
             for batch in batches_ahead:
@@ -95,15 +125,92 @@ def run_unit(unit: ConcatUnit) -> UnitResult:
     return UnitResult(unit=unit.name, files=files, rows_in=rows_in, inputs=inputs, proof=proof)
 
 
-def _batches(unit: ConcatUnit) -> Generator[pa.RecordBatch]:
-    """Yield the rows of the files in order. It costs reads of some footers, for the size of a batch."""
+def _copy_plan(unit: ConcatUnit, spec: FileSpec) -> CopyPlan | None:
+    """Return what is copied; None if nothing is to be."""
+    if unit.copy is CopyMode.OFF:
+        return None
     reading = unit.table.reading
-    paths = [reading.paths.data_file(unit.bucket_dir, file) for file in unit.files]
+    inputs = [
+        CopyInput(stored_file(unit, file), reading.file_schema(file.schema_id), deletion is not None)
+        for file, deletion in zip(unit.files, unit.deletions, strict=True)
+    ]
+    return plan_copies(reading.file_io, spec, inputs, unit.copy)
+
+
+def _copied(unit: ConcatUnit, spec: FileSpec, plan: CopyPlan) -> UnitResult:
+    """Copy the files that the plan copies, and decode the others between them. Raises SpliceRefusal where
+    pages of a file are not as its footer says.
+    """
+    table = unit.table
+    file_io = table.reading.file_io
+    writer = SplicedWriter(file_io, spec, table.clock.now_ms)
+    try:
+        for copies, members in groupby(enumerate(plan.parts), key=lambda one: isinstance(one[1], Footer)):
+            numbers = [number for number, _ in members]
+            if copies:
+                for number in numbers:
+                    _copy(unit, writer, number, plan.parts[number])
+            else:
+                with closing(_batches(unit, numbers)) as batches:
+                    writer.encode(batches)
+        spliced = writer.close()
+        splices = check_splices(
+            table.proof,
+            unit.name,
+            [SpliceInput(stored, deleted) for stored, deleted in _inputs(unit)],
+            [SpliceOutput(stored_file(unit, one.file), one.origins) for one in spliced],
+        )
+        files = tuple(one.file for one in spliced)
+        inputs: tuple[Tally, ...] = splices.inputs
+        outputs = splices.outputs
+        if table.shape.mode is ProofMode.FULL:
+            outputs = check_outputs(table.proof, unit.name, [stored_file(unit, file) for file in files])
+            inputs = tuple(_tallies(unit))
+        sample = _sampled(unit, files, copied=all(isinstance(part, Footer) for part in plan.parts))
+    except BaseException:
+        writer.abort()
+        raise
+    return UnitResult(
+        unit=unit.name,
+        files=files,
+        rows_in=sum(tally.rows for tally in inputs),
+        inputs=inputs,
+        proof=UnitProof(unit=unit.name, outputs=outputs, sample=sample),
+        copied=CopyCount.of(plan),
+    )
+
+
+def _copy(unit: ConcatUnit, writer: SplicedWriter, number: int, footer: Footer | SpliceReason) -> None:
+    if not isinstance(footer, Footer):
+        raise TypeError(f"{unit.files[number].file_name} has no footer")
+    reading, file = unit.table.reading, unit.files[number]
+    bounds = recorded_bounds(file, reading.file_schema(file.schema_id).row_type)
+    with open_small_whole(reading.file_io, footer.path) as source:
+        examine_pages(source, footer)
+        writer.copy(number, source, footer, bounds)
+
+
+def _batches(unit: ConcatUnit, numbers: Sequence[int]) -> Generator[pa.RecordBatch]:
+    """Yield the rows of some of the files in order. It costs reads of some footers, for the size of a
+    batch.
+    """
+    reading = unit.table.reading
+    paths = [reading.paths.data_file(unit.bucket_dir, unit.files[number]) for number in numbers]
     sizes = sizes_for(1, len(unit.table.schema.fields), row_bytes(reading.file_io, paths))
-    for file, deletion in zip(unit.files, unit.deletions, strict=True):
+    for number in numbers:
+        file, deletion = unit.files[number], unit.deletions[number]
         deletions = None if deletion is None else load_deletions(reading.file_io, deletion)
         rows, size = FileRows(deletions=deletions), ReadSizes(sizes.batch_rows)
         yield from read_file(reading, unit.bucket_dir, file, None, rows, size)
+
+
+def _inputs(unit: ConcatUnit) -> list[tuple[StoredFile, BitMap | None]]:
+    """Return the files as the proof opens them, with their deleted rows."""
+    file_io = unit.table.proof.file_io
+    return [
+        (stored_file(unit, file), None if deletion is None else load_deletions(file_io, deletion))
+        for file, deletion in zip(unit.files, unit.deletions, strict=True)
+    ]
 
 
 def _tallies(unit: ConcatUnit) -> Generator[Tally]:
@@ -115,24 +222,16 @@ def _tallies(unit: ConcatUnit) -> Generator[Tally]:
         yield tally
 
 
-def _sampled(unit: ConcatUnit, files: tuple[DataFile, ...]) -> RowSample | None:
+def _sampled(unit: ConcatUnit, files: tuple[DataFile, ...], *, copied: bool = False) -> RowSample | None:
     """Return the sample of a part of the rows, with all columns, if the mode of the proof needs one."""
     proof = unit.table.proof
     if not proof.shape.samples:
         return None
-    inputs = [
-        LookupFile(
-            stored_file(unit, file), None if deletion is None else load_deletions(proof.file_io, deletion)
-        )
-        for file, deletion in zip(unit.files, unit.deletions, strict=True)
-    ]
-    return sample_rows(proof, unit.name, inputs, [LookupFile(stored_file(unit, file)) for file in files])
+    inputs = [LookupFile(stored, deleted) for stored, deleted in _inputs(unit)]
+    outputs = [LookupFile(stored_file(unit, file)) for file in files]
+    return sample_rows(proof, unit.name, inputs, outputs, copied=copied)
 
 
 def _prove_row_ids(unit: ConcatUnit, files: tuple[DataFile, ...]) -> None:
-    file_io = unit.table.proof.file_io
-    inputs = [
-        (stored_file(unit, file), None if deletion is None else load_deletions(file_io, deletion))
-        for file, deletion in zip(unit.files, unit.deletions, strict=True)
-    ]
-    prove_row_ids(file_io, unit.name, inputs, [stored_file(unit, file) for file in files])
+    outputs = [stored_file(unit, file) for file in files]
+    prove_row_ids(unit.table.proof.file_io, unit.name, _inputs(unit), outputs)

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakecore.format.parquet.thrift_compact import Field, Struct, ThriftList, WireType
+from lakecore.format.parquet.thrift_compact import WireType
+from lakecore.format.parquet.thrift_spans import Fields, number
 
-__all__ = ["integer", "structs", "value"]
+__all__ = ["changed", "raw", "required", "value"]
 
 FILE_VERSION, FILE_SCHEMA, FILE_ROWS, FILE_GROUPS, FILE_NOTES = 1, 2, 3, 4, 5
 FILE_WRITER, FILE_ORDERS, FILE_ENCRYPTION, FILE_SIGNING_KEY = 6, 7, 8, 9
@@ -20,12 +21,10 @@ CHUNK_COLUMN_INDEX, CHUNK_COLUMN_INDEX_LENGTH = 6, 7
 CHUNK_ENCRYPTION, CHUNK_ENCRYPTED_META = 8, 9
 META_TYPE, META_PATH, META_CODEC, META_VALUES = 1, 3, 4, 5
 META_SIZE, META_DATA_PAGE, META_INDEX_PAGE, META_DICTIONARY_PAGE = 7, 9, 10, 11
-STATS_MAX, STATS_MIN, STATS_MAX_EXACT, STATS_MIN_EXACT = 5, 6, 7, 8
 META_STATISTICS, META_BLOOM_FILTER, META_BLOOM_FILTER_LENGTH = 12, 14, 15
 ELEMENT_TYPE, ELEMENT_LENGTH, ELEMENT_REPETITION, ELEMENT_NAME, ELEMENT_CHILDREN = 1, 2, 3, 4, 5
 ELEMENT_CONVERTED, ELEMENT_SCALE, ELEMENT_PRECISION, ELEMENT_ID, ELEMENT_LOGICAL = 6, 7, 8, 9, 10
 NOTE_KEY, NOTE_VALUE = 1, 2
-INDEX_LOCATIONS, LOCATION_OFFSET = 1, 1
 PAGE_TYPE, PAGE_SIZE, PAGE_CHECKSUM = 1, 3, 4
 PAGE_DATA, PAGE_DICTIONARY, PAGE_DATA_V2 = 5, 7, 8
 DATA_VALUES, DATA_ENCODING, DATA_V2_ENCODING = 1, 2, 4
@@ -36,18 +35,26 @@ may be offsets too.
 """
 
 
-def value(struct: Struct, field: int, default: Any = None) -> Any:
+def value(fields: Fields, field: int, default: Any = None) -> Any:
     """Return the value of a field, or `default` where the struct has none."""
-    result = struct.get(field)
-    return default if result is None else result.value
+    span = fields.get(field)
+    return default if span is None else span[3]
 
 
-def structs(struct: Struct, field: int) -> list[Any]:
-    """Return the elements of a list that must be present. Raises KeyError, AttributeError."""
-    elements: ThriftList = struct[field].value
-    return elements.values
+def required(fields: Fields, field: int) -> int:
+    """Return the number of a field that must be present. Raises KeyError, TypeError for another type."""
+    result = fields[field][3]
+    if not isinstance(result, int):
+        raise TypeError(f"field {field} is no number")
+    return result
 
 
-def integer(kind: WireType, number: int) -> Field:
-    """Return a field with a number."""
-    return Field(kind, int(number))
+def raw(data: bytes, fields: Fields, field: int) -> bytes | None:
+    """Return the bytes of the value of a field, or None where the struct has none."""
+    span = fields.get(field)
+    return None if span is None else data[span[1] : span[2]]
+
+
+def changed(kind: WireType, value: int) -> tuple[int, bytes]:
+    """Return a number as a change of a struct (`thrift_spans.encode_changed`)."""
+    return int(kind), number(value)

@@ -8,11 +8,13 @@ import struct
 from dataclasses import dataclass
 from itertools import pairwise
 
+from lakecore.format.parquet.footer_bounds import has_exact_bounds
 from lakecore.format.parquet.footer_bytes import MAGIC, TAIL
 from lakecore.format.parquet.splice import fields as f
-from lakecore.format.parquet.splice.fields import structs, value
+from lakecore.format.parquet.splice.fields import raw, required, value
 from lakecore.format.parquet.splice.reasons import SpliceReason, SpliceRefusal
-from lakecore.format.parquet.thrift_compact import Struct, decode_struct
+from lakecore.format.parquet.splice.schema import FileSchema, file_schema
+from lakecore.format.parquet.thrift_spans import Fields, Inside, binary, struct_list, walk
 from lakecore.fs.file_io import RangeSource
 
 __all__ = ["Chunk", "Footer", "RowGroup", "parse_footer", "read_splice_footer"]
@@ -21,6 +23,11 @@ _ENCRYPTED_MAGIC = b"PARE"
 _FIRST_READ = 1 << 16
 _LEAST_FILE = 12
 
+_IN_CHUNK: Inside = {f.CHUNK_META: walk}
+_IN_GROUP: Inside = {f.GROUP_COLUMNS: struct_list(_IN_CHUNK)}
+_IN_NOTE = struct_list({})
+_IN_FILE: Inside = {f.FILE_GROUPS: struct_list(_IN_GROUP), f.FILE_NOTES: _IN_NOTE}
+
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
@@ -28,15 +35,20 @@ class Chunk:
     stop).
     """
 
-    raw: Struct
-    meta: Struct
+    fields: Fields
+    meta: Fields
     start: int
     stop: int
+
+    @property
+    def data_page(self) -> int:
+        """Return where its first data page begins; a dictionary page lies before it."""
+        return required(self.meta, f.META_DATA_PAGE)
 
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    raw: Struct
+    fields: Fields
     rows: int
     chunks: tuple[Chunk, ...]
 
@@ -48,15 +60,13 @@ class RowGroup:
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """This is the footer of the file `path`. `thrift` are its bytes, `leaves` the paths of its leaf
-    columns.
-    """
+    """This is the footer of the file `path`. `thrift` are its bytes, in which `fields` are found."""
 
     path: str
     thrift: bytes
-    meta: Struct
+    fields: Fields
     data_end: int
-    leaves: tuple[tuple[bytes, ...], ...]
+    schema: FileSchema
     groups: tuple[RowGroup, ...]
 
     @property
@@ -64,21 +74,40 @@ class Footer:
         return sum(group.rows for group in self.groups)
 
     @property
+    def size(self) -> int:
+        """Return the bytes of its column chunks."""
+        return sum(group.size for group in self.groups)
+
+    @property
     def writer(self) -> bytes:
         """Return what the footer calls the writer, which readers look at (`created_by`)."""
-        return bytes(value(self.meta, f.FILE_WRITER, b""))
+        span = self.fields.get(f.FILE_WRITER)
+        return b"" if span is None else binary(self.thrift, span)
 
     @property
     def notes(self) -> dict[bytes, bytes]:
         """Return the key-value metadata."""
-        pairs = value(self.meta, f.FILE_NOTES)
-        if pairs is None:
-            return {}
-        return {note[f.NOTE_KEY].value: value(note, f.NOTE_VALUE, b"") for note in pairs.values}
+        return {
+            binary(self.thrift, note[f.NOTE_KEY]): (
+                binary(self.thrift, note[f.NOTE_VALUE]) if f.NOTE_VALUE in note else b""
+            )
+            for note in value(self.fields, f.FILE_NOTES, ())
+        }
+
+    @property
+    def orders(self) -> bytes | None:
+        """Return by which order each column's statistics are made, as bytes."""
+        return raw(self.thrift, self.fields, f.FILE_ORDERS)
+
+    def has_values(self, group: int, leaf: int) -> bool:
+        """Return whether the bounds of a column in a row group are values of it, not cut ones."""
+        return has_exact_bounds(raw(self.thrift, self.groups[group].chunks[leaf].meta, f.META_STATISTICS))
 
 
-def read_splice_footer(source: RangeSource, path: str) -> Footer:
-    """Read the footer in one or two reads. Raises SpliceRefusal, UnavailableError."""
+def read_splice_footer(source: RangeSource, path: str, *, empty: bool = False) -> Footer:
+    """Read the footer in one or two reads. Raises SpliceRefusal, UnavailableError. `empty`: the file has no
+    rows, and its row groups are left out.
+    """
     size = source.size()
     if size < _LEAST_FILE or source.read_at(len(MAGIC), 0) != MAGIC:
         raise SpliceRefusal(SpliceReason.NOT_PARQUET, path)
@@ -95,56 +124,60 @@ def read_splice_footer(source: RangeSource, path: str) -> Footer:
         )
     whole = length + TAIL <= len(tail)
     thrift = tail[-TAIL - length : -TAIL] if whole else source.read_at(length, begin)
-    return parse_footer(path, bytes(thrift), begin)
+    return parse_footer(path, bytes(thrift), begin, empty=empty)
 
 
-def parse_footer(path: str, thrift: bytes, begin: int) -> Footer:
+def parse_footer(path: str, thrift: bytes, begin: int, *, empty: bool = False) -> Footer:
     """Return the footer, whose bytes `thrift` begin at `begin` of the file. Pure. Raises SpliceRefusal."""
     try:
-        meta = decode_struct(thrift)
-        if f.FILE_ENCRYPTION in meta or f.FILE_SIGNING_KEY in meta:
+        fields, _ = walk(thrift, 0, _IN_FILE)
+        if f.FILE_ENCRYPTION in fields or f.FILE_SIGNING_KEY in fields:
             raise SpliceRefusal(SpliceReason.ENCRYPTED, path)
-        _check_known(path, meta, "file")
-        leaves = _leaves(structs(meta, f.FILE_SCHEMA))
-        groups = tuple(_group(path, raw, leaves, begin) for raw in structs(meta, f.FILE_GROUPS))
-        if sum(group.rows for group in groups) != meta[f.FILE_ROWS].value:
+        _check_known(path, fields, "file")
+        schema = file_schema(raw(thrift, fields, f.FILE_SCHEMA) or b"")
+        stored = () if empty else fields[f.FILE_GROUPS][3]
+        groups = tuple(_group(path, thrift, one, schema.paths, begin) for one in stored)
+        if sum(group.rows for group in groups) != required(fields, f.FILE_ROWS):
             raise ValueError("its row groups have other rows than the file")
         _check_apart(groups)
-    except (ValueError, KeyError, AttributeError, TypeError, IndexError) as err:
+        footer = Footer(path, thrift, fields, begin, schema, groups)
+        _ = footer.writer, footer.notes
+    except (ValueError, KeyError, AttributeError, TypeError, IndexError, RecursionError) as err:
         raise SpliceRefusal(SpliceReason.DAMAGED, f"{path}: {err!r}") from err
-    return Footer(path, thrift, meta, begin, leaves, groups)
+    return footer
 
 
-def _group(path: str, raw: Struct, leaves: tuple[tuple[bytes, ...], ...], end: int) -> RowGroup:
-    _check_known(path, raw, "group")
-    columns = structs(raw, f.GROUP_COLUMNS)
-    rows = int(raw[f.GROUP_ROWS].value)
+def _group(path: str, thrift: bytes, fields: Fields, paths: tuple[bytes, ...], end: int) -> RowGroup:
+    _check_known(path, fields, "group")
+    columns = fields[f.GROUP_COLUMNS][3]
+    rows = required(fields, f.GROUP_ROWS)
     if rows <= 0:
         raise SpliceRefusal(SpliceReason.EMPTY_GROUPS, path)
-    if len(columns) != len(leaves):
-        raise ValueError(f"{len(columns)} column chunks for {len(leaves)} columns")
-    chunks = tuple(_chunk(path, column, leaf, end) for column, leaf in zip(columns, leaves, strict=True))
-    return RowGroup(raw, rows, chunks)
+    if len(columns) != len(paths):
+        raise ValueError(f"{len(columns)} column chunks for {len(paths)} columns")
+    chunks = tuple(_chunk(path, thrift, one, leaf, end) for one, leaf in zip(columns, paths, strict=True))
+    return RowGroup(fields, rows, chunks)
 
 
-def _chunk(path: str, raw: Struct, leaf: tuple[bytes, ...], end: int) -> Chunk:
-    _check_known(path, raw, "chunk")
-    if f.CHUNK_ENCRYPTION in raw or f.CHUNK_ENCRYPTED_META in raw:
+def _chunk(path: str, thrift: bytes, fields: Fields, leaf: bytes, end: int) -> Chunk:
+    _check_known(path, fields, "chunk")
+    if f.CHUNK_ENCRYPTION in fields or f.CHUNK_ENCRYPTED_META in fields:
         raise SpliceRefusal(SpliceReason.ENCRYPTED, path)
-    if f.CHUNK_PATH in raw:
+    if f.CHUNK_PATH in fields:
         raise SpliceRefusal(SpliceReason.OTHER_FILE, path)
-    meta: Struct = raw[f.CHUNK_META].value
+    meta: Fields = fields[f.CHUNK_META][3]
     _check_known(path, meta, "meta")
-    if tuple(structs(meta, f.META_PATH)) != leaf:
-        raise ValueError(f"a chunk of column {structs(meta, f.META_PATH)} where {leaf} belongs")
-    start = meta[f.META_DATA_PAGE].value
+    if raw(thrift, meta, f.META_PATH) != leaf:
+        raise ValueError("a chunk of another column than the one that belongs there")
+    required(meta, f.META_TYPE), required(meta, f.META_CODEC), required(meta, f.META_VALUES)
+    start = required(meta, f.META_DATA_PAGE)
     dictionary = value(meta, f.META_DICTIONARY_PAGE, 0)
     if 0 < dictionary < start:  # an offset of 0 says that there is none
         start = dictionary
-    stop = start + meta[f.META_SIZE].value
+    stop = start + required(meta, f.META_SIZE)
     if not len(MAGIC) <= start < stop <= end:
         raise ValueError(f"a column chunk at [{start}, {stop}) outside of the data")
-    return Chunk(raw, meta, start, stop)
+    return Chunk(fields, meta, start, stop)
 
 
 def _check_apart(groups: tuple[RowGroup, ...]) -> None:
@@ -153,29 +186,6 @@ def _check_apart(groups: tuple[RowGroup, ...]) -> None:
         raise ValueError("column chunks overlap")
 
 
-def _check_known(path: str, raw: Struct, name: str) -> None:
-    if max(raw, default=0) > f.LAST_FIELDS[name]:
-        raise SpliceRefusal(SpliceReason.UNKNOWN_FIELDS, f"{path}: field {max(raw)} of a {name}")
-
-
-def _leaves(elements: list[Struct]) -> tuple[tuple[bytes, ...], ...]:
-    """Return the paths of the leaf columns of a schema, whose elements are in the order of a walk."""
-    leaves: list[tuple[bytes, ...]] = []
-
-    def walk(at: int, path: tuple[bytes, ...]) -> int:
-        element = elements[at]
-        at += 1
-        children = value(element, f.ELEMENT_CHILDREN, 0)
-        below = (*path, bytes(element[f.ELEMENT_NAME].value))
-        if not children:
-            leaves.append(below)
-        for _ in range(children):
-            at = walk(at, below)
-        return at
-
-    at = 1
-    for _ in range(value(elements[0], f.ELEMENT_CHILDREN, 0)):
-        at = walk(at, ())
-    if at != len(elements):
-        raise ValueError(f"{len(elements)} elements of a schema that has {at}")
-    return tuple(leaves)
+def _check_known(path: str, fields: Fields, name: str) -> None:
+    if fields and max(fields) > f.LAST_FIELDS[name]:
+        raise SpliceRefusal(SpliceReason.UNKNOWN_FIELDS, f"{path}: field {max(fields)} of a {name}")

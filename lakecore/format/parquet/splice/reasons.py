@@ -30,6 +30,13 @@ class SpliceReason(Enum):
     PAGES = "its pages are not where its footer and its page indexes say"
     PLAIN_FIRST = "a column has plain pages before pages with a dictionary, which Java reads wrongly"
     CHECKSUM = "the checksum of a page is wrong"
+    DELETED_ROWS = "some of its rows are deleted"
+    OTHER_TABLE = "the table had other columns when it was written"
+    STATISTICS = "its manifest entry tells other statistics than its footer"
+    FILE_INDEXES = "new files of the table have file indexes"
+    ROW_IDS = "its rows get ids that are stored"
+    LAYOUT = "the table stores variants or maps in columns of their own"
+    MIXED = "most of the rows around it must be decoded"
 
 
 class SpliceRefusal(Exception):

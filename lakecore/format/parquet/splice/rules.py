@@ -11,12 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lakecore.format.parquet.splice import fields as f
-from lakecore.format.parquet.splice.fields import structs, value
+from lakecore.format.parquet.splice.fields import required
 from lakecore.format.parquet.splice.footer import Footer
 from lakecore.format.parquet.splice.reasons import SpliceReason
-from lakecore.format.parquet.thrift_compact import Struct, encode_struct
 
-__all__ = ["SpliceTarget", "mixing_refusal", "own_refusal"]
+__all__ = ["SpliceTarget", "has_large_groups", "mixing_refusal", "own_refusal"]
 
 _LEAST_ROWS = 10_000
 _LEAST_BYTES = 4 << 20
@@ -30,7 +29,6 @@ _CODECS = {
     "lz4": 7,
     "lz4_raw": 7,
 }
-_INT96, _FIXED = 3, 7
 _OLD_WRITERS = tuple(f"parquet-mr version 1.{minor}.".encode() for minor in range(10))
 """Up to 1.10 the sizes and the statistics of text are wrong in some files."""
 _NAME_BYTES = 10
@@ -42,6 +40,8 @@ class SpliceTarget:
 
     columns: tuple[str, ...]
     codec: str
+    small_groups: bool = False
+    """It tells whether row groups of any size are copied."""
 
 
 def own_refusal(footer: Footer, target: SpliceTarget) -> SpliceReason | None:
@@ -54,10 +54,17 @@ def mixing_refusal(footer: Footer, first: Footer) -> SpliceReason | None:
     return next((reason for reason, holds in _MIXING_RULES if not holds(footer, first)), None)
 
 
+def has_large_groups(count: int, rows: int, size: int) -> bool:
+    """Return whether so many row groups have many rows or bytes each, for readers pay for each of them. The
+    mean counts: the last one of a file may be small.
+    """
+    return rows >= _LEAST_ROWS * count or size >= _LEAST_BYTES * count
+
+
 def _trusted_writer(footer: Footer, _: SpliceTarget) -> bool:
     writer = footer.writer
-    is_trusted = writer.startswith(b"parquet-mr") and not writer.startswith(b"parquet-mr version ")
-    return bool(writer) and not is_trusted and not writer.startswith(_OLD_WRITERS)
+    nameless = writer.startswith(b"parquet-mr") and not writer.startswith(b"parquet-mr version ")
+    return bool(writer) and not nameless and not writer.startswith(_OLD_WRITERS)
 
 
 def _no_bloom_filters(footer: Footer, _: SpliceTarget) -> bool:
@@ -65,25 +72,24 @@ def _no_bloom_filters(footer: Footer, _: SpliceTarget) -> bool:
     return not any(kind in chunk.meta for group in footer.groups for chunk in group.chunks for kind in kinds)
 
 
-def _large_groups(footer: Footer, _: SpliceTarget) -> bool:
-    """Readers pay for each row group. The mean counts: the last one of a file may be small."""
-    count = len(footer.groups)
-    size = sum(group.size for group in footer.groups)
-    return footer.rows >= _LEAST_ROWS * count or size >= _LEAST_BYTES * count
+def _large_groups(footer: Footer, target: SpliceTarget) -> bool:
+    return target.small_groups or has_large_groups(len(footer.groups), footer.rows, footer.size)
 
 
 def _table_columns(footer: Footer, target: SpliceTarget) -> bool:
-    return _top_level(structs(footer.meta, f.FILE_SCHEMA)) == [name.encode() for name in target.columns]
+    return footer.schema.columns == tuple(name.encode() for name in target.columns)
 
 
 def _table_codec(footer: Footer, target: SpliceTarget) -> bool:
     codec = _CODECS.get(target.codec)
-    return all(chunk.meta[f.META_CODEC].value == codec for group in footer.groups for chunk in group.chunks)
+    return all(
+        required(chunk.meta, f.META_CODEC) == codec for group in footer.groups for chunk in group.chunks
+    )
 
 
 def _same_schema(footer: Footer, first: Footer) -> bool:
     """Names by case, field ids, order, nullability and types."""
-    return _schema_bytes(footer) == _schema_bytes(first)
+    return footer.schema.key == first.schema.key
 
 
 def _same_notes(footer: Footer, first: Footer) -> bool:
@@ -92,13 +98,12 @@ def _same_notes(footer: Footer, first: Footer) -> bool:
 
 
 def _same_orders(footer: Footer, first: Footer) -> bool:
-    return _orders(footer) == _orders(first)
+    return footer.orders == first.orders
 
 
 def _same_int96(footer: Footer, first: Footer) -> bool:
     """Readers take the time zone of INT96 from the writer's name."""
-    int96 = any(chunk.meta[f.META_TYPE].value == _INT96 for chunk in footer.groups[0].chunks)
-    return not int96 or footer.writer[:_NAME_BYTES] == first.writer[:_NAME_BYTES]
+    return not footer.schema.int96 or footer.writer[:_NAME_BYTES] == first.writer[:_NAME_BYTES]
 
 
 _OWN_RULES: tuple[tuple[SpliceReason, Callable[[Footer, SpliceTarget], bool]], ...] = (
@@ -115,39 +120,3 @@ _MIXING_RULES: tuple[tuple[SpliceReason, Callable[[Footer, Footer], bool]], ...]
     (SpliceReason.OTHER_ORDERS, _same_orders),
     (SpliceReason.OTHER_INT96, _same_int96),
 )
-
-
-def _orders(footer: Footer) -> bytes | None:
-    orders = footer.meta.get(f.FILE_ORDERS)
-    return None if orders is None else encode_struct({1: orders})
-
-
-def _top_level(elements: list[Struct]) -> list[bytes]:
-    """Return the names of the columns of a schema, whose elements are in the order of a walk."""
-    names: list[bytes] = []
-    below = 0
-    for element in elements[1:]:
-        if not below:
-            names.append(bytes(element[f.ELEMENT_NAME].value))
-        else:
-            below -= 1
-        below += value(element, f.ELEMENT_CHILDREN, 0)
-    return names
-
-
-def _schema_bytes(footer: Footer) -> bytes:
-    """Return all that the elements say, but the root's name, and what follows from a logical type."""
-    key = bytearray()
-    for number, element in enumerate(structs(footer.meta, f.FILE_SCHEMA)):
-        left_out = set()
-        if number == 0:
-            left_out |= {f.ELEMENT_NAME, f.ELEMENT_REPETITION, f.ELEMENT_ID}
-        if f.ELEMENT_LOGICAL in element:
-            left_out |= {f.ELEMENT_CONVERTED, f.ELEMENT_SCALE, f.ELEMENT_PRECISION}
-        if value(element, f.ELEMENT_TYPE) != _FIXED:
-            left_out.add(f.ELEMENT_LENGTH)
-        fields = {field: content for field, content in element.items() if field not in left_out}
-        if not value(element, f.ELEMENT_CHILDREN, 0):
-            fields.pop(f.ELEMENT_CHILDREN, None)
-        key += encode_struct(fields) + b"|"
-    return bytes(key)

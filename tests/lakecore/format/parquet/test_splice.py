@@ -108,6 +108,18 @@ def test_files_of_several_row_groups_keep_their_order(tmp_path: Path) -> None:
     assert pq.read_table(spliced(tmp_path / "out", paths)).equals(pa.concat_tables([rows, table()]))
 
 
+def test_row_groups_of_several_writers_have_the_name_of_none(tmp_path: Path) -> None:
+    paths = [written(tmp_path / "a"), written(tmp_path / "b")]
+    names = [pq.read_metadata(spliced(tmp_path / "same", paths)).created_by]
+    edit_footer(
+        paths[1],
+        lambda meta: meta.update({6: Field(WireType.BINARY, b"parquet-mr version 1.16.0 (build x)")}),
+    )
+    names.append(pq.read_metadata(spliced(tmp_path / "mixed", paths)).created_by)
+    assert names[0].startswith("parquet-cpp-arrow")
+    assert names[1].startswith("lakecore version")
+
+
 def test_a_copy_can_be_copied_again(tmp_path: Path) -> None:
     once = spliced(tmp_path / "once", [written(tmp_path / "a"), written(tmp_path / "b")])
     twice = spliced(tmp_path / "twice", [once, once])
@@ -166,6 +178,14 @@ EDITS: dict[str, tuple[Callable[[Struct], None], SpliceReason]] = {
     "other values": (_change(_inner, 5, number(ROWS + 1)), SpliceReason.PAGES),
     "elsewhere": (
         lambda meta: _inner(meta).update({9: number(_inner(meta)[9].value + 1)}),
+        SpliceReason.PAGES,
+    ),
+    "chunk of another column": (
+        lambda meta: _inner(meta).update({3: _first(meta)[1].value.values[1][3].value[3]}),
+        SpliceReason.DAMAGED,
+    ),
+    "index of another column": (
+        lambda meta: _chunk(meta).update({key: _first(meta)[1].value.values[1][key] for key in (4, 5)}),
         SpliceReason.PAGES,
     ),
     "index elsewhere": (_change(_chunk, 4, number(4)), SpliceReason.PAGES),

@@ -1,0 +1,67 @@
+"""This module compares the column statistics of a manifest entry with what the footer of its file says, and
+with those of the files whose row groups were copied into it: no value is decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from lakecore.format.bounds import ColumnBounds
+from lakecore.format.statistics import recorded_bounds
+from lakecore.metadata.key_order import comparable
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.schema import TableSchema
+
+__all__ = ["footer_problems", "splice_problems"]
+
+
+def footer_problems(stated: Mapping[str, ColumnBounds], file: DataFile, schema: TableSchema) -> Iterator[str]:
+    """Yield what the statistics of `file` say otherwise than those of its footer, which are `stated`. What
+    one of them does not say is not compared. Bounds of numbers must be the same, because readers take them
+    for values; those of text and floats may be wider.
+    """
+    for name, recorded in recorded_bounds(file, schema.row_type).items():
+        footer = stated.get(name, ColumnBounds())
+        counts = recorded.null_count, footer.null_count
+        if None not in counts and counts[0] != counts[1]:
+            yield f"statistics of column {name} count {counts[0]} nulls, its footer {counts[1]}"
+        ends = (recorded.minimum, footer.minimum), (footer.maximum, recorded.maximum)
+        if any(_above(left, right) or _differ(left, right) for left, right in ends):
+            mine, theirs = (f"{one.minimum!r} to {one.maximum!r}" for one in (recorded, footer))
+            yield f"statistics of column {name} give the range {mine}, its footer {theirs}"
+
+
+def splice_problems(
+    file: DataFile, schema: TableSchema, copied: Sequence[tuple[DataFile, TableSchema]]
+) -> Iterator[str]:
+    """Yield what the statistics of `file` leave out of those of the files that were copied into it: bounds
+    that do not enclose theirs, or fewer nulls.
+    """
+    parts = [(one, recorded_bounds(one, schema_then.row_type)) for one, schema_then in copied]
+    for name, recorded in recorded_bounds(file, schema.row_type).items():
+        nulls = 0
+        for one, bounds in parts:
+            part = bounds.get(name, ColumnBounds())
+            nulls += part.null_count or 0
+            if part.null_count == one.row_count:
+                continue
+            for end, ours, theirs in (
+                ("smallest", recorded.minimum, part.minimum),
+                ("largest", recorded.maximum, part.maximum),
+            ):
+                if ours is not None and theirs is None:
+                    yield f"statistics of column {name} have a {end} value, {one.file_name} has none"
+            if _above(recorded.minimum, part.minimum) or _above(part.maximum, recorded.maximum):
+                yield f"statistics of column {name} do not enclose those of {one.file_name}"
+        if recorded.null_count is not None and recorded.null_count < nulls:
+            yield f"statistics of column {name} count {recorded.null_count} nulls, its parts {nulls}"
+
+
+def _above(left: Any, right: Any) -> bool:
+    return left is not None and right is not None and bool(comparable(left) > comparable(right))
+
+
+def _differ(left: Any, right: Any) -> bool:
+    return isinstance(left, int | Decimal) and right is not None and bool(left != right)

@@ -1,0 +1,252 @@
+"""The proof of row groups that were copied from parquet files without decoding them.
+
+A copy holds when each row group of an output has the bytes, and all that footer and page indexes say of them,
+that a row group of an input has, at the place of its rows; when every row group of each copied input is there
+once, in order; and when schema, notes and column orders of the output are those of the input. Row groups that
+were encoded anew are tallied row by row. Nothing here knows how a copy was written: outputs are read back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NoReturn
+
+from pyroaring import BitMap
+
+from lakecore.errors import CorruptDataError, ProofError
+from lakecore.format.parquet.footer_bounds import footer_bounds
+from lakecore.verify.contents.footer_stats import footer_problems, splice_problems
+from lakecore.verify.digest.columns import StoredFile, read_covered
+from lakecore.verify.digest.context import ProofContext
+from lakecore.verify.digest.digest import ZERO, Tally
+from lakecore.verify.digest.file_tally import FileTally
+from lakecore.verify.digest.row_groups import StoredGroups, open_groups
+from lakecore.verify.digest.rows import tally_rows
+from lakecore.verify.proof.outputs import OutputEvidence, check_size
+from lakecore.verify.proof.pick_proof import tally_input
+
+__all__ = ["SpliceInput", "SpliceOutput", "SpliceRows", "check_splices"]
+
+
+@dataclass(frozen=True, slots=True)
+class SpliceInput:
+    """This is an input of the unit, with the positions of its deleted rows, None if there are none."""
+
+    stored: StoredFile
+    deleted: BitMap | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SpliceOutput:
+    """This is the claim of a writer about one new file. `origins` has for each row group the number of the
+    input that it was copied from, or None where it was encoded.
+    """
+
+    stored: StoredFile
+    origins: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SpliceRows:
+    """This holds of a unit: tallies of its inputs, in their order, and what its outputs hold."""
+
+    inputs: tuple[FileTally, ...]
+    outputs: OutputEvidence
+
+
+def check_splices(
+    context: ProofContext, unit: str, inputs: Sequence[SpliceInput], outputs: Sequence[SpliceOutput]
+) -> SpliceRows:
+    """Compare copied row groups with those of their inputs, and tally the rows of all others. `inputs` and
+    `outputs` are in the order of their rows.
+
+    Raises ProofError; CorruptDataError for an input. It reads every file once, those that were not copied
+    by their covered columns.
+    """
+    copied = {origin for output in outputs for origin in output.origins if origin is not None}
+    if copied - set(range(len(inputs))):
+        raise ProofError(unit, "a row group was copied from a file that it does not read")
+    decoded: dict[int, FileTally] = {}
+    places = []
+    rows = 0
+    for number, one in enumerate(inputs):
+        places.append(rows)
+        if number in copied:
+            rows += one.stored.file.row_count
+            continue
+        tally = tally_input(context, unit, one.stored, rows, one.deleted)
+        decoded[number] = FileTally(tally.rows, tally.digest, (one.stored.file,))
+        rows += tally.rows
+    with ExitStack() as stack:
+        run = _Comparison(context, unit, inputs, places, stack)
+        evidence = OutputEvidence()
+        for output in outputs:
+            tally = run.compare(output, evidence.rows.rows)
+            evidence = OutputEvidence(
+                rows=evidence.rows + tally,
+                files=evidence.files + 1,
+                proven=(*evidence.proven, output.stored.file),
+            )
+        tallies = decoded | {number: run.finished(number) for number in copied}
+    return SpliceRows(tuple(tallies[number] for number in range(len(inputs))), evidence)
+
+
+class _Comparison:
+    """The row groups of copied inputs are taken one after the other."""
+
+    def __init__(
+        self,
+        context: ProofContext,
+        unit: str,
+        inputs: Sequence[SpliceInput],
+        places: Sequence[int],
+        stack: ExitStack,
+    ) -> None:
+        self._context = context
+        self._unit = unit
+        self._inputs = inputs
+        self._places = places
+        self._stack = stack
+        self._current: int | None = None
+        self._groups: StoredGroups | None = None
+        self._next_group = 0
+        self._tallies: dict[int, Tally] = {}
+        self._whole: set[int] = set()
+
+    def compare(self, output: SpliceOutput, first_row: int) -> Tally:
+        """Return the tally of an output, whose rows begin at the place `first_row`. Raises ProofError."""
+        stored = output.stored
+        try:
+            with open_groups(self._context.file_io, stored.path) as written:
+                return self._compared(output, written, first_row)
+        except CorruptDataError as err:
+            if err.path != stored.path:
+                raise
+            self._refuse(stored, f"it cannot be read back: {err.problem}")
+
+    def finished(self, number: int) -> FileTally:
+        """Return the tally of a copied input. Raises ProofError unless every row group was copied."""
+        file = self._inputs[number].stored.file
+        if number not in self._whole:
+            raise ProofError(self._unit, f"not every row group of input {file.file_name} was copied")
+        tally = self._tallies[number]
+        return FileTally(tally.rows, tally.digest, (file,))
+
+    def _compared(self, output: SpliceOutput, written: StoredGroups, first_row: int) -> Tally:
+        stored = output.stored
+        check_size(self._context.file_io, stored, lambda problem: self._refuse(stored, problem))
+        counts = written.group_rows
+        if len(output.origins) != len(counts) or sum(counts) != stored.file.row_count:
+            self._refuse(stored, f"it has {sum(counts)} rows in {len(counts)} row groups")
+        if written.metadata.num_rows != sum(counts):
+            self._refuse(
+                stored, f"its footer counts {written.metadata.num_rows} rows, its row groups {sum(counts)}"
+            )
+        whole = ZERO
+        numbered = groupby(enumerate(output.origins), key=lambda one: one[1])
+        for origin, members in numbered:
+            numbers = [number for number, _ in members]
+            if origin is None:
+                span = whole.rows, whole.rows + sum(counts[number] for number in numbers)
+                whole += self._encoded(stored, span, first_row)
+                continue
+            self._check_columns(stored, written, origin)
+            for number in numbers:
+                whole += self._copied(stored, written, number, origin, first_row + whole.rows)
+        self._check_description(output, written)
+        return whole
+
+    def _copied(
+        self, stored: StoredFile, written: StoredGroups, number: int, origin: int, place: int
+    ) -> Tally:
+        """Compare a row group with the next one of an input."""
+        source = self._source(origin)
+        if self._next_group >= len(source.group_rows):
+            self._refuse(
+                stored,
+                f"row group {number} was copied from {self._inputs[origin].stored.path}, "
+                "which has no further one",
+            )
+        before, after = source.group(self._next_group), written.group(number)
+        problem = before.difference(after)
+        if problem is not None:
+            self._refuse(stored, f"row group {number}: {problem} ({self._inputs[origin].stored.path})")
+        checksum = self._checksum(stored, source.chunk_bytes(self._next_group), written.chunk_bytes(number))
+        self._next_group += 1
+        so_far = self._tallies.get(origin, ZERO)
+        self._tallies[origin] = so_far + _tally(before.rows, self._places[origin] + so_far.rows, checksum)
+        if self._next_group == len(source.group_rows):
+            self._whole.add(origin)
+        return _tally(after.rows, place, checksum)
+
+    def _checksum(self, stored: StoredFile, read: Iterator[bytes], written: Iterator[bytes]) -> int:
+        """Compare the bytes of two row groups, and return the checksum of both."""
+        checksum = 0
+        for left, right in zip(read, written, strict=True):
+            if left != right:
+                self._refuse(stored, "it has other bytes than the file that a row group was copied from")
+            checksum = zlib.crc32(right, checksum)
+        return checksum
+
+    def _source(self, origin: int) -> StoredGroups:
+        if self._groups is None or self._current != origin:
+            one = self._inputs[origin]
+            if one.deleted is not None:
+                raise ProofError(self._unit, f"{one.stored.path} was copied, although rows of it are deleted")
+            self._stack.close()
+            self._groups = self._stack.enter_context(open_groups(self._context.file_io, one.stored.path))
+            self._current, self._next_group = origin, 0
+            if sum(self._groups.group_rows) != one.stored.file.row_count or origin in self._tallies:
+                raise ProofError(
+                    self._unit,
+                    f"input {one.stored.path} has other rows than its description says, or was copied twice",
+                )
+        return self._groups
+
+    def _check_columns(self, stored: StoredFile, written: StoredGroups, origin: int) -> None:
+        source = self._source(origin)
+        if written.identity == source.identity:
+            return
+        if written.columns != source.columns:
+            self._refuse(stored, f"its schema is not that of {self._inputs[origin].stored.path}")
+        if written.rest != source.rest:
+            self._refuse(
+                stored, f"its notes or column orders are not those of {self._inputs[origin].stored.path}"
+            )
+
+    def _encoded(self, stored: StoredFile, span: tuple[int, int], first_row: int) -> Tally:
+        shape, schema = self._context.shape, self._context.schemas[stored.file.schema_id]
+        tally = ZERO
+        for columns in read_covered(self._context.file_io, stored.path, shape, schema, rows=span):
+            tally += tally_rows(columns, shape, first_row + span[0] + tally.rows)
+        return tally
+
+    def _check_description(self, output: SpliceOutput, written: StoredGroups) -> None:
+        stored, schemas = output.stored, self._context.schemas
+        schema = schemas[stored.file.schema_id]
+        files = [
+            self._inputs[origin].stored.file for origin in dict.fromkeys(output.origins) if origin is not None
+        ]
+        for problem in footer_problems(
+            footer_bounds(written.metadata, written.is_exact), stored.file, schema
+        ):
+            self._refuse(stored, problem)
+        for problem in splice_problems(
+            stored.file, schema, [(file, schemas[file.schema_id]) for file in files]
+        ):
+            self._refuse(stored, problem)
+
+    def _refuse(self, stored: StoredFile, problem: str) -> NoReturn:
+        raise ProofError(self._unit, f"output {stored.path}: {problem}")
+
+
+def _tally(rows: int, first_row: int, checksum: int) -> Tally:
+    """Return count and digest of a row group, whose rows begin at the place `first_row` of the unit."""
+    data = struct.pack("<qqI", first_row, rows, checksum)
+    return Tally(rows, int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "big"))

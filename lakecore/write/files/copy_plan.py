@@ -1,0 +1,175 @@
+"""This module decides which inputs of a unit are copied by row groups, and why the others are decoded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from lakecore.errors import CorruptDataError
+from lakecore.format.corruption import corrupt_data_errors
+from lakecore.format.data_reader import file_format
+from lakecore.format.parquet.footer_bounds import footer_bounds
+from lakecore.format.parquet.footer_bytes import metadata_of
+from lakecore.format.parquet.splice.footer import Footer, read_splice_footer
+from lakecore.format.parquet.splice.mode import CopyMode
+from lakecore.format.parquet.splice.reasons import SpliceReason, SpliceRefusal
+from lakecore.format.parquet.splice.rules import SpliceTarget, has_large_groups, mixing_refusal, own_refusal
+from lakecore.format.shredders import shredder_for
+from lakecore.fs.file_io import FileIO
+from lakecore.metadata.schema import TableSchema
+from lakecore.verify.contents.footer_stats import footer_problems
+from lakecore.verify.digest.columns import StoredFile
+from lakecore.write.files.rolling import FileSpec
+from lakecore.write.files.spliced import encoded_footer
+
+__all__ = ["NOTHING_COPIED", "CopyCount", "CopyInput", "CopyPlan", "plan_copies"]
+
+
+@dataclass(frozen=True, slots=True)
+class CopyInput:
+    """This file may be copied, unless a rule refuses it. `schema` is that of the file."""
+
+    stored: StoredFile
+    schema: TableSchema
+    has_deleted_rows: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CopyPlan:
+    """It has the footer of each input that is copied; of the others the reason why they are not, in the order
+    of the inputs.
+    """
+
+    parts: tuple[Footer | SpliceReason, ...]
+
+    @property
+    def copies(self) -> bool:
+        """Return whether some input is copied."""
+        return any(isinstance(part, Footer) for part in self.parts)
+
+    @classmethod
+    def refused(cls, count: int, reason: SpliceReason) -> CopyPlan:
+        """Return the plan that decodes every input."""
+        return cls((reason,) * count)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyCount:
+    """It counts what was copied, and by their reasons the files that were decoded although copies were asked
+    for. Counts can be added and pickled.
+    """
+
+    files: int = 0
+    rows: int = 0
+    bytes: int = 0
+    decoded: Mapping[str, int] = field(default_factory=dict)
+
+    def __add__(self, other: CopyCount) -> CopyCount:
+        return CopyCount(
+            files=self.files + other.files,
+            rows=self.rows + other.rows,
+            bytes=self.bytes + other.bytes,
+            decoded=dict(Counter(self.decoded) + Counter(other.decoded)),
+        )
+
+    @classmethod
+    def of(cls, plan: CopyPlan) -> CopyCount:
+        """Return the count of a plan that was carried out."""
+        footers = [part for part in plan.parts if isinstance(part, Footer)]
+        reasons = Counter(part.value for part in plan.parts if isinstance(part, SpliceReason))
+        return cls(
+            files=len(footers),
+            rows=sum(footer.rows for footer in footers),
+            bytes=sum(footer.size for footer in footers),
+            decoded=dict(reasons),
+        )
+
+
+NOTHING_COPIED = CopyCount()
+
+
+def _table_refusal(spec: FileSpec) -> SpliceReason | None:
+    """Return why no file can be copied into new files of a table; None where rules of the file decide."""
+    rules = spec.rules
+    if rules.format != "parquet":
+        return SpliceReason.NOT_PARQUET
+    if spec.tracked:
+        return SpliceReason.ROW_IDS
+    if spec.indexes:
+        return SpliceReason.FILE_INDEXES
+    if shredder_for(spec.row_type, spec.options, rules.format, rules.compression) is not None:
+        return SpliceReason.LAYOUT
+    return None
+
+
+def plan_copies(file_io: FileIO, spec: FileSpec, inputs: Sequence[CopyInput], mode: CopyMode) -> CopyPlan:
+    """Read the footers of the inputs, and return what is copied. Raises NotFoundError, UnavailableError.
+
+    Files must mix with the largest of them, and where some are decoded, also with what this release writes.
+    """
+    refusal = _table_refusal(spec)
+    if refusal is not None:
+        return CopyPlan.refused(len(inputs), refusal)
+    target = SpliceTarget(spec.row_type.names, spec.rules.compression, small_groups=mode is CopyMode.ALL)
+    parts = [_footer(file_io, spec, target, one) for one in inputs]
+    footers = [part for part in parts if isinstance(part, Footer)]
+    if not footers:
+        return CopyPlan(tuple(parts))
+    first = max(footers, key=lambda footer: footer.size)
+    mixed = tuple(
+        (mixing_refusal(part, first) or part) if isinstance(part, Footer) else part for part in parts
+    )
+    return _without_small_parts(CopyPlan(mixed), inputs, spec, target)
+
+
+def _footer(file_io: FileIO, spec: FileSpec, target: SpliceTarget, one: CopyInput) -> Footer | SpliceReason:
+    stored = one.stored
+    if file_format(stored.path) != "parquet":
+        return SpliceReason.NOT_PARQUET
+    if one.has_deleted_rows:
+        return SpliceReason.DELETED_ROWS
+    if one.schema.id != spec.schema.id and _columns(one.schema) != _columns(spec.schema):
+        return SpliceReason.OTHER_TABLE
+    try:
+        with file_io.open_ranges(stored.path) as source:
+            footer = read_splice_footer(source, stored.path)
+            refusal = own_refusal(footer, target)
+            if refusal is not None:
+                return refusal
+            if footer.rows != stored.file.row_count or source.size() != stored.file.file_size:
+                return SpliceReason.DAMAGED
+            with corrupt_data_errors(stored.path):
+                stated = footer_bounds(metadata_of(footer.thrift), footer.has_values)
+            problem = next(footer_problems(stated, stored.file, one.schema), None)
+    except SpliceRefusal as err:
+        return err.reason
+    except CorruptDataError:
+        return SpliceReason.DAMAGED
+    return footer if problem is None else SpliceReason.STATISTICS
+
+
+def _columns(schema: TableSchema) -> list[tuple[object, ...]]:
+    return [(field.id, field.name, field.type) for field in schema.fields]
+
+
+def _without_small_parts(
+    plan: CopyPlan, inputs: Sequence[CopyInput], spec: FileSpec, target: SpliceTarget
+) -> CopyPlan:
+    """Return the plan, or one that decodes everything where what is decoded does not mix with the copies, or
+    makes small row groups between them.
+    """
+    is_copied = [isinstance(part, Footer) for part in plan.parts]
+    runs = sum(1 for copied, _ in groupby(is_copied) if not copied)
+    if not runs:
+        return plan
+    footers = [part for part in plan.parts if isinstance(part, Footer)]
+    reason = mixing_refusal(encoded_footer(spec), footers[0])
+    count = runs + sum(len(footer.groups) for footer in footers)
+    rows = sum(one.stored.file.row_count for one in inputs)
+    size = sum(one.stored.file.file_size for one in inputs)
+    if reason is None and (target.small_groups or has_large_groups(count, rows, size)):
+        return plan
+    refusal = reason or SpliceReason.MIXED
+    return CopyPlan(tuple(refusal if isinstance(part, Footer) else part for part in plan.parts))

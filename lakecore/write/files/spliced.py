@@ -1,0 +1,191 @@
+"""This module writes files of an append table that are made of row groups of others, copied as they are, and
+of row groups that are encoded here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from lakecore.clock import local_ms
+from lakecore.format.bounds import ColumnBounds
+from lakecore.format.data_writer import WriterOptions, WrittenFile
+from lakecore.format.parquet.splice.footer import Footer, read_splice_footer
+from lakecore.format.parquet.splice.reasons import SpliceRefusal
+from lakecore.format.parquet.splice.rules import mixing_refusal
+from lakecore.format.parquet.splice.writer import SpliceWriter
+from lakecore.format.parquet.writer import ParquetWriter
+from lakecore.fs.file_io import FileIO, RangeSource
+from lakecore.fs.whole_file import BytesSource
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.types.arrow import arrow_schema
+from lakecore.write.files.file_meta import FileSummary, data_file
+from lakecore.write.files.merged_bounds import MergedBounds
+from lakecore.write.files.rolling import FileSpec, stored_columns, tolerated
+
+__all__ = ["SplicedFile", "SplicedWriter", "encoded_footer"]
+
+_MOST_BYTES = 32 << 20
+"""Encoded bytes that are held in memory, before they become row groups of the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class SplicedFile:
+    """This is a finished file. `origins` has the number of the input that each row group was copied from,
+    None for one that was encoded.
+    """
+
+    file: DataFile
+    origins: tuple[int | None, ...]
+
+
+class SplicedWriter:
+    """It writes to as many files as needed; a file ends behind the input with which it is large enough.
+
+    After a failure call `abort`: it removes every file that this writer created.
+    """
+
+    def __init__(self, file_io: FileIO, spec: FileSpec, now_ms: Callable[[], int]) -> None:
+        self._file_io = file_io
+        self._spec = spec
+        self._now_ms = now_ms
+        self._schema = arrow_schema(spec.row_type)
+        self._index = spec.first_index
+        self._sequence = spec.first_sequence
+        self._current: _OpenFile | None = None
+        self._files: list[SplicedFile] = []
+        self._paths: list[str] = []
+
+    def copy(
+        self, number: int, source: RangeSource, footer: Footer, bounds: Mapping[str, ColumnBounds]
+    ) -> None:
+        """Append all row groups of the input `number`, of which the manifest has these bounds."""
+        self._add(number, source, footer, bounds)
+
+    def encode(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Append rows. Raises SpliceRefusal where the file so far does not mix with what this release
+        writes.
+        """
+        memory = _Memory()
+        writer = ParquetWriter(memory, self._schema, self._options)
+        rows = 0
+        for batch in batches:
+            rows += batch.num_rows
+            writer.write(stored_columns(batch, self._schema))
+            if writer.size_estimate >= _MOST_BYTES:
+                self._add_encoded(memory, writer.close())
+                memory = _Memory()
+                writer, rows = ParquetWriter(memory, self._schema, self._options), 0
+        if rows:
+            self._add_encoded(memory, writer.close())
+
+    def close(self) -> tuple[SplicedFile, ...]:
+        """Finish the last file. It returns the files in the order in which they were written."""
+        self._roll()
+        return tuple(self._files)
+
+    def abort(self) -> None:
+        """Remove everything that this writer created; it may be repeated. What storage refuses to remove is
+        logged.
+        """
+        paths, self._paths = self._paths, []
+        self._files.clear()
+        if self._current is not None:
+            with tolerated(self._current.name):
+                self._current.writer.abort()
+            self._current = None
+        for path in paths:
+            with tolerated(path):
+                self._file_io.delete(path)
+
+    @property
+    def _options(self) -> WriterOptions:
+        return WriterOptions.from_options(self._spec.options, self._spec.rules.compression)
+
+    def _add_encoded(self, memory: _Memory, written: WrittenFile) -> None:
+        source = BytesSource(bytes(memory.data))
+        footer = read_splice_footer(source, "encoded rows")
+        first = None if self._current is None else self._current.writer.first
+        reason = None if first is None else mixing_refusal(footer, first)
+        if reason is not None:
+            raise SpliceRefusal(reason, "rows that were encoded")
+        self._add(None, source, footer, written.column_bounds)
+
+    def _add(
+        self, origin: int | None, source: RangeSource, footer: Footer, bounds: Mapping[str, ColumnBounds]
+    ) -> None:
+        if self._current is None:
+            self._current = self._open()
+        current = self._current
+        current.writer.add(source, footer)
+        current.origins += [origin] * len(footer.groups)
+        current.summary.add_rows(footer.rows)
+        current.bounds.add(footer.rows, bounds)
+        if current.writer.size >= self._spec.target_size:
+            self._roll()
+
+    def _open(self) -> _OpenFile:
+        spec = self._spec
+        name = f"{spec.name_prefix}-{self._index}{spec.infix}.{spec.rules.extension}"
+        path = f"{spec.directory}/{name}"
+        self._index += 1
+        self._paths.append(path)
+        writer = SpliceWriter(self._file_io.open_output(path))
+        return _OpenFile(name, writer, FileSummary(None, self._sequence))
+
+    def _roll(self) -> None:
+        """Finish the open file, which `abort` knows until it is whole."""
+        current = self._current
+        if current is None:
+            return
+        written = WrittenFile(current.writer.close(), current.writer.rows, current.bounds.finish())
+        created = local_ms(self._now_ms())  # rule of the format, see RollingWriter
+        file = data_file(self._spec, current.name, written, current.summary, created)
+        self._files.append(SplicedFile(file, tuple(current.origins)))
+        self._sequence += written.rows
+        self._current = None
+
+
+@dataclass(slots=True)
+class _OpenFile:
+    name: str
+    writer: SpliceWriter
+    summary: FileSummary
+    bounds: MergedBounds = field(default_factory=MergedBounds)
+    origins: list[int | None] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Memory:
+    """A file in memory, as an output (`OutputFile`)."""
+
+    path: str = "encoded rows"
+    closed: bool = False
+    data: bytearray = field(default_factory=bytearray)
+
+    def write(self, data: bytes) -> int:
+        self.data += data
+        return len(data)
+
+    def tell(self) -> int:
+        return len(self.data)
+
+    def flush(self) -> None:
+        """Do nothing, because nothing is buffered."""
+
+    def close(self) -> None:
+        self.closed = True
+
+    def abort(self) -> None:
+        self.data.clear()
+
+
+def encoded_footer(spec: FileSpec) -> Footer:
+    """Return the footer of a file without rows, as this release writes it: others must mix with it."""
+    memory = _Memory()
+    options = WriterOptions.from_options(spec.options, spec.rules.compression)
+    writer = ParquetWriter(memory, arrow_schema(spec.row_type), options)
+    writer.close()
+    return read_splice_footer(BytesSource(bytes(memory.data)), "encoded rows", empty=True)
