@@ -39,6 +39,7 @@ __all__ = [
     "EMPTY_ROW",
     "decode_binary_row",
     "decode_field",
+    "decode_part",
     "decode_row",
     "encode_binary_row",
     "encode_row",
@@ -52,6 +53,8 @@ _MAX_INLINE = 7
 _DECIMALS = Context(prec=60)
 _NANOS_OF_MILLI = 1_000_000
 _LOW = 0xFFFFFFFF
+_WHOLE_SLOT = struct.Struct("<II")
+"""A slot has the size of the variable part, then its place."""
 _COUNT_TYPE = AtomicType(TypeRoot.INT, nullable=False)
 
 Reader = Callable[[bytes, int], Any]
@@ -90,6 +93,13 @@ def decode_field(data: bytes, slot: int, kind: DataType) -> Any:
     place of its slot. Raises ValueError, struct.error and other errors of Python for bytes that are none.
     """
     return _reader(kind)(data, slot)
+
+
+def decode_part(data: bytes, kind: DataType) -> Any:
+    """Return the array, map, vector or row of these bytes, which is the variable part of a field. Raises what
+    `decode_field` does.
+    """
+    return _reader(kind)(_WHOLE_SLOT.pack(len(data), _WHOLE_SLOT.size) + data, 0)
 
 
 def encode_row(values: Sequence[Any], row_type: RowType) -> bytes:

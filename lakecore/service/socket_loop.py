@@ -208,7 +208,7 @@ class SocketLoop:
         return self._channels.get(channel.number) is not channel
 
     def remove(self, channel: Channel) -> bool:
-        """Wait for nothing more of a channel. Returns whether it was open."""
+        """Wait for nothing more of a channel, and return whether it was open."""
         if self.is_closed(channel):
             return False
         del self._channels[channel.number]

@@ -116,7 +116,10 @@ def keyed_universal() -> Scenario:
 def looked_up() -> Scenario:
     """New rows are told of and mark old ones. The table is read as if level 0 were there already."""
     catalog = memory_catalog("fault-compact-lookup")
-    table = key_table(catalog, changelog_producer="lookup", deletion_vectors__enabled="true")
+    more = {
+        "lookup__remote_file__enabled": "true"
+    }  # three kinds of files beside each other: rows, lookup files, vectors
+    table = key_table(catalog, changelog_producer="lookup", deletion_vectors__enabled="true", **more)
     put(table, [{"k": 1, "v": "a"}, {"k": 2, "v": "b"}, {"k": 3, "v": "c"}])
     run(Job(table=table.name, strategy=Strategy.FULL, commit_user="first"), catalog, clock=catalog.clock)
     put(table, [{"k": 2, "v": "new"}, {"k": 4, "v": "d"}], [{"k": 3, "v": None, "_kind": "-D"}])

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lakecore.format.lookup_file.varints import Ints, read_varints
 from lakecore.row.binary_layout import COMPACT_MILLIS, FIXED_FORMATS, MAX_COMPACT_DECIMAL
+from lakecore.row.binary_row import decode_part
 from lakecore.row.column_buffers import (
     bytes_column,
     decimal_column,
@@ -18,22 +19,37 @@ from lakecore.row.column_buffers import (
     small_decimal_column,
     timestamp_column,
 )
-from lakecore.types.datatypes import AtomicType, DataType, RowType, TypeRoot
+from lakecore.row.values import values_array
+from lakecore.types.arrow import arrow_type
+from lakecore.types.datatypes import (
+    ArrayType,
+    AtomicType,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    TypeRoot,
+    VectorType,
+)
 
 __all__ = ["decode_compact_rows", "has_known_form"]
 
 _NUMPY = {"?": "<u1", "b": "<i1", "h": "<i2", "i": "<i4", "q": "<i8", "f": "<f4", "d": "<f8"}
-_BYTES = frozenset({TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BINARY, TypeRoot.VARBINARY})
+_BINARY = AtomicType(TypeRoot.VARBINARY)
 _TIMESTAMPS = frozenset({TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})
 
 
 def has_known_form(kind: DataType) -> bool:
-    """Return whether columns of this type can be decoded: types without parts are, but for variants and
-    blobs.
-    """
-    if not isinstance(kind, AtomicType):
-        return False
-    return kind.root in FIXED_FORMATS or kind.root in {TypeRoot.DECIMAL} | _BYTES | _TIMESTAMPS
+    """Return whether columns of this type can be decoded: all can, but blobs."""
+    match kind:
+        case AtomicType():
+            return kind.root is not TypeRoot.BLOB
+        case ArrayType(element=element) | VectorType(element=element) | MultisetType(element=element):
+            return has_known_form(element)
+        case MapType(key=key, value=value):
+            return has_known_form(key) and has_known_form(value)
+        case RowType(fields=fields):
+            return all(has_known_form(field.type) for field in fields)
 
 
 def decode_compact_rows(data: Ints, starts: Ints, ends: Ints, kind: RowType) -> list[pa.Array]:
@@ -51,18 +67,24 @@ def decode_compact_rows(data: Ints, starts: Ints, ends: Ints, kind: RowType) -> 
 class _Cursor:
     """It stands before the next field of each row."""
 
-    def __init__(self, data: Ints, starts: Ints, ends: Ints, arity: int) -> None:
+    def __init__(self, data: Ints, starts: Ints, ends: Ints, arity: int | None) -> None:
+        """Begin behind the head of rows of so many fields; None: the parts have no head."""
         self._data = data
         self._starts = starts
         self._ends = ends
-        self.at = starts + (arity + 15) // 8
+        self.at = starts + (0 if arity is None else (arity + 15) // 8)
         self._check()
 
     def column(self, number: int, kind: DataType) -> pa.Array:
         """Return one column, and move behind it."""
-        assert isinstance(kind, AtomicType)
         bits = self._data[self._starts + (number + 8) // 8] >> (number % 8) & 1
         valid = bits == 0
+        if isinstance(kind, RowType):
+            return self._rows(valid, kind)
+        if not isinstance(kind, AtomicType):
+            return self._nested(valid, kind)
+        if kind.root is TypeRoot.VARIANT:
+            return self._variants(valid, kind)
         if kind.root in FIXED_FORMATS:
             values = self._fixed(valid, _NUMPY[FIXED_FORMATS[kind.root]])
             return fixed_column(values, valid, kind)
@@ -106,6 +128,35 @@ class _Cursor:
         self.at = after
         self._check()
         return timestamp_column(millis, nanos, valid, kind)
+
+    def _rows(self, valid: Ints, kind: RowType) -> pa.Array:
+        starts, sizes = self._lengths(valid)
+        inner = decode_compact_rows(self._data, starts[valid], (starts + sizes)[valid], kind)
+        places = pa.array(np.cumsum(valid) - 1, mask=~valid)
+        columns = [column.take(places) for column in inner]
+        target = arrow_type(kind)
+        return pa.StructArray.from_arrays(columns, fields=list(target), mask=pa.array(~valid))
+
+    def _nested(self, valid: Ints, kind: DataType) -> pa.Array:
+        """Decode arrays, maps and vectors, which are as BinaryRow stores them, value by value."""
+        starts, sizes = self._lengths(valid)
+        values = [
+            decode_part(self._data[start : start + size].tobytes(), kind) if present else None
+            for start, size, present in zip(starts.tolist(), sizes.tolist(), valid.tolist(), strict=True)
+        ]
+        return values_array(values, kind)
+
+    def _variants(self, valid: Ints, kind: AtomicType) -> pa.Array:
+        starts, sizes = self._lengths(valid)
+        inner = _Cursor(self._data, starts[valid], (starts + sizes)[valid], None)
+        present = np.ones(int(valid.sum()), bool)
+        both = [inner._bytes(present, _BINARY) for _ in range(2)]
+        if not np.array_equal(inner.at, inner._ends):
+            raise ValueError("a variant is longer than its parts")
+        places = pa.array(np.cumsum(valid) - 1, mask=~valid)
+        columns = [column.take(places).fill_null(b"") for column in both]
+        target = arrow_type(kind)
+        return pa.StructArray.from_arrays(columns, fields=list(target), mask=pa.array(~valid))
 
     def _check(self) -> None:
         if (self.at > self._ends).any():

@@ -1,4 +1,7 @@
-"""This module reads numbers of variable length, many at once. Source: Paimon's VarLengthIntUtils."""
+"""This module reads and writes numbers of variable length, many at once.
+
+Source: Paimon's VarLengthIntUtils.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["PADDING", "Ints", "read_varint", "read_varints"]
+__all__ = ["PADDING", "Ints", "encode_varint", "encode_varints", "read_varint", "read_varints"]
 
 Ints = np.ndarray[Any, Any]
 
@@ -45,3 +48,29 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, at + group + 1
     raise ValueError("a number has too many bytes")
+
+
+def encode_varint(value: int) -> bytes:
+    """Return the bytes of one number that is not negative."""
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def encode_varints(values: Ints) -> tuple[Ints, Ints]:
+    """Return the bytes of all numbers, which are not negative, and the number of bytes of each."""
+    rest = values.astype(np.int64)
+    groups = np.zeros((len(rest), _MOST_GROUPS), np.uint8)
+    sizes = np.ones(len(rest), np.int64)
+    for group in range(_MOST_GROUPS):
+        groups[:, group] = rest & 0x7F
+        rest = rest >> 7
+        goes_on = rest > 0
+        if not goes_on.any():
+            break
+        groups[goes_on, group] |= 0x80
+        sizes[goes_on] += 1
+    return groups[np.arange(_MOST_GROUPS) < sizes[:, None]], sizes

@@ -18,18 +18,15 @@ from lakecore.errors import CorruptDataError, LakeError, NotFoundError
 from lakecore.format.corruption import corrupt_data_errors
 from lakecore.format.lookup_file.compact_rows import decode_compact_rows, has_known_form
 from lakecore.format.lookup_file.reader import LookupEntries, read_entries
+from lakecore.lookup.lookup_files import REMOTE_FILES
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME
-from lakecore.options import Option, parse_bool
 from lakecore.read.context import ReadContext
 from lakecore.types.arrow import arrow_schema
 from lakecore.types.datatypes import DataType, with_nullable
 
-__all__ = ["REMOTE_FILES", "RemoteFile", "RemoteFileError", "find_remote_file"]
+__all__ = ["RemoteFile", "RemoteFileError", "find_remote_file"]
 
-REMOTE_FILES = Option(
-    "lookup.remote-file.enabled", parse_bool, False, "Read lookup files beside data files, where there are."
-)
 _SUFFIX = ".value.v1.lookup"
 _TAIL = 9
 """Behind the row are its sequence number, eight bytes, and its kind."""

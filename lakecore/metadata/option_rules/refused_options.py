@@ -70,9 +70,6 @@ REFUSED: Mapping[str, Refusal] = {
     "commit.discard-duplicate-files": Refusal("a commit with a file that is committed already is an error"),
     "visibility-callback.enabled": Refusal("a commit does not wait for a compaction or an index"),
     "changelog-producer.compaction-interval": Refusal("no full compaction starts by time", ("0 s", "pt0s")),
-    "lookup.remote-file.enabled": Refusal(
-        "compactions write no lookup files; lookups read those that other engines wrote where these set it"
-    ),
     "scan.ignore-corrupt-files": Refusal("a damaged file is an error; run repair"),
     "scan.ignore-lost-files": Refusal("a missing file is an error; run remove-unexisting-files"),
     "scan.plan-sort-partition": Refusal("splits come in the order of the manifests"),

@@ -53,19 +53,19 @@ _GROUPS: Mapping[str, str] = {
         scan.watermark.emit.strategy scan.watermark.alignment.group scan.watermark.idle-timeout
         scan.watermark.alignment.max-drift scan.watermark.alignment.update-interval""",
     _MEMORY: """
-        write-buffer-for-append write-max-writers-to-spill page-size cache-page-size write.batch-memory""",
+        write-buffer-for-append write-max-writers-to-spill page-size write.batch-memory""",
     _THREADS: """
         read.batch-size write.batch-size orc.write.batch-size scan.manifest.parallelism
         file-reader-async-threshold file-operation.thread-num delete-file.thread-num async-file-write
         blob.copy-buffer-size compaction.file-num-limit""",
     _SORT: """
         sort-engine sort-spill-threshold sort-spill-buffer-size spill-compression
-        spill-compression.zstd-level local-sort.max-num-file-handles sort-compaction.range-strategy""",
+        local-sort.max-num-file-handles sort-compaction.range-strategy""",
     _WAITS: """
         num-sorted-run.stop-trigger commit.force-compact lookup-wait changelog-producer.lookup-wait""",
     _LOOKUP: """
         lookup.hash-load-factor lookup.cache-rows lookup.cache.high-priority-pool-ratio
-        lookup.remote-file.level-threshold lookup.merge-buffer-size
+        lookup.merge-buffer-size
         lookup.merge-records-threshold local-kv-db.block-size lookup.async lookup.async-thread-number
         lookup.bootstrap-parallelism""",
     _INDEX_BUILD: """

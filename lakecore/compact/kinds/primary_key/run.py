@@ -23,6 +23,7 @@ from lakecore.compact.kinds.primary_key.unit import (
     file_spec,
     stored,
 )
+from lakecore.lookup.lookup_files import LookupFiles
 from lakecore.merge.passes import Scratch
 from lakecore.merge.row_sorter import RowSorter, keyed
 from lakecore.merge.sorted_merge import MergedWindow
@@ -60,6 +61,7 @@ def _run_plain(unit: MergeUnit) -> UnitResult:
     inputs = UnitInputs(unit)
     merge = CertifiedMerge(unit, inputs)
     writer = _KeyedWriter(unit, file_spec(unit))
+    lookup_files = LookupFiles(unit.table.reading, unit.bucket_dir)
     try:
         windows = merge.windows()
         with closing(_ahead(windows, unit)) as merged:
@@ -67,12 +69,13 @@ def _run_plain(unit: MergeUnit) -> UnitResult:
                 writer.write(window.batch)
         marks: Marks = {}
         with in_background(_tallies(unit, marks), thread=unit.overlap) as counted:
-            files = writer.close()
+            files = lookup_files.write_for(writer.close())
             outputs = _outputs(unit, files, marks)
             tallies = tuple(counted)
         sample_input = merge_sample(unit, inputs, files)
         sample = _sampled(unit, sample_input, marks)
     except BaseException:
+        lookup_files.abort()
         writer.abort()
         raise
     proof = UnitProof(unit=unit.name, outputs=outputs, evidence=merge.evidence(), sample=sample)
@@ -84,13 +87,14 @@ def _run_by_level(unit: MergeUnit, by_level: LookupMerge) -> UnitResult:
     merge = LevelMerge(unit, by_level, inputs)
     rows = _KeyedWriter(unit, file_spec(unit) if by_level.rewrites else None, unit.rule)
     changes = _KeyedWriter(unit, changelog_spec(unit))
+    lookup_files = LookupFiles(unit.table.reading, unit.bucket_dir)
     try:
         windows = merge.windows()
         with closing(_ahead(windows, unit)) as merged:
             for window in merged:
                 rows.write(window.batch)
                 changes.write(window.changes)
-        files, changelog = rows.close(), changes.close()
+        files, changelog = lookup_files.write_for(rows.close()), changes.close()
         marks: Marks = {}
         tallies = tuple(_tallies(unit, marks))
         moved = OutputEvidence(rows=total(tallies))  # a file that moves is what comes out
@@ -105,6 +109,7 @@ def _run_by_level(unit: MergeUnit, by_level: LookupMerge) -> UnitResult:
             sample=_sampled(unit, merge_sample(unit, inputs, files, changelog, merge.positions_found), marks),
         )
     except BaseException:
+        lookup_files.abort()
         rows.abort()
         changes.abort()
         raise
