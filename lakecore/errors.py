@@ -80,7 +80,7 @@ def printable(text: str, most: int | None = None) -> str:
     """
     if most is not None and len(text) > most:
         text = f"{text[:most]}… ({len(text)} characters)"
-    return _UNPRINTABLE.sub(_escaped, text)
+    return _UNPRINTABLE.sub(_escape, text)
 
 
 def mask_secrets(text: str) -> str:
@@ -125,7 +125,7 @@ def secrets_of(raw: Any) -> Iterator[str]:
             yield from (match[2].strip("'\"") for match in pattern.finditer(raw))
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape(match: re.Match[str]) -> str:
     code = ord(match[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 

@@ -129,8 +129,8 @@ class Table:
         return {
             "schema": schema.id,
             "columns": schema.row_type.names,
-            "primary key": _listed(schema.primary_keys),
-            "partitioned by": _listed(schema.partition_keys),
+            "primary key": _names_of(schema.primary_keys),
+            "partitioned by": _names_of(schema.partition_keys),
             "path": self.path,
         }
 
@@ -612,5 +612,5 @@ class Table:
         return f"{prefix}_{self._stores.clock.fresh_id()}"
 
 
-def _listed(names: Sequence[str]) -> str:
+def _names_of(names: Sequence[str]) -> str:
     return f"({', '.join(names)})" if names else ""

@@ -104,7 +104,7 @@ class _Draft:
             case SetTableComment():
                 self.comment = change.comment
             case MoveColumn():
-                self.fields = _moved(self.fields, change)
+                self.fields = _move(self.fields, change)
             case DropPrimaryKey():
                 self._drop_primary_key()
             case _:
@@ -180,7 +180,8 @@ class _Draft:
     def _add(self, change: AddColumn) -> None:
         if not change.type.nullable:
             raise InvalidInputError(
-                f"column {_dotted(change.path)}: a new column cannot be NOT NULL; rows have no value for it"
+                f"column {_dotted_name(change.path)}: a new column cannot be NOT NULL, because "
+                "existing rows have no value for it"
             )
         ids = _Ids(self.highest)
         own = ids()
@@ -189,7 +190,7 @@ class _Draft:
 
         def add(siblings: Fields, name: str) -> Fields:
             _check_free(siblings, name, change.path)
-            return _inserted(siblings, column, position)
+            return _insert(siblings, column, position)
 
         self.fields = edited(self.fields, change.path, add, whole=True)
         self.highest = ids.highest
@@ -230,12 +231,12 @@ class _Draft:
             self._check_nullability(change.path, old, new)
             if not can_change(old, new, explicit=explicit):
                 raise InvalidInputError(
-                    f"column {_dotted(change.path)}: {type_text(old)} cannot become {type_text(new)}"
+                    f"column {_dotted_name(change.path)}: {type_text(old)} cannot become {type_text(new)}"
                     + ("" if explicit else f" while option {_IMPLICIT_ONLY} is on")
                 )
             if needs_a_zone(old, new):
                 raise UnsupportedError(
-                    f"column {_dotted(change.path)}: {type_text(old)} as {type_text(new)} depends on "
+                    f"column {_dotted_name(change.path)}: {type_text(old)} as {type_text(new)} depends on "
                     "the time zone of each reader; add a column and fill it instead"
                 )
             changed = replace(column, type=_with_part(column.type, depth, new))
@@ -259,7 +260,7 @@ class _Draft:
     def _check_nullability(self, path: FieldPath, old: DataType, new: DataType) -> None:
         if old.nullable and not new.nullable and is_on(self.old.options, _KEEPS_NULLABLE, default=True):
             raise InvalidInputError(
-                f"column {_dotted(path)}: rows may hold nulls, so it cannot become NOT NULL; if you "
+                f"column {_dotted_name(path)}: rows may hold nulls, so it cannot become NOT NULL; if you "
                 f"are sure that none does, set option {_KEEPS_NULLABLE}=false first"
             )
 
@@ -307,17 +308,19 @@ def _without(siblings: Fields, name: str) -> Fields:
 
 def _check_free(siblings: Fields, name: str, path: FieldPath) -> None:
     if any(f.name == name for f in siblings):
-        raise InvalidInputError(f"column {_dotted((*path[:-1], name))} exists already; choose another name")
+        raise InvalidInputError(
+            f"column {_dotted_name((*path[:-1], name))} exists already; choose another name"
+        )
 
 
-def _inserted(siblings: Fields, column: DataField, position: Position) -> Fields:
+def _insert(siblings: Fields, column: DataField, position: Position) -> Fields:
     at = {Place.FIRST: 0, Place.LAST: len(siblings)}.get(position.place)
     if at is None:
         at = _index(siblings, position.reference) + (position.place is Place.AFTER)
     return (*siblings[:at], column, *siblings[at:])
 
 
-def _moved(siblings: Fields, change: MoveColumn) -> Fields:
+def _move(siblings: Fields, change: MoveColumn) -> Fields:
     source = _index(siblings, change.name)
     position = change.position
     here = {Place.FIRST: 0, Place.LAST: len(siblings) - 1}.get(position.place)
@@ -326,7 +329,7 @@ def _moved(siblings: Fields, change: MoveColumn) -> Fields:
     if here == source:
         raise InvalidInputError(f"column {change.name} is already at that place; name another place")
     rest = siblings[:source] + siblings[source + 1 :]
-    return _inserted(rest, siblings[source], position)
+    return _insert(rest, siblings[source], position)
 
 
 def _index(siblings: Fields, name: str | None) -> int:
@@ -368,5 +371,5 @@ def _is_blob(kind: DataType) -> bool:
     return isinstance(kind, AtomicType) and kind.root is TypeRoot.BLOB
 
 
-def _dotted(path: FieldPath) -> str:
+def _dotted_name(path: FieldPath) -> str:
     return ".".join(path)

@@ -60,7 +60,7 @@ def resolve(catalog: str | None, environ: Mapping[str, str]) -> CatalogConfig:
         if len(catalogs) != 1:
             raise InvalidInputError(
                 "no warehouse is given: pass one, set LAKECORE_WAREHOUSE, or name a catalog of "
-                f"{_FILE_NAME} ({_listed(catalogs)})"
+                f"{_FILE_NAME} ({_names_of(catalogs)})"
             )
         name = next(iter(catalogs))
     if name in catalogs:
@@ -69,7 +69,7 @@ def resolve(catalog: str | None, environ: Mapping[str, str]) -> CatalogConfig:
         return CatalogConfig(name, {})
     raise NotFoundError(
         f"{name!r} is neither a catalog in {_FILE_NAME} or the environment "
-        f"({_listed(catalogs)}) nor a directory"
+        f"({_names_of(catalogs)}) nor a directory"
     )
 
 
@@ -136,5 +136,5 @@ def _config(
     )
 
 
-def _listed(catalogs: Collection[str]) -> str:
+def _names_of(catalogs: Collection[str]) -> str:
     return "known: " + (", ".join(sorted(catalogs)) or "none")

@@ -27,10 +27,10 @@ def edited(fields: Fields, path: FieldPath, edit: Callable[..., Fields], *, whol
     (siblings, name), which may not exist yet. Raises InvalidInputError naming the part of the path that leads
     nowhere.
     """
-    return _edited(fields, path, 0, edit, whole)
+    return _edit(fields, path, 0, edit, whole)
 
 
-def _edited(fields: Fields, path: FieldPath, at: int, edit: Callable[..., Fields], whole: bool) -> Fields:
+def _edit(fields: Fields, path: FieldPath, at: int, edit: Callable[..., Fields], whole: bool) -> Fields:
     name = path[at]
     column = next((f for f in fields if f.name == name), None)
     if at == len(path) - 1 and whole:
@@ -51,7 +51,7 @@ def _edited(fields: Fields, path: FieldPath, at: int, edit: Callable[..., Fields
         raise InvalidInputError(
             f"column {'.'.join(path[: at + 1 + used])} has no field {path[at + 1 + used]!r}"
         )
-    inner = _edited(row.fields, path, at + 1 + used, edit, whole)
+    inner = _edit(row.fields, path, at + 1 + used, edit, whole)
     changed_type = _with_row(column.type, replace(row, fields=inner))
     return tuple(replace(f, type=changed_type) if f is column else f for f in fields)
 

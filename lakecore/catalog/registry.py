@@ -83,9 +83,9 @@ def _kind(metastore: str) -> CatalogKind:
         return cast("CatalogKind", getattr(importlib.import_module(module), name))
     entry_point = _others().get(metastore)
     if entry_point is not None:
-        return _loaded(entry_point)
+        return _load(entry_point)
     why = "this release has no such catalog yet" if metastore in _NOT_YET else "there is no such catalog"
-    kinds = "; ".join(_described(name) for name in (*_OWN, *sorted(_others())))
+    kinds = "; ".join(_describe(name) for name in (*_OWN, *sorted(_others())))
     raise UnsupportedError(f"catalog option {METASTORE}={metastore}: {why}; there are {kinds}")
 
 
@@ -93,7 +93,7 @@ def _others() -> dict[str, EntryPoint]:
     return {one.name: one for one in entry_points(group=_GROUP) if one.name not in _OWN}
 
 
-def _loaded(entry_point: EntryPoint) -> CatalogKind:
+def _load(entry_point: EntryPoint) -> CatalogKind:
     try:
         return cast("CatalogKind", entry_point.load())
     except (ImportError, AttributeError) as err:
@@ -103,7 +103,7 @@ def _loaded(entry_point: EntryPoint) -> CatalogKind:
         ) from err
 
 
-def _described(name: str) -> str:
+def _describe(name: str) -> str:
     """Return a kind with its options; of one that cannot be imported the name alone."""
     try:
         keys = sorted(_kind(name).option_keys())

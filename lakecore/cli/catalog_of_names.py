@@ -40,12 +40,12 @@ def on_named_catalog(function: Callable[..., None]) -> Callable[..., None]:
 
 def _names(arguments: dict[str, Any]) -> list[tuple[str, str, bool]]:
     """Return parameter, text and whether it is a database, of each name in the arguments."""
-    found = []
+    names = []
     for parameter in (*_TABLES, *_DATABASES):
         value = arguments.get(parameter)
         texts = value if isinstance(value, list) else [value]
-        found += [(parameter, text, parameter in _DATABASES) for text in texts if isinstance(text, str)]
-    return found
+        names += [(parameter, text, parameter in _DATABASES) for text in texts if isinstance(text, str)]
+    return names
 
 
 def _may_change(name: str, is_database: bool) -> bool:
@@ -60,20 +60,20 @@ def _rewritten(arguments: dict[str, Any], names: list[tuple[str, str, bool]], se
     from lakecore.catalog.config import default_database, read_config
     from lakecore.catalog.configured.catalog_names import qualified  # help needs no tables
 
-    known = read_config(os.environ)
-    parsed = [(parameter, qualified(text, known, database=base), base) for parameter, text, base in names]
+    config = read_config(os.environ)
+    parsed = [(parameter, qualified(text, config, database=base), base) for parameter, text, base in names]
     catalogs = {one.catalog for _, one, _ in parsed}
-    named = catalogs - {None}
+    catalog_names = catalogs - {None}
     if session.catalog_name is not None:
-        named.add(session.catalog_name)
-    elif None in catalogs and named:
-        named.add("the default catalog")
-    if len(named) > 1:
+        catalog_names.add(session.catalog_name)
+    elif None in catalogs and catalog_names:
+        catalog_names.add("the default catalog")
+    if len(catalog_names) > 1:
         raise InvalidInputError(
-            f"the names belong to several catalogs ({', '.join(sorted(map(str, named)))}); "
+            f"the names belong to several catalogs ({', '.join(sorted(map(str, catalog_names)))}); "
             "a command works on one"
         )
-    catalog = next(iter(named), None)
+    catalog = next(iter(catalog_names), None)
     for parameter in {one for one, _, _ in parsed}:
         texts = [
             one.rest if base else _with_database(one.rest, lambda: default_database(catalog, os.environ))

@@ -47,7 +47,7 @@ class JobOptions(Generic[J]):
 
 def options_of_job(kind: type[Definition]) -> Iterator[inspect.Parameter]:
     """Return the options of a job as typer knows them."""
-    for one in _declared(kind):
+    for one in _parameters_of(kind):
         option = typer.Option(_default(one), *one.flags, help=one.parameter.help)
         yield inspect.Parameter(
             one.name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=_type(one)
@@ -61,7 +61,7 @@ def job_options_of(kind: type[J], arguments: dict[str, Any]) -> JobOptions[J]:
     now_ms = SystemClock().now_ms()
     values = {
         one.field: parse_value(one, value, one.flags[0].split("/")[0], now_ms)
-        for one in _declared(kind)
+        for one in _parameters_of(kind)
         if (value := arguments.pop(one.name)) is not None and not _is_empty(one, value)
     }
     if _is_leased(kind):
@@ -77,7 +77,7 @@ def job_options_of(kind: type[J], arguments: dict[str, Any]) -> JobOptions[J]:
     return JobOptions(kind, values)
 
 
-def _declared(kind: type) -> list[DeclaredParameter]:
+def _parameters_of(kind: type) -> list[DeclaredParameter]:
     own = [one for one in declared(kind) if one.parameter.on_command]
     return own + (_safety(kind) if _is_leased(kind) else [])
 

@@ -101,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         return _fail("out of memory; read fewer columns, or a part with --where or --limit")
     except Exception as err:  # noqa: BLE001 - the border of the process
-        return _unexpected(err)
+        return _report_unexpected(err)
     return code if isinstance(code, int) else 0
 
 
@@ -134,7 +134,7 @@ def _fail(message: str, code: int = _ERROR) -> int:
     return code
 
 
-def _unexpected(err: Exception) -> int:
+def _report_unexpected(err: Exception) -> int:
     if os.environ.get("LAKECORE_DEBUG"):
         traceback.print_exc()
     return _fail(f"unexpected {type(err).__name__}: {err} (LAKECORE_DEBUG=1 shows where; please report it)")

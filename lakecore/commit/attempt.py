@@ -113,7 +113,7 @@ class ChangeCommit:
                     planned = self._plan(view)
                     self._examine(planned, latest)
                     if planned is None or self._publish(planned, latest, settle, retry):
-                        return self._landed(planned), False
+                        return self._find_published(planned), False
                     logger.info(
                         "%s: another writer committed snapshot %d first, so the commit is planned again",
                         self._stores.root,
@@ -122,7 +122,7 @@ class ChangeCommit:
                 except NotFoundError as err:
                     self._draft.discard()
                     if latest is None or self._is_newest(latest):
-                        raise self._lost(latest, err) from err
+                        raise self._lost_error(latest, err) from err
                     logger.info(
                         "%s: the latest snapshot expired during the planning, so the commit is planned again",
                         self._stores.root,
@@ -170,7 +170,7 @@ class ChangeCommit:
         if planned is not None and examine is not None and not self._inherited:
             examine(planned, latest, self._stores.manifests)
 
-    def _landed(self, planned: Snapshot | None) -> Snapshot | None:
+    def _find_published(self, planned: Snapshot | None) -> Snapshot | None:
         if planned is not None and self._replaced:
             self.notes.append(f"the commit was repeated as snapshot {planned.id}")
             note_publication(self.notes[-1])
@@ -240,13 +240,13 @@ class ChangeCommit:
         conflicts = find_conflicts(base, entries, change.kind, key_of)
         if change.kind is CommitKind.COMPACT and view.options.data_evolution:
             conflicts += row_range_conflicts(base, entries)
-        conflicts += self._displaced(base, entries, view.latest)
+        conflicts += self._displaced_files(base, entries, view.latest)
         if self._request.preconditions is not None and self._request.preconditions.one_bucket_count:
             conflicts += mixed_bucket_counts(base, entries)
         self._refuse((*conflicts, *find_missing(base, change.required_files)), view.latest)
         return base, entries
 
-    def _displaced(
+    def _displaced_files(
         self, base: ManifestEntries, entries: ManifestEntries, latest: Snapshot | None
     ) -> tuple[Conflict, ...]:
         """Find files of columns whose rows moved to other files or changed since they were read."""
@@ -312,7 +312,7 @@ class ChangeCommit:
             return None
         before = () if latest is None else self._stores.manifests.read_index(latest.index_manifest)
         unaware = view.options.bucket_mode is BucketMode.BUCKET_UNAWARE
-        data = data_files(base, entries, self._emptied(view.schema))
+        data = data_files(base, entries, self._emptied_partitions(view.schema))
         after, conflicts = indexes_after(before, change.index, data, one_per_bucket=not unaware)
         self._refuse(conflicts, latest)
         return None if after == before else after
@@ -328,7 +328,7 @@ class ChangeCommit:
             fields = frozenset(ids[name] for name in names if name in ids)
             yield UpdatedRows(first, first + file.row_count - 1, fields)
 
-    def _emptied(self, schema: TableSchema) -> Callable[[Iterable[bytes]], frozenset[bytes]]:
+    def _emptied_partitions(self, schema: TableSchema) -> Callable[[Iterable[bytes]], frozenset[bytes]]:
         """Return a function that selects the partitions that the change overwrites."""
         overwrite = self._request.overwrite
         if self._change.kind is not CommitKind.OVERWRITE or overwrite is None:
@@ -340,11 +340,11 @@ class ChangeCommit:
 
     def _live(self, view: TableView) -> ManifestEntries:
         if self._live_view is None:
-            partitions = self._touched(view.schema)
+            partitions = self._touched_partitions(view.schema)
             self._live_view = LiveView(self._stores, view.schema.partition_type, partitions)
         return self._live_view.at(view.latest)
 
-    def _touched(self, schema: TableSchema) -> frozenset[bytes] | SpecFilter:
+    def _touched_partitions(self, schema: TableSchema) -> frozenset[bytes] | SpecFilter:
         """Return the partitions whose live files the change must be compared with."""
         marked = {file.partition for file in self._change.index.files}
         written = frozenset(self._change.entries.partitions).union(marked)
@@ -439,7 +439,7 @@ class ChangeCommit:
     def _is_newest(self, latest: Snapshot) -> bool:
         return self._stores.snapshots.latest() == latest
 
-    def _lost(self, latest: Snapshot | None, err: NotFoundError) -> LakeError:
+    def _lost_error(self, latest: Snapshot | None, err: NotFoundError) -> LakeError:
         return err if latest is None else self._stores.snapshots.missing_file(latest.id, err)
 
     def _wait(self, retry: int, started: float, policy: RetryPolicy) -> None:

@@ -87,8 +87,8 @@ def indexes_after(
     unchanged = tuple(f for f in previous if f.partition not in emptied and f.file_name not in dropped)
     _refuse_others(unchanged, data)
     conflicts = (
-        *_lost(previous, change, emptied),
-        *_doubled(unchanged, change.added, one_per_bucket=one_per_bucket),
+        *_lost_files(previous, change, emptied),
+        *_doubled_files(unchanged, change.added, one_per_bucket=one_per_bucket),
         *_forgotten(unchanged, data),
         *_aimless(change, data),
     )
@@ -127,7 +127,7 @@ def _refuse_others(live: Sequence[IndexFile], data: DataFiles) -> None:
             )
 
 
-def _lost(
+def _lost_files(
     previous: Sequence[IndexFile], change: IndexChange, emptied: frozenset[bytes]
 ) -> Iterator[Conflict]:
     present = {file.file_name for file in previous}
@@ -136,7 +136,7 @@ def _lost(
             yield _conflict("the index file to be replaced was replaced by another commit", file)
 
 
-def _doubled(
+def _doubled_files(
     live: Sequence[IndexFile], added: Sequence[IndexFile], *, one_per_bucket: bool
 ) -> Iterator[Conflict]:
     """Find two index files of a bucket, or two vectors of a data file, of which one is new."""

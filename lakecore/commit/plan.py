@@ -66,7 +66,7 @@ def plan_changes(messages: Sequence[CommitMessage], request: CommitRequest) -> t
     overwrite are not part of the table: a change stream ignores overwrites.
     """
     changes = []
-    data = _entries(messages, _removed, _added)
+    data = _entries(messages, _removed_files, _added_files)
     replaces = request.overwrite is not None
     index = _data_index(messages)
     removes = replaces or index.deletes_rows or any(message.deleted_files for message in messages)
@@ -179,11 +179,11 @@ def _compact_index(messages: Sequence[CommitMessage]) -> IndexChange:
     )
 
 
-def _removed(message: CommitMessage) -> tuple[DataFile, ...]:
+def _removed_files(message: CommitMessage) -> tuple[DataFile, ...]:
     return message.deleted_files
 
 
-def _added(message: CommitMessage) -> tuple[DataFile, ...]:
+def _added_files(message: CommitMessage) -> tuple[DataFile, ...]:
     return message.new_files
 
 

@@ -87,7 +87,7 @@ def _look_again(snapshots: SnapshotStore, planned: Snapshot, base: Snapshot | No
     try:
         now = base and snapshots.find(base.id)
         if not snapshots.holds(planned):
-            note = _replaced(snapshots, planned)
+            note = _replacement_note(snapshots, planned)
             logger.warning("%s: %s", snapshots.paths.root, note)
             return Publication(published=False, replaced=True, note=note)
     except LakeError as err:
@@ -107,7 +107,7 @@ def _look_again(snapshots: SnapshotStore, planned: Snapshot, base: Snapshot | No
     return Publication(published=True, note=note)
 
 
-def _replaced(snapshots: SnapshotStore, planned: Snapshot) -> str:
+def _replacement_note(snapshots: SnapshotStore, planned: Snapshot) -> str:
     now = snapshots.find(planned.id)
     if now is None:
         return f"snapshot {planned.id} was removed by another process right after it was published"

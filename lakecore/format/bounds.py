@@ -180,7 +180,7 @@ def internal_value(raw: Any, kind: pa.DataType) -> Any:
     """Convert a physical value of parquet to an internal value."""
     if pa.types.is_decimal(kind):
         number = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else raw
-        return _unscaled(number, kind.scale)
+        return _unscaled_decimal(number, kind.scale)
     if pa.types.is_timestamp(kind):
         return raw * _NANOS[kind.unit]
     if pa.types.is_string(kind):
@@ -188,7 +188,7 @@ def internal_value(raw: Any, kind: pa.DataType) -> Any:
     return raw
 
 
-def _unscaled(number: int, scale: int) -> Decimal:
+def _unscaled_decimal(number: int, scale: int) -> Decimal:
     sign, digits, _ = Decimal(number).as_tuple()
     return Decimal((sign, digits, -scale))
 

@@ -68,7 +68,7 @@ def open_writer(
             f"{path}: data files of format {kind!r} cannot be written; this release writes "
             + ", ".join(sorted(_WRITERS))
         )
-    return _opened(file_io, path, lambda output: _WRITERS[kind](output, schema, options))
+    return _open(file_io, path, lambda output: _WRITERS[kind](output, schema, options))
 
 
 def open_shredding_writer(
@@ -79,11 +79,11 @@ def open_shredding_writer(
     """
     make = _SHAPABLE[kind]
     return ShreddingWriter(
-        lambda schema: _opened(file_io, path, lambda output: make(output, schema, options)), shredder
+        lambda schema: _open(file_io, path, lambda output: make(output, schema, options)), shredder
     )
 
 
-def _opened(file_io: FileIO, path: str, make: Callable[[OutputFile], _Writer]) -> _Writer:
+def _open(file_io: FileIO, path: str, make: Callable[[OutputFile], _Writer]) -> _Writer:
     output = file_io.open_output(path)
     try:
         return make(output)

@@ -105,7 +105,7 @@ def index_specs(schema: TableSchema) -> tuple[IndexSpec, ...]:
     Raises InvalidOptionError naming the option: an unknown column or type of index, a value that cannot be;
     UnsupportedError for a column whose type no such index can hold.
     """
-    declared = _declared(schema)
+    declared = _declarations(schema)
     settings: dict[tuple[IndexType, str, str | None], dict[str, str]] = {place: {} for place in declared}
     shared: dict[tuple[IndexType, str], dict[str, str]] = {(t, c): {} for t, c, key in declared if key}
     for option, value in schema.options.items():
@@ -138,7 +138,7 @@ def _own_settings(
     return setting
 
 
-def _declared(schema: TableSchema) -> list[tuple[IndexType, str, str | None]]:
+def _declarations(schema: TableSchema) -> list[tuple[IndexType, str, str | None]]:
     out: dict[tuple[IndexType, str, str | None], None] = {}
     for option, value in schema.options.items():
         if not option.startswith(_PREFIX) or not option.endswith(_COLUMNS):

@@ -45,7 +45,7 @@ def encode_groups(rows: npt.NDArray[np.uint32], counts: Ints) -> tuple[bytes, In
     is_single, plain = ~other[groups], ~other[groups[starts]]
     places = np.cumsum(is_single) - 1
     body, lengths = _arrays(rows[is_single], counts[~other], places[starts[plain]], sizes[plain])
-    return _mixed(rows, counts, other, body, lengths)
+    return _mix(rows, counts, other, body, lengths)
 
 
 def _arrays(rows: npt.NDArray[np.uint32], counts: Ints, starts: Ints, sizes: Ints) -> tuple[bytes, Ints]:
@@ -76,7 +76,7 @@ def _put_long(words: Any, places: Ints, numbers: Ints) -> None:
     words[places + 1] = numbers >> 16
 
 
-def _mixed(
+def _mix(
     rows: npt.NDArray[np.uint32], counts: Ints, other: npt.NDArray[np.bool_], body: bytes, lengths: Ints
 ) -> tuple[bytes, Ints]:
     """Return the bitmaps of all groups: `body` has those of groups that are not in `other`, and the bitmaps

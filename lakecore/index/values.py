@@ -78,7 +78,7 @@ def stored_numbers(array: pa.Array, kind: AtomicType) -> tuple[Numbers, npt.NDAr
 def _numbers(array: pa.Array, kind: AtomicType) -> Numbers:
     root = kind.root
     if root is TypeRoot.DECIMAL:
-        return _unscaled(array)
+        return _unscaled_words(array)
     if root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
         values = pc.fill_null(array, 0.0).to_numpy(zero_copy_only=False)
         canonical = np.where(np.isnan(values), values.dtype.type(np.nan), values)
@@ -107,7 +107,7 @@ def float_bits(numbers: Numbers, kind: AtomicType) -> npt.NDArray[Any]:
     return _flip(numbers.astype(_FLOAT_ORDER[_WIDTHS[kind.root]][0]))
 
 
-def _unscaled(array: pa.Array) -> Numbers:
+def _unscaled_words(array: pa.Array) -> Numbers:
     """Return the low halves of 128-bit decimals. Raises OverflowError for a value that does not fit into 64
     bits.
     """

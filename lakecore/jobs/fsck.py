@@ -64,12 +64,12 @@ def run(job: Job, lake: Lake, clock: Clock | None = None) -> CheckResult:
     """
     clock = clock or SystemClock()
     with recorded(lake, job.table, "fsck", clock, enabled=job.holds) as end:
-        result = _checked(job, lake, clock)
+        result = _check(job, lake, clock)
         end.figures = {"findings": len(result.report.findings)}
         return result
 
 
-def _checked(job: Job, lake: Lake, clock: Clock) -> CheckResult:
+def _check(job: Job, lake: Lake, clock: Clock) -> CheckResult:
     started = clock.monotonic()
     store = HoldStore(lake.file_io, lake.warehouse, clock)
     before = store.of(job.table) if job.holds else ()

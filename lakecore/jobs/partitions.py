@@ -65,7 +65,7 @@ def _run(job: ExpirePartitions | DropPartition | MarkPartitionDone, chore: Chore
         case ExpirePartitions():
             return _expire(job, chore)
         case DropPartition():
-            partitions = _parsed(job, chore)
+            partitions = _parse(job, chore)
             dropped = _drop(job, chore, partitions)
             return _look(chore, partitions, dropped) if job.dry_run and partitions else dropped
         case MarkPartitionDone():
@@ -197,13 +197,13 @@ def _next_identifier(job: ExpirePartitions, table: Table) -> int:
     return max((one.commit_identifier + 1 for one in used), default=job.commit_identifier)
 
 
-def _parsed(job: DropPartition | MarkPartitionDone, chore: Chore) -> tuple[dict[str, Any], ...]:
+def _parse(job: DropPartition | MarkPartitionDone, chore: Chore) -> tuple[dict[str, Any], ...]:
     kind = chore.target.schema.partition_type
     return parse_partitions(job.partitions, kind, chore.table.options.partition_default_name)
 
 
 def _mark(job: MarkPartitionDone, chore: Chore) -> Report:
-    partitions = _parsed(job, chore)
+    partitions = _parse(job, chore)
     keys = chore.target.schema.partition_keys
     for spec in partitions:
         missing = [key for key in keys if key not in spec]

@@ -71,7 +71,7 @@ def run(
     runs = RunStore(lake.file_io, lake.warehouse, clock)
     if isinstance(job, Purge):
         with recorded(lake, "", _PURGE, clock) as end:
-            end.report = report = _purged(job, lake, runs)
+            end.report = report = _purge(job, lake, runs)
             return report
     record = runs.find(job.run_id)
     work = partial(_undo, job, runs, record)
@@ -79,7 +79,7 @@ def run(
     return run_on_table(kind, replace(job, table=record.table), lake, work, executor, clock)
 
 
-def _purged(job: Purge, lake: Lake, runs: RunStore) -> Report:
+def _purge(job: Purge, lake: Lake, runs: RunStore) -> Report:
     purged_runs = purge(runs, ttl_ms=job.ttl_ms, cap=job.cap)
     dropped = DroppedTables(lake.file_io, lake.warehouse, runs.clock).purge(job.ttl_ms)
     return Report(

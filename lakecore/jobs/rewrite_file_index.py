@@ -140,7 +140,7 @@ def _run_once(
             if job.dry_run:
                 work.plan()
             else:
-                with _leased(job, catalog, clock), hold_on_damage(holds, job.table, _NAME, by):
+                with _lease(job, catalog, clock), hold_on_damage(holds, job.table, _NAME, by):
                     work.run(executor)
             after = work.coverage_now() if work.outcome.snapshots else work.coverage
         except LakeError as err:
@@ -162,7 +162,7 @@ def _run_once(
 
 
 @contextmanager
-def _leased(job: Job, lake: Lake, clock: Clock) -> Iterator[None]:
+def _lease(job: Job, lake: Lake, clock: Clock) -> Iterator[None]:
     """Take the lease. Raises BusyError for a table that another chore holds."""
     if not job.lease_ms:
         yield

@@ -53,12 +53,12 @@ def run(job: Job, lake: ListedLake, executor: Executor | None = None, clock: Clo
         raise InvalidInputError(f"max-concurrent-tables={job.max_concurrent_tables}: use 1 or more")
     clock = clock or SystemClock()
     with recorded(lake, "", "survey", clock, enabled=not job.dry_run) as end:
-        survey = _surveyed(job, lake, clock)
+        survey = _survey(job, lake, clock)
         end.figures = {"tables": len(survey.tables), "states": counts(survey)}
         return survey
 
 
-def _surveyed(job: Job, lake: ListedLake, clock: Clock) -> Survey:
+def _survey(job: Job, lake: ListedLake, clock: Clock) -> Survey:
     started_ms, started = clock.now_ms(), clock.monotonic()
     store = SurveyStore(lake.file_io, lake.warehouse)
     last = store.latest()
@@ -138,18 +138,18 @@ class _Surveyor:
         last = self.before.get(name)
         fresh = TableRecord(table=name, state=State.OK, surveyed_ms=now, holds=self._holds(name))
         try:
-            return self._measured(fresh, last)
+            return self._measure(fresh, last)
         except UnavailableError as err:
-            return _failed(last or fresh, fresh, State.UNREACHABLE, err)
+            return _failed_record(last or fresh, fresh, State.UNREACHABLE, err)
         except UnsupportedError as err:
-            return _failed(fresh, fresh, State.UNSUPPORTED, err)
+            return _failed_record(fresh, fresh, State.UNSUPPORTED, err)
         except LakeError as err:
-            return _failed(last or fresh, fresh, State.BROKEN, err)
+            return _failed_record(last or fresh, fresh, State.BROKEN, err)
         except Exception as err:  # the border of one table: it must not stop the others
             logger.exception("%s", name)
-            return _failed(fresh, fresh, State.BROKEN, err)
+            return _failed_record(fresh, fresh, State.BROKEN, err)
 
-    def _measured(self, fresh: TableRecord, last: TableRecord | None) -> TableRecord:
+    def _measure(self, fresh: TableRecord, last: TableRecord | None) -> TableRecord:
         target = target_of(self.lake.load_table(fresh.table), self.lake, self.clock)
         last_figures = last.figures if last is not None and last.state is not State.BROKEN else None
         figures = figures_of(target, last_figures, history=self.job.history)
@@ -176,7 +176,7 @@ class _Surveyor:
         return self.holds.get(table_key(name), ())
 
 
-def _failed(record: TableRecord, fresh: TableRecord, state: State, err: Exception) -> TableRecord:
+def _failed_record(record: TableRecord, fresh: TableRecord, state: State, err: Exception) -> TableRecord:
     """Return a record with the figures of `record`, and why the table could not be read."""
     known_error = isinstance(err, LakeError)
     text = explain(err) if known_error else f"unexpected {type(err).__name__}: {err} (please report it)"

@@ -121,7 +121,7 @@ class TableServices:
         """
         if self._table.options.write_only:
             return ServiceReports()
-        compaction = self._compacted(ends_input=ends_input) if compacts and self._compacts() else None
+        compaction = self._compact(ends_input=ends_input) if compacts and self._compacts() else None
         work = partial(self._expiries, snapshot_id, ends_input=ends_input)
         if EXPIRE_MODE.read(self._table.schema.options) is ExpireMode.SYNC:
             return ServiceReports(compaction, work())
@@ -138,7 +138,7 @@ class TableServices:
         unaware = self._table.options.bucket_mode is BucketMode.BUCKET_UNAWARE
         return not (unaware and clusters(self._table.schema))
 
-    def _compacted(self, *, ends_input: bool) -> compact.Report:
+    def _compact(self, *, ends_input: bool) -> compact.Report:
         table = self._table
         strategy = of_a_writer(table.schema, table.options)
         if ends_input and (FULL_COMPACTION_COMMITS.read(table.schema.options) or 0) > 0:
@@ -176,7 +176,7 @@ class TableServices:
         """Run the jobs; an error of a look beforehand is that of the job that it was for."""
         expiries: list[Report] = []
         for name, work in self._services(snapshot_id, ends_input=ends_input):
-            report = self._expired(name, work)
+            report = self._expire(name, work)
             if report is not None:
                 expiries.append(report)
         return tuple(expiries)
@@ -215,7 +215,7 @@ class TableServices:
         yield expire_snapshots.NAME, old_snapshots
         yield "expire-changelogs", old_changelogs
 
-    def _expired(self, name: str, work: Callable[[], Report | None]) -> Report | None:
+    def _expire(self, name: str, work: Callable[[], Report | None]) -> Report | None:
         table = self._table.name
         report = Report(table=table, job=name)
         try:

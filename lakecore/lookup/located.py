@@ -76,7 +76,7 @@ class FileRows:
         ctx, rows, buffer = self._ctx, sizes.batch_rows, sizes.buffer_size
         if self._page_marks is None:
             whole = read_file(ctx, self._bucket_dir, self.file, columns, ALL_ROWS, sizes)
-            yield from self._located(whole, 0, self._source.deleted(self.file))
+            yield from self._locate(whole, 0, self._source.deleted(self.file))
             return
         ranges = self._page_marks.ranges()
         pages = open_pages(ctx, self._bucket_dir, self.file) if ranges else None
@@ -89,11 +89,11 @@ class FileRows:
             for start, stop in ranges:
                 stored = pages.batches(plan.stored, start, stop, rows, buffer)
                 rows_of = (convert(ctx, path, plan, batch) for batch in stored)
-                yield from self._located(rows_of, start, deleted)
+                yield from self._locate(rows_of, start, deleted)
         finally:
             pages.close()
 
-    def _located(
+    def _locate(
         self, batches: Iterator[pa.RecordBatch], start: int, deleted: BitMap | None
     ) -> Iterator[LocatedRows]:
         for batch in batches:

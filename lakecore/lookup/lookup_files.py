@@ -133,11 +133,11 @@ class LookupFiles:
         writer = LookupFileWriter(file.row_count, _file_options(self._context))
         keys, values = self._context.schema.key_type, self._context.schema.row_type
         columns = values.names if form.has_value else keys.names
-        wanted = tuple(dict.fromkeys((*columns, *self._context.schema.trimmed_primary_keys)))
+        names = tuple(dict.fromkeys((*columns, *self._context.schema.trimmed_primary_keys)))
         system = (SEQUENCE_NAME, KIND_NAME)
         position = 0
         sizes = ReadSizes(batch_rows=_BATCH_ROWS)
-        for batch in read_file(self._context, self._bucket_dir, file, (*wanted, *system), sizes=sizes):
+        for batch in read_file(self._context, self._bucket_dir, file, (*names, *system), sizes=sizes):
             for start in range(0, batch.num_rows, _BATCH_ROWS):
                 part = batch.slice(start, _BATCH_ROWS)
                 yield from writer.add(self._keys(part), self._values(part, position, form))

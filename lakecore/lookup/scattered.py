@@ -81,7 +81,7 @@ class ScatteredRows:
         if excluded:
             raise ValueError("a lookup in files that are not sorted by key accepts no known rows")
         if self._cursor is None:
-            self._cursor = _Cursor(self._sorted(), self._keys)
+            self._cursor = _Cursor(self._sort(), self._keys)
         results: list[LookupResult] = []
         for batch, keys in self._cursor.take(bound):
             hit = np.zeros(len(keys), bool)
@@ -100,7 +100,7 @@ class ScatteredRows:
             keys = Keys.of([part.column(name) for name in self._keys])
             yield LookupResult(self._files[number], part, keys, positions[mine])
 
-    def _sorted(self) -> Iterator[pa.RecordBatch]:
+    def _sort(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows that may match, in key order."""
         rule = SortRule(OrderStrategy.ORDER, self._keys)
         for number, file in enumerate(self._files):

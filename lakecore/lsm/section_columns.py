@@ -45,7 +45,7 @@ def section_columns(bucket: Ints, low: I64, high: I64) -> SectionColumns:
     if not len(bucket):
         return SectionColumns(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.bool_))
     low, high = _apart(bucket, low, high)
-    order = _sorted(low, high)
+    order = _sort_order(low, high)
     low, high = low[order], high[order]
     first = np.ones(len(low), np.bool_)
     first[1:] = (low[1:] > np.maximum.accumulate(high)[:-1]) | (bucket[order][1:] != bucket[order][:-1])
@@ -72,7 +72,7 @@ def _apart(bucket: Ints, low: I64, high: I64) -> tuple[I64, I64]:
     return low + moved, high + moved
 
 
-def _sorted(low: I64, high: I64) -> I64:
+def _sort_order(low: I64, high: I64) -> I64:
     """Return the order by (low, high); equal files keep theirs."""
     if (low[1:] > low[:-1]).all():
         return np.arange(len(low), dtype=np.int64)

@@ -48,7 +48,7 @@ def compact_manifests(target: Target, author: Author, *, dry_run: bool) -> Manif
         if len(work) <= 1 and not any(manifest.num_deleted_files for manifest in work):
             return None
         if dry_run:
-            expected = len(before) - len(work) + _expected(work, policy)
+            expected = len(before) - len(work) + _expected_manifests(work, policy)
             return ManifestCompaction(len(before), expected, None, tuple(work))
         draft = ManifestDraft(target.manifests)
         after = draft.merge(before, target.schema.partition_type, policy)
@@ -66,7 +66,7 @@ def compact_manifests(target: Target, author: Author, *, dry_run: bool) -> Manif
     raise CommitConflictError(f"{target.name}: other writers committed first {_TRIES} times; run again")
 
 
-def _expected(work: Sequence[ManifestFile], policy: MergePolicy) -> int:
+def _expected_manifests(work: Sequence[ManifestFile], policy: MergePolicy) -> int:
     """Return how many manifests the live entries of these will fill, if all of their entries take as much
     space.
     """

@@ -75,7 +75,7 @@ def in_total_order(values: pa.Array) -> pa.Array:
 
 def _order_by_key(keys: Sequence[KeyArray]) -> Indices:
     if all(isinstance(column, np.ndarray) for column in keys):
-        packed = keys[0] if len(keys) == 1 else _packed(keys)
+        packed = keys[0] if len(keys) == 1 else _pack(keys)
         if packed is not None:
             return _sorted_with_places(packed)
     names = [str(i) for i in range(len(keys))]
@@ -104,7 +104,7 @@ def _sorted_with_places(values: Any) -> Indices:
     return words
 
 
-def _packed(keys: Sequence[Any]) -> Any | None:
+def _pack(keys: Sequence[Any]) -> Any | None:
     """Return several integer columns as one, if the values of this window leave enough bits, else None."""
     packed: Any = np.zeros(len(keys[0]), np.int64)
     bits = 0

@@ -76,14 +76,14 @@ class RowSorter:
         batch = pa.concat_batches(self._batches)
         self._batches.clear()
         self._size = 0
-        yield from self._ordered(batch)
+        yield from self._sort(batch)
 
     def _merge(self, runs: Sequence[Batches]) -> Batches:
         for parts in windows(runs, self._names):
             batch = parts[0].batch if len(parts) == 1 else pa.concat_batches([part.batch for part in parts])
-            yield from (batch,) if len(parts) == 1 else self._ordered(batch)
+            yield from (batch,) if len(parts) == 1 else self._sort(batch)
 
-    def _ordered(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def _sort(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a batch in order, in batches of about a megabyte."""
         keys = Keys.of([batch.column(name) for name in self._names])
         rows = order_rows(keys.columns, ()).rows

@@ -113,7 +113,7 @@ def merge_runs(runs: Sequence[Iterator[pa.RecordBatch]], spec: MergeSpec) -> Ite
     CorruptDataError for a run out of key order.
     """
     for parts in windows(runs, spec.key_columns):
-        yield _merge(parts, spec) if spec.engine is None else _folded(parts, spec, spec.engine)
+        yield _merge(parts, spec) if spec.engine is None else _fold(parts, spec, spec.engine)
 
 
 def group_rows(parts: Sequence[Part], spec: MergeSpec) -> Groups:
@@ -123,7 +123,7 @@ def group_rows(parts: Sequence[Part], spec: MergeSpec) -> Groups:
     return Groups(batch=batch, order=None if order is None else order.rows, last=last, runs=runs)
 
 
-def _folded(parts: Sequence[Part], spec: MergeSpec, engine: Engine) -> MergedWindow:
+def _fold(parts: Sequence[Part], spec: MergeSpec, engine: Engine) -> MergedWindow:
     groups = group_rows(parts, spec)
     if spec.levels is not None:
         groups = groups.nearest(spec.levels)
@@ -174,11 +174,11 @@ def _window(parts: Sequence[Part], spec: MergeSpec) -> tuple[pa.RecordBatch, Row
         batch = parts[0].batch
         return batch, None, np.ones(batch.num_rows, bool)
     batch = pa.concat_batches([part.batch for part in parts])
-    order = _ordered(parts, batch, spec)
+    order = _order(parts, batch, spec)
     return batch, order, np.append(~order.same, True)
 
 
-def _ordered(parts: Sequence[Part], batch: pa.RecordBatch, spec: MergeSpec) -> RowOrder:
+def _order(parts: Sequence[Part], batch: pa.RecordBatch, spec: MergeSpec) -> RowOrder:
     columns = zip(*(part.keys.columns for part in parts), strict=True)
     keys = [concat(list(pieces)) for pieces in columns]
     sequence = [SequenceColumn(batch.column(name), spec.descending) for name in spec.sequence_columns]
@@ -228,9 +228,7 @@ def _evidence(
     removed = np.flatnonzero(lost | dropped)
     return Evidence(
         keys=tuple(_sorted_key(batch.column(name), order, i) for i, name in enumerate(spec.key_columns)),
-        sequence=tuple(
-            _sorted(batch.column(name), order) for name in (*spec.sequence_columns, SEQUENCE_NAME)
-        ),
+        sequence=tuple(_sort(batch.column(name), order) for name in (*spec.sequence_columns, SEQUENCE_NAME)),
         kinds=kinds,
         lost=lost,
         dropped=dropped,
@@ -246,8 +244,8 @@ def _sorted_key(column: pa.Array, order: RowOrder | None, number: int) -> pa.Arr
     """
     if order is not None and pa.types.is_signed_integer(column.type):
         return pa.array(order.keys[number])
-    return _sorted(column, order)
+    return _sort(column, order)
 
 
-def _sorted(column: pa.Array, order: RowOrder | None) -> pa.Array:
+def _sort(column: pa.Array, order: RowOrder | None) -> pa.Array:
     return column if order is None else column.take(pa.array(order.rows))

@@ -101,7 +101,7 @@ class Snapshot:
             values = {f.name: raw[_key(f.name)] for f in fields(cls) if raw.get(_key(f.name)) is not None}
             values.setdefault("version", 1)
             values["commit_kind"] = CommitKind(raw["commitKind"])
-            return _checked(cls(**values))
+            return _check(cls(**values))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as err:
             raise CorruptDataError(path, f"is not a snapshot: {reason(err)}") from err
 
@@ -156,7 +156,7 @@ _COUNTS = ("id", "schema_id")
 _LONG = 1 << 63
 
 
-def _checked(snapshot: Snapshot) -> Snapshot:
+def _check(snapshot: Snapshot) -> Snapshot:
     """Return the snapshot after its types were checked: one with a wrong type must fail here, not deep in a
     plan.
     """

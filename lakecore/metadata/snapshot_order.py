@@ -50,13 +50,13 @@ def with_snapshot_numbers(
     rows = [
         entry
         if entry.file.file_name in moved
-        else replace(entry, file=_numbered(entry.file, max(snapshot_id, entry.file.min_sequence_number)))
+        else replace(entry, file=_number(entry.file, max(snapshot_id, entry.file.min_sequence_number)))
         for entry in added.rows()
     ]
     return ManifestEntries.concat([removed, ManifestEntries.from_rows(rows)])
 
 
-def _numbered(file: DataFile, number: int) -> DataFile:
+def _number(file: DataFile, number: int) -> DataFile:
     if file.file_source is FileSource.COMPACT:
         return file
     return replace(file, min_sequence_number=number, max_sequence_number=number)

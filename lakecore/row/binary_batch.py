@@ -99,7 +99,7 @@ def _runs(starts: Sizes, counts: Sizes) -> Sizes:
 def _column(column: pa.Array, field: DataField) -> _Column:
     kind = field.type
     if not isinstance(kind, AtomicType) or kind.root is TypeRoot.VARIANT:
-        return _nested(column, field)
+        return _nested_column(column, field)
     array = normal_array(column, kind)
     nulls = None
     if array.null_count:
@@ -118,7 +118,7 @@ def _values(array: pa.Array, dtype: str) -> NDArray[Any]:
     return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * np.dtype(dtype).itemsize)
 
 
-def _cleared(slots: Words, nulls: NDArray[np.bool_] | None) -> Words:
+def _clear(slots: Words, nulls: NDArray[np.bool_] | None) -> Words:
     if nulls is not None:
         slots[nulls] = 0
     return slots
@@ -130,18 +130,18 @@ def _fixed_slots(array: pa.Array, root: TypeRoot, nulls: NDArray[np.bool_] | Non
     code = "b" if root is TypeRoot.BOOLEAN else FIXED_FORMATS[root]
     dtype = _FIXED_NUMPY[code]
     bits = _values(array, _UNSIGNED[np.dtype(dtype).itemsize])
-    return _cleared(bits.astype(np.uint64), nulls)
+    return _clear(bits.astype(np.uint64), nulls)
 
 
 def _timestamps(array: pa.Array, kind: AtomicType, nulls: NDArray[np.bool_] | None) -> _Column:
     ticks = _values(array, "<i8")
     per_milli = _UNIT_PER_MILLI[array.type.unit]
     millis = np.floor_divide(ticks, per_milli) if per_milli > 1 else ticks.copy()
-    tail = _cleared(millis.view(np.uint64), nulls)
+    tail = _clear(millis.view(np.uint64), nulls)
     if kind.precision <= COMPACT_MILLIS:
         return _Column(tail, nulls)
     nanos = (ticks - millis * per_milli) * (1_000_000 // per_milli)
-    slots = _cleared(nanos.astype(np.uint64), nulls)
+    slots = _clear(nanos.astype(np.uint64), nulls)
     return _Column(slots, nulls, tail, np.ones(len(array), np.int64))
 
 
@@ -150,7 +150,7 @@ def _decimals(array: pa.Array, kind: AtomicType, nulls: NDArray[np.bool_] | None
     buffer = array.buffers()[1]
     raw = np.frombuffer(buffer, np.uint8, len(array) * 16, offset).reshape(-1, 16)
     if kind.precision <= MAX_COMPACT_DECIMAL:
-        return _Column(_cleared(raw[:, :8].copy().view("<u8").reshape(-1), nulls), nulls)
+        return _Column(_clear(raw[:, :8].copy().view("<u8").reshape(-1), nulls), nulls)
     big = raw[:, ::-1]
     negative = big[:, 0] >> 7
     # The minimal two's complement drops leading sign bytes, as long as the next byte keeps the sign.
@@ -159,7 +159,7 @@ def _decimals(array: pa.Array, kind: AtomicType, nulls: NDArray[np.bool_] | None
     shifted = np.zeros((len(array), 32), np.uint8)
     shifted[:, :16] = big
     tail = np.take_along_axis(shifted, first[:, None] + np.arange(16), axis=1)
-    sizes = _cleared((16 - first).astype(np.uint64), nulls)
+    sizes = _clear((16 - first).astype(np.uint64), nulls)
     if nulls is not None:
         tail[nulls] = 0
     return _Column(sizes, nulls, tail.view("<u8").reshape(-1), np.full(len(array), 2, np.int64))
@@ -181,7 +181,7 @@ def _strings(array: pa.Array, nulls: NDArray[np.bool_] | None) -> _Column:
     eight = np.uint64(8)
     slots = word_at[begin] & ((np.uint64(1) << short * eight) - np.uint64(1))
     slots |= (short | np.uint64(0x80)) << np.uint64(56)
-    slots = _cleared(np.where(inline, slots, lengths.astype(np.uint64)), nulls)
+    slots = _clear(np.where(inline, slots, lengths.astype(np.uint64)), nulls)
     counts = np.where(inline, 0, -(-lengths // _WORD))
     if not counts.any():
         return _Column(slots, nulls)
@@ -200,7 +200,7 @@ def _runs_of_bytes(begin: Sizes, counts: Sizes) -> Sizes:
     return np.repeat(begin, counts) + step * _WORD
 
 
-def _nested(column: pa.Array, field: DataField) -> _Column:
+def _nested_column(column: pa.Array, field: DataField) -> _Column:
     """Return the column of arrays, maps or rows, encoded value by value. They are no bucket keys, so this is
     rarely used.
     """

@@ -78,14 +78,14 @@ def row_decoder(row_type: RowType, path: str = "binary row") -> Callable[[bytes]
         (arity,) = struct.unpack_from(">i", data)
         if arity < len(readers):
             raise CorruptDataError(path, f"a row has {arity} fields where {len(readers)} are expected")
-        return _guarded(bytes(data[4:]), readers, arity, path)
+        return _guard(bytes(data[4:]), readers, arity, path)
 
     return decode
 
 
 def decode_binary_row(data: bytes, row_type: RowType, path: str = "binary row") -> tuple[Any, ...]:
     """Return the values of a BinaryRow without arity prefix. Raises CorruptDataError naming `path`."""
-    return _guarded(bytes(data), _readers(row_type), len(row_type.fields), path)
+    return _guard(bytes(data), _readers(row_type), len(row_type.fields), path)
 
 
 def decode_field(data: bytes, slot: int, kind: DataType) -> Any:
@@ -131,7 +131,7 @@ def encode_binary_row(values: Sequence[Any], row_type: RowType) -> bytes:
     return bytes(out)
 
 
-def _guarded(data: bytes, readers: Sequence[Reader], arity: int, path: str) -> tuple[Any, ...]:
+def _guard(data: bytes, readers: Sequence[Reader], arity: int, path: str) -> tuple[Any, ...]:
     try:
         return _read_row(data, readers, arity)
     except (struct.error, ValueError, IndexError, OverflowError, ArithmeticError) as err:

@@ -42,9 +42,9 @@ def bytes_column(data: Ints, starts: Ints, sizes: Ints, valid: Ints, kind: Atomi
     places = np.repeat(starts - offsets[:-1], sizes) + np.arange(offsets[-1])
     target = pa.string() if kind.root in _TEXTS else pa.binary()
     buffers = [_mask(valid), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data[places])]
-    found = pa.Array.from_buffers(target, len(valid), buffers)
-    found.validate(full=True)
-    return found
+    array = pa.Array.from_buffers(target, len(valid), buffers)
+    array.validate(full=True)
+    return array
 
 
 def small_decimal_column(values: Ints, valid: Ints, kind: AtomicType) -> pa.Array:
@@ -93,9 +93,9 @@ def timestamp_column(millis: Ints, nanos: Ints | None, valid: Ints, kind: Atomic
 
 def _decimals(words: Ints, valid: Ints, kind: AtomicType) -> pa.Array:
     buffers = [_mask(valid), pa.py_buffer(np.ascontiguousarray(words))]
-    found = pa.Array.from_buffers(arrow_type(kind), len(valid), buffers)
-    found.validate(full=True)
-    return found
+    array = pa.Array.from_buffers(arrow_type(kind), len(valid), buffers)
+    array.validate(full=True)
+    return array
 
 
 def _array(values: Ints, valid: Ints, target: Any) -> pa.Array:

@@ -62,8 +62,8 @@ class SortRule:
                 _text_words(column, self.var_bytes) if text else [_z_word(column)]
                 for column, text in zip(columns, texts, strict=True)
             ]
-            return [_signed(word) for word in interleave(parts, widths)]
-        return [_signed(word) for word in hilbert([_hilbert_word(column) for column in columns])]
+            return [_signed_array(word) for word in interleave(parts, widths)]
+        return [_signed_array(word) for word in hilbert([_hilbert_word(column) for column in columns])]
 
 
 def _plain_keys(column: pa.Array) -> list[pa.Array]:
@@ -73,10 +73,10 @@ def _plain_keys(column: pa.Array) -> list[pa.Array]:
         return [there, pc.fill_null(column, pa.scalar(b"").cast(column.type))]
     if pa.types.is_decimal(column.type) and column.type.precision > _SHORT_DECIMAL_DIGITS:
         return [there, pc.fill_null(column, pa.scalar(Decimal(0), column.type))]
-    return [there, pa.array(_ordered(column))]
+    return [there, pa.array(_ordered_words(column))]
 
 
-def _ordered(column: pa.Array) -> Ints:
+def _ordered_words(column: pa.Array) -> Ints:
     """Return integers in the order of the values; those of nulls are arbitrary. The column is no text and no
     long decimal.
     """
@@ -121,15 +121,15 @@ def _curve_value(column: pa.Array) -> Ints:
     kind = column.type
     if pa.types.is_timestamp(kind):
         times, by = _PER_MILLI[kind.unit]
-        return np.asarray(_ordered(column) * times // by)
+        return np.asarray(_ordered_words(column) * times // by)
     if pa.types.is_decimal(kind) and kind.precision > _SHORT_DECIMAL_DIGITS:
         return np.asarray(_high_bits(column))
-    return np.ascontiguousarray(_ordered(column))
+    return np.ascontiguousarray(_ordered_words(column))
 
 
 def _z_word(column: pa.Array) -> Words:
     if pa.types.is_boolean(column.type):
-        word = np.where(_ordered(column) > 0, np.uint64(0x81 << 56), np.uint64(0))
+        word = np.where(_ordered_words(column) > 0, np.uint64(0x81 << 56), np.uint64(0))
     else:
         word = _curve_value(column).view(np.uint64) ^ _SIGN
     return np.where(_there(column), word, np.uint64(0))
@@ -140,7 +140,7 @@ def _hilbert_word(column: pa.Array) -> Words:
     if _is_text(kind):
         word = _text_words(column, _WORD_BYTES)[0] >> np.uint64(1)
     elif pa.types.is_boolean(kind):
-        word = np.where(_ordered(column) > 0, _LOW_63, np.uint64(0))
+        word = np.where(_ordered_words(column) > 0, _LOW_63, np.uint64(0))
     elif pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         word = (_curve_value(column).view(np.uint64) ^ _SIGN) >> np.uint64(1)
     elif pa.types.is_int8(kind):
@@ -182,5 +182,5 @@ def _there(column: pa.Array) -> npt.NDArray[np.bool_]:
     return np.asarray(column.is_valid().to_numpy(zero_copy_only=False), bool)
 
 
-def _signed(word: Words) -> pa.Array:
+def _signed_array(word: Words) -> pa.Array:
     return pa.array((word ^ _SIGN).view(np.int64))

@@ -27,7 +27,7 @@ def interleave(columns: Sequence[Sequence[Words]], widths: Sequence[int]) -> lis
     the number of bits of each that count. A column without bits left is passed over. The cost is four passes
     over the rows per bit.
     """
-    return _gathered(
+    return _gather(
         (columns[number][bit // WORD_BITS], WORD_BITS - 1 - bit % WORD_BITS)
         for bit in range(max(widths))
         for number, width in enumerate(widths)
@@ -45,7 +45,7 @@ def hilbert(points: Sequence[Words], bits: int = HILBERT_BITS) -> list[Words]:
     axes = [point & np.uint64((1 << bits) - 1) for point in points]
     _undo_excess_work(axes, bits)
     _gray_encode(axes, bits)
-    return _gathered((axis, bit) for bit in range(bits - 1, -1, -1) for axis in axes)
+    return _gather((axis, bit) for bit in range(bits - 1, -1, -1) for axis in axes)
 
 
 def _undo_excess_work(axes: list[Words], bits: int) -> None:
@@ -72,7 +72,7 @@ def _gray_encode(axes: list[Words], bits: int) -> None:
         axes[number] = axis ^ flips
 
 
-def _gathered(bits: Iterator[tuple[Words, int]]) -> list[Words]:
+def _gather(bits: Iterator[tuple[Words, int]]) -> list[Words]:
     """Return bits (each a column of words and the place of a bit in them), the most significant first, as
     words.
     """

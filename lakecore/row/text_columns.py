@@ -30,11 +30,11 @@ def column_texts(column: pa.Array, kind: DataType) -> pa.Array:
         return normal_array(column, kind)
     texts = column_json(column, kind)
     if isinstance(kind, AtomicType):
-        texts = _unquoted(texts, kind)
+        texts = _unquote(texts, kind)
     return pc.if_else(column.is_valid(), texts, pa.scalar(None, pa.string()))
 
 
-def _unquoted(texts: pa.Array, kind: AtomicType) -> pa.Array:
+def _unquote(texts: pa.Array, kind: AtomicType) -> pa.Array:
     if kind.root is TypeRoot.VARIANT:
         return pa.array([json.loads(text) for text in texts.to_pylist()], pa.string())
     return pc.utf8_trim(texts, '"')

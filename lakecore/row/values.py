@@ -74,20 +74,20 @@ def array_values(column: pa.Array | pa.ChunkedArray, kind: DataType) -> list[Any
         case VectorType(element=element, length=length):
             items = array_values(array.values, element)
             starts = [(array.offset + i) * length for i in range(len(array))]
-            return _masked(array, [items[start : start + length] for start in starts])
+            return _mask_values(array, [items[start : start + length] for start in starts])
         case MapType(key=key, value=value):
             return _pairs(array, key, value)
         case MultisetType(element=element):
             return _pairs(array, element, _COUNT_TYPE)
         case RowType(fields=fields):
             parts = [array_values(array.field(i), field.type) for i, field in enumerate(fields)]
-            return _masked(array, list(zip(*parts, strict=True)) if parts else [()] * len(array))
+            return _mask_values(array, list(zip(*parts, strict=True)) if parts else [()] * len(array))
 
 
 def _atomic_values(array: pa.Array, kind: AtomicType) -> list[Any]:
     if kind.root is TypeRoot.VARIANT:
         names = ("value", "metadata")
-        return _masked(array, list(zip(*(array.field(name).to_pylist() for name in names), strict=True)))
+        return _mask_values(array, list(zip(*(array.field(name).to_pylist() for name in names), strict=True)))
     if pa.types.is_timestamp(array.type):
         factor = _UNIT_NANOS[array.type.unit]
         values: list[Any] = array.view(pa.int64()).to_pylist()
@@ -97,7 +97,7 @@ def _atomic_values(array: pa.Array, kind: AtomicType) -> list[Any]:
     return list(normal_array(array, kind).to_pylist())
 
 
-def _masked(array: pa.Array, values: list[Any]) -> list[Any]:
+def _mask_values(array: pa.Array, values: list[Any]) -> list[Any]:
     if array.null_count == 0:
         return values
     valid = array.is_valid().to_pylist()
@@ -106,7 +106,7 @@ def _masked(array: pa.Array, values: list[Any]) -> list[Any]:
 
 def _cut(array: pa.Array, items: list[Any]) -> list[Any]:
     ends = array.offsets.to_pylist()
-    return _masked(array, [items[ends[i] : ends[i + 1]] for i in range(len(array))])
+    return _mask_values(array, [items[ends[i] : ends[i + 1]] for i in range(len(array))])
 
 
 def _pairs(array: pa.Array, key: DataType, value: DataType) -> list[Any]:

@@ -92,7 +92,7 @@ class ChangeScanner:
         entries = ManifestEntries.concat([self.entries(snapshot, kind) for snapshot in snapshots])
         if not postponed:
             entries = entries.select(entries.bucket >= 0)
-        entries = self._pruned(entries, predicate)
+        entries = self._prune(entries, predicate)
         if not as_batch or not self.schema.primary_keys or not len(entries):
             return self._raw_splits(entries)
         options = TableOptions.from_schema(self.schema)
@@ -107,7 +107,7 @@ class ChangeScanner:
         `Scanner.plan`.
         """
         entries = self.scanner.live_entries(snapshot)
-        entries = self._pruned(entries.select(entries.bucket < 0), predicate)
+        entries = self._prune(entries.select(entries.bucket < 0), predicate)
         return self._raw_splits(entries if created_ms is None else created_since(entries, created_ms))
 
     def replaced(
@@ -118,7 +118,7 @@ class ChangeScanner:
         Raises NotFoundError when the previous snapshot has expired, because its deletion vectors are
         needed.
         """
-        entries = self._pruned(self.entries(snapshot, ChangeKind.REPLACED), predicate)
+        entries = self._prune(self.entries(snapshot, ChangeKind.REPLACED), predicate)
         removed = entries.kind == int(EntryKind.DELETE)
         hidden: Deletions = {}
         if removed.any():
@@ -177,7 +177,7 @@ class ChangeScanner:
         entries = entries.select(entries.bucket >= 0)
         if self.schema.primary_keys and options.skips_level_0:
             entries = entries.select(entries.level > 0)
-        return self._pruned(entries, predicate)
+        return self._prune(entries, predicate)
 
     def _without_common(
         self, states: Sequence[ManifestEntries], deletions: Sequence[Deletions]
@@ -205,7 +205,7 @@ class ChangeScanner:
                 )
         return left, right
 
-    def _pruned(self, entries: ManifestEntries, predicate: Predicate | None) -> ManifestEntries:
+    def _prune(self, entries: ManifestEntries, predicate: Predicate | None) -> ManifestEntries:
         if predicate is None:
             return entries
         load = self.scanner.stores.schemas.load

@@ -108,7 +108,7 @@ class FileMonitor:
             return None
         last = snapshots.find(self._last.id)
         if last is not None and last != self._last:
-            raise self._lost(self._last, "was replaced: the table was rolled back or created again")
+            raise self._lost_error(self._last, "was replaced: the table was rolled back or created again")
         return self._next(snapshot)
 
     def _first(self) -> FilePlan | None:
@@ -117,7 +117,7 @@ class FileMonitor:
             return None
         try:
             entries = self._scanner.live_entries(snapshot, predicate=self._partitions, keys=True)
-            entries, vectors = self._pruned(entries), self._vectors_at(snapshot)
+            entries, vectors = self._prune(entries), self._vectors_at(snapshot)
         except NotFoundError as err:
             raise ExpiredError(str(err)) from err
         plan = FilePlan(snapshot, True, tuple(self._changes(snapshot, entries, vectors)))
@@ -136,11 +136,11 @@ class FileMonitor:
             if isinstance(missing, NotFoundError):
                 raise ExpiredError(str(missing)) from err
             raise missing from err
-        plan = FilePlan(snapshot, False, tuple(self._changes(snapshot, self._pruned(entries), vectors)))
+        plan = FilePlan(snapshot, False, tuple(self._changes(snapshot, self._prune(entries), vectors)))
         self._last, self._vectors = snapshot, vectors
         return plan
 
-    def _pruned(self, entries: ManifestEntries) -> ManifestEntries:
+    def _prune(self, entries: ManifestEntries) -> ManifestEntries:
         if self._partitions is None:
             return entries
         return prune_partitions(entries, self._partitions, self._scanner.stores.schema.partition_type)
@@ -190,11 +190,11 @@ class FileMonitor:
         snapshots = self._scanner.stores.snapshots
         latest = snapshots.latest_id()
         if latest is None or latest < last.id:
-            raise self._lost(last, "is after the latest: the table was rolled back or created again")
+            raise self._lost_error(last, "is after the latest: the table was rolled back or created again")
         if latest > last.id and snapshots.find(last.id + 1) is None:
-            raise self._lost(last, "is the last that was read, and the next has expired")
+            raise self._lost_error(last, "is the last that was read, and the next has expired")
 
-    def _lost(self, last: Snapshot, problem: str) -> ExpiredError:
+    def _lost_error(self, last: Snapshot, problem: str) -> ExpiredError:
         snapshots = self._scanner.stores.snapshots
         earliest, latest = snapshots.earliest(), snapshots.latest_id()
         range_text = (

@@ -175,7 +175,7 @@ def _plan_keyed(files: _KeyedFiles, *, keys_unique: bool, unordered: bool) -> Sp
     raw = [disjoint[owner] | plain, np.zeros(len(starts[1]), np.bool_)]
     merged = np.flatnonzero(~alone & ~small)
     if len(merged):
-        merged_sections = _merged(files, merged)
+        merged_sections = _merge(files, merged)
         starts.append(merged_sections[0])
         raw.append(merged_sections[1])
     every = np.concatenate(starts)
@@ -184,7 +184,7 @@ def _plan_keyed(files: _KeyedFiles, *, keys_unique: bool, unordered: bool) -> Sp
     return SplitPlan(entries, order, np.append(every[sort], len(order)), raw_convertible)
 
 
-def _merged(files: _KeyedFiles, merged: Ints) -> tuple[Ints, Ints]:
+def _merge(files: _KeyedFiles, merged: Ints) -> tuple[Ints, Ints]:
     """Bring the files of the buckets `merged` into the order of their sections, in `order`; return where
     their splits start, and which are raw.
     """

@@ -66,7 +66,7 @@ class Connection:
         future: Future[Frame] = Future()
         with self._lock:
             if self._ended:
-                raise self._lost()
+                raise self._lost_error()
             self._waiting[number] = future
         try:
             self._send(Frame(FrameType.REQUEST, number, body))
@@ -88,7 +88,7 @@ class Connection:
         self._socket.close()
         for future in waiting:
             with contextlib.suppress(InvalidStateError):
-                future.set_exception(self._lost())
+                future.set_exception(self._lost_error())
 
     def _send(self, frame: Frame) -> None:
         try:
@@ -96,7 +96,7 @@ class Connection:
                 self._socket.sendall(encode_frame(frame))
         except OSError as err:
             self.close()
-            raise self._lost() from err
+            raise self._lost_error() from err
 
     def _read(self) -> None:
         try:
@@ -123,7 +123,7 @@ class Connection:
             parts += part
         return bytes(parts)
 
-    def _lost(self) -> UnavailableError:
+    def _lost_error(self) -> UnavailableError:
         return UnavailableError(
             f"{self._peer} closed the connection; look whether it runs, and whether it asks for a token"
         )

@@ -49,7 +49,7 @@ class Registration:
         """Raise AlreadyExistsError where servers of another service are registered and one of them accepts
         connections.
         """
-        others = [one for one in self._registered() or () if one not in self._addresses]
+        others = [one for one in self._stored_addresses() or () if one not in self._addresses]
         if (alive := next(filter(accepts_connections, others), None)) is not None:
             raise AlreadyExistsError(
                 f"table {self._table}: a query service runs already, its server {alive} accepts connections; "
@@ -58,7 +58,7 @@ class Registration:
 
     def keep(self) -> bool:
         """Write the addresses again where they are gone; return whether they are still this service's."""
-        present = self._registered()
+        present = self._stored_addresses()
         if present is None:
             logger.warning("table %s: the addresses of its query service were gone", self._table)
             self._manager.reset_service(self._addresses)
@@ -67,10 +67,10 @@ class Registration:
 
     def release(self) -> None:
         """Remove the addresses if they are still those of this service."""
-        if self._registered() == self._addresses:
+        if self._stored_addresses() == self._addresses:
             self._manager.delete_service()
 
-    def _registered(self) -> tuple[Address, ...] | None:
+    def _stored_addresses(self) -> tuple[Address, ...] | None:
         """Return the addresses in the table; None also where the file is damaged, or half written."""
         try:
             return self._manager.service()

@@ -102,7 +102,7 @@ class RemoteTableQuery:
         keys = pa.Table.from_arrays(columns, names=[field.name for field in fields])
         rows = self.lookup_in_bucket(partition, bucket, keys)
         row: dict[str, object] = rows.rows.to_pylist()[0]
-        return row if rows.found[0].as_py() else None
+        return row if rows.matches[0].as_py() else None
 
     def lookup_in_bucket(self, partition: tuple[object, ...], bucket: int, keys: pa.Table) -> FoundRows:
         """Look up many keys of one bucket in one request; a key with a null has no row.
@@ -161,7 +161,7 @@ class RemoteTableQuery:
         names = [name for name in schema.primary_keys if name in keys.column_names]
         kinds = arrow_schema(schema.row_type.select(tuple(names)))
         names = [one.name for one in kinds if not pa.types.is_floating(one.type)]  # 0.0 and -0.0 are one key
-        sought, rows = keys.filter(answer.found), answer.rows.filter(answer.found)
+        sought, rows = keys.filter(answer.matches), answer.rows.filter(answer.matches)
         if self._codec.columns_bytes(sought, names) != self._codec.columns_bytes(rows, names):
             raise CorruptDataError(
                 f"query service of table {self._table.name}",

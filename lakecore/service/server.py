@@ -69,7 +69,7 @@ class KvQueryServer:
             connections=self._connections,
         )
         pause = min(_LONGEST_SWEEP, options.frame_seconds / 4, options.idle_seconds / 4)
-        self._loop = SocketLoop(self._connected, self._sweep, pause)
+        self._loop = SocketLoop(self._accept, self._sweep, pause)
         self._closed = False
 
     def __enter__(self) -> KvQueryServer:
@@ -109,7 +109,7 @@ class KvQueryServer:
         self._loop.close()
         self._pool.shutdown(wait=True)
 
-    def _connected(self, channel: Channel) -> ServerConnection | None:
+    def _accept(self, channel: Channel) -> ServerConnection | None:
         """Accept a connection unless there are too many."""
         if len(self._connections) >= self._options.max_connections:
             self._metrics.count_refusal()

@@ -156,7 +156,7 @@ def joined_metrics(metrics: Mapping[str, tuple[Metric, ...]]) -> tuple[Metric, .
     joined: dict[str, Metric] = {}
     for text, several in metrics.items():
         for one in several:
-            samples = tuple((_labelled(suffix, text), value) for suffix, value in one.samples)
+            samples = tuple((_with_labels(suffix, text), value) for suffix, value in one.samples)
             earlier = joined[one.name].samples if one.name in joined else ()
             joined[one.name] = Metric(one.name, one.kind, one.help, (*earlier, *samples))
     return tuple(joined.values())
@@ -168,7 +168,9 @@ def prometheus_text(metrics: Iterable[Metric], labels: str = "") -> str:
     for metric in metrics:
         name = f"lakecore_query_{metric.name}"
         lines += [f"# HELP {name} {metric.help}", f"# TYPE {name} {metric.kind}"]
-        lines += [f"{name}{_labelled(suffix, labels)} {_number(value)}" for suffix, value in metric.samples]
+        lines += [
+            f"{name}{_with_labels(suffix, labels)} {_number(value)}" for suffix, value in metric.samples
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -182,7 +184,7 @@ def label(name: str, value: str) -> str:
     return f'{name}="{escaped}"'
 
 
-def _labelled(suffix: str, labels: str) -> str:
+def _with_labels(suffix: str, labels: str) -> str:
     part, _, inside = suffix.partition("{")
     both = ",".join(text for text in (labels, inside.removesuffix("}")) if text)
     return f"{part}{{{both}}}" if both else part

@@ -111,7 +111,7 @@ class SparkExecutor:
         job.start()
         complete = False
         try:
-            yield from self._ordered(inbox, len(payloads))
+            yield from self._in_order(inbox, len(payloads))
             complete = True
         finally:
             with self._lock:
@@ -188,7 +188,7 @@ class SparkExecutor:
             context.stop()
         starting.set_result(context)
 
-    def _ordered(
+    def _in_order(
         self, inbox: queue.SimpleQueue[_Numbered | BaseException | None], count: int
     ) -> Iterator[Any]:
         """Yield unpickled results by number; after a failed job, its error for each unit that returned
@@ -209,7 +209,7 @@ class SparkExecutor:
             elif self._cancelled.is_set():
                 return
             else:
-                result = _lost(number, count, failure)
+                result = _lost_error(number, count, failure)
             self._failed |= isinstance(result, BaseException)
             yield result
 
@@ -299,7 +299,7 @@ def _pickled_error(err: Exception) -> bytes:
     return data
 
 
-def _lost(number: int, count: int, failure: BaseException | None) -> UnavailableError:
+def _lost_error(number: int, count: int, failure: BaseException | None) -> UnavailableError:
     error = UnavailableError(
         f"Spark gave no result for unit {number + 1} of {count}: {_reason(failure)}; "
         "its worker may have been killed for lack of memory, or its executor lost: look at "

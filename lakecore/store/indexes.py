@@ -116,7 +116,7 @@ class IndexStore:
         target = VECTOR_TARGET.read(self.schema.options)
         written: list[IndexFile] = []
         try:
-            written.extend(self.write_vectors(partition, bucket, part) for part in _rolled(vectors, target))
+            written.extend(self.write_vectors(partition, bucket, part) for part in _roll(vectors, target))
         except BaseException:
             self.discard(written)
             raise
@@ -190,7 +190,7 @@ class IndexStore:
         return f"{directory}/{name}"
 
 
-def _rolled(vectors: Mapping[str, BitMap], target: int) -> Iterator[dict[str, BitMap]]:
+def _roll(vectors: Mapping[str, BitMap], target: int) -> Iterator[dict[str, BitMap]]:
     """Yield the vectors in parts, in order; a part ends with the vector that takes it past `target` bytes."""
     part: dict[str, BitMap] = {}
     size = 1

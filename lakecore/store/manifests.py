@@ -129,7 +129,7 @@ class ManifestStore:
         if len(files) > 1 and sum(file.entry_count for file in files) >= MANY_ENTRIES:
             counts: list[int | None] = []
             paths = [self.paths.manifest(file.file_name) for file in files]
-            entries = decode_manifests(_counted(self._contents(paths), counts))
+            entries = decode_manifests(_count(self._contents(paths), counts))
             listed = [file.entry_count for file in files]
             if counts == listed and len(entries) == sum(listed):
                 ends = list(accumulate(listed, initial=0))
@@ -200,7 +200,7 @@ class ManifestStore:
             logger.warning("%s of a failed write could not be removed: %s", self.paths.manifest(name), err)
 
 
-def _counted(contents: Iterable[tuple[bytes, str]], counts: list[int | None]) -> Iterator[tuple[bytes, str]]:
+def _count(contents: Iterable[tuple[bytes, str]], counts: list[int | None]) -> Iterator[tuple[bytes, str]]:
     """Yield the contents unchanged, and append the number of entries of each to `counts`."""
     for data, path in contents:
         counts.append(count_entries(data, path))

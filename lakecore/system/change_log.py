@@ -58,7 +58,7 @@ class AuditRows:
             rows = batch.drop_columns([KIND_NAME])
             texts = pa.array(_SYMBOLS).take(batch.column(KIND_NAME))
             rows = rows.append_column(pa.field(_ROW_KIND.name, pa.string(), nullable=False), texts)
-            yield from _chosen(rows, columns, where, kinds=kinds)
+            yield from _choose(rows, columns, where, kinds=kinds)
 
 
 @dataclass(frozen=True)
@@ -102,9 +102,9 @@ class BinlogRows:
             bounds = self._bounds(whole)
             rest = whole.slice(bounds[-1]) if bounds[-1] < whole.num_rows else None
             if len(bounds) > 1:
-                yield from _chosen(_packed(whole, bounds, schema), columns, where, kinds=kinds)
+                yield from _choose(_pack(whole, bounds, schema), columns, where, kinds=kinds)
         if rest is not None:
-            yield from _chosen(_packed(rest, np.array([0, 1]), schema), columns, where, kinds=kinds)
+            yield from _choose(_pack(rest, np.array([0, 1]), schema), columns, where, kinds=kinds)
 
     def _bounds(self, batch: pa.RecordBatch) -> Any:
         """Return where changes begin, and where the last one ends: before an update that is still
@@ -120,7 +120,7 @@ class BinlogRows:
         return firsts if opens[-1] else np.append(firsts, batch.num_rows)
 
 
-def _packed(batch: pa.RecordBatch, bounds: Any, schema: pa.Schema) -> pa.RecordBatch:
+def _pack(batch: pa.RecordBatch, bounds: Any, schema: pa.Schema) -> pa.RecordBatch:
     """Return one row per change; its kind is that of the change's last row."""
     arrays = [pa.array(_SYMBOLS).take(batch.column(KIND_NAME).take(pa.array(bounds[1:] - 1)))]
     offsets = pa.array(bounds, pa.int32())
@@ -145,7 +145,7 @@ def _inner_columns(there: Sequence[str], columns: Sequence[str], where: Predicat
     return tuple(name for name in there if name in used) or (there[-1],)
 
 
-def _chosen(
+def _choose(
     batch: pa.RecordBatch, columns: Sequence[str], where: Predicate | None, *, kinds: bool
 ) -> Iterator[pa.RecordBatch]:
     filtered = batch if where is None else batch.filter(mask(where, batch))

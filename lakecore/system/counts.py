@@ -76,7 +76,7 @@ class _Count:
     """This is the bucket count of the last entry."""
 
 
-def _counted(
+def _count(
     table: Readable, snapshot: Snapshot, *, by_bucket: bool, lowest_bucket: int = 0
 ) -> dict[tuple[bytes, int], _Count]:
     """Count by partition, and bucket (-1 for all). Rule of the format: deleted files count for `newest`, too.
@@ -110,7 +110,7 @@ def partition_counts(table: Readable, snapshot: Snapshot) -> dict[bytes, _Count]
     """Count by partition, including files of level 0 that a batch read may skip: a partition exists from its
     first file on.
     """
-    counts = _counted(table, snapshot, by_bucket=False)
+    counts = _count(table, snapshot, by_bucket=False)
     return {partition: count for (partition, _), count in counts.items()}
 
 
@@ -172,7 +172,7 @@ def _buckets(table: Readable, snapshot: Snapshot | None) -> Iterator[Row]:
     if snapshot is None:
         return
     kind = table.schema.partition_type
-    counts = _counted(table, snapshot, by_bucket=True, lowest_bucket=_POSTPONED).items()
+    counts = _count(table, snapshot, by_bucket=True, lowest_bucket=_POSTPONED).items()
     rows = [
         (
             row_text(decode_row(partition, kind), kind),

@@ -97,9 +97,9 @@ def _all_of_files(table: Readable, snapshot: Snapshot | None) -> Iterator[Row]:
         counts, low, high = _value_stats(files.context, file)
         yield (
             *files.key_range(entry),
-            _braced(counts),
-            _braced(low),
-            _braced(high),
+            _braced_text(counts),
+            _braced_text(low),
+            _braced_text(high),
             file.min_sequence_number,
             file.max_sequence_number,
             None if file.creation_time is None else file.creation_time * MILLI_NANOS,
@@ -152,7 +152,7 @@ def _value_stats(ctx: ReadContext, file: DataFile) -> tuple[Mapping[str, str], .
             stats.null_counts, place, None if field.id in field_ids else file.row_count
         )
         for values, texts in zip((lows, highs), bounds, strict=True):
-            value = None if place is None else _evolved(values[place], stored.fields[place], field)
+            value = None if place is None else _convert(values[place], stored.fields[place], field)
             texts[field.name] = raw_text(value, field.type)
     return counts, *bounds
 
@@ -170,7 +170,7 @@ def _count(counts: tuple[int | None, ...], place: int | None, missing: int | Non
     return "null" if count is None else str(count)
 
 
-def _evolved(value: Any, old: DataField, new: DataField) -> Any:
+def _convert(value: Any, old: DataField, new: DataField) -> Any:
     """Convert a bound to the type that the column has in that schema."""
     same = with_nullable(old.type, True) == with_nullable(new.type, True)
     if value is None or same or not isinstance(old.type, AtomicType) or not isinstance(new.type, AtomicType):
@@ -178,7 +178,7 @@ def _evolved(value: Any, old: DataField, new: DataField) -> Any:
     return array_values(cast_atomic(values_array([value], old.type), old.type, new.type), new.type)[0]
 
 
-def _braced(texts: Mapping[str, str]) -> str:
+def _braced_text(texts: Mapping[str, str]) -> str:
     """Return `{a=1, b=null}`, by name."""
     return "{" + ", ".join(f"{name}={texts[name]}" for name in sorted(texts)) + "}"
 

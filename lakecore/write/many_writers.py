@@ -172,14 +172,14 @@ def check_one_writer(table: str, mode: BucketMode, prepared: Sequence[PreparedCo
     counts: dict[Any, int] = {}
     for number, one in enumerate(prepared):
         for message in one.messages:
-            if counts.setdefault(_owned(mode, message), number) != number:
+            if counts.setdefault(_owned_place(mode, message), number) != number:
                 raise UnsupportedError(
                     f"table {table}: several writers had rows of {_WHOSE[mode]}, and one of them must have "
                     "them all; on Spark use lakecore.spark.write, which shuffles rows, or repartition(1)"
                 )
 
 
-def _owned(mode: BucketMode, message: CommitMessage) -> Any:
+def _owned_place(mode: BucketMode, message: CommitMessage) -> Any:
     """Return what only one writer may write to."""
     if mode is BucketMode.KEY_DYNAMIC:
         return None

@@ -100,17 +100,17 @@ def _decode(kind: Any, raw: Any) -> Any:
         inner = [one for one in get_args(kind) if one is not NoneType]
         return None if raw is None else _decode(inner[0], raw)
     if origin is tuple:
-        return tuple(_decode(get_args(kind)[0], one) for one in _checked(list, raw))
+        return tuple(_decode(get_args(kind)[0], one) for one in _check(list, raw))
     if origin is Mapping:
         key, value = get_args(kind)
-        return {_decode(key, left): _decode(value, right) for left, right in _checked(list, raw)}
+        return {_decode(key, left): _decode(value, right) for left, right in _check(list, raw)}
     if is_dataclass(kind):
-        return _decode_record(kind, _checked(dict, raw))
+        return _decode_record(kind, _check(dict, raw))
     if kind is bytes:
-        return base64.b64decode(_checked(str, raw), validate=True)
+        return base64.b64decode(_check(str, raw), validate=True)
     if isinstance(kind, type) and issubclass(kind, IntEnum):
-        return kind(_checked(int, raw))
-    return _checked(kind, raw)
+        return kind(_check(int, raw))
+    return _check(kind, raw)
 
 
 def _decode_record(kind: Any, raw: dict[str, Any]) -> Any:
@@ -120,7 +120,7 @@ def _decode_record(kind: Any, raw: dict[str, Any]) -> Any:
     return kind(**{name: _decode(hints[name], one) for name, one in raw.items()})
 
 
-def _checked(kind: type, raw: Any) -> Any:
+def _check(kind: type, raw: Any) -> Any:
     if type(raw) is not kind:
         raise ValueError(f"{raw!r} is not of type {kind.__name__}")
     return raw

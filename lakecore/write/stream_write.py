@@ -141,7 +141,7 @@ class StreamWrite:
         name = self._name(identifier, watermark, properties)
         commits = [decoded(self._table, name, one) for one in prepared]
         last = last_commit_of(self._table._stores.snapshots, self._user)
-        result = self._skipped(commits, last, identifier) or self._commit(name, commits)
+        result = self._skip(commits, last, identifier) or self._commit(name, commits)
         return self._table._after_commit(result, ends_input=False)
 
     def filter_and_commit(self, prepared: Mapping[int, Iterable[bytes]]) -> dict[int, CommitResult]:
@@ -161,7 +161,7 @@ class StreamWrite:
         last = last_commit_of(self._table._stores.snapshots, self._user)
         results = {}
         for number, ours in commits.items():
-            result = self._skipped(ours, last, number)
+            result = self._skip(ours, last, number)
             if result is None and is_in_table(self._table, ours, last):
                 result = CommitResult(duplicate=True)
             if result is None:
@@ -221,7 +221,7 @@ class StreamWrite:
             if message.total_buckets > 0:
                 self._totals[message.partition] = message.total_buckets
 
-    def _skipped(
+    def _skip(
         self, commits: Sequence[PreparedCommit], last: LastCommit, identifier: int
     ) -> CommitResult | None:
         """Return the result of a commit that was made before. Files that another try of it wrote are removed,

@@ -201,7 +201,7 @@ class TableWrite:
             return AppendWriter(stores.file_io, files, stores.clock.now_ms, stores.paths.table_path)
         packs = None if target.moves else BlobPacks.of(stores.file_io, files, stores.paths.table_path)
         if self._placement.postpones:
-            return PostponeWriter(stores.file_io, self._postponed(files), stores.clock.now_ms, packs)
+            return PostponeWriter(stores.file_io, self._postponed_spec(files), stores.clock.now_ms, packs)
         spec = KeyValueSpec(
             files=files,
             changelog=self._changelog_spec(files),
@@ -215,7 +215,7 @@ class TableWrite:
         )
         return KeyValueWriter(stores.file_io, target.spill_io, spec, stores.clock.now_ms, packs)
 
-    def _postponed(self, files: FileSpec) -> FileSpec:
+    def _postponed_spec(self, files: FileSpec) -> FileSpec:
         unique = files.name_prefix.removeprefix(self._options.data_file_prefix)
         prefix = writer_prefix(self._options.data_file_prefix, self._user, self._number, unique)
         return postponed_files(files, prefix)

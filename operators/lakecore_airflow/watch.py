@@ -37,7 +37,7 @@ def watched_asset(
     name: str | None = None,
     poke_interval: float = 60.0,
     start: str = "latest",
-    **wanted: Any,
+    **condition: Any,
 ) -> Asset:
     """Return the asset of a table with a watcher: schedule a DAG on it, and new snapshots start runs.
 
@@ -46,7 +46,7 @@ def watched_asset(
     :param poke_interval: seconds between rounds; watchers with the same interval share their rounds.
     :param start: `latest` emits what is committed after the watcher first started; `earliest` emits
         everything.
-    :param wanted: `count`, `rows`, `kinds` and `partitions`, as for `NewSnapshotSensor`.
+    :param condition: `count`, `rows`, `kinds` and `partitions`, as for `NewSnapshotSensor`.
     """
     if start not in _STARTS:
         raise ValueError(f"start={start!r}: use one of {', '.join(_STARTS)}")
@@ -58,7 +58,7 @@ def watched_asset(
         lake_conn_id=lake_conn_id,
         poke_interval=poke_interval,
         start=start,
-        wanted=wanted,
+        condition=condition,
     )
     return Asset(
         name=chosen,
@@ -75,7 +75,7 @@ class SnapshotWatch(BaseEventTrigger):
 
     :param asset: the name of its asset: two assets must not share a trigger, because its position belongs to
         one asset.
-    :param wanted: the fields of `lakecore.jobs.watching.arrivals.ArrivalCondition`, as plain JSON.
+    :param condition: the fields of `lakecore.jobs.watching.arrivals.ArrivalCondition`, as plain JSON.
     """
 
     def __init__(
@@ -86,7 +86,8 @@ class SnapshotWatch(BaseEventTrigger):
         lake_conn_id: str,
         poke_interval: float = 60.0,
         start: str = "latest",
-        wanted: Mapping[str, Any] | None = None,
+        condition: Mapping[str, Any] | None = None,
+        **old: Any,
     ) -> None:
         super().__init__()
         self.table = table
@@ -94,7 +95,7 @@ class SnapshotWatch(BaseEventTrigger):
         self.lake_conn_id = lake_conn_id
         self.poke_interval = float(poke_interval)  # 30 and 30.0 are one interval, and one shared poll
         self.start = start
-        self.wanted = dict(wanted or {})
+        self.condition = dict(condition or old.get("wanted") or {})  # as stored by an earlier release
         self.looked: WatchPosition | None = None
         """The position of the table at the last look; None before the first."""
         self._position: WatchPosition | None = None
@@ -111,7 +112,7 @@ class SnapshotWatch(BaseEventTrigger):
                 "lake_conn_id": self.lake_conn_id,
                 "poke_interval": self.poke_interval,
                 "start": self.start,
-                "wanted": self.wanted,
+                "condition": self.condition,
             },
         )
 
@@ -200,7 +201,7 @@ class SnapshotWatch(BaseEventTrigger):
         from lakecore.jobs.watching.watch import BEGINNING, new_snapshots_since
 
         table = _catalog(self.lake_conn_id).load_table(self.table)
-        arrivals = Arrivals(table, ArrivalCondition.from_json(self.wanted), self._memo)
+        arrivals = Arrivals(table, ArrivalCondition.from_json(self.condition), self._memo)
         return new_snapshots_since(arrivals, self._position or BEGINNING)
 
     async def keep(self, number: int) -> None:
@@ -239,14 +240,14 @@ class _Rounds(SharedStreamProducer):
         await asyncio.sleep(min(_FIRST_ROUND_AFTER_S, self._poke_interval))
         while True:
             tables = [(watcher.table, watcher.looked) for watcher in self._watching]
-            changed = await asyncio.to_thread(self._changed, tables) if tables else {}
+            changed = await asyncio.to_thread(self._changes, tables) if tables else {}
             if changed:
                 number += 1
                 yield (number, changed), number
             await asyncio.sleep(self._poke_interval)
 
-    def _changed(self, seen: Sequence[tuple[str, WatchPosition | None]]) -> dict[str, WatchPosition]:
-        """Return the latest snapshot by table, for the tables of which some watcher has not seen it."""
+    def _changes(self, positions: Sequence[tuple[str, WatchPosition | None]]) -> dict[str, WatchPosition]:
+        """Return the latest snapshot by table, for the tables of which some watcher has not positions it."""
         from lakecore.catalog.config import CatalogConfig
         from lakecore.jobs.watching.poll import TablePoll
         from lakecore_airflow.hooks import LakeHook
@@ -254,7 +255,7 @@ class _Rounds(SharedStreamProducer):
         self._poll = self._poll or TablePoll()
         try:
             hook = LakeHook(self._conn_id)
-            return self._poll.changed(CatalogConfig(hook.warehouse(), hook.options()), seen)
+            return self._poll.changed(CatalogConfig(hook.warehouse(), hook.options()), positions)
         except Exception as err:  # noqa: BLE001 - the poll serves many watchers: it goes on
             _log().warning("the warehouse of %s cannot be opened: %s", self._conn_id, err)
             return {}
@@ -273,13 +274,13 @@ class _Rounds(SharedStreamProducer):
                     _log().warning("how far %s was watched could not be written down: %s", watcher.asset, err)
 
 
-def _as_position(kept: Mapping[str, Any]) -> WatchPosition:
+def _as_position(raw: Mapping[str, Any]) -> WatchPosition:
     """Parse a stored position. This runs in a thread, because the first import of the core takes seconds and
     the triggerer must not block.
     """
     from lakecore.jobs.watching.watch import WatchPosition
 
-    return WatchPosition.from_json(kept)
+    return WatchPosition.from_json(raw)
 
 
 def _catalog(lake_conn_id: str) -> Any:

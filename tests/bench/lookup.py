@@ -109,7 +109,7 @@ def lakecore_lookups(warehouse: Path, rows: int) -> dict[str, Any]:
         "warm_one_cpu_us": one_cpu * 1e6,
         "all_keys_seconds": many,
         "all_keys_cpu_seconds": many_cpu,
-        "found": sum(found.found.to_pylist()),
+        "found": sum(found.matches.to_pylist()),
     }
 
 

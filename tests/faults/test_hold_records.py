@@ -84,7 +84,7 @@ def test_dry_runs_say_so_and_change_nothing() -> None:
     look = expire_snapshots.run(
         expire_snapshots.Job(table="d.k", retain_max=1, retain_min=1, dry_run=True), made.catalog
     )
-    assert "look at it first" in look.held
+    assert "look at it first" in look.on_hold
     asked = why.run(why.Job(table="d.k"), made.catalog, clock=made.catalog.clock)
     assert any("look at it first" in name for name in asked.names)
     assert asked.blocker == "The hold ends with `lakecore release d.k`"
@@ -101,7 +101,7 @@ def test_of_many_tables_the_others_go_on() -> None:
     reports = run_many(
         jobs, lambda job: expire_snapshots.run(job, made.catalog, clock=made.catalog.clock), made.catalog
     )
-    assert [(bool(r.held), r.error, bool(r.snapshots)) for r in reports] == [
+    assert [(bool(r.on_hold), r.error, bool(r.snapshots)) for r in reports] == [
         (True, None, False),
         (False, None, True),
     ]

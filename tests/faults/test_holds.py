@@ -70,7 +70,7 @@ def test_tags_are_made_and_none_is_deleted(name: str) -> None:
     hold(made)
     before = set(made.table._stores.tags.list())
     report = CHORES[name].run(made.catalog)
-    assert "on hold" in report.held
+    assert "on hold" in report.on_hold
     assert before < set(made.table._stores.tags.list())
 
 

@@ -46,9 +46,11 @@ class Lookups:
     def _compare(self, query: LocalTableQuery, rows: pa.Table, names: list[str], step: int, who: str) -> None:
         keys = rows.select(names)
         found = query.lookup_table(keys)
-        if not all(found.found.to_pylist()):
+        if not all(found.matches.to_pylist()):
             missing = [
-                key for key, there in zip(keys.to_pylist(), found.found.to_pylist(), strict=True) if not there
+                key
+                for key, there in zip(keys.to_pylist(), found.matches.to_pylist(), strict=True)
+                if not there
             ]
             raise Failed("a lookup misses a row", step, f"{who}: {missing[:5]}")
         ours, right = found.rows.select(rows.column_names).to_pylist(), rows.to_pylist()
@@ -62,8 +64,8 @@ class Lookups:
         self._keys |= present
         if gone:
             found = query.lookup_table(pa.Table.from_pylist(gone, keys.schema))
-            if any(found.found.to_pylist()):
-                back = [key for key, there in zip(gone, found.found.to_pylist(), strict=True) if there]
+            if any(found.matches.to_pylist()):
+                back = [key for key, there in zip(gone, found.matches.to_pylist(), strict=True) if there]
                 raise Failed("a lookup finds a row that is gone", step, f"{who}: {back[:5]}")
 
 

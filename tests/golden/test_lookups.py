@@ -41,13 +41,13 @@ def key_names(table: Table) -> list[str]:
 def check(table: Table, query: LocalTableQuery, expected: pa.Table, others: pa.Table) -> None:
     """Keys of `expected` are found with their rows; those of `others` only if they are among them."""
     found = query.lookup_table(expected)
-    assert found.found.to_pylist() == [True] * expected.num_rows
+    assert found.matches.to_pylist() == [True] * expected.num_rows
     assert lines(table, found.rows) == lines(table, expected)
     names = key_names(table)
     have = set(lines(table, expected.select(names)))
     absent = query.lookup_table(others)
     wanted = [line in have for line in lines(table, others.select(names))]
-    assert absent.found.to_pylist() == wanted
+    assert absent.matches.to_pylist() == wanted
     assert absent.rows.num_rows == others.num_rows
 
 

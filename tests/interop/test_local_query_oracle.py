@@ -69,7 +69,7 @@ def ours(table: Table, keys: list[str]) -> list[Any]:
         lines = [line for batch in batches for line in batch_to_json(batch, schema.row_type)]
         return [
             json.loads(line) if there else None
-            for line, there in zip(lines, found.found.to_pylist(), strict=True)
+            for line, there in zip(lines, found.matches.to_pylist(), strict=True)
         ]
 
 

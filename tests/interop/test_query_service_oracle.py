@@ -97,7 +97,7 @@ def check_rows(table: Table, remote: RemoteTableQuery, asked: list[LookupRequest
             partition, keys = codec.partition_values(one.partition), codec.keys_table(one.keys)
             far = remote.lookup_in_bucket(partition, one.bucket, keys)
             near = query.lookup_in_bucket(partition, one.bucket, keys)
-            assert far.found.equals(near.found)
+            assert far.matches.equals(near.matches)
             assert repr(far.rows.to_pylist()) == repr(near.rows.to_pylist())  # NaN does not equal itself
 
 

@@ -84,9 +84,9 @@ def check(table: Table) -> None:
     with table.new_query() as query:
         query.refresh()
         found = query.lookup_table(keys)
-        assert found.found.to_pylist() == [True] * rows.num_rows
+        assert found.matches.to_pylist() == [True] * rows.num_rows
         assert found.rows.to_pylist() == rows.to_pylist()
-        assert query.lookup_table(absent).found.to_pylist() == [False] * 3
+        assert query.lookup_table(absent).matches.to_pylist() == [False] * 3
         assert query.lookup((), 0, (8,)) == rows.to_pylist()[7]
     with SerializedQuery(table) as service:
         service.refresh()

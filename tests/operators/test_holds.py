@@ -100,7 +100,7 @@ def test_a_policy_leaves_a_damaged_table_alone_until_it_is_whole(table: Path, la
         with pytest.raises(AirflowFailException, match="on hold, so not done: expire-tags, expire-snapshots"):
             _night().execute(run)
         report = run["ti"].xcoms["report"]
-        assert set(report["held"]) == {"remove-orphan-files", "expire-tags", "expire-snapshots"}
+        assert set(report["on_hold"]) == {"remove-orphan-files", "expire-tags", "expire-snapshots"}
         assert "fsck" in report["failed"]
         assert "on hold" in report["failed"]["fsck"]
         assert before <= _files(table), "nothing was removed"
@@ -116,7 +116,7 @@ def test_a_policy_leaves_a_damaged_table_alone_until_it_is_whole(table: Path, la
     assert FsckOperator(task_id="fsck", table=TABLE, deep=True).execute(context())["findings"] is not None
     assert ListHoldsOperator(task_id="holds").execute(context()) == []
     report = _night().execute(context("healthy"))
-    assert (report["held"], report["failed"]) == ({}, {})
+    assert (report["on_hold"], report["failed"]) == ({}, {})
     assert report["done"][0]["job"] == "fsck"
     assert len(loaded._stores.snapshots.list_ids()) == 1
 
@@ -131,13 +131,13 @@ def test_what_a_person_holds_is_no_failure_of_the_night(table: Path, lake: Path)
     assert hold["by"] == "dag/task/run1/-1"
     assert ListHoldsOperator(task_id="holds", pattern="other.*").execute(run) == []
     report = _night().execute(run)
-    assert (report["failed"], sorted(report["held"])) == (
+    assert (report["failed"], sorted(report["on_hold"])) == (
         {},
         ["expire-snapshots", "expire-tags", "remove-orphan-files"],
     )
     assert [one["job"] for one in report["done"]] == ["fsck", "compact"]
     _release(lake)
-    assert _night().execute(run)["held"] == {}
+    assert _night().execute(run)["on_hold"] == {}
 
 
 def test_a_dry_run_puts_nothing_on_hold(table: Path, lake: Path) -> None:

@@ -160,7 +160,7 @@ def test_storage_that_does_not_answer_leaves_the_last_survey_on_the_page(
     survey = Survey(started_ms=1, tables=records(3))
 
     def read(self: lake_data.LakeData, conn_id: str) -> Survey:
-        self._surveys[conn_id] = lake_data._Kept(survey, self.now_ms())
+        self._surveys[conn_id] = lake_data._CachedSurvey(survey, self.now_ms())
         return survey
 
     answered = threading.Event()

@@ -64,7 +64,7 @@ def values(table: Table) -> set[object]:
     with RemoteTableQuery(table, ClientOptions(first_wait=0.05, tries=10)) as remote:
         for bucket in range(BUCKETS):
             rows = remote.lookup_in_bucket((), bucket, keys)
-            found += rows.rows.filter(rows.found).column("v").to_pylist()
+            found += rows.rows.filter(rows.matches).column("v").to_pylist()
     assert len(found) == KEYS
     return set(found)
 

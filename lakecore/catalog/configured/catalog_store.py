@@ -62,14 +62,14 @@ class CatalogStore:
     def names(self) -> tuple[str, ...]:
         """List the names in order; none where there is no directory."""
         try:
-            found = os.listdir(self.directory)
+            listing = os.listdir(self.directory)
         except FileNotFoundError:
             return ()
         except OSError as err:
             raise UnavailableError(
                 f"{self.directory}: the catalogs cannot be listed: {err.strerror}"
             ) from err
-        names = (name.removesuffix(_SUFFIX) for name in found if name.endswith(_SUFFIX))
+        names = (name.removesuffix(_SUFFIX) for name in listing if name.endswith(_SUFFIX))
         return tuple(sorted(filter(is_catalog_name, names)))
 
     def create(self, name: str, options: Mapping[str, ConfiguredValue]) -> None:
@@ -80,7 +80,7 @@ class CatalogStore:
             raise InvalidInputError("there is no directory for catalogs: set LAKECORE_CATALOG_STORE or HOME")
         path = self._path(name)
         self.check(options)
-        text = "".join(f"{_quoted(key)} = {_toml(value)}\n" for key, value in sorted(options.items()))
+        text = "".join(f"{_quote(key)} = {_toml(value)}\n" for key, value in sorted(options.items()))
         try:
             os.makedirs(self.directory, mode=0o700, exist_ok=True)
             descriptor, draft = tempfile.mkstemp(prefix=".", dir=self.directory)  # its mode is 0600
@@ -140,11 +140,11 @@ class CatalogStore:
 
 def _toml(value: ConfiguredValue) -> str:
     if isinstance(value, Reference):
-        return f"{{ {value.kind} = {_quoted(value.name)} }}"
-    return _quoted(value)
+        return f"{{ {value.kind} = {_quote(value.name)} }}"
+    return _quote(value)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Return a basic string of TOML. Raises InvalidInputError for control characters it cannot hold."""
     if _CONTROL.search(text):
         raise InvalidInputError(f"{text[:80]!r}: names and values of options have no control characters")

@@ -38,14 +38,14 @@ class Catalogs:
         """Return a catalog, by default the default one. Raises NotFoundError naming those there are, and the
         errors of opening it.
         """
-        known = self._open.get(name)
-        if known is None:
+        catalog = self._open.get(name)
+        if catalog is None:
             if name is not None and name not in read_config(self.environ):
                 raise NotFoundError(
                     f"catalog {name!r} is not configured; there are: {', '.join(self.names()) or 'none'}"
                 )
-            known = self._open[name] = open_catalog(resolve(name, self.environ))
-        return known
+            catalog = self._open[name] = open_catalog(resolve(name, self.environ))
+        return catalog
 
     def split(self, name: str) -> QualifiedName:
         """Return the catalog that a name of a table begins with, and `db.t`. Raises InvalidInputError for a

@@ -158,7 +158,7 @@ class JdbcCatalog(WarehouseCatalog):
     def _rename_entry(self, name: TableName, new: TableName) -> None:
         self._names.rename_table(name, new)
 
-    def _altered(self, name: TableName) -> None:
+    def _after_alteration(self, name: TableName) -> None:
         schema = self._latest_schema(name)
         if schema is not None and self.jdbc_options.sync_properties:
             self._names.set_table_properties(name, self._properties(schema))
@@ -176,7 +176,7 @@ class JdbcCatalog(WarehouseCatalog):
         lock_id = f"{self.jdbc_options.key}.{name.database}.{name.table}"
         return JdbcLock(self.connection, self.jdbc_options, lock_id, self.clock)
 
-    def _locked(self, name: TableName) -> AbstractContextManager[None]:
+    def _lock_of(self, name: TableName) -> AbstractContextManager[None]:
         lock = self._table_lock(name)
         return nullcontext() if lock is None else lock.acquire()
 
@@ -184,7 +184,7 @@ class JdbcCatalog(WarehouseCatalog):
     def _renaming(self, name: TableName, new: TableName) -> Iterator[None]:
         """Hold the locks of both names, in the order in which Java takes them."""
         first, second = sorted((name, new), key=lambda one: (one.database, one.table))
-        with self._locked(first), self._locked(second):
+        with self._lock_of(first), self._lock_of(second):
             yield
 
     def repair_table(self, name: str) -> None:
@@ -200,4 +200,4 @@ class JdbcCatalog(WarehouseCatalog):
             own = {EXISTS: "true", LOCATION: self._database_path(parsed.database)}
             self._names.add_properties(parsed.database, own)
         self._enter_table(parsed)
-        self._altered(parsed)
+        self._after_alteration(parsed)

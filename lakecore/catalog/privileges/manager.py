@@ -56,12 +56,12 @@ class Privileges:
         was interrupted; InvalidInputError for a user of a warehouse without users.
         """
         records = PrivilegeRecords.of(file_io, warehouse, clock)
-        given = cls(records, USER.read(options), _hash(PASSWORD.read(options)))
+        manager = cls(records, USER.read(options), _hash(PASSWORD.read(options)))
         users, privileges = records.state()
         if users and privileges:
-            found = replace(given, enabled=True)
-            found.grants()
-            return found
+            enabled_manager = replace(manager, enabled=True)
+            enabled_manager.grants()
+            return enabled_manager
         if users or privileges:
             raise PrivilegeError(
                 f"warehouse {warehouse} has only one of Paimon's tables of users and privileges: their "
@@ -70,18 +70,18 @@ class Privileges:
         for option in (USER, PASSWORD):
             if option.key in options:  # the value may be a secret
                 raise InvalidInputError(f"catalog option {option.key}: {_NOT_ENABLED}; leave the option out")
-        return given
+        return manager
 
     def grants(self) -> Grants:
         """Return what the user may do. Raises PrivilegeError for a wrong password or an unknown user."""
         if not self.enabled:
             return Grants(ROOT, {})
         version = self.records.version()
-        known = next((one for one in self._cache if one[0] == version), None)
-        if known is None:
-            known = (version, self.records.passwords(), self.records.grants_by_user())
-            self._cache[:] = [known]
-        _, passwords, grants = known
+        cached = next((one for one in self._cache if one[0] == version), None)
+        if cached is None:
+            cached = (version, self.records.passwords(), self.records.grants_by_user())
+            self._cache[:] = [cached]
+        _, passwords, grants = cached
         if not hmac.compare_digest(passwords.get(self.user, b""), self.password_hash):
             raise PrivilegeError(
                 f"user {self.user} is not known in this warehouse, or the password is wrong; set the catalog "
@@ -182,8 +182,8 @@ class Privileges:
     def object_renamed(self, identifier: str, new: str) -> None:
         """Move the privileges on a table to its new name. Java leaves them on the old name, too."""
         if self.enabled:
-            found = [one for one in self.records.grants() if one.identifier == identifier]
-            self.records.change([replace(one, identifier=new) for one in found], found)
+            grants_of_object = [one for one in self.records.grants() if one.identifier == identifier]
+            self.records.change([replace(one, identifier=new) for one in grants_of_object], grants_of_object)
 
     def object_dropped(self, identifier: str) -> None:
         """Remove the privileges on an object that does not exist any more, and on all that was in it."""
@@ -191,9 +191,9 @@ class Privileges:
             self._remove(lambda one: _is_within(one, identifier))
 
     def _remove(self, chosen: Callable[[Grant], bool]) -> int:
-        found = [one for one in self.records.grants() if chosen(one)]
-        self.records.change((), found)
-        return len(found)
+        surplus = [one for one in self.records.grants() if chosen(one)]
+        self.records.change((), surplus)
+        return len(surplus)
 
     def _check_admin(self) -> None:
         self._check_enabled()

@@ -96,8 +96,8 @@ class RecordTable:
 
     def rows(self) -> list[dict[str, Any]]:
         """Read all rows."""
-        found: list[dict[str, Any]] = self.open().scan().to_arrow().to_pylist()
-        return found
+        raw_rows: list[dict[str, Any]] = self.open().scan().to_arrow().to_pylist()
+        return raw_rows
 
     def write(self, rows: Sequence[Mapping[str, object]], removed: Sequence[Mapping[str, object]]) -> None:
         """Commit rows and the removal of others as one snapshot."""
@@ -136,16 +136,16 @@ class PrivilegeRecords:
     def grants(self) -> tuple[Grant, ...]:
         """Read all privileges of users, in order."""
         rows = (row for row in self.privileges.rows() if row["entity_type"] == _USER)
-        found = (Grant(str(row["name"]), str(row["identifier"]), str(row["privilege"])) for row in rows)
-        return tuple(sorted(found))
+        records = (Grant(str(row["name"]), str(row["identifier"]), str(row["privilege"])) for row in rows)
+        return tuple(sorted(records))
 
     def grants_by_user(self) -> Mapping[str, Mapping[str, frozenset[str]]]:
         """Read the privileges by user and identifier."""
-        found: dict[str, dict[str, frozenset[str]]] = defaultdict(dict)
+        by_user: dict[str, dict[str, frozenset[str]]] = defaultdict(dict)
         for one in self.grants():
-            of_user = found[one.user]
+            of_user = by_user[one.user]
             of_user[one.identifier] = of_user.get(one.identifier, frozenset()) | {one.privilege}
-        return found
+        return by_user
 
     def set_passwords(self, hashes: Mapping[str, bytes]) -> None:
         """Store the hashes of passwords of users."""

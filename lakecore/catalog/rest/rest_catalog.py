@@ -117,7 +117,7 @@ class RestCatalog:
     @property
     def allowed_paths(self) -> AllowedPaths:
         """Return the paths that the catalog itself may change: none with files."""
-        return self._allowed(_NO_FILES, {})
+        return self._allowed_paths(_NO_FILES, {})
 
     def close(self) -> None:
         """Close the connections."""
@@ -235,7 +235,7 @@ class RestCatalog:
     def _load(self, parsed: TableName) -> Table:
         answer = self.client.get(f"table {str(parsed)!r}", self._table(parsed))
         path, schema = located_schema(str(parsed), answer)
-        allowed = self._allowed(path, schema.options)
+        allowed = self._allowed_paths(path, schema.options)
         storage = confine(ReadOnlyFileIO(file_io_for(path, self.options), _READ_ONLY), allowed)
         paths = TablePaths(path)
         if parsed.branch != paths.branch:
@@ -245,7 +245,7 @@ class RestCatalog:
         )
         return Table(str(parsed), TableStores(schema, storage, paths, self.clock, source=snapshots))
 
-    def _allowed(self, path: str, options: Mapping[str, str]) -> AllowedPaths:
+    def _allowed_paths(self, path: str, options: Mapping[str, str]) -> AllowedPaths:
         rules = AllowedPaths(
             warehouse=path,
             own=path,

@@ -66,7 +66,7 @@ class WarehouseCatalog(DatabaseCatalog):
     def _check_name_free(self, name: TableName) -> None:
         """Raise AlreadyExistsError for a name that something else than a table has."""
 
-    def _altered(self, name: TableName) -> None:
+    def _after_alteration(self, name: TableName) -> None:
         """Do what follows a change of the schema."""
 
     def _table_lock(self, name: TableName) -> TableLock | None:
@@ -75,9 +75,9 @@ class WarehouseCatalog(DatabaseCatalog):
 
     def _renaming(self, name: TableName, new: TableName) -> AbstractContextManager[None]:
         """Return what excludes other changes of both names."""
-        return self._locked(name)
+        return self._lock_of(name)
 
-    def _locked(self, name: TableName) -> AbstractContextManager[None]:
+    def _lock_of(self, name: TableName) -> AbstractContextManager[None]:
         """Return what excludes other changes of the table's name and schemas, if the catalog has a lock."""
         return nullcontext()
 
@@ -175,7 +175,7 @@ class WarehouseCatalog(DatabaseCatalog):
         schema = first_schema(with_table_defaults(definition, self.table_defaults), self.clock.now_ms())
         self._check(Privilege.CREATE_TABLE, parsed.database)
         self._check_database(parsed)
-        with self._locked(parsed):
+        with self._lock_of(parsed):
             self._removal.check_not_half_dropped(name, self._table_path(parsed))
             store = SchemaStore(self._storage, TablePaths(self._table_path(parsed)), self.clock)
             if not self._has_table(parsed):
@@ -211,10 +211,10 @@ class WarehouseCatalog(DatabaseCatalog):
         if parsed.system is not None or parsed.database == CATALOG_DATABASE:
             raise UnsupportedError(f"table {name!r} is a system table: it can only be read")
         table = self._load(parsed)
-        with self._locked(replace(parsed, branch="main")):
+        with self._lock_of(replace(parsed, branch="main")):
             alter_schema(table, changes, self.clock)
             if parsed.branch == "main":
-                self._altered(parsed)
+                self._after_alteration(parsed)
         return self.load_table(name)
 
     def rename_table(self, name: str, new_name: str, *, if_exists: bool = False) -> None:
@@ -278,7 +278,7 @@ class WarehouseCatalog(DatabaseCatalog):
                 return None
             raise self._no_table(parsed)
         storage = confine(self.file_io, self.allowed_paths.of_table(path, {}))
-        with self._removal.exclusive(name, "drop-table"), self._locked(parsed):
+        with self._removal.exclusive(name, "drop-table"), self._lock_of(parsed):
             self._removal.check_files_inside(name, storage, path)
             record = self._removal.dropped.drop(name, path, storage, partial(self._strike_table, parsed))
         if self.privileges is not None:
@@ -307,7 +307,7 @@ class WarehouseCatalog(DatabaseCatalog):
         self._check_database(parsed)
         path = self._table_path(parsed)
         storage = confine(self.file_io, self.allowed_paths.of_table(path, {}))
-        with self._removal.exclusive(name, "restore-table"), self._locked(parsed):
+        with self._removal.exclusive(name, "restore-table"), self._lock_of(parsed):
             self._removal.dropped.restore(record, path, storage, partial(self._enter_table, parsed))
         logger.info("restored table %s at %s", name, path)
         return self.load_table(name)

@@ -115,7 +115,7 @@ def run_jobs(
     else:
         _print(session, reports)
     end_on_errors(session, reports)
-    if any(report.held for report in reports):
+    if any(report.on_hold for report in reports):
         raise typer.Exit(_ON_HOLD)
 
 
@@ -144,7 +144,7 @@ def _result(report: Report) -> str:
         return "failed"
     if report.skipped:
         return "skipped"
-    if report.held and (report.nothing_to_do or not report.names):
+    if report.on_hold and (report.nothing_to_do or not report.names):
         return "on hold"
     if report.nothing_to_do:
         return "nothing to do"
@@ -169,8 +169,8 @@ def _remarks(report: Report) -> Iterator[str]:
         yield f"error: {' '.join(report.error.split())}"
     if report.skipped:
         yield f"skipped: {report.skipped}"
-    if report.held:
-        yield report.held
+    if report.on_hold:
+        yield report.on_hold
     if report.resumed:
         yield f"finished {counted(report.resumed, 'interrupted run')} first"
     if report.snapshots:

@@ -53,8 +53,8 @@ def runs(
     from lakecore.jobs.holds import holds_of
 
     session = session_of(context)
-    found = attempts.attempts_of(session.catalog, attempts.AttemptFilter()).attempts
-    by_run = {one.figures["run"]: one for one in found if isinstance(one.figures.get("run"), str)}
+    attempt_list = attempts.attempts_of(session.catalog, attempts.AttemptFilter()).attempts
+    by_run = {one.figures["run"]: one for one in attempt_list if isinstance(one.figures.get("run"), str)}
     rows = [
         {
             "run": record.id,

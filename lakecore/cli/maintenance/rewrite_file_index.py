@@ -50,7 +50,7 @@ def _print(session: Session, reports: Sequence[jobs.Report]) -> None:
     session.out.print(table_of(columns, [_row(report) for report in reports], whole=2))
     rows = [row for report in reports for row in _coverage(report)]
     if rows:
-        columns = ["table", "index", "type", "files", "lacking", "rows", "lacking", "size", "wanted"]
+        columns = ["table", "index", "type", "files", "lacking", "rows", "lacking", "size", "in options"]
         session.out.print(table_of(columns, rows, whole=3))
     for report in reports:
         for line in _remarks(report):
@@ -84,7 +84,7 @@ def _coverage(report: jobs.Report) -> Iterator[list[Any]]:
             coverage.rows,
             coverage.rows_lacking,
             size_text(coverage.bytes),
-            "yes" if coverage.wanted else "no",
+            "yes" if coverage.in_options else "no",
         ]
 
 

@@ -89,8 +89,8 @@ def _plain(record: TableRecord, attempts: Mapping[str, Attempt]) -> dict[str, An
 def _row(record: TableRecord, attempts: Mapping[str, Attempt]) -> dict[str, Any]:
     from lakecore.jobs.attempts import AttemptState
 
-    done = [one for one in attempts.values() if one.state is AttemptState.DONE]
-    last = max(done, key=lambda one: one.started_ms, default=None)
+    finished = [one for one in attempts.values() if one.state is AttemptState.DONE]
+    last = max(finished, key=lambda one: one.started_ms, default=None)
     return {
         "table": record.table,
         "state": record.state.value,

@@ -85,14 +85,14 @@ def alter(
     requests += _each(changes.set_, lambda text: SetOption(*parse_pair(text, "--set")))
     requests += _each(changes.unset, UnsetOption)
     requests += _each(changes.drop, lambda text: DropColumn(parse_path(text)))
-    requests += _each(changes.rename, _renamed)
+    requests += _each(changes.rename, _parse_rename)
     requests += _each(changes.type_, parse_type_change)
     requests += _each(changes.nullable, lambda text: ChangeNullability(parse_path(text), True))
     requests += _each(changes.not_null, lambda text: ChangeNullability(parse_path(text), False))
     requests += _each(changes.add, parse_add)
     requests += _each(changes.move, parse_move)
-    requests += _each(changes.comment, _commented)
-    requests += _each(changes.default, _defaulted)
+    requests += _each(changes.comment, _parse_comment)
+    requests += _each(changes.default, _parse_default)
     requests += _each(changes.drop_default, lambda text: ChangeDefault(parse_path(text), None))
     if changes.table_comment is not None:
         requests.append(SetTableComment(changes.table_comment or None))
@@ -107,17 +107,17 @@ def _each(texts: Sequence[str] | None, parse: Callable[[str], SchemaChange]) -> 
     return map(parse, texts or ())
 
 
-def _renamed(text: str) -> RenameColumn:
+def _parse_rename(text: str) -> RenameColumn:
     old, new = parse_pair(text, "--rename")
     return RenameColumn(parse_path(old), new.strip().strip("`"))
 
 
-def _commented(text: str) -> ChangeComment:
+def _parse_comment(text: str) -> ChangeComment:
     name, value = parse_pair(text, "--comment")
     return ChangeComment(parse_path(name), value or None)
 
 
-def _defaulted(text: str) -> ChangeDefault:
+def _parse_default(text: str) -> ChangeDefault:
     name, value = parse_pair(text, "--default")
     return ChangeDefault(parse_path(name), value)
 

@@ -77,8 +77,8 @@ def create_catalog(
     session_of(context)
     options: dict[str, ConfiguredValue] = {"warehouse": location, **key_values(option or [], "--option")}
     for kind, pairs in (("env", option_env), ("file", option_file)):
-        named = key_values(pairs or [], f"--option-{kind}")
-        options |= {key: Reference(kind, name) for key, name in named.items()}
+        references = key_values(pairs or [], f"--option-{kind}")
+        options |= {key: Reference(kind, name) for key, name in references.items()}
     Catalogs().create(catalog, options)
 
 

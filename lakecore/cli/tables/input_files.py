@@ -60,17 +60,17 @@ def _batches(
     path: str, kind: InputFormat, row_type: RowType, readers: Mapping[InputFormat, _Reader]
 ) -> Iterator[pa.RecordBatch]:
     try:
-        with _opened(path) as stream:
+        with _open(path) as stream:
             yield from readers[kind](stream, row_type)
     except InvalidInputError as err:
-        raise InvalidInputError(f"{_called(path)}: {err}") from err
+        raise InvalidInputError(f"{_display_name(path)}: {err}") from err
     except FileNotFoundError as err:
         raise NotFoundError(f"input file {path} does not exist; check the path") from err
     except (OSError, pa.ArrowException, UnicodeDecodeError) as err:
-        raise InvalidInputError(f"{_called(path)}: it cannot be read as {kind.value}: {err}") from err
+        raise InvalidInputError(f"{_display_name(path)}: it cannot be read as {kind.value}: {err}") from err
 
 
-def _called(path: str) -> str:
+def _display_name(path: str) -> str:
     return "standard input" if path == "-" else path
 
 
@@ -84,7 +84,7 @@ def _format_of(path: str) -> InputFormat:
     return kind
 
 
-def _opened(path: str) -> IO[bytes]:
+def _open(path: str) -> IO[bytes]:
     return _stdin() if path == "-" else open(path, "rb")
 
 

@@ -95,7 +95,7 @@ def _print_description(
 ) -> None:
     described = _description(table, latest, holds)
     keys = ("table", "path", "schema_id", "primary_keys", "partition_keys", "bucket", "bucket_mode")
-    facts = [[key, _joined(described[key])] for key in (*keys, "bucket_keys", "tags", "branches", "comment")]
+    facts = [[key, _join(described[key])] for key in (*keys, "bucket_keys", "tags", "branches", "comment")]
     if latest is not None:
         rows = "unknown" if latest.total_record_count is None else latest.total_record_count
         facts.append(
@@ -118,7 +118,7 @@ def _print_description(
         session.out.print(table_of(["option", "value"], sorted(table.schema.options.items())))
 
 
-def _joined(value: Any) -> str:
+def _join(value: Any) -> str:
     return ", ".join(value) if isinstance(value, list) else "" if value is None else str(value)
 
 

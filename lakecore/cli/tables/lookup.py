@@ -55,7 +55,7 @@ def lookup(
             row_type = schema.row_type.select(query.schema.names)
             lines = [line for part in rows for line in batch_to_json(part, row_type)]
             json_rows = batch_to_json(batch.combine_chunks().to_batches()[0], kind)
-            for key, line, there in zip(json_rows, lines, result.found.to_pylist(), strict=True):
+            for key, line, there in zip(json_rows, lines, result.matches.to_pylist(), strict=True):
                 if session.json:
                     typer.echo(f'{{"key":{key},"row":{line if there else "null"}}}')
                 elif there:
@@ -76,10 +76,10 @@ def _batches(keys: Sequence[str] | None, kind: RowType) -> Iterator[pa.Table]:
             if batch.num_rows:
                 yield pa.Table.from_batches([batch])
         return
-    yield pa.concat_tables([_parsed(text, kind) for text in keys])
+    yield pa.concat_tables([_parse_keys(text, kind) for text in keys])
 
 
-def _parsed(text: str, kind: RowType) -> pa.Table:
+def _parse_keys(text: str, kind: RowType) -> pa.Table:
     import pyarrow as pa
 
     from lakecore.row.json_rows import json_to_batch

@@ -108,10 +108,10 @@ def privileges(context: typer.Context) -> None:
 
 
 def _privileges(session: Session) -> Privileges:
-    found: Privileges | None = getattr(session.catalog, "privileges", None)
-    if found is None:
+    manager: Privileges | None = getattr(session.catalog, "privileges", None)
+    if manager is None:
         raise UnsupportedError("this kind of catalog has no users and privileges in its warehouse")
-    return found
+    return manager
 
 
 def _object(session: Session, database: str | None, table: str | None, *, must_exist: bool) -> Securable:
@@ -134,8 +134,8 @@ def _object(session: Session, database: str | None, table: str | None, *, must_e
 
 def _new_password(user: str) -> str:
     """Return the new password; it is no argument, for others see the arguments of a process."""
-    if found := os.environ.get(_PASSWORD):
-        return found
+    if password := os.environ.get(_PASSWORD):
+        return password
     if not sys.stdin.isatty():
         raise InvalidInputError(f"no password for {user}: set {_PASSWORD}, or run this in a terminal")
     return str(typer.prompt(f"Password of {user}", hide_input=True, confirmation_prompt=True))

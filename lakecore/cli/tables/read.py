@@ -123,12 +123,12 @@ def read(
         out.write(batches, chosen)
     else:
         with session.counting(f"reading {table}") as count:
-            out.write(_counted(batches, count), chosen)
+            out.write(_count(batches, count), chosen)
     if shortened and out.rows == _TABLE_ROWS:
         session.note(f"only the first {_TABLE_ROWS} rows; say --limit, or --format jsonl for all")
 
 
-def _counted(batches: Iterator[pa.RecordBatch], count: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
+def _count(batches: Iterator[pa.RecordBatch], count: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         count(batch.num_rows)
         yield batch

@@ -61,9 +61,9 @@ class RowOutput:
                 f"--format {form.value} is binary: name a file with --output, or use a pipe"
             )
         if form is OutputFormat.TABLE and self._path is None:
-            self._table(self._counted(batches))
+            self._table(self._count(batches))
             return
-        with self._opened() as stream:
+        with self._open() as stream:
             writer = {
                 OutputFormat.JSONL: self._json_lines,
                 OutputFormat.TABLE: self._csv,
@@ -71,15 +71,15 @@ class RowOutput:
                 OutputFormat.ARROW: self._arrow,
                 OutputFormat.PARQUET: self._parquet,
             }[form]
-            writer(self._counted(batches), stream)
+            writer(self._count(batches), stream)
 
-    def _counted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _count(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             self.rows += batch.num_rows
             yield batch
 
     @contextmanager
-    def _opened(self) -> Iterator[IO[bytes]]:
+    def _open(self) -> Iterator[IO[bytes]]:
         """Open standard output, or a file that gets its name when it is complete."""
         if self._path is None:
             yield sys.stdout.buffer

@@ -184,7 +184,7 @@ def _expiry_text(expired: Any) -> str:
         first, last = expired.snapshots[0], expired.snapshots[-1]
         one = first == last
         return f"snapshot {first} has expired" if one else f"snapshots {first} to {last} have expired"
-    return str(expired.held or "")
+    return str(expired.on_hold or "")
 
 
 def _service_text(report: Any) -> str:

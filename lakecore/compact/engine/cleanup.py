@@ -27,7 +27,7 @@ def remove(file_io: FileIO, paths: Iterable[str], published: Published | None = 
     A failure is logged: what stays is an orphan, no damage.
     """
     waiting = list(paths)
-    for path in waiting if published is None else _unpublished(waiting, published):
+    for path in waiting if published is None else _unpublished_paths(waiting, published):
         try:
             file_io.delete(path)
         except LakeError as err:
@@ -39,7 +39,7 @@ def belongs(name: str, names: Collection[str]) -> bool:
     return name in names or (name.endswith(INDEX_SUFFIX) and any(map(name.startswith, names)))
 
 
-def _unpublished(paths: list[str], published: Published) -> list[str]:
+def _unpublished_paths(paths: list[str], published: Published) -> list[str]:
     """Return the paths that may be removed: none where that cannot be read."""
     if not paths:
         return []

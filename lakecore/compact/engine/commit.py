@@ -47,7 +47,7 @@ class PickCommits:
 
     def affected(self, items: Sequence[ProvenPick], err: CommitConflictError) -> list[ProvenPick]:
         """Return the picks that name a file of the conflict; when no file tells, those of its buckets."""
-        lost_items = _affected(items, err)
+        lost_items = _affected_picks(items, err)
         if lost_items:
             names = ", ".join(proven.pick.name for proven in lost_items)
             logger.warning("%s; these picks are not committed: %s", err, names)
@@ -67,7 +67,7 @@ def _message(proven: ProvenPick) -> CommitMessage:
     )
 
 
-def _affected(picks: Iterable[ProvenPick], err: CommitConflictError) -> list[ProvenPick]:
+def _affected_picks(picks: Iterable[ProvenPick], err: CommitConflictError) -> list[ProvenPick]:
     """Return the picks that name a file of the conflict; when no file is known, those of its buckets."""
     names = set(err.files)
     affected = [proven for proven in picks if names & _names(proven)]

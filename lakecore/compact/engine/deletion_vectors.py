@@ -93,7 +93,7 @@ class VectorUpdates:
         drafts: dict[Place, VectorChange] = {}
         try:
             for place, change in changes.items():
-                new, old = self._replaced(place, change)
+                new, old = self._replace(place, change)
                 if old or new:
                     messages.append(_message(place, new, old))
                 drafts[place] = self._read(place, new, old)
@@ -114,9 +114,7 @@ class VectorUpdates:
             fresh = (file for file in draft.added if (file.partition, file.bucket) == bucket)
             self.files[bucket] = (*staying, *fresh)
 
-    def _replaced(
-        self, place: Place, change: _Changes
-    ) -> tuple[tuple[IndexFile, ...], tuple[IndexFile, ...]]:
+    def _replace(self, place: Place, change: _Changes) -> tuple[tuple[IndexFile, ...], tuple[IndexFile, ...]]:
         """Return the new index files of a bucket, and those that they replace."""
         bucket = (place.partition, place.bucket)
         files = self.files.get(bucket, ())

@@ -122,7 +122,7 @@ def licensed(
     for pick in picks:
         try:
             _check_vectors(pick, vectors.get((pick.place.partition, pick.place.bucket), ()))
-            picks_licensed.append(_licensed(pick, files, rules, key_of))
+            picks_licensed.append(_license(pick, files, rules, key_of))
         except ProofError as err:
             refused.append((pick, err))
     return tuple(picks_licensed), tuple(refused)
@@ -133,7 +133,7 @@ def levels_of(pick: WorkPick) -> frozenset[int]:
     return frozenset(unit.lookup_claim.level for unit in pick.units if isinstance(unit, LookupUnit))
 
 
-def _licensed(pick: WorkPick, files: _LiveFiles, rules: TableRules, key_of: KeyOf | None) -> WorkPick:
+def _license(pick: WorkPick, files: _LiveFiles, rules: TableRules, key_of: KeyOf | None) -> WorkPick:
     claims = [unit.drops if isinstance(unit, DroppingUnit) else None for unit in pick.units]
     check_moved(pick.name, pick.moved, pick.announced, rules)
     if not any(claims) and key_of is None and not rules.needs_old_rows and not rules.keeps_order:

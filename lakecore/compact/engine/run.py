@@ -208,7 +208,7 @@ class RewriteRun:
                 again=again,
                 lost=frozenset(self.outcome.lost_places),
             )
-            plan, snapshot = self._planned(view)
+            plan, snapshot = self._plan_round(view)
             self.picks_planned += len(plan.picks) + len(plan.outdated)
             self.record.outcome = self.outcome.left_out(plan.outdated)
             if not plan.picks:
@@ -223,7 +223,7 @@ class RewriteRun:
                 self.record.outcome = self.outcome.with_lost(lost_before)
             snapshot = self.target.stores.snapshots.latest()
 
-    def _planned(self, view: Round) -> tuple[RoundPlan, Snapshot | None]:
+    def _plan_round(self, view: Round) -> tuple[RoundPlan, Snapshot | None]:
         """Return the plan of a round and its snapshot, which is a newer one if another commit came before
         `begin`.
         """

@@ -42,7 +42,7 @@ def with_second_threads(picks: Sequence[WorkPick], cores: int) -> tuple[WorkPick
     alone = _left_alone([pick.rows // len(pick.units) for pick in picks for _ in pick.units], cores)
     ends = accumulate(len(pick.units) for pick in picks)
     return tuple(
-        _threaded(pick, [i for i in range(len(pick.units)) if end - len(pick.units) + i in alone])
+        _with_threads(pick, [i for i in range(len(pick.units)) if end - len(pick.units) + i in alone])
         for pick, end in zip(picks, ends, strict=True)
     )
 
@@ -54,14 +54,14 @@ def scheduled(picks: Sequence[WorkPick], engine: Executor) -> tuple[WorkPick, ..
     It asks the engine for its cores only if there is some work: it may take seconds to start.
     """
     if engine.name == "local":
-        return tuple(_threaded(pick, range(len(pick.units))) for pick in picks)
+        return tuple(_with_threads(pick, range(len(pick.units))) for pick in picks)
     ordered = largest_first(picks)
     if sum(pick.size for pick in picks) < _SOME_WORK:
         return ordered
     return with_second_threads(ordered, engine.parallelism)
 
 
-def _threaded(pick: WorkPick, indexes: Collection[int]) -> WorkPick:
+def _with_threads(pick: WorkPick, indexes: Collection[int]) -> WorkPick:
     """Return the pick with a second thread for these of its units."""
     if not indexes:
         return pick

@@ -215,7 +215,7 @@ def encode_container(schema_text: str, blocks: Sequence[AvroBlock]) -> bytes:
 # --- codecs: every one refuses to grow a block beyond _MAX_BLOCK
 
 
-def _limited(make: Callable[[], Any]) -> Callable[[bytes], bytes]:
+def _with_limit(make: Callable[[], Any]) -> Callable[[bytes], bytes]:
     def unpack(data: bytes) -> bytes:
         machine = make()
         out: bytes = machine.decompress(data, max_length=_MAX_BLOCK)
@@ -258,7 +258,7 @@ _CODECS: dict[str, Callable[[bytes], bytes]] = {
     "null": lambda data: data,
     "deflate": _deflate,
     "snappy": _snappy,
-    "zstandard": _limited(zstd.ZstdDecompressor),
-    "bzip2": _limited(bz2.BZ2Decompressor),
-    "xz": _limited(lzma.LZMADecompressor),
+    "zstandard": _with_limit(zstd.ZstdDecompressor),
+    "bzip2": _with_limit(bz2.BZ2Decompressor),
+    "xz": _with_limit(lzma.LZMADecompressor),
 }

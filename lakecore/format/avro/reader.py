@@ -90,16 +90,16 @@ class AvroReader:
 
     def _records(self, columns: set[str] | None) -> Iterator[dict[str, Any]]:
         header = dict(self._header)
-        header["meta"] = header["meta"] | {"avro.schema": _json_bytes(self._rooted(self._decoding))}
+        header["meta"] = header["meta"] | {"avro.schema": _json_bytes(self._with_root_names(self._decoding))}
         reader_schema = None
         if columns is not None:
             fields = [field for field in self._decoding["fields"] if field["name"] in columns]
-            reader_schema = self._rooted(self._decoding | {"fields": fields})
+            reader_schema = self._with_root_names(self._decoding | {"fields": fields})
         self._source.seek(self._body)
         stream = fastavro.reader(_SplicedFile(_header_bytes(header), self._source), reader_schema)
         return iter(stream)
 
-    def _rooted(self, record: dict[str, Any]) -> Any:
+    def _with_root_names(self, record: dict[str, Any]) -> Any:
         """Return the record as it is written. Rule of the format: records behind a union carry the number of
         their branch.
         """

@@ -92,7 +92,7 @@ def _parse(raw: Any, types: dict[str, AvroNode | None], space: str, depth: int) 
         case "record" | "enum" | "fixed":
             return _parse_named(raw, types, space, depth)
         case "array":
-            return AvroArray(_counted(_parse(raw["items"], types, space, depth + 1)))
+            return AvroArray(_counted_items(_parse(raw["items"], types, space, depth + 1)))
         case "map":
             return AvroMap(_parse(raw["values"], types, space, depth + 1))
         case inner:
@@ -128,7 +128,7 @@ def _lookup(name: str, types: Mapping[str, AvroNode | None], space: str) -> Avro
     return node
 
 
-def _counted(items: AvroNode) -> AvroNode:
+def _counted_items(items: AvroNode) -> AvroNode:
     """Return the items of an array. They take a byte at least: otherwise a damaged count could not be told
     from a true one.
     """

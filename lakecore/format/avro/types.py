@@ -48,12 +48,12 @@ def raw_values(column: pa.Array) -> list[Any]:
     if pa.types.is_date(kind) or pa.types.is_time(kind):
         return list(column.view(pa.int32()).to_pylist())
     if pa.types.is_decimal(kind):
-        return [None if value is None else _unscaled(value, kind.scale) for value in column.to_pylist()]
+        return [None if value is None else _unscaled_bytes(value, kind.scale) for value in column.to_pylist()]
     if pa.types.is_struct(kind):
         children = [raw_values(column.field(i)) for i in range(kind.num_fields)]
         names = [field.name for field in kind]
         rows = [dict(zip(names, values, strict=True)) for values in zip(*children, strict=True)]
-        return _masked(column, rows)
+        return _mask(column, rows)
     if pa.types.is_map(kind):
         pairs = zip(raw_values(column.keys), raw_values(column.items), strict=True)
         return _cut(column, [{"key": key, "value": value} for key, value in pairs])
@@ -112,7 +112,7 @@ def _map(kind: pa.DataType, name: str) -> Any:
     }
 
 
-def _unscaled(value: Decimal, scale: int) -> bytes:
+def _unscaled_bytes(value: Decimal, scale: int) -> bytes:
     """Return the shortest big-endian two's complement."""
     sign, digits, exponent = value.as_tuple()
     number = int("".join(map(str, digits))) * int(10 ** (scale + int(exponent))) * (-1 if sign else 1)
@@ -120,7 +120,7 @@ def _unscaled(value: Decimal, scale: int) -> bytes:
     return number.to_bytes(size, "big", signed=True)
 
 
-def _masked(column: pa.Array, values: list[Any]) -> list[Any]:
+def _mask(column: pa.Array, values: list[Any]) -> list[Any]:
     if column.null_count == 0:
         return values
     return [v if ok else None for v, ok in zip(values, column.is_valid().to_pylist(), strict=True)]
@@ -128,4 +128,4 @@ def _masked(column: pa.Array, values: list[Any]) -> list[Any]:
 
 def _cut(column: pa.Array, items: list[Any]) -> list[Any]:
     ends = column.offsets.to_pylist()
-    return _masked(column, [items[ends[i] : ends[i + 1]] for i in range(len(column))])
+    return _mask(column, [items[ends[i] : ends[i + 1]] for i in range(len(column))])

@@ -61,7 +61,7 @@ def decoder(node: AvroNode) -> Decode:
     """
     match node:
         case AvroPrimitive():
-            return _ATOM_DECODERS[node.kind] if node.kind != "fixed" else _fixed(node.size)
+            return _ATOM_DECODERS[node.kind] if node.kind != "fixed" else _fixed_decoder(node.size)
         case AvroRecord():
             return _decode_record(node)
         case AvroArray(items):
@@ -94,12 +94,12 @@ def _read_boolean(data: Buffer, at: int) -> tuple[bool, int]:
     return data[at] != 0, at + 1
 
 
-def _unpacked(code: str) -> Decode:
+def _unpacker(code: str) -> Decode:
     layout = struct.Struct(code)
     return lambda data, at: (layout.unpack_from(data, at)[0], at + layout.size)
 
 
-def _fixed(size: int) -> Decode:
+def _fixed_decoder(size: int) -> Decode:
     def read(data: Buffer, at: int) -> tuple[bytes, int]:
         if size > len(data) - at:
             raise ValueError(f"a value claims {size} bytes, but {len(data) - at} are left")
@@ -114,8 +114,8 @@ _ATOM_DECODERS: dict[str, Decode] = {
     "int": read_long,
     "long": read_long,
     "enum": read_long,
-    "float": _unpacked("<f"),
-    "double": _unpacked("<d"),
+    "float": _unpacker("<f"),
+    "double": _unpacker("<d"),
     "bytes": _read_bytes,
     "string": _read_text,
 }

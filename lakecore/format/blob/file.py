@@ -72,7 +72,7 @@ def load_blob_index(file_io: FileIO, path: str) -> BlobIndex:
                 )
             body = size - _FOOTER.size - length
             source.seek(body)
-            return _located(decode_lengths(bytes(source.read(length))), body, path)
+            return _locate(decode_lengths(bytes(source.read(length))), body, path)
     finally:
         source.close()
 
@@ -96,7 +96,7 @@ def decode_lengths(data: bytes) -> Ints:
     return lengths
 
 
-def _located(lengths: Ints, body: int, path: str) -> BlobIndex:
+def _locate(lengths: Ints, body: int, path: str) -> BlobIndex:
     stored = lengths >= 0
     wrong = (lengths < OLDER) | (lengths > body) | (stored & (lengths < _FRAME))
     if wrong.any() or lengths[stored].sum() != body:

@@ -82,11 +82,11 @@ class _Cursor:
         if isinstance(kind, RowType):
             return self._rows(valid, kind)
         if not isinstance(kind, AtomicType):
-            return self._nested(valid, kind)
+            return self._nested_column(valid, kind)
         if kind.root is TypeRoot.VARIANT:
             return self._variants(valid, kind)
         if kind.root in FIXED_FORMATS:
-            values = self._fixed(valid, _NUMPY[FIXED_FORMATS[kind.root]])
+            values = self._fixed_values(valid, _NUMPY[FIXED_FORMATS[kind.root]])
             return fixed_column(values, valid, kind)
         if kind.root is TypeRoot.DECIMAL:
             return self._decimals(valid, kind)
@@ -94,7 +94,7 @@ class _Cursor:
             return self._timestamps(valid, kind)
         return self._bytes(valid, kind)
 
-    def _fixed(self, valid: Ints, code: str) -> Ints:
+    def _fixed_values(self, valid: Ints, code: str) -> Ints:
         width = np.dtype(code).itemsize
         out = np.zeros(len(valid), code)
         at = self.at[valid]
@@ -116,11 +116,11 @@ class _Cursor:
 
     def _decimals(self, valid: Ints, kind: AtomicType) -> pa.Array:
         if kind.precision <= MAX_COMPACT_DECIMAL:
-            return small_decimal_column(self._fixed(valid, "<i8"), valid, kind)
+            return small_decimal_column(self._fixed_values(valid, "<i8"), valid, kind)
         return decimal_column(self._data, *self._lengths(valid), valid, kind)
 
     def _timestamps(self, valid: Ints, kind: AtomicType) -> pa.Array:
-        millis = self._fixed(valid, "<i8")
+        millis = self._fixed_values(valid, "<i8")
         if kind.precision <= COMPACT_MILLIS:
             return timestamp_column(millis, None, valid, kind)
         nanos, after = np.zeros(len(valid), np.int64), self.at.copy()
@@ -137,7 +137,7 @@ class _Cursor:
         target = arrow_type(kind)
         return pa.StructArray.from_arrays(columns, fields=list(target), mask=pa.array(~valid))
 
-    def _nested(self, valid: Ints, kind: DataType) -> pa.Array:
+    def _nested_column(self, valid: Ints, kind: DataType) -> pa.Array:
         """Decode arrays, maps and vectors, which are as BinaryRow stores them, value by value."""
         starts, sizes = self._lengths(valid)
         values = [

@@ -73,22 +73,22 @@ def _field(array: pa.Array, valid: Ints, kind: DataType) -> Iterator[ByteRows]:
     if isinstance(kind, RowType):
         inner = [array.field(number) for number in range(array.type.num_fields)]
         present = [one.filter(pa.array(valid)) for one in inner]
-        yield from _sized(_spread(encode_compact_rows(present, kind), valid), valid)
+        yield from _with_sizes(_spread(encode_compact_rows(present, kind), valid), valid)
     elif not isinstance(kind, AtomicType):
-        yield from _sized(_nested(array, kind), valid)
+        yield from _with_sizes(_nested_rows(array, kind), valid)
     elif kind.root is TypeRoot.VARIANT:
         values = (array.field(name).filter(pa.array(valid)) for name in ("value", "metadata"))
-        both = [part for one in values for part in _sized(_bytes(one), np.ones(len(one), bool))]
-        yield from _sized(_spread(joined_bytes(both), valid), valid)
+        both = [part for one in values for part in _with_sizes(_bytes(one), np.ones(len(one), bool))]
+        yield from _with_sizes(_spread(joined_bytes(both), valid), valid)
     elif kind.root in FIXED_FORMATS:
         plain = array.cast(pa.int8()) if kind.root is TypeRoot.BOOLEAN else array
-        yield _fixed(_values(plain, _NUMPY[FIXED_FORMATS[kind.root]]), valid)
+        yield _fixed_rows(_values(plain, _NUMPY[FIXED_FORMATS[kind.root]]), valid)
     elif kind.root is TypeRoot.DECIMAL:
         yield from _decimals(array, valid, kind)
     elif kind.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
         yield from _timestamps(array, valid, kind)
     else:
-        yield from _sized(_bytes(array), valid)
+        yield from _with_sizes(_bytes(array), valid)
 
 
 def _values(array: pa.Array, dtype: str) -> Ints:
@@ -96,12 +96,12 @@ def _values(array: pa.Array, dtype: str) -> Ints:
     return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * np.dtype(dtype).itemsize)
 
 
-def _fixed(values: Ints, valid: Ints) -> ByteRows:
+def _fixed_rows(values: Ints, valid: Ints) -> ByteRows:
     data = np.ascontiguousarray(values[valid]).view(np.uint8)
     return ByteRows(data, np.where(valid, values.dtype.itemsize, 0))
 
 
-def _sized(rows: ByteRows, valid: Ints) -> Iterator[ByteRows]:
+def _with_sizes(rows: ByteRows, valid: Ints) -> Iterator[ByteRows]:
     """Yield the sizes of the rows that are not null, and the rows."""
     yield _varints(rows.sizes, valid)
     yield rows
@@ -136,7 +136,7 @@ def _decimals(array: pa.Array, valid: Ints, kind: AtomicType) -> Iterator[ByteRo
     )
     words = raw.reshape(-1, _DECIMAL_BYTES)
     if kind.precision <= MAX_COMPACT_DECIMAL:
-        yield _fixed(np.ascontiguousarray(words[:, :8]).view("<i8").reshape(-1), valid)
+        yield _fixed_rows(np.ascontiguousarray(words[:, :8]).view("<i8").reshape(-1), valid)
         return
     big = words[valid, ::-1]
     negative = big[:, 0] >> 7
@@ -144,18 +144,18 @@ def _decimals(array: pa.Array, valid: Ints, kind: AtomicType) -> Iterator[ByteRo
     droppable = (big[:, :-1] == (negative * 255)[:, None]) & (big[:, 1:] >> 7 == negative[:, None])
     first = np.cumprod(droppable, axis=1).sum(axis=1, dtype=np.int64)
     data = big[np.arange(_DECIMAL_BYTES) >= first[:, None]]
-    yield from _sized(_spread(ByteRows(data, _DECIMAL_BYTES - first), valid), valid)
+    yield from _with_sizes(_spread(ByteRows(data, _DECIMAL_BYTES - first), valid), valid)
 
 
 def _timestamps(array: pa.Array, valid: Ints, kind: AtomicType) -> Iterator[ByteRows]:
     ticks, per_milli = _values(array, "<i8"), _UNIT_PER_MILLI[array.type.unit]
     millis = np.floor_divide(ticks, per_milli)
-    yield _fixed(millis, valid)
+    yield _fixed_rows(millis, valid)
     if kind.precision > COMPACT_MILLIS:
         yield _varints((ticks - millis * per_milli) * (_NANOS // per_milli), valid)
 
 
-def _nested(array: pa.Array, kind: DataType) -> ByteRows:
+def _nested_rows(array: pa.Array, kind: DataType) -> ByteRows:
     """Return arrays, maps and vectors as BinaryRow stores them."""
     one = RowType((DataField(0, "f0", kind),))
     parts = [b"" if value is None else _part(value, one) for value in array_values(array, kind)]

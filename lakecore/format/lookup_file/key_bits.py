@@ -50,22 +50,22 @@ def _murmur(keys: ByteRows) -> Ints:
     whole = keys.sizes // _WORD
     for number in range(int(whole.max(initial=0))):
         has = number < whole
-        code[has] = _mixed(code[has], words[starts[has] + _WORD * number])
+        code[has] = _mix(code[has], words[starts[has] + _WORD * number])
     rest = keys.sizes - _WORD * whole
     for number in range(_WORD - 1):
         has = number < rest
         octets = data[(starts + _WORD * whole)[has] + number].view(np.int8)
-        code[has] = _mixed(code[has], octets.astype(np.int32).view(_INT))
+        code[has] = _mix(code[has], octets.astype(np.int32).view(_INT))
     code ^= keys.sizes.astype(_INT)
     code = (code ^ code >> _INT(16)) * _INT(0x85EBCA6B)
     code = (code ^ code >> _INT(13)) * _INT(0xC2B2AE35)
     return code ^ code >> _INT(16)
 
 
-def _mixed(code: Ints, word: Ints) -> Ints:
-    word = _rotated(word.astype(_INT) * _INT(0xCC9E2D51), 15) * _INT(0x1B873593)
-    return _rotated(code ^ word, 13) * _INT(5) + _INT(0xE6546B64)
+def _mix(code: Ints, word: Ints) -> Ints:
+    word = _rotate(word.astype(_INT) * _INT(0xCC9E2D51), 15) * _INT(0x1B873593)
+    return _rotate(code ^ word, 13) * _INT(5) + _INT(0xE6546B64)
 
 
-def _rotated(value: Ints, by: int) -> Ints:
+def _rotate(value: Ints, by: int) -> Ints:
     return value << _INT(by) | value >> _INT(32 - by)

@@ -67,7 +67,7 @@ def read_entries(source: RangeSource, path: str) -> Iterator[LookupEntries]:
         for group in _groups(places):
             data = source.read_at(group[-1].end - group[0].offset, group[0].offset)
             blocks = [_block(data, place, group[0].offset) for place in group]
-            yield _joined([_entries(block) for block in blocks])
+            yield _join([_entries(block) for block in blocks])
 
 
 def _read_index(source: RangeSource) -> list[_Place]:
@@ -123,13 +123,13 @@ def _block(data: bytes, place: _Place, start: int) -> bytes:
     size, at = read_varint(stored, 0)
     if size > _MOST_BLOCK:
         raise ValueError(f"the block at {place.offset} says that it has {size} bytes")
-    content = _decompressed(kind, stored[at:], size)
+    content = _decompress(kind, stored[at:], size)
     if len(content) != size:
         raise ValueError(f"the block at {place.offset} has {len(content)} bytes, and says {size}")
     return content
 
 
-def _decompressed(kind: int, data: bytes, size: int) -> bytes:
+def _decompress(kind: int, data: bytes, size: int) -> bytes:
     """Return the data of a compressed block: by zstd, or by LZ4 behind two lengths."""
     if kind == 1:
         return zstd.ZstdDecompressor().decompress(data, max_length=size)
@@ -167,7 +167,7 @@ def _entries(block: bytes) -> LookupEntries:
     return LookupEntries(data, at, at + size)
 
 
-def _joined(parts: Sequence[LookupEntries]) -> LookupEntries:
+def _join(parts: Sequence[LookupEntries]) -> LookupEntries:
     if len(parts) == 1:
         return parts[0]
     shifts = np.cumsum([0, *(len(part.data) for part in parts)])

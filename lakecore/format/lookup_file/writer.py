@@ -61,8 +61,8 @@ class LookupFileWriter:
         if self._bits is not None:
             self._bits.add(keys)
         parts = [part for rows in (keys, values) for part in (_sizes(rows), rows)]
-        self._entries = _appended(self._entries, joined_bytes(parts))
-        self._keys = _appended(self._keys, keys)
+        self._entries = _append(self._entries, joined_bytes(parts))
+        self._keys = _append(self._keys, keys)
         yield from self._blocks(whole=True)
 
     def finish(self) -> Iterator[bytes]:
@@ -75,9 +75,9 @@ class LookupFileWriter:
             self._size += len(data)
             yield data
         index_place = self._size
-        entries = [_sized(key) + _sized(place) for key, place in self._index]
+        entries = [_with_size(key) + _with_size(place) for key, place in self._index]
         content = np.frombuffer(b"".join(entries), np.uint8)
-        stored = self._stored(content, np.fromiter(map(len, entries), np.int64, len(entries)))
+        stored = self._stored_block(content, np.fromiter(map(len, entries), np.int64, len(entries)))
         yield stored
         size, entry_count = len(stored) - _TRAILER.size, filter_place[2]
         yield _FOOTER.pack(filter_place[0], filter_place[1], entry_count, index_place, size, _MAGIC)
@@ -93,7 +93,7 @@ class LookupFileWriter:
                 if whole:
                     break
                 end = len(sizes)
-            stored = self._stored(self._entries.data[ends[at] : ends[end]], sizes[at:end])
+            stored = self._stored_block(self._entries.data[ends[at] : ends[end]], sizes[at:end])
             last = self._keys.data[key_ends[end - 1] - self._keys.sizes[end - 1] : key_ends[end - 1]]
             place = encode_varint(self._size) + encode_varint(len(stored) - _TRAILER.size)
             self._index.append((last.tobytes(), place))
@@ -102,20 +102,20 @@ class LookupFileWriter:
             yield stored
         self._keys, self._entries = _without(self._keys, at), _without(self._entries, at)
 
-    def _stored(self, content: Ints, sizes: Ints) -> bytes:
+    def _stored_block(self, content: Ints, sizes: Ints) -> bytes:
         """Return a block as it is stored, with its trailer."""
         if len(sizes) and (sizes == sizes[0]).all():
             block = content.tobytes() + int(sizes[0]).to_bytes(4, "little") + _ALIGNED
         else:
             starts = (np.cumsum(sizes) - sizes).astype("<i4").tobytes()
             block = content.tobytes() + starts + len(sizes).to_bytes(4, "little") + _UNALIGNED
-        kind, packed = self._packed(block)
+        kind, packed = self._pack(block)
         if kind == _NONE or len(packed) >= len(block) - len(block) // 8:
             kind, packed = _NONE, block
         checksum = zlib.crc32(bytes([kind]), zlib.crc32(packed))
         return packed + _TRAILER.pack(kind, checksum - (1 << 32) if checksum >> 31 else checksum)
 
-    def _packed(self, block: bytes) -> tuple[int, bytes]:
+    def _pack(self, block: bytes) -> tuple[int, bytes]:
         codec = self._options.codec
         if codec is None:
             return _NONE, block
@@ -151,11 +151,11 @@ def _sizes(rows: ByteRows) -> ByteRows:
     return ByteRows(*encode_varints(rows.sizes))
 
 
-def _sized(data: bytes) -> bytes:
+def _with_size(data: bytes) -> bytes:
     return encode_varint(len(data)) + data
 
 
-def _appended(first: ByteRows, second: ByteRows) -> ByteRows:
+def _append(first: ByteRows, second: ByteRows) -> ByteRows:
     if not len(first):
         return second
     return ByteRows(np.concatenate([first.data, second.data]), np.concatenate([first.sizes, second.sizes]))

@@ -87,7 +87,7 @@ class BlockSource:
         read = _record_decoder(self.blocks[0][0].schema) if len(at) else None
         for places, number in self._by_block(at):
             assert read is not None
-            data = self._inflated(number)
+            data = self._inflated_block(number)
             path = self.blocks[number][0].path
             for place, offset in zip(places.tolist(), self.offset[at[places]].tolist(), strict=True):
                 out[place] = _file(read, data, offset, path)
@@ -102,7 +102,7 @@ class BlockSource:
         """Return the bytes of the records at these positions, in this order. The cost is 1 us per record."""
         out = [b""] * len(at)
         for places, number in self._by_block(at):
-            data = self._inflated(number)
+            data = self._inflated_block(number)
             starts, ends = self.offset[at[places]].tolist(), self.end[at[places]].tolist()
             for place, start, end in zip(places.tolist(), starts, ends, strict=True):
                 out[place] = data[start:end]
@@ -217,7 +217,7 @@ class BlockSource:
         container, block = self.blocks[number]
         return container.inflate(block)
 
-    def _inflated(self, number: int) -> bytes:
+    def _inflated_block(self, number: int) -> bytes:
         data = self.cache.get(number)
         if data is None:
             data = self._inflate(number)

@@ -73,7 +73,7 @@ def decode_columns(
     It iterates over `containers` in another thread, to read ahead. Raises CorruptDataError naming the file,
     UnsupportedError for another version or codec, and whatever the iteration raises.
     """
-    groups = _inflated(containers, request)
+    groups = _groups_of(containers, request)
     parts: list[ManifestEntries] = []
     with ThreadPoolExecutor(1, thread_name_prefix="inflate") as pool:
         ahead = pool.submit(next, groups, None)
@@ -101,7 +101,7 @@ class _Group:
     """These are the records of further blocks of these manifests, none of which has a wanted partition."""
 
 
-def _inflated(containers: Iterable[AvroContainer], request: EntryRequest) -> Iterator[_Group]:
+def _groups_of(containers: Iterable[AvroContainer], request: EntryRequest) -> Iterator[_Group]:
     """Yield groups in order; the first ones are small, so that decoding starts early."""
     blocks: list[_Block] = []
     parts: list[bytes] = []
@@ -145,7 +145,7 @@ def _contents(
     with ThreadPoolExecutor(_SEARCHERS, thread_name_prefix="search") as pool:
         ahead: deque[tuple[AvroContainer, Future[list[_Content]]]] = deque()
         for container in containers:
-            ahead.append((container, pool.submit(_searched, container, request)))
+            ahead.append((container, pool.submit(_search, container, request)))
             if len(ahead) > _SEARCHERS:
                 container, content = ahead.popleft()
                 yield container, content.result()
@@ -162,7 +162,7 @@ def _inflate(container: AvroContainer, block: AvroBlock) -> bytes:
     return data
 
 
-def _searched(container: AvroContainer, request: EntryRequest) -> list[_Content]:
+def _search(container: AvroContainer, request: EntryRequest) -> list[_Content]:
     inflated = ((block, _inflate(container, block)) for block in container.blocks)
     return [(block, data if request.may_hold(data) else None) for block, data in inflated]
 
@@ -220,7 +220,7 @@ def _lock_step(group: _Group, request: EntryRequest) -> ManifestEntries:
     at = decode_blocks(run, skip_function(schema), lanes, group.ends, counts)
     if (out.longs["_VERSION"] != MANIFEST_VERSION).any():
         raise ValueError("a record has another version")
-    partitions, codes = _coded(_words(lanes, "_PARTITION", slice(None)))
+    partitions, codes = _dictionary_codes(_words(lanes, "_PARTITION", slice(None)))
     rows = _requested_rows(partitions, codes, request)
     starts = np.concatenate([[0], group.ends[:-1]])
     block = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
@@ -301,7 +301,7 @@ def _narrow(column: I64, low: int, high: int, dtype: type) -> Ints:
     return column.astype(dtype)
 
 
-def _coded(words: ByteWords) -> tuple[tuple[bytes, ...], Ints]:
+def _dictionary_codes(words: ByteWords) -> tuple[tuple[bytes, ...], Ints]:
     """Return the distinct strings, and the number of the string of each lane."""
     _, first, codes = np.unique(words.hashes(), return_index=True, return_inverse=True)
     if words.same(np.arange(len(words)), first[codes]).all():

@@ -41,7 +41,7 @@ def encode_index_manifest(files: Sequence[IndexFile], kind: ManifestFormat = "av
     records = [_record(file) for file in files]
     if kind != "avro":
         return encode_arrow(records, INDEX_MANIFEST_SCHEMA, kind)
-    return encode_container(INDEX_MANIFEST_SCHEMA, list(record_blocks(map(_encoded, records))))
+    return encode_container(INDEX_MANIFEST_SCHEMA, list(record_blocks(map(_encode, records))))
 
 
 def _index_file(record: Mapping[str, Any], path: str, *, has_unknown_columns: bool) -> IndexFile:
@@ -115,7 +115,7 @@ def _record(file: IndexFile) -> dict[str, Any]:
     }
 
 
-def _encoded(record: dict[str, Any]) -> bytes:
+def _encode(record: dict[str, Any]) -> bytes:
     out = bytearray()
     _write_record(out, record)
     return bytes(out)

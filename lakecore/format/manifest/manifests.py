@@ -185,7 +185,7 @@ def _encode_rows(rows: Sequence[ManifestEntry], kind: ManifestFormat) -> bytes:
     records = [entry_to_record(row) for row in rows]
     if kind != "avro":
         return encode_arrow(records, MANIFEST_SCHEMA, kind)
-    return encode_container(MANIFEST_SCHEMA, list(record_blocks(_encoded(_write_entry, records))))
+    return encode_container(MANIFEST_SCHEMA, list(record_blocks(_encode(_write_entry, records))))
 
 
 def encode_manifest_list(files: Sequence[ManifestFile], kind: ManifestFormat = "avro") -> bytes:
@@ -193,10 +193,10 @@ def encode_manifest_list(files: Sequence[ManifestFile], kind: ManifestFormat = "
     records = [manifest_file_to_record(file) for file in files]
     if kind != "avro":
         return encode_arrow(records, MANIFEST_LIST_SCHEMA, kind)
-    return encode_container(MANIFEST_LIST_SCHEMA, list(record_blocks(_encoded(_write_line, records))))
+    return encode_container(MANIFEST_LIST_SCHEMA, list(record_blocks(_encode(_write_line, records))))
 
 
-def _encoded(write: Encode, records: Iterable[dict[str, Any]]) -> Iterator[bytes]:
+def _encode(write: Encode, records: Iterable[dict[str, Any]]) -> Iterator[bytes]:
     for record in records:
         out = bytearray()
         write(out, record)
@@ -216,7 +216,7 @@ def _entry_bytes(entries: ManifestEntries) -> Iterator[bytes]:
                 kinds = part.kind[lanes].tolist()
                 records = [_with_kind(data, kind) for data, kind in zip(stored, kinds, strict=True)]
             else:
-                records = list(_encoded(_write_entry, map(entry_to_record, part.rows(lanes))))
+                records = list(_encode(_write_entry, map(entry_to_record, part.rows(lanes))))
             for lane, record in zip(lanes.tolist(), records, strict=True):
                 out[lane] = record
         yield from out

@@ -96,10 +96,10 @@ class Chunks:
             if at + size > len(data):
                 raise ValueError(f"a chunk claims {size} bytes, but {len(data) - at} are left")
             part = data[at : at + size]
-            yield part if header & 1 else self._decompressed(part)
+            yield part if header & 1 else self._decompress(part)
             at += size
 
-    def _decompressed(self, part: bytes) -> bytes:
+    def _decompress(self, part: bytes) -> bytes:
         decode = _CODECS.get(self.codec)
         if decode is None:
             raise ValueError(f"codec {self.codec} is not supported")

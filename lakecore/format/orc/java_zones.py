@@ -78,7 +78,7 @@ def _table(zone: str) -> tuple[Seconds, Seconds]:
     """
     fixed = _FIXED.fullmatch(zone)
     if zone in ("", "UTC", "GMT", "Z") or fixed:
-        return np.array([np.iinfo(np.int64).min]), np.array([_fixed(fixed)])
+        return np.array([np.iinfo(np.int64).min]), np.array([_fixed_offset(fixed)])
     try:
         rules = ZoneInfo(_SHORT.get(zone, zone))
     except (ZoneInfoNotFoundError, ValueError, OSError) as err:
@@ -119,7 +119,7 @@ def _offset(rules: ZoneInfo, moment: datetime) -> int:
     return 0 if local is None else int(local.total_seconds())
 
 
-def _fixed(match: re.Match[str] | None) -> int:
+def _fixed_offset(match: re.Match[str] | None) -> int:
     if match is None:
         return 0
     seconds = int(match[2]) * 3600 + int(match[3] or 0) * 60

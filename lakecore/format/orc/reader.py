@@ -58,7 +58,7 @@ class OrcReader:
         """Yield the rows in file order; see DataFileReader."""
         names = list(self.schema.names if columns is None else columns)
         with corrupt_data_errors(self._path):
-            for batch in self._stored(names, batch_size, row_groups):
+            for batch in self._stored_batches(names, batch_size, row_groups):
                 yield self._maps.restored(batch if batch.schema.names == names else batch.select(names))
 
     def close(self) -> None:
@@ -76,7 +76,7 @@ class OrcReader:
                 counts[name] = counts.get(name, 0) + count_unreadable(batch.column(name))
         return {name: count for name, count in counts.items() if count}
 
-    def _stored(
+    def _stored_batches(
         self, columns: list[str], batch_size: int, stripes: Sequence[int] | None
     ) -> Iterator[pa.RecordBatch]:
         times = self._times

@@ -127,8 +127,8 @@ class OrcStripes:
         names = zip(batch.schema.names, batch.columns, strict=True)
         timed = [name for name, column in names if has_times(column.type)]
         self._choose_zone(batch, timed)
-        seconds = _changed(batch, batch.schema.names, partial(_seconds, zone=self._zone))
-        nanos = _changed(batch, timed, partial(_nanos, zone=self._zone))
+        seconds = _change(batch, batch.schema.names, partial(_seconds, zone=self._zone))
+        nanos = _change(batch, timed, partial(_nanos, zone=self._zone))
         if self._open is None:
             self._open = _Part(self._make, seconds.schema), _Part(self._make, nanos.schema)
         for part, rows in zip(self._open, (seconds, nanos), strict=True):
@@ -151,7 +151,7 @@ class OrcStripes:
                 zones.update(np.unique(seconds[parts] + 1).tolist())
             return times
 
-        _changed(batch, timed, note)
+        _change(batch, timed, note)
         if self._zone in zones:
             self.cut()
             self._zone = next((zone for zone in _ZONES if zone not in zones), 0)
@@ -326,7 +326,7 @@ def _sum(parts: Sequence[Message]) -> Message:
     return out.add(_STATS_NULL, int(any(part.number(_STATS_NULL) for part in parts)))
 
 
-def _changed(
+def _change(
     batch: pa.RecordBatch, names: Sequence[str], change: Callable[[str, pa.Array], pa.Array]
 ) -> pa.RecordBatch:
     fields = [batch.schema.field(name) for name in names]

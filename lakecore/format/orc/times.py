@@ -213,7 +213,7 @@ class OrcTimes:
         zone = self.footers[stripe].zone
         apart = dict(zip(nanos.schema.names, nanos.columns, strict=True))
         columns = [
-            _joined(column, apart[name], zone) if name in apart else column
+            _join(column, apart[name], zone) if name in apart else column
             for name, column in zip(seconds.schema.names, seconds.columns, strict=True)
         ]
         names = seconds.schema.names
@@ -253,7 +253,7 @@ def _zeros(chunks: Chunks, count: int, old: bool) -> bytes:
     return chunks.packed(_ZEROS_V1 * (count // _RUN_V1 + 1) if old else _ZEROS * (count // _RUN + 1))
 
 
-def _joined(seconds: pa.Array, nanos: pa.Array, zone: str) -> pa.Array:
+def _join(seconds: pa.Array, nanos: pa.Array, zone: str) -> pa.Array:
     kind = seconds.type
     if kind == nanos.type:
         return seconds
@@ -263,7 +263,7 @@ def _joined(seconds: pa.Array, nanos: pa.Array, zone: str) -> pa.Array:
         parts = iter([nanos.field(i) for i in range(kind.num_fields)])
     else:
         parts = iter([nanos.keys, nanos.items] if pa.types.is_map(kind) else [nanos.values])
-    return map_leaves(seconds, lambda child: _joined(child, next(parts), zone))
+    return map_leaves(seconds, lambda child: _join(child, next(parts), zone))
 
 
 def instants(stored: Numbers, nanos: Numbers, zone: str) -> tuple[Numbers, Numbers]:

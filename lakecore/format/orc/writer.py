@@ -93,7 +93,7 @@ class OrcWriter:
             end = self._stripes.end()
             self._output.write(with_footer_metadata(end, self._notes) if self._notes else end)
         elif self._notes:
-            self._output.write(with_footer_metadata(self._ended(), self._notes))
+            self._output.write(with_footer_metadata(self._last_bytes(), self._notes))
         else:
             self._end()
         size = self._output.tell()
@@ -121,7 +121,7 @@ class OrcWriter:
         self._writer.close()
         self._sink.check()
 
-    def _ended(self) -> bytes:
+    def _last_bytes(self) -> bytes:
         """Return the last stripe and the end of the file, which are not written."""
         self._sink.hold()
         self._end()
@@ -130,7 +130,7 @@ class OrcWriter:
     def _split(self) -> OrcStripes:
         """End the stripe."""
         start = self._sink.written
-        rows = self._ended()
+        rows = self._last_bytes()
         head = read_tail(BufferedTail(start, rows))
         self._output.write(rows[: head.start - start])
         return OrcStripes(self._output.write, head, self._make, self._stripe_bytes)

@@ -85,13 +85,13 @@ def timestamps(array: pa.Array) -> pa.Array:
     """
     if array.type == _RAW:
         return _decode(array)
-    if not pa.types.is_nested(array.type) or map_type(array.type, _replaced) == array.type:
+    if not pa.types.is_nested(array.type) or map_type(array.type, _replace) == array.type:
         return array
     return map_leaves(array, timestamps)
 
 
-def _replaced(kind: pa.DataType) -> pa.DataType:
-    return pa.timestamp("ns") if kind == _RAW else map_type(kind, _replaced)
+def _replace(kind: pa.DataType) -> pa.DataType:
+    return pa.timestamp("ns") if kind == _RAW else map_type(kind, _replace)
 
 
 def _decode(array: pa.Array) -> pa.Array:

@@ -24,10 +24,10 @@ def fill_null_rows(array: pa.Array) -> pa.Array:
     """Return the same values with those below null rows filled. A visible null stays, so that the writer
     refuses it.
     """
-    return _filled(array, None) if has_not_null_fields(array.type) else array
+    return _fill(array, None) if has_not_null_fields(array.type) else array
 
 
-def _filled(array: pa.Array, hidden: pa.BooleanArray | None) -> pa.Array:
+def _fill(array: pa.Array, hidden: pa.BooleanArray | None) -> pa.Array:
     """Return the array without nulls. `hidden` are rows that are null further up."""
     kind = array.type
     if not pa.types.is_struct(kind):
@@ -37,7 +37,7 @@ def _filled(array: pa.Array, hidden: pa.BooleanArray | None) -> pa.Array:
     for i, field in enumerate(kind):
         child = array.field(i)
         if has_not_null_fields(field.type):
-            child = _filled(child, unseen)
+            child = _fill(child, unseen)
         if not field.nullable and child.null_count and pc.all(pc.or_(unseen, child.is_valid())).as_py():
             child = _without_nulls(child)
         children.append(child)

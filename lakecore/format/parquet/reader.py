@@ -82,14 +82,14 @@ class ParquetReader:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows in file order; see DataFileReader."""
         with corrupt_data_errors(self._path):
-            for batch in self._stored(columns, batch_size, row_groups):
+            for batch in self._stored_batches(columns, batch_size, row_groups):
                 yield self._maps.restored(batch)
 
-    def _stored(
+    def _stored_batches(
         self, columns: Sequence[str] | None, batch_size: int, row_groups: Sequence[int] | None
     ) -> Iterator[pa.RecordBatch]:
         if not self._int96:
-            file = self._coded(columns) if batch_size >= LEAST_ROWS else self.file
+            file = self._open_with_codes(columns) if batch_size >= LEAST_ROWS else self.file
             yield from read_batches(file, columns, batch_size, row_groups)
             return
         metadata = parquet_int96.as_bytes(read_footer(self._source))
@@ -97,7 +97,7 @@ class ParquetReader:
         for batch in read_batches(raw, columns, batch_size, row_groups):
             yield with_timestamps(batch, self.file.schema_arrow)
 
-    def _coded(self, columns: Sequence[str] | None) -> Any:
+    def _open_with_codes(self, columns: Sequence[str] | None) -> Any:
         """Return the file, opened so that text of few values is read as codes, if it has some among
         `columns`.
         """

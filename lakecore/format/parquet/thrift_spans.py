@@ -65,7 +65,7 @@ def walk(data: bytes, at: int, inside: Inside = NOTHING_INSIDE) -> tuple[Fields,
             raw = data[at]
             at += 1
             if raw > 127:
-                raw, at = _unsigned(data, start)
+                raw, at = _decode_varint(data, start)
             value = (raw >> 1) ^ -(raw & 1)
         elif field in inside:
             value, at = inside[field](data, at)
@@ -98,7 +98,7 @@ def binary(data: bytes, span: Span) -> bytes:
     kind, start, stop, _ = span
     if kind != _BINARY:
         raise ValueError(f"a thrift field has type {kind} instead of bytes")
-    size, at = _unsigned(data, start)
+    size, at = _decode_varint(data, start)
     if at + size != stop:
         raise ValueError("a thrift field of bytes has another length than it says")
     return data[at:stop]
@@ -106,12 +106,12 @@ def binary(data: bytes, span: Span) -> bytes:
 
 def number(value: int) -> bytes:
     """Return the bytes of a number."""
-    return _encoded((value << 1) ^ (value >> 63))
+    return _encode_varint((value << 1) ^ (value >> 63))
 
 
 def binary_value(data: bytes) -> bytes:
     """Return the bytes of a value of bytes: its length, and itself."""
-    return _encoded(len(data)) + data
+    return _encode_varint(len(data)) + data
 
 
 def list_of(structs: list[bytes]) -> bytes:
@@ -119,7 +119,7 @@ def list_of(structs: list[bytes]) -> bytes:
     count = len(structs)
     if count < _LONG_LIST:
         return bytes([count << 4 | _STRUCT]) + b"".join(structs)
-    return bytes([_LONG_LIST << 4 | _STRUCT]) + _encoded(count) + b"".join(structs)
+    return bytes([_LONG_LIST << 4 | _STRUCT]) + _encode_varint(count) + b"".join(structs)
 
 
 def encode_changed(data: bytes, fields: Fields, changes: Mapping[int, tuple[int, bytes] | None]) -> bytes:
@@ -149,7 +149,7 @@ def encode_changed(data: bytes, fields: Fields, changes: Mapping[int, tuple[int,
     return bytes(out)
 
 
-def _encoded(unsigned: int) -> bytes:
+def _encode_varint(unsigned: int) -> bytes:
     out = bytearray()
     while unsigned > 127:
         out.append(unsigned & 127 | 128)
@@ -159,11 +159,11 @@ def _encoded(unsigned: int) -> bytes:
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
-    value, at = _unsigned(data, at)
+    value, at = _decode_varint(data, at)
     return (value >> 1) ^ -(value & 1), at
 
 
-def _unsigned(data: bytes, at: int) -> tuple[int, int]:
+def _decode_varint(data: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     for byte in data[at : at + _MOST_BYTES]:
         value |= (byte & 127) << shift
@@ -180,7 +180,7 @@ def _list_head(data: bytes, at: int) -> tuple[int, int, int]:
     at += 1
     count = head >> 4
     if count == _LONG_LIST:
-        count, at = _unsigned(data, at)
+        count, at = _decode_varint(data, at)
     if count > len(data) - at:
         raise ValueError(f"a thrift list claims {count} elements in {len(data)} bytes")
     return count, head & 15, at
@@ -208,7 +208,7 @@ def _skip_binary(data: bytes, at: int, depth: int) -> int:
     size = data[at]
     if size < 128:
         return at + 1 + size
-    size, at = _unsigned(data, at)
+    size, at = _decode_varint(data, at)
     return at + size
 
 

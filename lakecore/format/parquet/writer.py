@@ -83,11 +83,11 @@ class ParquetWriter:
             stored = pa.RecordBatch.from_arrays(
                 list(map(fill_null_rows, stored.columns)), schema=self._stored
             )
-        self._opened(stored).write(stored)
+        self._encoder(stored).write(stored)
 
     def note(self, key: bytes, value: bytes) -> None:
         """Put a key and its value into the footer."""
-        self._opened().note(key, value)
+        self._encoder().note(key, value)
 
     @property
     def size_estimate(self) -> int:
@@ -96,7 +96,7 @@ class ParquetWriter:
 
     def close(self) -> WrittenFile:
         """Finish the file; see DataFileWriter."""
-        self._opened().close()
+        self._encoder().close()
         if self._int96:
             self._sink.finish()
         size = self._output.tell()
@@ -110,7 +110,7 @@ class ParquetWriter:
             self._open.abandon()
         self._output.abort()
 
-    def _opened(self, first: pa.RecordBatch | None = None) -> _Encoder:
+    def _encoder(self, first: pa.RecordBatch | None = None) -> _Encoder:
         if self._open is None:
             first = pa.RecordBatch.from_pylist([], schema=self._stored) if first is None else first
             self._open = _Encoder(self._sink, self._stored, self._options, first, self._footers)

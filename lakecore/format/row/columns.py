@@ -154,7 +154,7 @@ def _decoder(kind: DataType) -> Decode:
 def _atomic(kind: AtomicType) -> Decode:
     root, target = kind.root, arrow_type(kind)
     if root in _FIXED:
-        return lambda data, at: _fixed(data, at, _FIXED[root], target)
+        return lambda data, at: _fixed_column(data, at, _FIXED[root], target)
     if root in _TEXT | _BYTES:
         return lambda data, at: _binary(data, at, target)
     if root in _TIMESTAMPS:
@@ -171,7 +171,7 @@ def _numbers(data: Bytes, at: Ints, kind: str) -> Any:
     return np.ascontiguousarray(data[at[:, None] + np.arange(width)]).view(kind).ravel()
 
 
-def _fixed(data: Bytes, at: Ints, kind: str, target: pa.DataType) -> tuple[pa.Array, Ints]:
+def _fixed_column(data: Bytes, at: Ints, kind: str, target: pa.DataType) -> tuple[pa.Array, Ints]:
     values = _numbers(data, at, kind)
     if pa.types.is_boolean(target):
         return pa.array(values != 0), at + 1

@@ -42,7 +42,7 @@ def encode_rows(columns: Sequence[pa.Array], rows: int) -> Pieces:
             null[:, i] = column.is_null().to_numpy(zero_copy_only=False)
         parts.append(_spread(_encode(column.drop_null()), ~null[:, i]))
     bits = np.packbits(null, axis=1, bitorder="little")
-    return _joined([Pieces(bits.ravel(), np.full(rows, bits.shape[1], np.int64)), *parts])
+    return _join([Pieces(bits.ravel(), np.full(rows, bits.shape[1], np.int64)), *parts])
 
 
 def _spread(pieces: Pieces, present: Ints) -> Pieces:
@@ -52,7 +52,7 @@ def _spread(pieces: Pieces, present: Ints) -> Pieces:
     return Pieces(pieces.data, sizes)
 
 
-def _joined(parts: Sequence[Pieces]) -> Pieces:
+def _join(parts: Sequence[Pieces]) -> Pieces:
     """Return the first piece of each part, then the second of each, …"""
     if len(parts) == 1:
         return parts[0]
@@ -73,12 +73,12 @@ def _encode(array: pa.Array) -> Pieces:
         parts = array.flatten()
         if _is_variant(kind):
             by_name = {field.name: part for field, part in zip(kind, parts, strict=True)}
-            return _joined([_binary(by_name["value"]), _binary(by_name["metadata"])])
+            return _join([_binary(by_name["value"]), _binary(by_name["metadata"])])
         return encode_rows(parts, len(array))
     if pa.types.is_map(kind):
         sizes = np.diff(array.offsets.to_numpy())
         first, count = array.offsets[0].as_py() if len(array) else 0, int(sizes.sum())
-        return _joined([_array(side.slice(first, count), sizes) for side in (array.keys, array.items)])
+        return _join([_array(side.slice(first, count), sizes) for side in (array.keys, array.items)])
     if pa.types.is_fixed_size_list(kind):
         return _vector(array.flatten(), len(array), kind.list_size)
     if pa.types.is_list(kind):
@@ -95,11 +95,11 @@ def _atomic(array: pa.Array) -> Pieces:
     if pa.types.is_decimal(kind):
         return _decimal(array)
     if pa.types.is_boolean(kind):
-        return _fixed(array.to_numpy(zero_copy_only=False).astype(np.uint8))
+        return _fixed_pieces(array.to_numpy(zero_copy_only=False).astype(np.uint8))
     if pa.types.is_date32(kind) or pa.types.is_time32(kind):
-        return _fixed(array.view(pa.int32()).to_numpy())
+        return _fixed_pieces(array.view(pa.int32()).to_numpy())
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        return _fixed(array.to_numpy())
+        return _fixed_pieces(array.to_numpy())
     raise UnsupportedError(f"files of format row cannot store a column of type {kind}")
 
 
@@ -111,7 +111,7 @@ def _is_variant(kind: pa.StructType) -> bool:
     return parts == [("value", b"0"), ("metadata", b"1")]
 
 
-def _fixed(values: Ints) -> Pieces:
+def _fixed_pieces(values: Ints) -> Pieces:
     values = np.ascontiguousarray(values)
     return Pieces(values.view(np.uint8), np.full(len(values), values.itemsize, np.int64))
 
@@ -130,23 +130,23 @@ def _binary(array: pa.Array) -> Pieces:
     ends = np.frombuffer(offsets, np.int32)[array.offset : array.offset + len(array) + 1].astype(np.int64)
     sizes = np.diff(ends)
     content = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]] if sizes.sum() else np.zeros(0, np.uint8)
-    return _joined([_varints(sizes), Pieces(content, sizes)])
+    return _join([_varints(sizes), Pieces(content, sizes)])
 
 
 def _timestamp(array: pa.Array) -> Pieces:
     values = array.view(pa.int64()).to_numpy()
     if array.type.unit == "ms":
-        return _fixed(values)
+        return _fixed_pieces(values)
     unit = _TO_NANOS[array.type.unit]
     millis, rest = np.divmod(values, _NANOS_OF_MILLI // unit)
-    return _joined([_fixed(millis), _varints(rest * unit)])
+    return _join([_fixed_pieces(millis), _varints(rest * unit)])
 
 
 def _decimal(array: pa.Array) -> Pieces:
     count = len(array)
     words = np.frombuffer(array.buffers()[1], "<i8").reshape(-1, 2)[array.offset : array.offset + count]
     if array.type.precision <= _COMPACT_DIGITS:
-        return _fixed(words[:, 0])
+        return _fixed_pieces(words[:, 0])
     # big-endian, without bytes in front that say no more than the sign of the next one
     data = np.ascontiguousarray(words).view(np.uint8).reshape(count, _DECIMAL_BYTES)[:, ::-1]
     sign = data[:, :1] >> 7
@@ -154,7 +154,7 @@ def _decimal(array: pa.Array) -> Pieces:
     dropped = np.cumprod(spare, axis=1).sum(axis=1)
     keeps = np.arange(_DECIMAL_BYTES) >= dropped[:, None]
     sizes = np.asarray(_DECIMAL_BYTES - dropped)
-    return _joined([_varints(sizes), Pieces(data[keeps], sizes)])
+    return _join([_varints(sizes), Pieces(data[keeps], sizes)])
 
 
 def _array(elements: pa.Array, sizes: Ints) -> Pieces:
@@ -170,10 +170,10 @@ def _array(elements: pa.Array, sizes: Ints) -> Pieces:
     elements_present = _spread(_encode(elements.drop_null()), present)
     ends = np.append(0, np.cumsum(elements_present.sizes))
     body = Pieces(elements_present.data, ends[firsts + sizes] - ends[firsts])
-    return _joined([_varints(sizes), Pieces(bits.astype(np.uint8), widths), body])
+    return _join([_varints(sizes), Pieces(bits.astype(np.uint8), widths), body])
 
 
 def _vector(elements: pa.Array, rows: int, length: int) -> Pieces:
     values = _encode(elements)
     sizes = np.full(rows, length, np.int64)
-    return _joined([_varints(sizes), Pieces(values.data, values.sizes.reshape(rows, length).sum(axis=1))])
+    return _join([_varints(sizes), Pieces(values.data, values.sizes.reshape(rows, length).sum(axis=1))])

@@ -58,7 +58,7 @@ class RowReader:
         self.schema = pa.schema([(name, arrow_type(kind)) for name, kind in self._fields])
         try:
             with corrupt_data_errors(path):
-                self.num_rows, self._blocks = _opened(self._source, path)
+                self.num_rows, self._blocks = _open(self._source, path)
         except BaseException:
             self._source.close()
             raise
@@ -138,7 +138,7 @@ class RowReader:
         return data
 
 
-def _opened(source: Any, path: str) -> tuple[int, _Blocks]:
+def _open(source: Any, path: str) -> tuple[int, _Blocks]:
     size = int(source.size())
     if size < FOOTER.size:
         raise ValueError(f"it has {size} bytes, too few for a file of format row")

@@ -89,7 +89,7 @@ class ShreddedMaps:
         if not any(name in self.names for name in batch.schema.names):
             return batch
         columns = [
-            _restored(column, self.names[name]) if name in self.names else column
+            _restore(column, self.names[name]) if name in self.names else column
             for name, column in zip(batch.schema.names, batch.columns, strict=True)
         ]
         schema = pa.schema([self.schema.field(name) for name in batch.schema.names])
@@ -145,7 +145,7 @@ def _names(metadata: Mapping[str, str], field: pa.Field, path: str) -> _Names:
     return _Names(pa.array(ordered, pa.string()), numbers, columns)
 
 
-def _restored(group: pa.StructArray, names: _Names) -> pa.Array:
+def _restore(group: pa.StructArray, names: _Names) -> pa.Array:
     """Return the maps of a group, with entries in the order of the value columns, and those without a column
     at the end.
     """

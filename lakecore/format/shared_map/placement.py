@@ -38,7 +38,7 @@ def placer(placement: Placement, columns: int) -> Placer:
     place = _Lru(columns) if placement is Placement.LRU else _leading(placement, columns)
 
     def placed(rows: Ints, ids: Ints) -> Ints:
-        again = _repeated(rows, ids)
+        again = _repeat(rows, ids)
         if not again.any():
             return place(rows, ids)
         places = np.full(len(ids), -1, np.int64)
@@ -48,7 +48,7 @@ def placer(placement: Placement, columns: int) -> Placer:
     return placed
 
 
-def _repeated(rows: Ints, ids: Ints) -> Ints:
+def _repeat(rows: Ints, ids: Ints) -> Ints:
     order = np.lexsort((ids, rows))
     same = (np.diff(rows[order]) == 0) & (np.diff(ids[order]) == 0)
     again = np.zeros(len(ids), bool)

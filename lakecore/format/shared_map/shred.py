@@ -201,7 +201,7 @@ class _Column:
         counts = np.where(valid, np.diff(offsets), 0)
         rows = np.repeat(np.arange(len(maps)), counts)
         at = np.arange(len(rows)) + np.repeat(offsets[:-1] - (np.cumsum(counts) - counts), counts)
-        ids = self._numbered(maps.keys.take(pa.array(at)))
+        ids = self._number(maps.keys.take(pa.array(at)))
         columns = self._place(rows, ids)
         self._note(ids, columns, counts)
         inside = np.flatnonzero(columns >= 0)
@@ -226,7 +226,7 @@ class _Column:
             self._ids, self._columns_of, self._overflow, columns=self._count, widest=self.widest, codec=codec
         )
 
-    def _numbered(self, keys: pa.Array) -> Ints:
+    def _number(self, keys: pa.Array) -> Ints:
         """Return ids in the order of first use. It costs Python time for each distinct key of a batch."""
         coded = keys.dictionary_encode()
         numbers = [self._ids.setdefault(name, len(self._ids)) for name in coded.dictionary.to_pylist()]

@@ -83,7 +83,7 @@ def _one_by_one(array: pa.StructArray, target: pa.StructType, path: str) -> pa.A
     values: list[bytes | None] = []
     metadata: list[bytes | None] = []
     try:
-        node, residual = _node(array, path), _untyped(array)
+        node, residual = _node(array, path), _untyped_values(array)
         stored = array.field(_METADATA).to_pylist()
         for row, present in enumerate(array.is_valid().to_pylist()):
             value, stored_value = (residual[row], stored[row]) if present else (None, None)
@@ -101,7 +101,7 @@ def _one_by_one(array: pa.StructArray, target: pa.StructType, path: str) -> pa.A
     return pa.StructArray.from_arrays(filled, fields=list(target), mask=mask)
 
 
-def _untyped(array: pa.StructArray) -> list[bytes | None]:
+def _untyped_values(array: pa.StructArray) -> list[bytes | None]:
     """Return the values of rows that have only an untyped one."""
     if array.type.get_field_index(_VALUE) < 0:
         return [None] * len(array)

@@ -119,7 +119,7 @@ def _objects(typed: pa.StructArray, beside: pa.Array, keys: VariantDictionaries,
         if np.isin(others.ranks, [keys.rank_of[field.name] for field in typed.type]).any():
             raise UnusualGroup
         parts.append(others)
-    return _joined(parts, present)
+    return _join(parts, present)
 
 
 def _left_over(beside: pa.Array, rows: Ints, keys: VariantDictionaries, numbers: Ints) -> _Fields:
@@ -137,7 +137,7 @@ def _left_over(beside: pa.Array, rows: Ints, keys: VariantDictionaries, numbers:
     return _Fields(owner, ranks, rest.ids, data, rest.start, rest.size)
 
 
-def _joined(parts: Sequence[_Fields], present: Ints) -> pa.Array:
+def _join(parts: Sequence[_Fields], present: Ints) -> pa.Array:
     """Return the objects of rows that are present, with their fields in the order of the names."""
     lengths = np.array([len(part.data) for part in parts])
     data = np.concatenate([part.data for part in parts])

@@ -84,7 +84,7 @@ class Evidence:
                 value_shape = _kind_of(value, VariantKeys.of(metadata), limits.depth)
             except (ValueError, IndexError, KeyError):
                 value_shape = UNTYPED
-            shape, count = _merged(shape, value_shape), count + 1
+            shape, count = _merge(shape, value_shape), count + 1
         return cls(shape, count)
 
 
@@ -106,7 +106,7 @@ def _kind_of(value: bytes, keys: VariantKeys, depth: int) -> _Seen:
     if basic == _ARRAY:
         element: _Seen = None
         for part in array_elements(value):
-            element = _merged(element, _kind_of(part, keys, depth - 1))
+            element = _merge(element, _kind_of(part, keys, depth - 1))
         return _List(UNTYPED if element is None else element)
     if header == _NULL:
         return None
@@ -126,13 +126,13 @@ def _decimal(number: int, scale: int) -> AtomicType:
     return AtomicType(TypeRoot.DECIMAL, precision=max(len(str(abs(number))), scale), scale=scale)
 
 
-def _merged(first: _Seen, second: _Seen) -> _Seen:
+def _merge(first: _Seen, second: _Seen) -> _Seen:
     if first is None or second is None:
         return second if first is None else first
     if isinstance(first, _Object) and isinstance(second, _Object):
         return _merged_objects(first, second)
     if isinstance(first, _List) and isinstance(second, _List):
-        return _List(_merged(first.element, second.element))
+        return _List(_merge(first.element, second.element))
     if isinstance(first, AtomicType) and isinstance(second, AtomicType):
         return _merged_scalars(first, second)
     return UNTYPED
@@ -145,7 +145,7 @@ def _merged_objects(first: _Object, second: _Object) -> _Object:
     fields = dict(first.fields)
     for name, (shape, count) in second.fields.items():
         before, times = fields.get(name, (None, 0))
-        fields[name] = _merged(before, shape), times + count
+        fields[name] = _merge(before, shape), times + count
     if len(fields) > _MOST_FIELDS:
         fields = {name: fields[name] for name in sorted(fields, key=_order)[:_MOST_FIELDS]}
     return _Object(fields)
@@ -193,7 +193,7 @@ class _Budget:
             return ArrayType(self.type_of(values.element, least))
         if values != UNTYPED:
             self._remaining -= 1
-        return _settled(values)
+        return _settle(values)
 
     def _row(self, values: _Object, least: int) -> DataType:
         fields: list[DataField] = []
@@ -204,7 +204,7 @@ class _Budget:
         return RowType(tuple(fields)) if fields else UNTYPED
 
 
-def _settled(kind: AtomicType) -> AtomicType:
+def _settle(kind: AtomicType) -> AtomicType:
     """Return the final type: numbers get room for values that follow."""
     if kind.root is TypeRoot.DECIMAL:
         if not kind.scale and kind.precision <= _MIDDLE_DIGITS:

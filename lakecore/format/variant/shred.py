@@ -51,7 +51,7 @@ def shredded_type(kind: DataType, *, nullable: bool = True) -> RowType:
     """
     inner = _group_type(kind, field=False)
     names = [("metadata", with_nullable(_BYTES, False)), *((f.name, f.type) for f in inner)]
-    return _numbered(names, nullable)
+    return _number(names, nullable)
 
 
 def _group_type(kind: DataType, *, field: bool) -> RowType:
@@ -65,15 +65,15 @@ def _group_type(kind: DataType, *, field: bool) -> RowType:
         case ArrayType(element=element):
             typed = ArrayType(_group_type(element, field=False))
         case AtomicType(root=TypeRoot.VARIANT):
-            return _numbered([("value", with_nullable(_BYTES, field))], True)
+            return _number([("value", with_nullable(_BYTES, field))], True)
         case AtomicType(root=TypeRoot.CHAR):
             typed = _STRING
         case _:
             typed = with_nullable(kind, True)
-    return _numbered([("value", _BYTES), ("typed_value", typed)], True)
+    return _number([("value", _BYTES), ("typed_value", typed)], True)
 
 
-def _numbered(names: Sequence[tuple[str, DataType]], nullable: bool) -> RowType:
+def _number(names: Sequence[tuple[str, DataType]], nullable: bool) -> RowType:
     return RowType(tuple(DataField(i, name, kind) for i, (name, kind) in enumerate(names)), nullable)
 
 

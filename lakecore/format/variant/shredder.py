@@ -161,7 +161,7 @@ class _ShreddedColumns:
     def __init__(self, row_type: RowType, kinds: Mapping[Path, DataType]) -> None:
         self._kinds = kinds
         self._fields = row_type.fields
-        self.schema = arrow_schema(RowType(tuple(_stored(field, (), kinds) for field in row_type)))
+        self.schema = arrow_schema(RowType(tuple(_stored_field(field, (), kinds) for field in row_type)))
 
     def stored(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         arrays = [
@@ -189,11 +189,11 @@ class _ShreddedColumns:
         return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
 
 
-def _stored(field: DataField, above: Path, kinds: Mapping[Path, DataType]) -> DataField:
+def _stored_field(field: DataField, above: Path, kinds: Mapping[Path, DataType]) -> DataField:
     path = (*above, field.name)
     if path in kinds:
         return replace(field, type=shredded_type(kinds[path], nullable=field.type.nullable))
     if isinstance(field.type, RowType):
-        inner = tuple(_stored(part, path, kinds) for part in field.type)
+        inner = tuple(_stored_field(part, path, kinds) for part in field.type)
         return replace(field, type=RowType(inner, field.type.nullable))
     return field

@@ -78,7 +78,7 @@ class CompactTask:
         with recorded(lake, self._job.table, "compact", self._clock, enabled=not self._job.dry_run) as end:
             try:
                 with ExitStack() as ends:
-                    table, run = self._opened(lake, ends)
+                    table, run = self._open(lake, ends)
                     started_ms = self._clock.now_ms()
                     executor = end.metered(self._executor)
                     started = self._clock.monotonic() - self._executor.startup_seconds
@@ -96,7 +96,7 @@ class CompactTask:
                         table._tag_after_commit(wrote=False)
                     seconds = self._clock.monotonic() - started - self._executor.startup_seconds
                     report = replace(self._report.failed(error), seconds=round(max(0, seconds), 6))
-                    report = self._shaped(with_run(report, run, planned), run, table)
+                    report = self._with_shapes(with_run(report, run, planned), run, table)
                     if planned:
                         report = self._forecast(report, run, planned, table, lake)
                     elif report.snapshots or report.dropped:
@@ -109,7 +109,7 @@ class CompactTask:
                 end.error = err
                 return JobResult(self._report.failed(err), err)
 
-    def _opened(self, lake: Lake, ends: ExitStack) -> tuple[Table, RewriteRun]:
+    def _open(self, lake: Lake, ends: ExitStack) -> tuple[Table, RewriteRun]:
         """Open the table and build its run; `ends` releases what the run will hold."""
         table = lake.load_table(self._job.table).with_options(self._job.options)
         if not self._job.dry_run:
@@ -251,7 +251,7 @@ class CompactTask:
             return job.wait_ms
         return max(0, min(job.wait_ms, job.until_ms - self._clock.now_ms()))
 
-    def _shaped(self, report: Report, run: RewriteRun, table: Table) -> Report:
+    def _with_shapes(self, report: Report, run: RewriteRun, table: Table) -> Report:
         """Add the table before and after the run to the report; after an error, `after` is what could still
         be read.
         """

@@ -23,7 +23,7 @@ def from_json(kind: type[J], raw: Mapping[str, Any]) -> J:
     """Parse a job. Raises InvalidInputError for unknown or missing keys and for values of a wrong type."""
     try:
         types = get_type_hints(kind)
-        return kind(**{name: _typed(types.get(name), value) for name, value in raw.items()})
+        return kind(**{name: _convert(types.get(name), value) for name, value in raw.items()})
     except (TypeError, ValueError) as err:
         raise InvalidInputError(f"not a {getattr(kind, 'command', '') or kind.__name__} job: {err}") from err
 
@@ -38,7 +38,7 @@ def _plain(value: Any) -> Any:
     return to_json(value) if is_dataclass(value) else value
 
 
-def _typed(kind: Any, value: Any) -> Any:
+def _convert(kind: Any, value: Any) -> Any:
     if isinstance(kind, type) and issubclass(kind, Enum):
         return kind(value)
     if isinstance(kind, type) and is_dataclass(kind) and isinstance(value, Mapping):

@@ -88,7 +88,7 @@ def recorded(lake: Lake, table: str, job: str, clock: Clock, *, enabled: bool = 
     finally:
         cost = meter.stop()
         if begun is not None:
-            _store(lake, lambda: _ended(begun, end, clock.now_ms(), cost))
+            _store(lake, lambda: _end_of(begun, end, clock.now_ms(), cost))
             if end.error is None:
                 _tidy_sometimes(lake, begun.id, clock)
 
@@ -108,7 +108,7 @@ def _begun_attempt(lake: Lake, table: str, job: str, name: str, started_ms: int)
     )
 
 
-def _ended(one: Attempt, end: AttemptEnd, now_ms: int, cost: Mapping[str, Any]) -> Attempt:
+def _end_of(one: Attempt, end: AttemptEnd, now_ms: int, cost: Mapping[str, Any]) -> Attempt:
     """Return the record of the end of an attempt."""
     error, raw = end.error, {} if end.report is None else end.report.to_json()
     figures = dict(end.figures) | {name: raw[name] for name in (*_FIGURES, *_MORE_FIGURES) if name in raw}
@@ -132,7 +132,7 @@ def _ended(one: Attempt, end: AttemptEnd, now_ms: int, cost: Mapping[str, Any]) 
 def _state(end: AttemptEnd, raw: Mapping[str, Any]) -> AttemptState:
     match end.error:
         case None:
-            if raw.get("held"):
+            if raw.get("on_hold"):
                 return AttemptState.ON_HOLD
             return AttemptState.NOTHING if raw.get("nothing_to_do") else AttemptState.DONE
         case BusyError():

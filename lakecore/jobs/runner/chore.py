@@ -176,11 +176,11 @@ def run_on_table(
     """
     clock = clock or SystemClock()
     with recorded(lake, job.table, kind.name, clock, enabled=not job.dry_run) as end:
-        done, end.forecast = _run_on_table(
+        result, end.forecast = _run_on_table(
             kind, job, lake, work, end.metered(executor or SerialExecutor()), clock
         )
-        end.report = done
-        return done
+        end.report = result
+        return result
 
 
 def _run_on_table(
@@ -228,7 +228,7 @@ def _run_on_table(
         with _telling_damage(target, gate.effect, enabled=wet):
             result = work(chore)
             result = result if isinstance(result, ChoreResult) else ChoreResult(result)
-            result = replace(result, report=_completed(result, chore, started, landings))
+            result = replace(result, report=_complete(result, chore, started, landings))
         expected = _settle(result, chore, started_ms) if wet else None
         if quarantine and wet and safety.purges:
             purge_quietly(runs, job.table, ttl_ms=safety.quarantine_ttl_ms, cap=safety.quarantine_cap)
@@ -252,14 +252,14 @@ def _kept_lease(kind: ChoreKind, job: ChoreJob, lake: Lake, clock: Clock) -> Ite
         yield lease
 
 
-def _completed(result: ChoreResult, chore: Chore, started: float, landings: Sequence[str]) -> Report:
+def _complete(result: ChoreResult, chore: Chore, started: float, landings: Sequence[str]) -> Report:
     """Return the report with the seconds since `started`, with the notes on commits (`landings`: what
     happened to snapshots that other writers replaced), and for a dry run with its forecast.
     """
     target, sweeper = chore.target, chore.sweeper
     report = replace(result.report, seconds=round(target.clock.monotonic() - started, 3))
     if report.dry_run and sweeper.gate.effect is HoldEffect.REFUSED:
-        report = replace(report, held=chore.hold_text())
+        report = replace(report, on_hold=chore.hold_text())
     if not report.nothing_to_do:
         report = replace(report, notes=report.notes + callback_warnings(target.schema.options))
     report = replace(report, notes=report.notes + tuple(dict.fromkeys(landings)))

@@ -72,7 +72,7 @@ def _run(run: Callable[[J], Report], job: J, *, passes_over: bool) -> Report:
         return run(job)
     except OnHoldError as err:
         logger.warning("%s", err)
-        return replace(report, held=str(err))
+        return replace(report, on_hold=str(err))
     except LakeError as err:
         if isinstance(err, BusyError) and passes_over:
             logger.warning(

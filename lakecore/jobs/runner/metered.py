@@ -63,7 +63,7 @@ class MeteredExecutor:
 
     def run(self, function: Callable[[A], R], tasks: Iterable[A]) -> Iterator[R | BaseException]:
         """Run the tasks as `inner` does."""
-        results = self._inner.run(_measured, (_MeasuredUnit(function, task) for task in tasks))
+        results = self._inner.run(_measure, (_MeasuredUnit(function, task) for task in tasks))
         try:
             for result in results:
                 if isinstance(result, BaseException):
@@ -110,7 +110,7 @@ class _UnitUse:
     storage: StorageUse
 
 
-def _measured(call: _MeasuredUnit) -> tuple[Any, _UnitUse]:
+def _measure(call: _MeasuredUnit) -> tuple[Any, _UnitUse]:
     wall, cpu, storage = time.monotonic(), time.process_time(), storage_use()
     result = call.function(call.task)
     took = _UnitUse(
@@ -171,12 +171,12 @@ class AttemptMeter:
         """Return the cost of the attempt."""
         share, begun = _shares.leave()
         workers = self.workers
-        found: dict[str, Any] = dict.fromkeys(
+        measures: dict[str, Any] = dict.fromkeys(
             ("cpu_seconds", "peak_bytes", "requests", "bytes_read", "bytes_written")
         )
         if self._alone and self._number == begun:
             used = storage_use() - self._storage + workers.storage
-            found = {
+            measures = {
                 "cpu_seconds": round(time.process_time() - self._cpu + workers.cpu_seconds, 3),
                 "peak_bytes": peak_memory(),
                 "requests": used.requests,
@@ -185,4 +185,4 @@ class AttemptMeter:
             }
         seconds = round(time.monotonic() - self._wall, 3)
         core_seconds = round(share - self._share + workers.seconds, 3)
-        return {"seconds": seconds, "core_seconds": core_seconds} | found
+        return {"seconds": seconds, "core_seconds": core_seconds} | measures

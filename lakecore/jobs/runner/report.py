@@ -126,8 +126,12 @@ class Report(JobReport):
     """This is what the table would have; only a dry run reports it."""
     skipped: str = ""
     """It says why nothing was done, where that is no error."""
-    held: str = ""
+    on_hold: str = ""
     """It says why nothing was removed: the table is on hold."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Convert the report to plain values. `held` is the earlier key of `on_hold`, for one release."""
+        return super().to_json() | {"held": self.on_hold}
 
     def planned(self, removal: Removal) -> Report:
         """Return the report with the figures of what would be removed."""

@@ -53,7 +53,7 @@ def _run(job: Job, chore: Chore) -> Report:
         snapshot=due.new[-1].snapshot if due.new else None,
         notes=_notes(due, old_names, "would be removed" if job.dry_run else "were removed"),
         nothing_to_do=not new_names and not old_names,
-        held=chore.hold_text() if surplus else "",
+        on_hold=chore.hold_text() if surplus else "",
     )
     if not old_names:
         return replace(report, quarantined=False)

@@ -98,7 +98,7 @@ class _Work:
         changed, report = self._apply(work, history, surplus)
         asked_for = {duty.period for duty in asking}
         unasked = [duty for duty in duties if duty.period not in asked_for]
-        notes = (*_notes(staying, unasked, replaces), *_retired(surplus, dry_run=job.dry_run))
+        notes = (*_notes(staying, unasked, replaces), *_retire(surplus, dry_run=job.dry_run))
         self._complain(staying, period, history)
         snapshots = [duty.snapshot for duty in work if duty.period.name in changed]
         return replace(
@@ -107,7 +107,7 @@ class _Work:
             snapshot=snapshots[-1] if snapshots else None,
             notes=(*notes, *report.notes),
             nothing_to_do=not changed and not surplus,
-            held=hold,
+            on_hold=hold,
         )
 
     def _look(self) -> tuple[History, tuple[PeriodAction, ...], Period | None]:
@@ -312,7 +312,7 @@ def _swept(report: Report, swept: Mapping[str, SweepResult]) -> Report:
     )
 
 
-def _retired(surplus: Sequence[str], *, dry_run: bool) -> Iterator[str]:
+def _retire(surplus: Sequence[str], *, dry_run: bool) -> Iterator[str]:
     if surplus:
         yield f"tags that {'would be removed' if dry_run else 'were removed'}: {', '.join(surplus)}"
 

@@ -53,9 +53,7 @@ def _run(job: ResetConsumer | ClearConsumers | ExpireConsumers, chore: Chore) ->
     if isinstance(job, ResetConsumer):
         return _reset(job, chore)
     consumers = chore.target.consumers.list()
-    deletion = (
-        _cleared(job, consumers) if isinstance(job, ClearConsumers) else _expired(job, chore, consumers)
-    )
+    deletion = _clear(job, consumers) if isinstance(job, ClearConsumers) else _expire(job, chore, consumers)
     return _forget(job, chore, deletion)
 
 
@@ -70,7 +68,7 @@ def _reset(job: ResetConsumer, chore: Chore) -> Report:
     return replace(chore.report, names=(job.consumer,), snapshot=job.next_snapshot, quarantined=False)
 
 
-def _cleared(job: ClearConsumers, consumers: Sequence[Consumer]) -> list[Consumer]:
+def _clear(job: ClearConsumers, consumers: Sequence[Consumer]) -> list[Consumer]:
     try:
         pattern = re.compile(job.including)
         unwanted = None if job.excluding is None else re.compile(job.excluding)
@@ -80,7 +78,7 @@ def _cleared(job: ClearConsumers, consumers: Sequence[Consumer]) -> list[Consume
     return [consumer for consumer in chosen if unwanted is None or not unwanted.fullmatch(consumer.id)]
 
 
-def _expired(job: ExpireConsumers, chore: Chore, consumers: Sequence[Consumer]) -> list[Consumer]:
+def _expire(job: ExpireConsumers, chore: Chore, consumers: Sequence[Consumer]) -> list[Consumer]:
     time = job.expiration_ms
     time = CONSUMER_TIME.read(chore.target.schema.options) if time is None else time
     if time is None:

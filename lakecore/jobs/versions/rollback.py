@@ -75,7 +75,7 @@ def _back_at(chore: Chore, state: Root, before: Counts) -> Counts:
     return replace(counts, snapshots=len(staying) + 1)
 
 
-def _recommitted(chore: Chore, state: Root, before: Counts) -> Counts:
+def _recommit(chore: Chore, state: Root, before: Counts) -> Counts:
     """Return the state as a new snapshot after those of the table."""
     counts = counts_of(chore.target, state.snapshot)
     return replace(counts, snapshots=Change(snapshots=1).of(before).snapshots)
@@ -86,7 +86,7 @@ def _again(job: RollbackToAsLatest, chore: Chore) -> ChoreResult:
     report = replace(chore.report, notes=(f"to the state of {state}",))
     work = chore.manifest_work(state.snapshot)
     if job.dry_run:
-        return ChoreResult(report, after=partial(_recommitted, chore, state), work=work)
+        return ChoreResult(report, after=partial(_recommit, chore, state), work=work)
     result = recommit(chore.target, state, chore.author(job))
     result_report = replace(
         report, snapshot=result.snapshot_id, names=result.tags, nothing_to_do=result.repeated

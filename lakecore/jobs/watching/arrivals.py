@@ -132,13 +132,13 @@ class Arrivals:
         count, rows = [], 0
         for snapshot in snapshots:
             counts = snapshot.commit_kind in self.condition.kinds and not only_moves_rows(snapshot)
-            added = self._added(snapshot) if counts else None
+            added = self._added_rows(snapshot) if counts else None
             if added is not None:
                 count.append(snapshot)
                 rows += added
         return count, rows
 
-    def _added(self, snapshot: Snapshot) -> int | None:
+    def _added_rows(self, snapshot: Snapshot) -> int | None:
         """Return the rows that the commit added, where the condition asks for rows; None when the commit does
         not count.
         """

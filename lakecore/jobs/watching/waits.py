@@ -120,11 +120,11 @@ def _partitions_done(table: Table, request: Mapping[str, Any]) -> dict[str, Any]
         except NotFoundError:
             return None
         names.append(partition_text(row, kind))
-        newest = max(newest, _modified(mark))
+        newest = max(newest, _modification_time(mark))
     return {"partitions": names, "modified_millis": newest or None}
 
 
-def _modified(mark: bytes) -> int:
+def _modification_time(mark: bytes) -> int:
     """Return the time of a mark; it is zero for marks of engines that write an empty file."""
     try:
         return int(json_object(mark)["modificationTime"])

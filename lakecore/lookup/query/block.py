@@ -125,11 +125,11 @@ class Block:
 
     def row_bytes(self, row: int) -> bytes:
         """Return one row as bytes, of a block that has whole rows."""
-        offsets, data = self._serialized
+        offsets, data = self._serialize
         return bytes(data[offsets.item(row) : offsets.item(row + 1)])
 
     @cached_property
-    def _serialized(self) -> tuple[Ints, memoryview]:
+    def _serialize(self) -> tuple[Ints, memoryview]:
         column = self.batch.column(self._places[ROW_NAME])
         offsets = np.frombuffer(column.buffers()[1], np.int32, len(column) + 1, 4 * column.offset)
         return offsets, memoryview(column.buffers()[2] or b"")

@@ -74,11 +74,11 @@ class Run:
 
     @cached_property
     def _plain(self) -> tuple[list[Any], list[Any]]:
-        lows, highs = self._packed
+        lows, highs = self._pack
         return lows.tolist(), highs.tolist()
 
     @cached_property
-    def _packed(self) -> tuple[Packed, Packed]:
+    def _pack(self) -> tuple[Packed, Packed]:
         lows, highs = self._bounds
         return lows.packed(self.widths), highs.packed(self.widths)
 
@@ -86,7 +86,7 @@ class Run:
         """Return for each key, packed with `widths`, the number of the file whose bounds enclose it; -1 for
         none.
         """
-        lows, highs = self._packed
+        lows, highs = self._pack
         places = np.searchsorted(highs, keys)
         inside = np.minimum(places, len(highs) - 1)
         return np.where((places < len(highs)) & (lows[inside] <= keys), inside, -1)

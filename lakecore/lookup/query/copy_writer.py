@@ -115,7 +115,7 @@ class DataFileCopy:
             for start in range(0, batch.num_rows, rows):
                 block = batch.slice(start, rows)
                 self._enter(state, block)
-                data = encode(self._stored(block), self._options.codec)
+                data = encode(self._stored_columns(block), self._options.codec)
                 state.places.append(BlockPlace(state.size, len(data), zlib.crc32(data)))
                 state.size += len(data)
                 yield data
@@ -164,7 +164,7 @@ class DataFileCopy:
         if self._options.fpp is not None:
             entries.hashes.append(keys.hashes)
 
-    def _stored(self, block: pa.RecordBatch) -> pa.RecordBatch:
+    def _stored_columns(self, block: pa.RecordBatch) -> pa.RecordBatch:
         """Return the columns that are stored; kinds only where a row retracts or is filtered out."""
         kinds = block.column(KIND_NAME).to_numpy()
         if self._rows.keep is not None:
@@ -172,7 +172,7 @@ class DataFileCopy:
             kinds = np.where(keeps, kinds, FILTERED_KIND).astype(np.int8)
         hidden = (kinds & 1).astype(bool)
         if self._rows.serialized:
-            block = block.append_column(ROW_NAME, self._serialized(block))
+            block = block.append_column(ROW_NAME, self._serialize(block))
         names = dict.fromkeys((*self._rows.stored_columns, *self._keys))
         places = pa.array(np.arange(len(kinds)), mask=hidden)
         columns = [
@@ -188,7 +188,7 @@ class DataFileCopy:
             fields.append(pa.field(KIND_NAME, pa.int8()))
         return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
-    def _serialized(self, block: pa.RecordBatch) -> pa.Array:
+    def _serialize(self, block: pa.RecordBatch) -> pa.Array:
         """Return the rows of a block as bytes, each without its number of fields."""
         kind = self._ctx.schema.row_type.select(self._rows.columns)
         rows = encode_batch([normal_array(block.column(one.name), one.type) for one in kind.fields], kind)

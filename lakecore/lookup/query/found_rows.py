@@ -16,8 +16,8 @@ __all__ = ["FoundRows", "gather"]
 class FoundRows:
     """These are the results of a lookup, one for each key, in the order of the keys."""
 
-    found: pa.BooleanArray
-    """It tells for each key whether the table has a row of it."""
+    matches: pa.BooleanArray
+    """It is true for each key of which the table has a row."""
     rows: pa.Table
     """It has one row for each key: nulls where the key was not found."""
 
@@ -31,10 +31,10 @@ def gather(
     for keys, batch in parts:
         places[keys] = np.arange(start, start + batch.num_rows)
         start += batch.num_rows
-    is_found = places >= 0
+    is_match = places >= 0
     batches = [pa.RecordBatch.from_arrays(batch.columns, schema=schema) for _, batch in parts]
     rows = pa.Table.from_batches(batches, schema)
     if not start:
         columns = [pa.nulls(count, field.type) for field in schema]
-        return FoundRows(pa.array(is_found), pa.Table.from_arrays(columns, schema=schema))
-    return FoundRows(pa.array(is_found), rows.take(pa.array(places, mask=~is_found)))
+        return FoundRows(pa.array(is_match), pa.Table.from_arrays(columns, schema=schema))
+    return FoundRows(pa.array(is_match), rows.take(pa.array(places, mask=~is_match)))

@@ -34,7 +34,7 @@ class KeyFilter:
         self._probes = max(1, round(bits / _MARGIN * math.log(2)))
         self._words = np.zeros(max(1, math.ceil(count * bits / 64)), np.uint64)
         for part in hashes:
-            mixed = _mixed(part)
+            mixed = _mix(part)
             np.bitwise_or.at(self._words, self._places(mixed), self._masks(mixed))
 
     @property
@@ -44,7 +44,7 @@ class KeyFilter:
 
     def may_have(self, hashes: Words) -> Words:
         """Return for each hash whether its key may be in the file."""
-        mixed = _mixed(hashes)
+        mixed = _mix(hashes)
         masks = self._masks(mixed)
         return np.asarray(self._words[self._places(mixed)] & masks == masks)
 
@@ -60,7 +60,7 @@ class KeyFilter:
         return masks
 
 
-def _mixed(hashes: Words) -> Words:
+def _mix(hashes: Words) -> Words:
     mixed = hashes.astype(np.uint64, copy=False) * _MULTIPLIER
     mixed ^= mixed >> np.uint64(31)
     return mixed * _SECOND

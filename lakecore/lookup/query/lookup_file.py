@@ -114,10 +114,10 @@ class LookupFile:
         count = len(keys)
         hits = Hits(np.full(count, -1, np.int64), np.zeros(count, np.int8), np.zeros(count, np.int64))
         values = keys.values() if self._wide else None
-        for at, rows in _grouped(self._blocks_of(keys, values)):
+        for at, rows in _groups_of(self._blocks_of(keys, values)):
             block = self._blocks.find((self._number, at))
             if block is None:
-                rows = self._filtered(keys, rows)
+                rows = self._filter(keys, rows)
                 if not len(rows):
                     continue
                 block = self._block(at)
@@ -137,7 +137,7 @@ class LookupFile:
     def rows(self, positions: Ints, columns: Sequence[str]) -> Iterator[tuple[Ints, pa.RecordBatch]]:
         """Yield the rows at these positions, with their places in `positions`."""
         blocks = np.searchsorted(self._index.starts, positions, "right") - 1
-        for at, rows in _grouped(blocks):
+        for at, rows in _groups_of(blocks):
             batch = self._block(at).batch.select(list(columns))
             yield rows, batch.take(pa.array(positions[rows] - self._index.starts[at]))
 
@@ -160,7 +160,7 @@ class LookupFile:
             return np.array([bisect_right(self._first_values, value) - 1 for value in values], np.int64)
         return np.searchsorted(self._firsts, keys.packed(self._index.widths), "right") - 1
 
-    def _filtered(self, keys: KeyColumns, rows: Ints) -> Ints:
+    def _filter(self, keys: KeyColumns, rows: Ints) -> Ints:
         return rows if self._index.filter is None else rows[self._index.filter.may_have(keys.hashes[rows])]
 
     @cached_property
@@ -176,7 +176,7 @@ class LookupFile:
         return self._index.firsts.values()
 
 
-def _grouped(numbers: Ints) -> Iterator[tuple[int, Ints]]:
+def _groups_of(numbers: Ints) -> Iterator[tuple[int, Ints]]:
     """Yield each number that is not negative, with its places. Up to 65536 blocks sort in linear time."""
     small = len(numbers) and int(numbers.max()) < (1 << 15)
     order = np.argsort(numbers.astype(np.int16) if small else numbers, kind="stable")

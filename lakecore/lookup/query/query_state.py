@@ -174,7 +174,7 @@ class QueryState:
         options = self._table.options
         return BucketSource(
             file=lambda file: self._file(place, file, in_memory),
-            deleted=lambda deletion: self._deleted(deletion, in_memory),
+            deleted=lambda deletion: self._deleted_rows(deletion, in_memory),
             columns=self._rows.stored_columns,
             ignores_retracts=options.ignore_delete and not options.skips_level_0,
             in_memory=in_memory,
@@ -207,7 +207,7 @@ class QueryState:
         """Return the name of a copy: queries of the same rows share it."""
         return self._kind, *place, file_name
 
-    def _deleted(self, deletion: DeletionFile, in_memory: bool) -> BitMap:
+    def _deleted_rows(self, deletion: DeletionFile, in_memory: bool) -> BitMap:
         deletions = self._vectors.get(deletion)
         if deletions is None:
             if in_memory:

@@ -60,7 +60,7 @@ class RemoteFile:
                 self._check_size(source.size())
                 for entries in read_entries(source, self.path):
                     count += len(entries)
-                    yield self._decoded(entries, columns)
+                    yield self._decode(entries, columns)
         except LakeError as err:
             raise RemoteFileError(str(err)) from err
         if count != self.file.row_count:
@@ -72,7 +72,7 @@ class RemoteFile:
         if text != str(size):
             raise CorruptDataError(self.path, f"it has {size} bytes, by its name {text}")
 
-    def _decoded(self, entries: LookupEntries, columns: Sequence[str]) -> pa.RecordBatch:
+    def _decode(self, entries: LookupEntries, columns: Sequence[str]) -> pa.RecordBatch:
         kind = self.ctx.schema.row_type
         with corrupt_data_errors(self.path):
             rows = entries.ends - _TAIL

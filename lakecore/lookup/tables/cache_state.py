@@ -103,18 +103,18 @@ class CacheState:
             for batch in rows:
                 builder.add(batch)
             runs = (*runs, LiveRun(builder.finish()))
-        return replace(self, runs=runs)._tidied()
+        return replace(self, runs=runs)._tidy()
 
-    def _tidied(self) -> CacheState:
+    def _tidy(self) -> CacheState:
         """Merge runs that are too small beside the one before them, and one of which most "
         "rows are replaced."""
         runs = [one for one in self.runs if one.live]
         while len(runs) > 1 and runs[-2].live < _RATIO * runs[-1].live:
-            runs[-2:] = [self._merged(runs[-2:])]
-        runs_to_keep = [one if len(one.run) < _MOST_DEAD * one.live else self._merged([one]) for one in runs]
+            runs[-2:] = [self._merge(runs[-2:])]
+        runs_to_keep = [one if len(one.run) < _MOST_DEAD * one.live else self._merge([one]) for one in runs]
         return replace(self, runs=tuple(runs_to_keep))
 
-    def _merged(self, runs: Sequence[LiveRun]) -> LiveRun:
+    def _merge(self, runs: Sequence[LiveRun]) -> LiveRun:
         small = sum(one.live for one in runs) <= _SMALL
         builder = RunBuilder(self.layout, self.storage, small=small)
         for one in runs:

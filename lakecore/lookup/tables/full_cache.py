@@ -72,9 +72,9 @@ class FullCache:
         faster than their rows were read.
         """
         with self._turn:
-            self._hold(self._loaded())
+            self._hold(self._state_or_raise())
 
-    def _loaded(self) -> _LoadedState:
+    def _state_or_raise(self) -> _LoadedState:
         for attempt in range(_TRIES):
             follower = Follower(self._table, self._read)
             try:
@@ -134,7 +134,7 @@ class FullCache:
             return False
         snapshot, batches = step
         state = loaded.state
-        for batch in _gathered(batches):
+        for batch in _gather(batches):
             state = apply_changes(state, batch, self._rules)
         loaded.follower.advance(snapshot)
         self._hold(_LoadedState(state, loaded.follower, snapshot.id))
@@ -145,7 +145,7 @@ class FullCache:
         before.state.close(successor=partitions.state)
 
 
-def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the same rows in fewer batches."""
     waiting: list[pa.RecordBatch] = []
     rows = 0

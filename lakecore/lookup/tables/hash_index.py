@@ -101,7 +101,7 @@ class HashIndexBuilder:
     def finish(self) -> HashIndex:
         """Return the index of all rows that were added."""
         if self._spilled is None:
-            self._write(*self._sorted())
+            self._write(*self._sort())
         else:
             self._spill()
             for numbers in self._parts:
@@ -112,7 +112,7 @@ class HashIndexBuilder:
         firsts, lasts = np.array(self._firsts, np.uint64), np.array(self._lasts, np.uint64)
         return HashIndex(self._store, firsts, lasts, self._cache)
 
-    def _sorted(self) -> Sorted:
+    def _sort(self) -> Sorted:
         hashes, places = self._hashes, self._places
         self._hashes, self._places, self._count = [], [], 0
         return _in_order(hashes, places)
@@ -120,7 +120,7 @@ class HashIndexBuilder:
     def _spill(self) -> None:
         """Write what is in memory, cut into parts by the first bits of the hash."""
         self._spilled = self._spilled or BlockStore(self._directory)
-        hashes, places = self._sorted()
+        hashes, places = self._sort()
         cuts = np.searchsorted(hashes >> _PART_SHIFT, np.arange(_PARTS + 1, dtype=np.uint64))
         for part in range(_PARTS):
             low, high = int(cuts[part]), int(cuts[part + 1])

@@ -61,7 +61,7 @@ class PartialCache:
 
 def matches(answer: FoundRows, where: Predicate | None) -> tuple[Places, pa.Table]:
     """Return the numbers of the keys that were found, and their rows, where these meet `where`."""
-    numbers = np.flatnonzero(answer.found.to_numpy(zero_copy_only=False))
+    numbers = np.flatnonzero(answer.matches.to_numpy(zero_copy_only=False))
     rows = answer.rows.take(pa.array(numbers)).combine_chunks()
     if where is None or not len(numbers):
         return numbers, rows

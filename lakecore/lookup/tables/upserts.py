@@ -55,7 +55,7 @@ def apply_changes(state: CacheState, batch: pa.RecordBatch, rules: ChangeRules) 
     primary = state.layout.primary
     if primary is None:
         changes = adds if rules.where is None else adds & _flags(mask(rules.where, batch))
-        return state.changed(None, [_stored(batch.filter(pa.array(changes)), state)])
+        return state.changed(None, [_stored_rows(batch.filter(pa.array(changes)), state)])
     if rules.ignores_retracts and not adds.all():
         batch = batch.filter(pa.array(adds))
         adds = np.ones(batch.num_rows, np.bool_)
@@ -69,7 +69,7 @@ def apply_changes(state: CacheState, batch: pa.RecordBatch, rules: ChangeRules) 
     if rules.where is not None:
         adds = adds & _flags(mask(rules.where, batch))
     changes = _with_deletes(batch, adds) if rules.sequence else batch.filter(pa.array(adds))
-    return state.changed(_keys_at(keys, last), [_stored(changes, state)])
+    return state.changed(_keys_at(keys, last), [_stored_rows(changes, state)])
 
 
 def loaded_rows(batch: pa.RecordBatch, rules: ChangeRules, schema: pa.Schema) -> pa.RecordBatch:
@@ -144,7 +144,7 @@ def _keys_at(keys: KeyBytes, rows: Places) -> KeyBytes:
     return KeyBytes(keys.values.take(pa.array(rows)), keys.hashes[rows], keys.complete[rows])
 
 
-def _stored(batch: pa.RecordBatch, state: CacheState) -> pa.RecordBatch:
+def _stored_rows(batch: pa.RecordBatch, state: CacheState) -> pa.RecordBatch:
     return stored_columns(batch, state.layout.schema)
 
 

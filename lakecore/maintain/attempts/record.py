@@ -83,8 +83,8 @@ class Attempt:
     def from_json(cls, data: bytes) -> Attempt:
         """Parse a record. Fields that this release does not know are ignored. Raises ValueError."""
         try:
-            given = json_object(data)
-            raw = {one.name: given[one.name] for one in fields(cls) if one.name in given}
+            stored = json_object(data)
+            raw = {one.name: stored[one.name] for one in fields(cls) if one.name in stored}
             attempt = cls(**raw | {"state": AttemptState(raw["state"])})
         except (KeyError, TypeError, RecursionError) as err:
             raise ValueError(f"this is no record of an attempt: {err}") from err

@@ -67,7 +67,7 @@ class AttemptStore(ServiceStore):
         last_ms = 1 << 53 if until_ms is None else until_ms
         read_until_ms = min(now_ms, last_ms + DAY_MS)  # a day later it is known which ones were killed
         for moment in _days(max(since_ms, now_ms - _RETENTION_DAYS * DAY_MS), read_until_ms):
-            for one in (*self._rolled(self._day(moment)), *self._singles(self._day(moment))):
+            for one in (*self._records_of_day(self._day(moment)), *self._singles(self._day(moment))):
                 if one is None:
                     damaged += 1
                 else:
@@ -97,7 +97,7 @@ class AttemptStore(ServiceStore):
         singles = list(settled(singles, clock.now_ms()))
         data = gzip.compress(b"\n".join(one.encoded() for one in singles), 6, mtime=0)
         publish_resolved(self.file_io, f"{day}{_ROLLED}", data, clock)
-        attempts = {one.id: one for one in self._rolled(day) if one is not None}
+        attempts = {one.id: one for one in self._records_of_day(day) if one is not None}
         for one in singles:
             if attempts.get(one.id) == one:
                 self.file_io.delete(f"{day}/{one.id}.json")
@@ -118,7 +118,7 @@ class AttemptStore(ServiceStore):
             logger.warning("%s cannot be read: %s", path, err)
             return None
 
-    def _rolled(self, day: str) -> Iterator[Attempt | None]:
+    def _records_of_day(self, day: str) -> Iterator[Attempt | None]:
         """Yield the attempts of the file of a day; None for a line that cannot be read."""
         try:
             data = self.file_io.read(f"{day}{_ROLLED}")
@@ -129,7 +129,7 @@ class AttemptStore(ServiceStore):
             with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
                 while (line := file.readline(_LONGEST + 1)) and read < _MOST_BYTES:
                     read += len(line)
-                    yield _parsed(line)
+                    yield _parse(line)
         except (OSError, EOFError, zlib.error) as err:
             logger.warning("%s%s is damaged after %d bytes: %s", day, _ROLLED, read, err)
             yield None
@@ -138,7 +138,7 @@ class AttemptStore(ServiceStore):
         return f"{self.root}/{datetime.fromtimestamp(moment_ms / 1000, UTC):%Y/%m/%d}"
 
 
-def _parsed(line: bytes) -> Attempt | None:
+def _parse(line: bytes) -> Attempt | None:
     try:
         return Attempt.from_json(line)
     except ValueError:

@@ -86,7 +86,7 @@ def due_tags(target: Target, zone: str, *, latest_only: bool = False) -> DueTags
     new = next_tags(rule, newest, moments)
     if most is None or len(times) + len(new) <= most:
         return DueTags(mode, new)
-    tags = [*_opened(target, times), *(AutoTag(tag.name, tag.time_ms, tag.snapshot) for tag in new)]
+    tags = [*_open(target, times), *(AutoTag(tag.name, tag.time_ms, tag.snapshot) for tag in new)]
     surplus_names = frozenset(surplus(tags, most))
     return DueTags(
         mode,
@@ -159,13 +159,13 @@ def _newest(target: Target, ids: dict[str, int]) -> AutoTag | None:
     if not ids:
         return None
     latest = max(ids.values())
-    tags = list(_opened(target, {name: nanos for name, nanos in ids.items() if nanos == latest}))
+    tags = list(_open(target, {name: nanos for name, nanos in ids.items() if nanos == latest}))
     if not tags:  # just deleted
         return _newest(target, {name: nanos for name, nanos in ids.items() if nanos != latest})
     return max(tags, key=lambda tag: tag.snapshot)
 
 
-def _opened(target: Target, ids: dict[str, int]) -> Iterator[AutoTag]:
+def _open(target: Target, ids: dict[str, int]) -> Iterator[AutoTag]:
     """Yield the tags with their snapshots; those that are deleted meanwhile are left out."""
 
     def opened(name: str) -> AutoTag | None:

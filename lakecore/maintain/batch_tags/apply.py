@@ -120,7 +120,7 @@ def make(
     names = []
     for duty in duties:
         if duty.state is State.NEW and duty.snapshot is not None:
-            if create(target, duty.period.name, _tagged(history, duty.snapshot), lifetime):
+            if create(target, duty.period.name, _tag(history, duty.snapshot), lifetime):
                 names.append(duty.period.name)
         elif duty.current is not None:
             write_missing_success_files(target, [duty.period.name])
@@ -153,7 +153,7 @@ def replace_others(
                 "(create-tag), then replace them"
             )
         parameters: dict[str, object] = {"tag": duty.period.name, "snapshot": duty.snapshot}
-        root = _tagged(history, duty.snapshot)
+        root = _tag(history, duty.snapshot)
         name = duty.period.name
         results[name] = replace(name, root, lifetime, sweeper, quarantine=quarantine, parameters=parameters)
         others.remove(duty)
@@ -173,7 +173,7 @@ def _may_move(duty: PeriodAction, actions: Sequence[PeriodAction], history: Hist
     return not waited or by_snapshot or holders > 1
 
 
-def _tagged(history: History, snapshot: int) -> Root:
+def _tag(history: History, snapshot: int) -> Root:
     root = history.root(snapshot)
     if root is None:
         raise NotFoundError(f"snapshot {snapshot} was expired by another process; run again")

@@ -97,11 +97,11 @@ def last_before(points: Sequence[Point], end_ms: int) -> PeriodSnapshot:
     if before is None:
         if after is None or after == 1:
             return PeriodSnapshot(None, "the table had no snapshot before the end of the period", empty=True)
-        return PeriodSnapshot(None, _expired(1, after - 1))
+        return PeriodSnapshot(None, _expiry_text(1, after - 1))
     if after is not None and after != before.snapshot + 1:
-        return PeriodSnapshot(None, _expired(before.snapshot + 1, after - 1))
+        return PeriodSnapshot(None, _expiry_text(before.snapshot + 1, after - 1))
     if not before.taggable:
-        return PeriodSnapshot(None, _expired(before.snapshot, before.snapshot))
+        return PeriodSnapshot(None, _expiry_text(before.snapshot, before.snapshot))
     return PeriodSnapshot(before.snapshot)
 
 
@@ -123,7 +123,7 @@ def _first_at(points: Sequence[Point], end_ms: int) -> int:
     return result
 
 
-def _expired(first: int, last: int) -> str:
+def _expiry_text(first: int, last: int) -> str:
     if first == last:
         return f"snapshot {first} has expired"
     return f"snapshots {first}-{last} have expired"

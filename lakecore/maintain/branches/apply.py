@@ -68,7 +68,7 @@ def create(sweeper: Sweeper, name: str, tag: str | None) -> bool:
         Removal(),
         RootSet((), ()),
         steps=RootSteps(prepare=lambda: _publish(target, missing)),
-        parameters=_created(name, tag),
+        parameters=_create(name, tag),
     )
     if tag is not None:
         try:
@@ -97,7 +97,7 @@ def is_incomplete(sweeper: Sweeper, name: str, tag: str | None) -> bool:
     last = next((r for r in reversed(_runs(sweeper, _CREATE)) if r.parameters.get("branch") == name), None)
     if last is None or not _ended_early(last) or SnapshotStore(target.file_io, branch).list_ids():
         return False
-    if dict(last.parameters) != _created(name, tag):
+    if dict(last.parameters) != _create(name, tag):
         raise AlreadyExistsError(
             f"branch {name!r} of {target.name} was only partly created from tag "
             f"{last.parameters.get('tag')!r}; complete it with create-branch from that tag, or "
@@ -107,7 +107,7 @@ def is_incomplete(sweeper: Sweeper, name: str, tag: str | None) -> bool:
     return len(present) < len(new_branch) and present.items() <= new_branch.items()
 
 
-def _created(name: str, tag: str | None) -> dict[str, object]:
+def _create(name: str, tag: str | None) -> dict[str, object]:
     return {"branch": name, "tag": tag}
 
 
@@ -278,7 +278,7 @@ class FastForward:
             )
         self.first = snapshots[0].snapshot.id
         self.last = snapshots[-1].snapshot.id
-        self.removed_roots = tuple(root for root in self._replaced(roots) if not self._same(root))
+        self.removed_roots = tuple(root for root in self._replace(roots) if not self._same(root))
         self._remaining = roots.without(root.path for root in self.removed_roots)
 
     @property
@@ -300,7 +300,7 @@ class FastForward:
             parameters=parameters,
         )
 
-    def _replaced(self, roots: RootSet) -> Iterator[Root]:
+    def _replace(self, roots: RootSet) -> Iterator[Root]:
         for kind in (RootKind.SNAPSHOT, RootKind.TAG):
             for root in reversed(roots.of(kind, MAIN_BRANCH)):
                 if root.snapshot.id >= self.first:

@@ -86,7 +86,7 @@ class Reach:
         names: list[Hashes] = []
         extras: set[str] = set()
         for root in roots:
-            for part in self._needed(root):
+            for part in self._needed_entries(root):
                 names.append(part.name_hash)
                 special = np.flatnonzero(part.extra_hash != 0)
                 extras.update(name for file in part.files(special) for name in file.extra_files)
@@ -109,7 +109,7 @@ class Reach:
         files = list(
             dict.fromkeys(n for root in roots for name in _all_lists(root) for n in self._list(name))
         )
-        parts = list(self._groups(files, lambda group: _mentioned(self._entries(group))))
+        parts = list(self._groups(files, lambda group: _mentioned_files(self._entries(group))))
         return NamedFiles(
             name_set(part.names for part in parts),
             name_set(part.deleted for part in parts),
@@ -151,7 +151,7 @@ class Reach:
         """Return whether changelogs that outlive snapshots are the data files themselves."""
         return TableOptions.from_schema(self.target.schema).changelog_producer is ChangelogProducer.NONE
 
-    def _needed(self, root: Root) -> Iterator[ManifestEntries]:
+    def _needed_entries(self, root: Root) -> Iterator[ManifestEntries]:
         snapshot = root.snapshot
         if root.kind is not RootKind.CHANGELOG:
             state = [*self._list(snapshot.base_manifest_list), *self._list(snapshot.delta_manifest_list)]
@@ -164,7 +164,7 @@ class Reach:
             and snapshot.changelog_manifest_list is None
             and self._streams_data
         ):
-            yield _written(self._concat(self._list(snapshot.delta_manifest_list)))
+            yield _written_entries(self._concat(self._list(snapshot.delta_manifest_list)))
 
     def _concat(self, manifests: Iterable[str]) -> ManifestEntries:
         parts = [self._about[name] for name in manifests]
@@ -301,7 +301,7 @@ def grouped(files: Iterable[ManifestFile]) -> Iterator[list[ManifestFile]]:
         yield group
 
 
-def _mentioned(entries: ManifestEntries) -> NamedFiles:
+def _mentioned_files(entries: ManifestEntries) -> NamedFiles:
     special = np.flatnonzero(entries.extra_hash != 0)
     extras = frozenset(name for file in entries.files(special) for name in file.extra_files)
     deleted = entries.name_hash[entries.kind == EntryKind.DELETE]
@@ -318,7 +318,7 @@ def _all_lists(root: Root) -> tuple[str, ...]:
     return lists if extra is None or root.kind is RootKind.TAG else (*lists, extra)
 
 
-def _written(entries: ManifestEntries) -> ManifestEntries:
+def _written_entries(entries: ManifestEntries) -> ManifestEntries:
     """Return the entries of files that writers made; if that is not recorded, all entries."""
     sources = [file.file_source for file in entries.files()]
     return entries.select(np.array([source is not FileSource.COMPACT for source in sources], np.bool_))

@@ -134,11 +134,11 @@ def named_roots(file_io: FileIO, paths: TablePaths, branch: str) -> tuple[NamedR
             "exists: storage may have answered wrongly; run again, and run fsck if this goes "
             "on"
         )
-    named = [NamedRoot(RootKind.SNAPSHOT, str(i), own.snapshot(i), i == ids[0]) for i in ids]
+    snapshot_roots = [NamedRoot(RootKind.SNAPSHOT, str(i), own.snapshot(i), i == ids[0]) for i in ids]
     others = [(RootKind.TAG, tag, own.tag(tag)) for tag in TagStore(file_io, own).list()]
     changelogs = ChangelogStore(file_io, own).list_ids()
     others += [(RootKind.CHANGELOG, str(i), own.changelog(i)) for i in changelogs]
-    return (*named, *(NamedRoot(*one) for one in others))
+    return (*snapshot_roots, *(NamedRoot(*one) for one in others))
 
 
 def root_reader(file_io: FileIO, branch: str) -> Callable[[NamedRoot], Root]:

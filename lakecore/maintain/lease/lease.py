@@ -103,14 +103,14 @@ def leased(
     if not 0 < millis <= LONGEST_LEASE_MS:
         raise InvalidInputError(f"a lease of {millis} ms is not possible; use more than 0 and at most a day")
     places = _Places(service_files(file_io, warehouse), warehouse, table)
-    lease = _awaited(places, owner, clock, millis, wait_ms)
+    lease = _acquire_in_time(places, owner, clock, millis, wait_ms)
     try:
         yield lease
     finally:
         _release(lease)
 
 
-def _awaited(places: _Places, owner: str, clock: Clock, millis: int, wait_ms: int) -> Lease:
+def _acquire_in_time(places: _Places, owner: str, clock: Clock, millis: int, wait_ms: int) -> Lease:
     started = clock.monotonic()
     waited = False
     while True:

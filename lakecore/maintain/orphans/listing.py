@@ -47,7 +47,7 @@ class Lister:
 
     def list(self, directory: str) -> DirectoryListing:
         """List a directory; a directory that is missing has no files."""
-        return _listed(self.file_io, self.older_than_ms, directory)
+        return _list(self.file_io, self.older_than_ms, directory)
 
     def each(self, directories: Iterable[str], then: Callable[[DirectoryListing], R]) -> Iterator[R]:
         """Yield the result of `then` for each directory, in order. It keeps the results of some thousand
@@ -73,13 +73,13 @@ class Lister:
                     raise UnavailableError(
                         f"the directories from {batches[answers][0]} on could not be listed: {result}"
                     ) from result
-                yield from map(_restored, batches[answers], result)
+                yield from map(_restore, batches[answers], result)
                 answers += 1
             if answers < len(batches):
                 raise UnavailableError(f"the listing stopped before {batches[answers][0]}; run again")
 
 
-def _listed(file_io: FileIO, older_than_ms: int, directory: str) -> DirectoryListing:
+def _list(file_io: FileIO, older_than_ms: int, directory: str) -> DirectoryListing:
     statuses = file_io.list(directory)
     files = [status for status in statuses if not status.is_dir]
     return DirectoryListing(
@@ -98,17 +98,17 @@ def _list_batch(task: tuple[FileIO, int, tuple[str, ...]]) -> list[_Short]:
     each name.
     """
     file_io, older_than_ms, directories = task
-    listings = in_threads(partial(_listed, file_io, older_than_ms), directories)
-    return [_shortened(path, statuses) for path, statuses in zip(directories, listings, strict=True)]
+    listings = in_threads(partial(_list, file_io, older_than_ms), directories)
+    return [_shorten(path, statuses) for path, statuses in zip(directories, listings, strict=True)]
 
 
-def _shortened(directory: str, listing: DirectoryListing) -> _Short:
+def _shorten(directory: str, listing: DirectoryListing) -> _Short:
     prefix = f"{directory}/"
     old = tuple((s.path.removeprefix(prefix), s.size, s.mtime_ms) for s in listing.old)
     return tuple(path.removeprefix(prefix) for path in listing.folders), listing.files, listing.size, old
 
 
-def _restored(directory: str, short: _Short) -> DirectoryListing:
+def _restore(directory: str, short: _Short) -> DirectoryListing:
     """Return the listing with full paths. A name without a slash is one of the directory."""
     folders, files, size, old = short
     return DirectoryListing(

@@ -40,7 +40,7 @@ def time_of(
             text = text.replace(f"${name}", value or "")
     if text is None:
         return None
-    match = (_DEFAULT if formatter is None else _compiled(formatter)).fullmatch(text)
+    match = (_DEFAULT if formatter is None else _compile(formatter)).fullmatch(text)
     if match is None:
         return None
     return _millis(match.groupdict(), lenient=formatter is None)
@@ -48,10 +48,10 @@ def time_of(
 
 def check_formatter(formatter: str) -> None:
     """Raise InvalidInputError for letters that are not supported."""
-    _compiled(formatter)
+    _compile(formatter)
 
 
-def _compiled(formatter: str) -> re.Pattern[str]:
+def _compile(formatter: str) -> re.Pattern[str]:
     out, place = "", 0
     for match in re.finditer(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']", formatter):
         if match.start() != place:

@@ -105,7 +105,7 @@ def make_plan(
     """Branches of which nothing more can be said before the steps so far are done."""
     for name, action in ACTIONS.items():
         for branch in (MAIN_BRANCH,) if action.whole_table else branches:
-            if branch in ended or (action.needs_final_files and branch in _renewed(steps)):
+            if branch in ended or (action.needs_final_files and branch in _renewed_branches(steps)):
                 continue
             parameters = step_parameters.get(name, {})
             try:
@@ -117,7 +117,7 @@ def make_plan(
                 steps.append(_step(len(steps) + 1, name, branch, work, parameters, steps))
                 settled |= work.paths
                 ended |= {branch} if action.last_of_branch else set()
-    later += [f"further damage of branch {branch}" for branch in sorted(ended | _renewed(steps))]
+    later += [f"further damage of branch {branch}" for branch in sorted(ended | _renewed_branches(steps))]
     rest = tuple(
         Advice(finding.path, finding.problem, _ADVICE.get(finding.kind, _OTHERWISE))
         for finding in findings
@@ -127,7 +127,7 @@ def make_plan(
     return RepairPlan(table=table, made_ms=now, steps=tuple(steps), advice=rest, later=tuple(later))
 
 
-def _renewed(steps: Sequence[Step]) -> set[str]:
+def _renewed_branches(steps: Sequence[Step]) -> set[str]:
     """Return the branches that have other files after some steps."""
     return {step.branch for step in steps if ACTIONS[step.action].changes_files}
 

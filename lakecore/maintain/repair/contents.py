@@ -45,7 +45,7 @@ ALL = AcceptedLoss(rows=2**63, max_share=1.0)
 """The rows were accepted with the plan, which names each file."""
 
 
-def _damaged(context: RepairContext, branch: str, parameters: Parameters) -> ActionPreview | None:
+def _find_damage(context: RepairContext, branch: str, parameters: Parameters) -> ActionPreview | None:
     """Find the manifests and data files of the latest snapshot that have another size than they were written
     with.
 
@@ -222,7 +222,7 @@ def _remove_orphans(
     return ActionResult(run=swept.run, files=swept.files)
 
 
-DAMAGED_FILES = Action(look=_damaged, do=_set_damaged_aside, last_of_branch=True)
+DAMAGED_FILES = Action(look=_find_damage, do=_set_damaged_aside, last_of_branch=True)
 MANIFESTS = Action(look=_manifests, do=_remove_manifests, changes_files=True)
 FILES = Action(look=_files, do=_remove_files, changes_files=True)
 VECTORS = Action(look=_vectors, do=_remove_vectors)

@@ -40,7 +40,7 @@ def replace_with_copies(
     try:
         for entry in entries:
             folder = directory(entry.partition, entry.bucket)
-            copy = _renamed(entry.file, f"{prefix}{target.clock.fresh_id()}-0")
+            copy = _rename(entry.file, f"{prefix}{target.clock.fresh_id()}-0")
             paths += [f"{folder}/{name}" for name in copy.all_names]
             messages.append(
                 CommitMessage(
@@ -73,7 +73,7 @@ def copy_files(target: Target, directory: str, pairs: Sequence[tuple[str, str]])
             raise
 
 
-def _renamed(file: DataFile, stem: str) -> DataFile:
+def _rename(file: DataFile, stem: str) -> DataFile:
     """Return the file, and those beside it, under names that begin with `stem`."""
     old, dot, rest = file.file_name.partition(".")
     extras = tuple(f"{stem}{name.removeprefix(old)}" for name in file.extra_files)

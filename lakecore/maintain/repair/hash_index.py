@@ -66,10 +66,10 @@ def _find(target: Target, suspects: frozenset[str]) -> _MissingIndexes | None:
         return size != file.file_size or size != 4 * file.row_count or path in suspects
 
     bad: dict[Bucket, IndexFile | None] = {bucket: file for bucket, file in hashed.items() if damaged(file)}
-    return _MissingIndexes(latest.id, files, {**bad, **dict.fromkeys(_filled(files) - hashed.keys())})
+    return _MissingIndexes(latest.id, files, {**bad, **dict.fromkeys(_filled_buckets(files) - hashed.keys())})
 
 
-def _filled(files: ManifestEntries) -> frozenset[Bucket]:
+def _filled_buckets(files: ManifestEntries) -> frozenset[Bucket]:
     """Return the real buckets that have files."""
     if not len(files):
         return frozenset()

@@ -58,7 +58,7 @@ def _find(
     for path, row in suspects(target, entries, frozenset(parameters.get("described", ()))):
         entry = entries.row(row)
         if _problems(target, entry, entry.file, path) == {FindingKind.COLUMN_STATISTICS}:
-            right = _described(target, entry.file, path)
+            right = _describe(target, entry.file, path)
             if not _problems(target, entry, right, path):
                 problems[path] = row, replace(entry, file=right)
     return problems
@@ -71,7 +71,7 @@ def _problems(target: Target, entry: ManifestEntry, file: DataFile, path: str) -
     return {finding.kind for finding in findings.items}
 
 
-def _described(target: Target, file: DataFile, path: str) -> DataFile:
+def _describe(target: Target, file: DataFile, path: str) -> DataFile:
     """Return the file with statistics as a writer would have made them."""
     schema, bounds = bounds_of(target.file_io, path, file, target.schemas)
     raw = target.schema.options

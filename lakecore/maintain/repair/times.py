@@ -76,12 +76,12 @@ def _write_again(
 
 def _copy(target: Target, folder: str, file: DataFile, copy: DataFile) -> DataFile:
     """Return the file after it was written again, with copies of those beside it."""
-    written = _written(target, target.paths.data_file(folder, file), file, f"{folder}/{copy.file_name}")
+    written = _write(target, target.paths.data_file(folder, file), file, f"{folder}/{copy.file_name}")
     copy_files(target, folder, list(zip(file.extra_files, copy.extra_files, strict=True)))
     return replace(copy, file_size=written.size)
 
 
-def _written(target: Target, source: str, file: DataFile, path: str) -> WrittenFile:
+def _write(target: Target, source: str, file: DataFile, path: str) -> WrittenFile:
     """Write the file again. Raises UnsupportedError for times that ORC has no form for."""
     schema = target.schemas.load(file.schema_id)
     raw = target.schema.options

@@ -68,7 +68,7 @@ def state_of(score: int) -> State:
 def _deductions(figures: Figures, rules: HealthRules, now_ms: int) -> Iterator[Deduction]:
     yield _sorted_runs(figures, rules)
     yield _small_files(figures, rules)
-    yield _postponed(figures)
+    yield _postponed_deduction(figures)
     yield _deleted_rows(figures)
     yield _snapshots(figures, rules, now_ms)
     yield _history(figures, rules)
@@ -105,7 +105,7 @@ def _small_files(figures: Figures, rules: HealthRules) -> Deduction:
     return Deduction("small-files", 10 + over, text)
 
 
-def _postponed(figures: Figures) -> Deduction:
+def _postponed_deduction(figures: Figures) -> Deduction:
     text = f"a compaction is needed to read {counted(figures.postponed_files, 'file')} of postponed buckets"
     return Deduction("postponed-files", 20 if figures.postponed_files else 0, text)
 

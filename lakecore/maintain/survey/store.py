@@ -70,7 +70,7 @@ class SurveyStore(ServiceStore):
 
     def add(self, survey: Survey) -> None:
         """Store a survey as the newest one, and as that of its day. Surveys of days that are too old go."""
-        data = _encoded(survey)
+        data = _encode(survey)
         day = datetime.fromtimestamp(survey.started_ms / 1000, UTC).strftime("%Y-%m-%d")
         self.file_io.overwrite(f"{self.root}/{day}.jsonl.gz", data)
         self.file_io.overwrite(f"{self.root}/latest.jsonl.gz", data)
@@ -105,7 +105,7 @@ class SurveyStore(ServiceStore):
         return Survey(started_ms=started_ms, seconds=seconds, tables=tuple(records.values()), damaged=damaged)
 
 
-def _encoded(survey: Survey) -> bytes:
+def _encode(survey: Survey) -> bytes:
     head = {"version": _VERSION, "started_ms": survey.started_ms, "seconds": survey.seconds}
     lines: Iterable[Any] = (head, *(record.to_json() for record in survey.tables))
     text = "\n".join(json.dumps(line, separators=(",", ":")) for line in lines)

@@ -182,7 +182,7 @@ def _plain_unlisted(target: Target, files: ManifestEntries) -> Iterator[tuple[in
     order = np.argsort(key, kind="stable")
     groups = np.split(plain[order], np.flatnonzero(np.diff(key[order])) + 1) if len(plain) else []
     folders = [directory(files.partition_of(int(g[0])), int(files.bucket[g[0]])) for g in groups]
-    listings = in_threads(lambda folder: _listed(target, folder), folders)
+    listings = in_threads(lambda folder: _list(target, folder), folders)
     for folder, group, listed in zip(folders, groups, listings, strict=True):
         absent = group[~np.isin(files.name_hash[group], listed)]
         for lane, name in zip(absent.tolist(), files.select(absent).names(), strict=True):
@@ -204,7 +204,7 @@ def _special_unlisted(target: Target, files: ManifestEntries) -> Iterator[tuple[
         yield from (one for one in group if one[1] not in present)
 
 
-def _listed(target: Target, folder: str) -> npt.NDArray[np.uint64]:
+def _list(target: Target, folder: str) -> npt.NDArray[np.uint64]:
     return hash_bytes([status.name.encode() for status in target.file_io.list(folder)])
 
 

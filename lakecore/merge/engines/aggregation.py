@@ -82,13 +82,13 @@ class Aggregation:
             rule = self.rules.get(name)
             if name == KIND_NAME:
                 continue
-            results[name] = last if rule is None else self._folded(rule, several, events)
+            results[name] = last if rule is None else self._fold(rule, several, events)
         kinds = np.full(several.count, int(RowKind.INSERT), np.int8)
         if self.remove_on_delete:
             kinds[deletes[ends]] = RowKind.DELETE
         return FoldResult(results, kinds)
 
-    def _folded(self, rule: FieldRule, several: MultiRowGroups, events: Events) -> Column:
+    def _fold(self, rule: FieldRule, several: MultiRowGroups, events: Events) -> Column:
         try:
             return rule.fold(several.batch.column(rule.field), events)
         except UnsupportedError as err:

@@ -34,16 +34,18 @@ class Collect:
     def fold(self, column: pa.Array, events: Events) -> Column:
         events = events.settled
         if self.distinct:
-            return self._looped(column, events, np.diff(events.starts) > 0, None)
+            return self._fold_by_loop(column, events, np.diff(events.starts) > 0, None)
         events = events.keep(events.valid(column))
         looped = events.steps == Step.RETRACT
         if self.late_first:
             looped |= events.steps == Step.OLDER
-        joined = _concatenated(column, events)
+        joined = _concatenate(column, events)
         chosen = events.reduce(np.logical_or, looped, False)
-        return self._looped(column, events, chosen, joined) if looped.any() else joined
+        return self._fold_by_loop(column, events, chosen, joined) if looped.any() else joined
 
-    def _looped(self, column: pa.Array, events: Events, chosen: Any, others: pa.Array | None) -> pa.Array:
+    def _fold_by_loop(
+        self, column: pa.Array, events: Events, chosen: Any, others: pa.Array | None
+    ) -> pa.Array:
         return folded_lists(
             column, events, chosen, others, lambda elements: _CollectSteps(self, elements).step
         )
@@ -187,7 +189,7 @@ def _fold_maps(column: pa.Array, events: Events, steps: Callable[[Elements], Ste
     return folded_lists(column, events, (sizes > 1) | taken_back, None, steps)
 
 
-def _concatenated(column: pa.Array, events: Events) -> pa.Array:
+def _concatenate(column: pa.Array, events: Events) -> pa.Array:
     values = column.take(pa.array(events.rows))
     sizes = np.concatenate(([0], np.cumsum(values.value_lengths().to_numpy(zero_copy_only=False))))
     starts = sizes[events.starts].astype(np.int32)

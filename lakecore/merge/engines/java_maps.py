@@ -137,7 +137,7 @@ def _hash_function(kind: DataType) -> Callable[[Any], int] | None:
     return _BY_ROOT.get(root)
 
 
-def _folded(bits: int) -> int:
+def _fold_bits(bits: int) -> int:
     return bits ^ (bits & 0xFFFFFFFFFFFFFFFF) >> 32
 
 
@@ -147,7 +147,7 @@ def _float(value: float) -> int:
 
 def _double(value: float) -> int:
     bits = 0x7FF8 << 48 if value != value else int.from_bytes(struct.pack("<d", value), "little")
-    return _folded(bits)
+    return _fold_bits(bits)
 
 
 def _timestamp(nanos: int) -> int:
@@ -169,16 +169,16 @@ def _text(value: str) -> int:
     whole = len(data) & ~3
     code = 42
     for (word,) in struct.iter_unpack("<I", data[:whole]):
-        code = _mixed(code, word)
+        code = _mix(code, word)
     for byte in struct.unpack(f"{len(data) - whole}b", data[whole:]):
-        code = _mixed(code, byte & _MASK)
+        code = _mix(code, byte & _MASK)
     code ^= len(data)
     code = (code ^ code >> 16) * 0x85EBCA6B & _MASK
     code = (code ^ code >> 13) * 0xC2B2AE35 & _MASK
     return code ^ code >> 16
 
 
-def _mixed(code: int, word: int) -> int:
+def _mix(code: int, word: int) -> int:
     word = word * 0xCC9E2D51 & _MASK
     word = (word << 15 | word >> 17) * 0x1B873593 & _MASK
     code ^= word
@@ -188,7 +188,7 @@ def _mixed(code: int, word: int) -> int:
 
 _BY_ROOT: dict[TypeRoot, Callable[[Any], int]] = {
     TypeRoot.BOOLEAN: lambda value: 1231 if value else 1237,
-    TypeRoot.BIGINT: _folded,
+    TypeRoot.BIGINT: _fold_bits,
     TypeRoot.FLOAT: _float,
     TypeRoot.DOUBLE: _double,
     TypeRoot.CHAR: _text,

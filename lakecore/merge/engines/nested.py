@@ -93,7 +93,7 @@ class NestedUpdate:
         events = events.settled
         events = _that_matter(column, events)
         some = np.diff(events.starts) > 0
-        return folded_lists(column, events, some, None, self._keyed if self.rows.key else self._plain)
+        return folded_lists(column, events, some, None, self._keyed_steps if self.rows.key else self._plain)
 
     def _plain(self, elements: Elements) -> StepFunction:
         """Return the steps without a key: a retraction removes every row that equals one of its rows."""
@@ -116,7 +116,7 @@ class NestedUpdate:
 
         return _steps(add, without)
 
-    def _keyed(self, elements: Elements) -> StepFunction:
+    def _keyed_steps(self, elements: Elements) -> StepFunction:
         keys, codes = self.rows.keys(elements.values)
         ranks = self._ranks(elements.values)
 

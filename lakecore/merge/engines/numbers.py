@@ -57,15 +57,15 @@ class Sum:
     def _integers(self, values: Any, minus: Bools, events: Events, kind: pa.DataType) -> pa.Array:
         if not events.has_retracts and _bound(values, events) < _SAFE:
             total = events.reduce(np.add, values, 0)
-            return self._checked(total, np.zeros(events.count, bool), events, kind)
+            return self._check(total, np.zeros(events.count, bool), events, kind)
         sign = np.where(minus, -1, 1)
         high = events.reduce(np.add, (values >> 32) * sign, 0)
         low = events.reduce(np.add, (values & 0xFFFFFFFF) * sign, 0)
         high, low = high + (low >> 32), low & 0xFFFFFFFF
         total = (high << 32) + low
-        return self._checked(total, (high < -(1 << 31)) | (high >= 1 << 31), events, kind)
+        return self._check(total, (high < -(1 << 31)) | (high >= 1 << 31), events, kind)
 
-    def _checked(self, total: Any, bad: Bools, events: Events, kind: pa.DataType) -> pa.Array:
+    def _check(self, total: Any, bad: Bools, events: Events, kind: pa.DataType) -> pa.Array:
         limits = np.iinfo(kind.to_pandas_dtype())
         if (bad | (total < limits.min) | (total > limits.max)).any():
             raise _overflow(self.field, self.type, "sum")
@@ -104,7 +104,7 @@ class Sum:
 
     def _step(self, step: Step, state: Decimal | None, value: Decimal) -> Decimal | None:
         signed = value.copy_negate() if step is Step.RETRACT else value
-        return _fitted(signed if state is None else _EXACT.add(state, signed), self.type)
+        return _fit(signed if state is None else _EXACT.add(state, signed), self.type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class Product:
         divide = events.steps == Step.RETRACT
         if pa.types.is_floating(column.type):
             if divide.any():
-                return pa.array(_multiplied(values, divide, events), column.type, mask=empty)
+                return pa.array(_multiply(values, divide, events), column.type, mask=empty)
             return pa.array(_in_order(np.multiply, values, events), column.type, mask=empty)
         return self._integers(column, values, divide, events)
 
@@ -152,7 +152,7 @@ class Product:
             return value
         if step is Step.RETRACT and value == 0:
             raise _zero(self.field)
-        return _truncated(state, value) if step is Step.RETRACT else state * value
+        return _truncate(state, value) if step is Step.RETRACT else state * value
 
     def _in_range(self, result: int) -> int:
         bits = _BITS[self.type.root.value]
@@ -162,7 +162,7 @@ class Product:
 
     def _decimal(self, step: Step, state: Decimal | None, value: Decimal) -> Decimal | None:
         if step is not Step.RETRACT:
-            return value if state is None else _fitted(_EXACT.multiply(state, value), self.type)
+            return value if state is None else _fit(_EXACT.multiply(state, value), self.type)
         if state is None:
             return None
         if value == 0:
@@ -170,7 +170,7 @@ class Product:
         context = _EXACT.copy()
         context.traps[Inexact] = True
         try:
-            return _fitted(context.divide(state, value), self.type)
+            return _fit(context.divide(state, value), self.type)
         except Inexact as err:
             raise UnsupportedError(
                 f"field {self.field}: function product cannot retract {value} from {state}: the quotient "
@@ -181,12 +181,12 @@ class Product:
 _BITS = {"TINYINT": 7, "SMALLINT": 15, "INT": 31, "BIGINT": 63}
 
 
-def _truncated(state: int, value: int) -> int:
+def _truncate(state: int, value: int) -> int:
     size = abs(state) // abs(value)
     return size if (state < 0) == (value < 0) else -size
 
 
-def _fitted(value: Decimal, kind: AtomicType) -> Decimal | None:
+def _fit(value: Decimal, kind: AtomicType) -> Decimal | None:
     """Return the value rounded to the scale of the type, or None when it has too many digits."""
     rounded = value.quantize(Decimal(1).scaleb(-(kind.scale or 0)), context=_EXACT)
     return rounded if len(rounded.as_tuple().digits) <= (kind.precision or 0) else None
@@ -223,7 +223,7 @@ def _in_order(ufunc: Any, values: Any, events: Events) -> Any:
     return _steps(values, events, lambda state, at: ufunc(state, values[at]), ufunc)
 
 
-def _multiplied(values: Any, divide: Bools, events: Events) -> Any:
+def _multiply(values: Any, divide: Bools, events: Events) -> Any:
     def step(state: Any, at: Any) -> Any:
         with np.errstate(all="ignore"):
             return np.where(divide[at], state / values[at], state * values[at])

@@ -199,11 +199,11 @@ class PartialUpdate:
             elif name in group.fields:
                 rule = group.fields[name]
                 results[name] = (
-                    self._ruled(rule, column, everything) if rule else LastValue().fold(column, winning)
+                    self._fold(rule, column, everything) if rule else LastValue().fold(column, winning)
                 )
         return results
 
-    def _ruled(self, rule: FieldRule, column: Any, events: Events) -> Column:
+    def _fold(self, rule: FieldRule, column: Any, events: Events) -> Column:
         try:
             return rule.fold(column, events)
         except UnsupportedError as err:

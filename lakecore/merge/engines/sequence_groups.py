@@ -63,7 +63,7 @@ def compare_sequences(
             hits |= _wins(ranks[i], segments, taking) & live
         first = _first_of_each(hits, several.groups)
         removed |= first
-        segments = _renumbered(several.groups, removed)
+        segments = _renumber(several.groups, removed)
         live = live & _after(first, several.groups)
     results = []
     for rank in ranks:
@@ -93,7 +93,7 @@ def _first_of_each(hits: Bools, groups: Indices) -> Bools:
     return first
 
 
-def _renumbered(groups: Indices, removed: Bools) -> Indices:
+def _renumber(groups: Indices, removed: Bools) -> Indices:
     """Return the segment of each row: a key is one segment, cut before every row that removed it."""
     starts = np.append(True, groups[1:] != groups[:-1])
     return np.asarray(np.cumsum(starts | removed) - 1)

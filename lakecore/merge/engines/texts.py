@@ -41,9 +41,9 @@ class ListAgg:
         events = events.settled
         replaces = (events.steps == Step.SET) | (events.steps == Step.OLDER)
         texts_kept = events.picks(events.last_where(replaces))
-        return self._joined(column, events, column.take(pa.array(texts_kept, mask=texts_kept < 0)))
+        return self._join(column, events, column.take(pa.array(texts_kept, mask=texts_kept < 0)))
 
-    def _joined(self, column: pa.Array, events: Events, state: pa.Array) -> pa.Array:
+    def _join(self, column: pa.Array, events: Events, state: pa.Array) -> pa.Array:
         events = events.keep(~_blank(column.take(pa.array(events.rows))))
         ordered = _late_first(events)
         texts = column.take(pa.array(ordered.rows))

@@ -306,11 +306,11 @@ class ManifestEntries:
             waiting.append(lanes)
             count += len(lanes)
             if count >= most:
-                yield from self._grouped(waiting)
+                yield from self._group_files(waiting)
                 waiting, count, most = [], 0, min(2 * most, _FILES_AT_ONCE)
-        yield from self._grouped(waiting)
+        yield from self._group_files(waiting)
 
-    def _grouped(self, groups: list[Ints]) -> Iterator[list[DataFile]]:
+    def _group_files(self, groups: list[Ints]) -> Iterator[list[DataFile]]:
         if not groups:
             return
         files = self.files(np.concatenate(groups))

@@ -63,7 +63,7 @@ class BlobColumn:
     def references(self, rows: Ints) -> pa.Array:
         """Return the references of these rows. Only lists and maps have to be read for it."""
         if not is_blob(self.kind):
-            return self._nested(rows, referring=True)
+            return self._nested_column(rows, referring=True)
         references = [
             None if owner < 0 else encode_reference(self.paths[owner], start, size)
             for owner, start, size in zip(*self._places(rows), strict=True)
@@ -74,9 +74,9 @@ class BlobColumn:
         """Read the bytes of these rows, each on its own. Raises NotFoundError, CorruptDataError,
         UnsupportedError for a value that no Arrow array can hold.
         """
-        return _binary(self._payloads(rows)) if is_blob(self.kind) else self._nested(rows)
+        return _binary(self._payloads(rows)) if is_blob(self.kind) else self._nested_column(rows)
 
-    def _nested(self, rows: Ints, *, referring: bool = False) -> pa.Array:
+    def _nested_column(self, rows: Ints, *, referring: bool = False) -> pa.Array:
         values: list[Any] = []
         for record, owner, start in zip(self._payloads(rows), *self._places(rows)[:2], strict=True):
             if record is None:
@@ -252,7 +252,7 @@ class OpenSources:
         """
         if value is None or not is_reference(value):
             return value
-        source, path, size = self._opened(value)
+        source, path, size = self._positioned_file(value)
         payload = bytes(source.read() if size < 0 else source.read(size))
         self._check_whole(path, len(payload), size)
         return payload
@@ -262,7 +262,7 @@ class OpenSources:
         if not is_reference(value):
             yield value
             return
-        source, path, size = self._opened(value)
+        source, path, size = self._positioned_file(value)
         sent = 0
         while size < 0 or sent < size:
             piece = bytes(source.read(_PIECE if size < 0 else min(_PIECE, size - sent)))
@@ -272,7 +272,7 @@ class OpenSources:
             yield piece
         self._check_whole(path, sent, size)
 
-    def _opened(self, value: bytes) -> tuple[Any, str, int]:
+    def _positioned_file(self, value: bytes) -> tuple[Any, str, int]:
         """Return the file, positioned at the start of a reference, and how many bytes to read (-1: all)."""
         place = decode_reference(value)
         if place is None:

@@ -36,7 +36,7 @@ Joined: TypeAlias = Callable[
 """This function reads columns of some rows of a range, with blobs as references."""
 
 
-def _decoded(value: bytes, where: str) -> View:
+def _decode(value: bytes, where: str) -> View:
     view = decode_view(value)
     if view is None:
         raise CorruptDataError(
@@ -63,7 +63,7 @@ class BlobViews:
         release does not resolve, CorruptDataError for bytes that are no view, and for cyclic views.
         """
         where = f"{self.context.paths.table_path} column {name}"
-        views = [None if value is None else _decoded(value, where) for value in column.to_pylist()]
+        views = [None if value is None else _decode(value, where) for value in column.to_pylist()]
         values: dict[View, View | bytes | None] = {}
         open_views = set(filter(None, views))
         while open_views:
@@ -79,7 +79,7 @@ class BlobViews:
         values: dict[View, View | bytes | None] = {}
         for table, rows in rows_of.items():
             if table not in self._tables:
-                self._tables[table] = _opened(self.context, table, where)
+                self._tables[table] = _open(self.context, table, where)
             values |= self._tables[table].values(self.joined, rows, where)
         return values
 
@@ -115,7 +115,7 @@ class _Upstream:
             viewing = column in view_columns(self.context.schema.options)
             for row, value in self._rows(joined, column, row_ids):
                 further = viewing and value is not None
-                values[self.name, field_id, row] = _decoded(value or b"", where) if further else value
+                values[self.name, field_id, row] = _decode(value or b"", where) if further else value
             missing = [row for row in row_ids if (self.name, field_id, row) not in values]
             if missing:
                 raise NotFoundError(
@@ -148,7 +148,7 @@ class _Upstream:
         return column.name
 
 
-def _opened(context: ReadContext, name: str, where: str) -> _Upstream:
+def _open(context: ReadContext, name: str, where: str) -> _Upstream:
     paths = _paths(context.paths, name, where)
     schema = SchemaStore(context.file_io, paths).latest()
     if schema is None:

@@ -255,22 +255,22 @@ def _timestamp_to_integer(array: pa.Array, _: AtomicType, new: AtomicType) -> pa
 
 def _integer_to_timestamp(array: pa.Array, old: AtomicType, new: AtomicType) -> pa.Array:
     """Convert from seconds since 1970."""
-    return _scaled(array.cast(pa.int64()), 0, old, new)
+    return _scale(array.cast(pa.int64()), 0, old, new)
 
 
 def _date_to_timestamp(array: pa.Array, old: AtomicType, new: AtomicType) -> pa.Array:
     seconds = pc.multiply(array.view(pa.int32()).cast(pa.int64()), _DAY_SECONDS)
-    return _scaled(seconds, 0, old, new)
+    return _scale(seconds, 0, old, new)
 
 
 def _time_to_timestamp(array: pa.Array, old: AtomicType, new: AtomicType) -> pa.Array:
     """Put the time on the first day of 1970; digits are kept up to milliseconds, whatever the precision
     says.
     """
-    return _scaled(array.view(pa.int32()).cast(pa.int64()), _MILLI_DIGITS, old, new)
+    return _scale(array.view(pa.int32()).cast(pa.int64()), _MILLI_DIGITS, old, new)
 
 
-def _scaled(numbers: pa.Array, digits: int, old: AtomicType, new: AtomicType) -> pa.Array:
+def _scale(numbers: pa.Array, digits: int, old: AtomicType, new: AtomicType) -> pa.Array:
     target = arrow_type(new)
     try:
         return pc.multiply_checked(numbers, 10 ** (_UNIT_DIGITS[target.unit] - digits)).view(target)

@@ -36,10 +36,10 @@ def to_instant(array: pa.Array, kind: DataType, zone: str) -> pa.Array:
         return array
     if not is_named(zone):
         raise InvalidOptionError(f"orc zone {zone!r}: this is not a known time zone")
-    return _moved(array, kind, zone)
+    return _move(array, kind, zone)
 
 
-def _moved(array: pa.Array, kind: DataType, zone: str) -> pa.Array:
+def _move(array: pa.Array, kind: DataType, zone: str) -> pa.Array:
     match kind:
         case AtomicType(root=TypeRoot.TIMESTAMP_LTZ):
             ticks = _TICKS[array.type.unit]
@@ -55,7 +55,7 @@ def _moved(array: pa.Array, kind: DataType, zone: str) -> pa.Array:
             parts = iter([element, AtomicType(TypeRoot.INT)])
         case _:
             return array
-    return map_leaves(array, lambda child: _moved(child, next(parts), zone))
+    return map_leaves(array, lambda child: _move(child, next(parts), zone))
 
 
 def _has_instant(kind: DataType) -> bool:

@@ -125,7 +125,7 @@ class MicroBatches:
             return start, ()
         fields = _latest_fields(changes[-1].snapshot) if changes else {}
         end = replace(start, next_snapshot=reached, plan="", splits_read=0, **fields)
-        return end, self._grouped(changes)
+        return end, self._group(changes)
 
     def _take(self, stream: Stream, batch: list[Changes], limits: BatchLimits) -> int | None:
         """Poll until there is nothing new, or the micro-batch is full; returns the next snapshot then."""
@@ -194,7 +194,7 @@ class MicroBatches:
                 "checkpoint"
             )
         self._check_history(end)
-        return self._grouped(batch)
+        return self._group(batch)
 
     def _check_history(self, offset: StreamOffset) -> None:
         """Raise NotFoundError if another snapshot has the id of the last one that was read."""
@@ -224,7 +224,7 @@ class MicroBatches:
                     "columns"
                 )
 
-    def _grouped(self, batch: Sequence[Changes]) -> tuple[Work, ...]:
+    def _group(self, batch: Sequence[Changes]) -> tuple[Work, ...]:
         """Return the parts of a bucket together; those of tables without buckets are on their own."""
         if self._table.options.bucket_mode is BucketMode.BUCKET_UNAWARE:
             return tuple(work for changes in batch for work in _alone(changes.rows, changes.parts))

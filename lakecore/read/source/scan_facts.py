@@ -138,7 +138,7 @@ def _file_bounds(context: ReadContext, file: DataFile, column: str) -> Bounds | 
         return None
     at = kind.names.index(same[0].name)
     stats = file.value_stats
-    low, high = (_stored(values, kind, at, file) for values in (stats.min_values, stats.max_values))
+    low, high = (_stored_value(values, kind, at, file) for values in (stats.min_values, stats.max_values))
     nulls = stats.null_counts[at] if at < len(stats.null_counts) else None
     if low is None or high is None:
         return (None, None) if nulls == file.row_count else None
@@ -150,7 +150,7 @@ def _stats_type(schema: TableSchema, file: DataFile) -> RowType:
     return row_type if file.value_stats_cols is None else row_type.select(file.value_stats_cols)
 
 
-def _stored(values: bytes, kind: RowType, at: int, file: DataFile) -> Any:
+def _stored_value(values: bytes, kind: RowType, at: int, file: DataFile) -> Any:
     if int.from_bytes(values[:4], "big", signed=True) != len(kind.fields):
         return None
     return decode_row(values, kind, file.file_name)[at]

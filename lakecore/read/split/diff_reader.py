@@ -62,7 +62,7 @@ def read_difference(
     for parts in windows(sides, keys):
         groups = group_rows(parts, spec)
         retracts = is_retract(groups.batch.column(KIND_NAME).to_numpy()[groups.rows])
-        changed = _changed(groups, retracts, ctx.schema.row_type)
+        changed = _changed_rows(groups, retracts, ctx.schema.row_type)
         is_removed = np.zeros(len(changed), bool)
         if deletes:
             alone = groups.starts[np.diff(groups.starts, append=len(changed)) == 1]
@@ -122,7 +122,7 @@ def _by_key(
             yield batch.select([*names, KIND_NAME])
 
 
-def _changed(groups: Groups, retracts: Bools, row_type: RowType) -> Bools:
+def _changed_rows(groups: Groups, retracts: Bools, row_type: RowType) -> Bools:
     """Mark the rows, in merge order, that are of the later state and differ from the earlier one."""
     rows, starts = groups.rows, groups.starts
     changed = np.asarray(groups.run_of_rows == 1)

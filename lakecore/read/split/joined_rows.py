@@ -197,7 +197,7 @@ class _Range:
                 yield [pa.RecordBatch.from_arrays([pa.nulls(count)], names=[""])]
             return
         streams = [self._stream(source, names) for source, names in shares.items()]
-        yield from _zipped(streams, self._path(list(shares)[-1][0]))
+        yield from _zip(streams, self._path(list(shares)[-1][0]))
 
     def _stream(self, source: ColumnSource, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         return chain.from_iterable(
@@ -242,7 +242,7 @@ class _Range:
         return self.ctx.paths.data_file(self.bucket_dir, file)
 
 
-def _zipped(streams: Sequence[Iterator[pa.RecordBatch]], path: str) -> Iterator[list[pa.RecordBatch]]:
+def _zip(streams: Sequence[Iterator[pa.RecordBatch]], path: str) -> Iterator[list[pa.RecordBatch]]:
     """Yield batches of all streams side by side, cut to equal lengths."""
     heads = [next(stream, None) for stream in streams]
     while True:

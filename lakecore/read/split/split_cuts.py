@@ -52,7 +52,7 @@ def cut_split(
         return (SplitShare(split),)
     context = ctx.in_partition(split.partition)
     if not ctx.keyed or split.raw_convertible or ctx.options.pk_clustering_override:
-        return _packed(split, [(file,) for file in split.files], target_size)
+        return _pack(split, [(file,) for file in split.files], target_size)
     by_keys = restricted(predicate, ctx.schema.primary_keys) is None
     shares: list[SplitShare] = []
     waiting: list[tuple[DataFile, ...]] = []
@@ -62,7 +62,7 @@ def cut_split(
             shares += [SplitShare(_part(split, section.files), bounds) for bounds in ranges(cuts)]
         else:
             waiting.append(section.files)
-    return (*_packed(split, waiting, target_size), *shares)
+    return (*_pack(split, waiting, target_size), *shares)
 
 
 def read_share(
@@ -82,7 +82,7 @@ def _cuts(ctx: ReadContext, split: Split, section: Section, target_size: int) ->
     return sample_cuts(ctx, directory, section.files, -(-size // target_size))
 
 
-def _packed(split: Split, groups: Sequence[tuple[DataFile, ...]], target_size: int) -> tuple[SplitShare, ...]:
+def _pack(split: Split, groups: Sequence[tuple[DataFile, ...]], target_size: int) -> tuple[SplitShare, ...]:
     """Put neighbouring groups of files together until they have `target_size` bytes."""
     shares: list[SplitShare] = []
     files: list[DataFile] = []

@@ -196,7 +196,7 @@ class _Reader:
     def rows(self, split: Split) -> Iterator[pa.RecordBatch]:
         """Yield the live rows of the split; a superset of those that match the predicate."""
         if self._ctx.options.data_evolution:
-            yield from self._joined(split)
+            yield from self._join(split)
         elif not self._ctx.keyed:
             for file in self._possible(split):
                 yield from self._file(file, self._columns, self._predicate)
@@ -225,7 +225,7 @@ class _Reader:
         for file in section.runs[0]:
             yield from self._live(file, self._predicate)
 
-    def _joined(self, split: Split) -> Iterator[pa.RecordBatch]:
+    def _join(self, split: Split) -> Iterator[pa.RecordBatch]:
         file_io = self._ctx.file_io
         deletions = {name: load_deletions(file_io, where) for name, where in self._deletions.items()}
         rows = JoinedRows(deletions, self._predicate)
@@ -267,7 +267,7 @@ class _Reader:
         opened = [self._run(run, columns, sizes, bounds) for run in runs]
         with Scratch() as scratch:
             if engine is None:
-                opened = reduce_runs(opened, limit, sizes.batch_rows, partial(_merged, spec), scratch)
+                opened = reduce_runs(opened, limit, sizes.batch_rows, partial(_merge_runs, spec), scratch)
             else:
                 opened = stage_runs(opened, limit, sizes.batch_rows, scratch)
             for window in merge_runs(opened, spec):
@@ -291,7 +291,7 @@ class _Reader:
     def _file_range(
         self, file: DataFile, columns: tuple[str, ...], sizes: ReadSizes, bounds: KeyRange
     ) -> Iterator[pa.RecordBatch]:
-        rows = RangeRows(bounds, self._deleted(file))
+        rows = RangeRows(bounds, self._deleted_rows(file))
         return read_range(self._ctx, self.bucket_dir, file, columns, rows, sizes)
 
     def _file(
@@ -303,12 +303,12 @@ class _Reader:
     ) -> Iterator[pa.RecordBatch]:
         rows = FileRows(
             predicate=prunable,
-            deletions=self._deleted(file),
+            deletions=self._deleted_rows(file),
             index_match=self._index_matches.get(file.file_name),
         )
         yield from read_file(self._ctx, self.bucket_dir, file, columns, rows, sizes)
 
-    def _deleted(self, file: DataFile) -> BitMap | None:
+    def _deleted_rows(self, file: DataFile) -> BitMap | None:
         deletion = self._deletions.get(file.file_name)
         return None if deletion is None else load_deletions(self._ctx.file_io, deletion)
 
@@ -324,7 +324,7 @@ class _Reader:
         return sizes_for(min(len(runs), limit), len(columns), width), limit
 
 
-def _merged(spec: MergeSpec, runs: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+def _merge_runs(spec: MergeSpec, runs: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
     """Merge some of the runs into one; retracting rows stay, for the rows that they hide may be in other
     runs.
     """

@@ -63,7 +63,7 @@ def union64(older: bytes, newer: bytes, path: str) -> bytes:
     Cost: as many steps of Python as there are containers (keys of 48 bits); the numbers are united by the
     library.
     """
-    base, added = _decoded(older, path), _decoded(newer, path)
+    base, added = _decode(older, path), _decode(newer, path)
     places = {leaf.key: leaf.place for leaf in leaves(base.root)}
     moved: list[tuple[int, Container]] = []
     for leaf in leaves(added.root):
@@ -74,12 +74,12 @@ def union64(older: bytes, newer: bytes, path: str) -> bytes:
         moved.append((place, _container(added, leaf)))
     own = [(leaf, _container(base, leaf)) for leaf in leaves(base.root) if leaf.key in places]
     _unite(base, [(leaf.place, container) for leaf, container in own], moved)
-    return _encoded(base)
+    return _encode(base)
 
 
 def numbers_of(data: bytes, path: str) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
     """Return the numbers of a bitmap, ascending (unsigned). Raises CorruptDataError naming `path`."""
-    bitmap = _decoded(data, path)
+    bitmap = _decode(data, path)
     parts = []
     for leaf in leaves(bitmap.root):
         low, _ = decode_roaring(stream_of([(0, _container(bitmap, leaf))]), 0, path)
@@ -111,7 +111,7 @@ def _unite(into: _Bitmap, own: list[tuple[int, Container]], added: list[tuple[in
             into.places[segment * _SEGMENT + place] = container
 
 
-def _encoded(bitmap: _Bitmap) -> bytes:
+def _encode(bitmap: _Bitmap) -> bytes:
     if bitmap.root is None:
         return b"\0"
     parts = [struct.pack("<Bq", 1, len(leaves(bitmap.root))), tree_bytes(bitmap.root)]
@@ -126,7 +126,7 @@ def _encoded(bitmap: _Bitmap) -> bytes:
     return b"".join(parts)
 
 
-def _decoded(data: bytes, path: str) -> _Bitmap:
+def _decode(data: bytes, path: str) -> _Bitmap:
     try:
         return _read(data)
     except (ValueError, IndexError, struct.error) as err:

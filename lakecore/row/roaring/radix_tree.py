@@ -122,10 +122,10 @@ def _write(node: RadixNode, parts: list[bytes]) -> None:
     if node.kind == _PLACED:
         places = np.full(256, _NONE, np.uint8)
         places[children] = [node.places[byte] for byte in children]
-        parts.append(_turned(places.tobytes(), 8))
+        parts.append(_turn(places.tobytes(), 8))
     elif node.kind < _PLACED:
         size = _BODY[node.kind]
-        parts.append(_turned(bytes(children).ljust(size, b"\0"), min(size, 8)))
+        parts.append(_turn(bytes(children).ljust(size, b"\0"), min(size, 8)))
     else:
         bits = np.zeros(256, bool)
         bits[children] = True
@@ -134,7 +134,7 @@ def _write(node: RadixNode, parts: list[bytes]) -> None:
         _write(node.children[byte], parts)
 
 
-def _turned(data: bytes, width: int) -> bytes:
+def _turn(data: bytes, width: int) -> bytes:
     """Return the bytes with each group of `width` bytes reversed."""
     return b"".join(data[i : i + width][::-1] for i in range(0, len(data), width))
 
@@ -168,10 +168,10 @@ def _children(kind: int, count: int, body: bytes) -> tuple[list[int], dict[int, 
     if len(body) != _BODY[kind]:
         raise ValueError("the tree ends after the bitmap")
     if kind == _PLACED:
-        places = {byte: place for byte, place in enumerate(_turned(body, 8)) if place != _NONE}
+        places = {byte: place for byte, place in enumerate(_turn(body, 8)) if place != _NONE}
         keys = list(places)
     elif kind < _PLACED:
-        keys = list(_turned(body, min(len(body), 8))[: max(count, 0)])
+        keys = list(_turn(body, min(len(body), 8))[: max(count, 0)])
     else:
         keys = np.flatnonzero(np.unpackbits(np.frombuffer(body, np.uint8), bitorder="little")).tolist()
     distinct = set(places.values() if places else keys)

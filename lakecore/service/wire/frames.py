@@ -57,10 +57,10 @@ def decode_frame(content: bytes, peer: str) -> Frame:
         version, kind = _HEADER.unpack_from(content)
         if version != _VERSION:
             raise CorruptDataError(peer, f"the frame has version {version}; only {_VERSION} is known")
-        known = FrameType(kind)
-        if known is FrameType.SERVER_FAILURE:
-            return Frame(known, 0, content[_HEADER.size :])
+        frame_type = FrameType(kind)
+        if frame_type is FrameType.SERVER_FAILURE:
+            return Frame(frame_type, 0, content[_HEADER.size :])
         _, _, number = _WHOLE_HEADER.unpack_from(content)
-        return Frame(known, number, content[_WHOLE_HEADER.size :])
+        return Frame(frame_type, number, content[_WHOLE_HEADER.size :])
     except (struct.error, ValueError) as err:
         raise CorruptDataError(peer, f"the frame of {len(content)} bytes is not one of Paimon's") from err

@@ -30,8 +30,8 @@ class LookupRequest(NamedTuple):
 
 def encode_request(request: LookupRequest) -> bytes:
     """Return the body of a request."""
-    head = _sized(request.partition) + struct.pack(">ii", request.bucket, len(request.keys))
-    return head + b"".join(map(_sized, request.keys))
+    head = _with_size(request.partition) + struct.pack(">ii", request.bucket, len(request.keys))
+    return head + b"".join(map(_with_size, request.keys))
 
 
 def decode_request(body: bytes, peer: str) -> LookupRequest:
@@ -63,7 +63,7 @@ def decode_result(body: bytes, peer: str) -> tuple[bytes | None, ...]:
     return values
 
 
-def _sized(row: bytes) -> bytes:
+def _with_size(row: bytes) -> bytes:
     return _INT.pack(len(row)) + row
 
 

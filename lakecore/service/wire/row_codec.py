@@ -47,16 +47,16 @@ class RowCodec:
 
     def keys_bytes(self, keys: pa.Table) -> tuple[bytes, ...]:
         """Return the keys of a table serialised."""
-        return _encoded(keys, self.key_type)
+        return _encode(keys, self.key_type)
 
     def columns_bytes(self, rows: pa.Table, names: Sequence[str]) -> tuple[bytes, ...]:
         """Return rows of these columns serialised."""
-        return _encoded(rows, self.schema.row_type.select(tuple(names)))
+        return _encode(rows, self.schema.row_type.select(tuple(names)))
 
     def values_bytes(self, answer: FoundRows) -> tuple[bytes | None, ...]:
         """Return the rows of an answer serialised; None where a key has none."""
-        rows = iter(_encoded(answer.rows.filter(answer.found), self.schema.row_type))
-        return tuple(next(rows) if is_present else None for is_present in answer.found.to_pylist())
+        rows = iter(_encode(answer.rows.filter(answer.matches), self.schema.row_type))
+        return tuple(next(rows) if is_present else None for is_present in answer.matches.to_pylist())
 
     def found_rows(self, values: Sequence[bytes | None]) -> FoundRows:
         """Return serialised rows as columns. Raises CorruptDataError."""
@@ -64,16 +64,16 @@ class RowCodec:
         columns = decode_columns([one for one in values if one is not None], kind, "rows of an answer")
         names = [pa.field(field.name, field.type, True) for field in arrow_schema(kind)]
         table = pa.Table.from_arrays(columns, schema=pa.schema(names))
-        found = pa.array([value is not None for value in values], pa.bool_())
-        places = pc.subtract(pc.cumulative_sum(found.cast(pa.int64())), 1)
-        return FoundRows(found, table.take(pc.if_else(found, places, pa.scalar(None, pa.int64()))))
+        is_present = pa.array([value is not None for value in values], pa.bool_())
+        places = pc.subtract(pc.cumulative_sum(is_present.cast(pa.int64())), 1)
+        return FoundRows(is_present, table.take(pc.if_else(is_present, places, pa.scalar(None, pa.int64()))))
 
     @cached_property
     def _key_schema(self) -> pa.Schema:
         return pa.schema([field.with_nullable(True) for field in arrow_schema(self.key_type)])
 
 
-def _encoded(table: pa.Table, kind: RowType) -> tuple[bytes, ...]:
+def _encode(table: pa.Table, kind: RowType) -> tuple[bytes, ...]:
     if not table.num_rows:
         return ()
     columns = [normal_array(table.column(field.name), field.type) for field in kind.fields]

@@ -41,11 +41,11 @@ def write_frame(frame: DataFrame, table: Table, write: BatchWrite, parallelism: 
 
 def run_writers(frame: DataFrame, table: Table, parallelism: int | None, write: WriteTask) -> list[bytes]:
     """Bring the rows to the writers of their buckets; returns what `write` prepared in each task."""
-    rows = _shuffled(frame, table, parallelism).mapInArrow(_task_writer(write), "prepared binary").collect()
+    rows = _shuffle(frame, table, parallelism).mapInArrow(_task_writer(write), "prepared binary").collect()
     return [bytes(row.prepared) for row in rows]
 
 
-def _shuffled(frame: DataFrame, table: Table, parallelism: int | None) -> DataFrame:
+def _shuffle(frame: DataFrame, table: Table, parallelism: int | None) -> DataFrame:
     mode = table.options.bucket_mode
     if mode is BucketMode.KEY_DYNAMIC:
         return frame.repartition(1)

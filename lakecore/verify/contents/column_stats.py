@@ -68,7 +68,7 @@ class ColumnStats:
         if file.value_stats_cols is not None:
             by_name = {field.name: field for field in schema.fields}
             fields = tuple(by_name[name] for name in file.value_stats_cols if name in by_name)
-        compared = partial(_compared, bounds=problems, partly=self._partly)
+        compared = partial(_compare, bounds=problems, partly=self._partly)
         yield from compared(file.file_name, file.value_stats, fields)
         if schema.primary_keys:
             yield from compared(file.file_name, file.key_stats, schema.key_type.fields, prefix=KEY_PREFIX)
@@ -79,7 +79,7 @@ def keeps_blanks(shape: RowShape, path: str) -> bool:
     return shape.blanks_count or file_format(path) == "orc"
 
 
-def _compared(
+def _compare(
     name: str,
     stats: SimpleStats,
     fields: Sequence[DataField],
@@ -91,7 +91,7 @@ def _compared(
     if not stats.null_counts:
         return
     kind = RowType(tuple(fields))
-    lows, highs = (_decoded(row, kind, name) for row in (stats.min_values, stats.max_values))
+    lows, highs = (_decode(row, kind, name) for row in (stats.min_values, stats.max_values))
     for i, field in enumerate(fields):
         actual = bounds.get(prefix + field.name)
         if actual is None:
@@ -115,7 +115,7 @@ def _flat(kind: DataType, *, chars: bool) -> bool:
     return isinstance(kind, AtomicType) and (chars or kind.root is not TypeRoot.CHAR)
 
 
-def _decoded(row: bytes, kind: RowType, name: str) -> list[Any]:
+def _decode(row: bytes, kind: RowType, name: str) -> list[Any]:
     """Return bounds in the form in which the file's format keeps values: ORC keeps no spaces at the end of a
     CHAR.
     """

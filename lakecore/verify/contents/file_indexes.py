@@ -50,7 +50,7 @@ def index_problems(
     index file, which others find.
     """
     try:
-        where, index = _opened(file_io, path, file)
+        where, index = _open(file_io, path, file)
     except NotFoundError:
         return
     if index is None:
@@ -82,7 +82,7 @@ def sample_problems(
     It looks for at most 256 distinct values of a column. It reads the index file whole. Raises
     CorruptDataError, and NotFoundError where there is no index file.
     """
-    where, index = _opened(file_io, path, file)
+    where, index = _open(file_io, path, file)
     if index is None:
         return
     fields = {field.name: field for field in schema.fields if isinstance(field.type, AtomicType)}
@@ -110,7 +110,7 @@ def _places(rows: ColumnRows, field: DataField) -> dict[Any, BitMap]:
     }
 
 
-def _opened(file_io: FileIO, path: str, file: DataFile) -> tuple[str, FileIndex | None]:
+def _open(file_io: FileIO, path: str, file: DataFile) -> tuple[str, FileIndex | None]:
     embedded = embedded_index(file)
     if embedded is not None:
         return path, embedded

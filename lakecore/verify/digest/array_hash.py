@@ -44,7 +44,7 @@ def hash_array(array: pa.Array, constant: int) -> Words:
     if pa.types.is_dictionary(array.type) and not _by_code(array):
         array = array.dictionary_decode()
     factor = np.uint64(constant)
-    hashes = _nested(array, constant)
+    hashes = _nested_hashes(array, constant)
     if hashes is None:
         hashes = _flat_words(array) * factor
     else:
@@ -145,7 +145,7 @@ def _byte_words(array: pa.Array) -> Words:
     return hash_bytes(offsets, np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8))
 
 
-def _nested(array: pa.Array, constant: int) -> Words | None:
+def _nested_hashes(array: pa.Array, constant: int) -> Words | None:
     """Return the hashes of values with parts, and of dictionary arrays; None for flat types."""
     kind = array.type
     if pa.types.is_dictionary(kind):

@@ -83,7 +83,7 @@ def _add_equal(hashes: Words, rows: npt.NDArray[np.uint8]) -> Words:
     return hashes if width <= _NEAR_WORDS else hashes + words.sum(axis=1, dtype=np.uint64)
 
 
-def _unaligned(padded: npt.NDArray[np.uint8]) -> Words:
+def _words_at_every_byte(padded: npt.NDArray[np.uint8]) -> Words:
     """Return a view with one word starting at every byte."""
     return np.ndarray((len(padded) - _WIDTH + 1,), np.uint64, padded.data, strides=(1,))
 
@@ -94,7 +94,7 @@ def _add_near(
     starts: npt.NDArray[np.int64],
     lengths: npt.NDArray[np.int64],
 ) -> None:
-    words = _unaligned(padded)
+    words = _words_at_every_byte(padded)
     longest = int(lengths.max())
     for index in range(min(_NEAR_WORDS, -(-longest // _WIDTH))):
         start = index * _WIDTH
@@ -126,6 +126,6 @@ def _add_far(
     start = index * _WIDTH
     at = np.repeat(starts[rows], counts) + start
     sizes = np.minimum(np.repeat(lengths[rows], counts) - start, _WIDTH)
-    words = _unaligned(padded)[at] & _MASKS.take(sizes)
+    words = _words_at_every_byte(padded)[at] & _MASKS.take(sizes)
     word_hashes = _word_hashes(words, (index + 1).view(np.uint64) * _POSITION)
     hashes[rows] += np.add.reduceat(word_hashes, ends - counts)

@@ -118,8 +118,8 @@ def shape_of(
     row = schema.row_type
     sequence = tuple(row.field(name) for name in rules.sequence) if keyed else ()
     ordering = sequence + tuple(field for field in _expiry(schema, rules) if field not in sequence)
-    values = _stored(schema) if full else ordering if keyed else _samples(schema)
-    sampled = _stored(schema) if mode is ProofMode.SAMPLED else ()
+    values = _stored_columns(schema) if full else ordering if keyed else _samples(schema)
+    sampled = _stored_columns(schema) if mode is ProofMode.SAMPLED else ()
     compared = {field.id: field for field in (*values, *sampled)}
     before_these = tuple(older)
     changed = {
@@ -145,7 +145,7 @@ def shape_of(
     )
 
 
-def _stored(schema: TableSchema) -> tuple[DataField, ...]:
+def _stored_columns(schema: TableSchema) -> tuple[DataField, ...]:
     """Return the columns that files of append tables have: partition columns are read from the manifest."""
     partition_columns = set(() if schema.primary_keys else schema.partition_keys)
     return tuple(field for field in schema.fields if field.name not in partition_columns) or schema.fields

@@ -38,7 +38,7 @@ class IndexFileCheck:
         self._check_doubles([file for file, _ in placed], manifest, owner)
         for file, path in placed:
             if path not in self._highest:
-                self._highest[path] = self._decoded(file, path, owner)
+                self._highest[path] = self._decode(file, path, owner)
         if live is not None:
             self._check_live(placed, owner, live)
 
@@ -52,7 +52,7 @@ class IndexFileCheck:
                     self.findings.add(FindingKind.INDEX_FILE, manifest, problem)
                 places.add(place)
 
-    def _decoded(self, file: IndexFile, path: str, owner: str) -> Mapping[str, int]:
+    def _decode(self, file: IndexFile, path: str, owner: str) -> Mapping[str, int]:
         try:
             return self._read(file, path)
         except (UnavailableError, NotFoundError) as err:

@@ -80,7 +80,7 @@ def check_output_file(
     bounds = order or shape.key
     keyed_rows = KeyedRows(bounds, repeats=changelog or bool(order))
     rows = ZERO
-    described = _described(unit, shape, first_row)
+    described = _described_columns(unit, shape, first_row)
     stats = ColumnStats(
         replace(shape, values=(*shape.values, *described)), chars=keeps_blanks(shape, stored.path)
     )
@@ -152,7 +152,7 @@ def _read(
         yield (*columns[:covered], *system), ordered, columns[: covered + len(described)]
 
 
-def _described(unit: str, shape: RowShape, first_row: int) -> tuple[DataField, ...]:
+def _described_columns(unit: str, shape: RowShape, first_row: int) -> tuple[DataField, ...]:
     """Return the columns that are read completely for their statistics, besides the covered ones: one, chosen
     by the seed.
     """

@@ -216,7 +216,7 @@ def prove_pick(shape: RowShape, pick: str, inputs: Iterable[Tally], units: Seque
         covered=tuple(field.name for field in shape.values),
         uncompared=shape.uncompared,
         sorted_by=shape.sorted_by,
-        sample=_sampled(shape, pick, before, units),
+        sample=_sample(shape, pick, before, units),
         seed=shape.seed,
         read=files_of(tallies),
         new_files=outputs.proven,
@@ -230,7 +230,7 @@ def prove_pick(shape: RowShape, pick: str, inputs: Iterable[Tally], units: Seque
     return _prove_kept(proof, join_evidence(pick, evidence))
 
 
-def _sampled(shape: RowShape, pick: str, inputs: Tally, units: Sequence[UnitProof]) -> RowSample | None:
+def _sample(shape: RowShape, pick: str, inputs: Tally, units: Sequence[UnitProof]) -> RowSample | None:
     """Return the sample of the pick. Raises ProofError if the mode needs a sample that a unit did not
     take.
     """

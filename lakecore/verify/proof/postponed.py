@@ -219,7 +219,7 @@ class _AssignmentPass:
         if rules.replaces:
             return PostponedTally(everything.tally, before.tally, after.tally)
         tallies = PostponedTally(everything.key_tally, before.key_tally, after.key_tally)
-        return replace(tallies, sample=samples and self._compared(before.keys, samples))
+        return replace(tallies, sample=samples and self._compare(before.keys, samples))
 
     def _samples(self, choice: KeyChoice) -> tuple[SampledRows, SampledRows] | None:
         """Return collectors for rows of both sides, if the mode compares values that are merged."""
@@ -228,7 +228,7 @@ class _AssignmentPass:
             return None
         return SampledRows(shape, choice), SampledRows(shape, choice)
 
-    def _compared(self, keys: Words, samples: tuple[SampledRows, SampledRows]) -> RowSample:
+    def _compare(self, keys: Words, samples: tuple[SampledRows, SampledRows]) -> RowSample:
         """Compare the sample. Both sides are read once more if the keys that were chosen first have too few
         rows.
         """

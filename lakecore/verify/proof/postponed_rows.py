@@ -117,8 +117,8 @@ class PostponedReader:
                 mine = buckets % self.part.steps == self.part.remainder
                 is_chosen = mine & ~np.isin(columns[-1].to_numpy(zero_copy_only=False), ignored)
                 numbered = [*columns[:-2], pa.array(numbers.following(buckets, is_chosen)), columns[-1]]
-                parts.append(self._hashed(numbered, mine, is_chosen, sample))
-        return _concatenated(parts)
+                parts.append(self._hash(numbered, mine, is_chosen, sample))
+        return _concatenate(parts)
 
     def written(
         self, files: Iterable[tuple[StoredFile, int]], sample: SampledRows | None = None
@@ -132,8 +132,8 @@ class PostponedReader:
                 if (buckets != bucket).any():
                     raise ProofError(self.name, f"{stored.path} has rows of other buckets than {bucket}")
                 mine = np.ones(len(buckets), bool)
-                parts.append(self._hashed(columns, mine, mine, sample))
-        return _concatenated(parts)
+                parts.append(self._hash(columns, mine, mine, sample))
+        return _concatenate(parts)
 
     def _columns(self, stored: StoredFile) -> Iterator[tuple[Sequence[pa.Array], npt.NDArray[Any]]]:
         """Yield covered columns, and the bucket of each row."""
@@ -151,7 +151,7 @@ class PostponedReader:
                 self.name, f"{stored.path} has {rows} rows, but its description says {stored.file.row_count}"
             )
 
-    def _hashed(
+    def _hash(
         self,
         columns: Sequence[pa.Array],
         mine: npt.NDArray[np.bool_],
@@ -159,7 +159,7 @@ class PostponedReader:
         sample: SampledRows | None,
     ) -> KeyedRows:
         """Return the hashes of the rows that `mine` marks; those of `sampled` go into the sample too."""
-        rows, part = _hashed(self.context, columns), self.part
+        rows, part = _hash(self.context, columns), self.part
         here = rows.keys % np.uint64(part.passes) == np.uint64(part.number)
         if sample is not None:
             sample.add(columns, rows.keys, sampled & here)
@@ -186,7 +186,7 @@ class _Numbers:
         return numbers
 
 
-def _hashed(context: ProofContext, columns: Sequence[pa.Array]) -> KeyedRows:
+def _hash(context: ProofContext, columns: Sequence[pa.Array]) -> KeyedRows:
     shape = context.shape
     ids = [KEY_FIELD_ID_START + field.id for field in shape.key]
     key = list(columns[: len(ids)])
@@ -202,7 +202,7 @@ def _empty() -> KeyedRows:
     return KeyedRows(none, none, none, np.zeros(0, np.int8))
 
 
-def _concatenated(parts: Sequence[KeyedRows]) -> KeyedRows:
+def _concatenate(parts: Sequence[KeyedRows]) -> KeyedRows:
     joined: list[Any] = [np.concatenate(words) for words in zip(*map(_words, parts), strict=True)]
     return KeyedRows(*joined)
 

@@ -36,16 +36,16 @@ def prove_row_ids(
     """
     before, after = ZERO, ZERO
     for stored, deleted in inputs:
-        before = _tallied(file_io, unit, stored, deleted, before)
+        before = _tally(file_io, unit, stored, deleted, before)
     for stored in outputs:
-        after = _tallied(file_io, unit, stored, None, after)
+        after = _tally(file_io, unit, stored, None, after)
     if before != after:
         raise ProofError(
             unit, f"the row ids of its inputs are {before}, but those of its outputs are {after}"
         )
 
 
-def _tallied(file_io: FileIO, unit: str, stored: StoredFile, deleted: BitMap | None, sum_: Tally) -> Tally:
+def _tally(file_io: FileIO, unit: str, stored: StoredFile, deleted: BitMap | None, sum_: Tally) -> Tally:
     position = 0
     for columns in read_ids(file_io, unit, stored):
         count = len(columns[0])
@@ -70,16 +70,14 @@ def read_ids(file_io: FileIO, unit: str, stored: StoredFile) -> Iterator[list[pa
             ids = None if first is None else places + first
             numbers = np.full(batch.num_rows, file.max_sequence_number, np.int64)
             yield [
-                _filled(batch, ROW_ID_NAME, ids, unit, stored),
-                _filled(batch, SEQUENCE_NAME, numbers, unit, stored),
+                _fill(batch, ROW_ID_NAME, ids, unit, stored),
+                _fill(batch, SEQUENCE_NAME, numbers, unit, stored),
             ]
     finally:
         reader.close()
 
 
-def _filled(
-    batch: pa.RecordBatch, name: str, otherwise: Ids | None, unit: str, stored: StoredFile
-) -> pa.Array:
+def _fill(batch: pa.RecordBatch, name: str, otherwise: Ids | None, unit: str, stored: StoredFile) -> pa.Array:
     if name not in batch.schema.names:
         if otherwise is None:
             raise ProofError(unit, f"{stored.path} has no row ids")

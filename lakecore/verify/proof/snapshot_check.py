@@ -63,7 +63,7 @@ class SnapshotCheck:
         """Check the delta. `number` is the sequence number that new files without one get; None: they get
         none.
         """
-        expected = Counter(_entry_key(_numbered(entry, number)) for entry in self._expected())
+        expected = Counter(_entry_key(_number(entry, number)) for entry in self._expected_entries())
         actual = Counter(_entry_key(entry) for entry in rows)
         for (_, bucket, _, kind, name, *_), count in ((actual - expected) + (expected - actual)).items():
             what = "adds" if kind is EntryKind.ADD else "removes"
@@ -72,7 +72,7 @@ class SnapshotCheck:
         if kinds != sorted(kinds, reverse=True):
             _refuse("adds files before it removes others")
 
-    def _expected(self) -> Iterable[ManifestEntry]:
+    def _expected_entries(self) -> Iterable[ManifestEntry]:
         for message in self.messages:
             removed_files = message.deleted_files if self.overwrites else message.compact_before
             come = message.new_files if self.overwrites else message.compact_after
@@ -218,7 +218,7 @@ def _numbers_of_files(manifests: ManifestStore, planned: Snapshot) -> int | None
     return planned.id if rules.row_tracking else None
 
 
-def _numbered(entry: ManifestEntry, number: int | None) -> ManifestEntry:
+def _number(entry: ManifestEntry, number: int | None) -> ManifestEntry:
     file = entry.file
     if number is None or entry.kind is not EntryKind.ADD or file.min_sequence_number:
         return entry

@@ -124,7 +124,7 @@ class _Comparison:
         stored = output.stored
         try:
             with open_groups(self._context.file_io, stored.path) as written:
-                return self._compared(output, written, first_row)
+                return self._compare_groups(output, written, first_row)
         except CorruptDataError as err:
             if err.path != stored.path:
                 raise
@@ -138,7 +138,7 @@ class _Comparison:
         tally = self._tallies[number]
         return FileTally(tally.rows, tally.digest, (file,))
 
-    def _compared(self, output: SpliceOutput, written: StoredGroups, first_row: int) -> Tally:
+    def _compare_groups(self, output: SpliceOutput, written: StoredGroups, first_row: int) -> Tally:
         stored = output.stored
         check_size(self._context.file_io, stored, lambda problem: self._refuse(stored, problem))
         counts = written.group_rows
@@ -154,15 +154,15 @@ class _Comparison:
             numbers = [number for number, _ in members]
             if origin is None:
                 span = whole.rows, whole.rows + sum(counts[number] for number in numbers)
-                whole += self._encoded(stored, span, first_row)
+                whole += self._encoded_rows(stored, span, first_row)
                 continue
             self._check_columns(stored, written, origin)
             for number in numbers:
-                whole += self._copied(stored, written, number, origin, first_row + whole.rows)
+                whole += self._copied_rows(stored, written, number, origin, first_row + whole.rows)
         self._check_description(output, written)
         return whole
 
-    def _copied(
+    def _copied_rows(
         self, stored: StoredFile, written: StoredGroups, number: int, origin: int, place: int
     ) -> Tally:
         """Compare a row group with the next one of an input."""
@@ -220,7 +220,7 @@ class _Comparison:
                 stored, f"its notes or column orders are not those of {self._inputs[origin].stored.path}"
             )
 
-    def _encoded(self, stored: StoredFile, span: tuple[int, int], first_row: int) -> Tally:
+    def _encoded_rows(self, stored: StoredFile, span: tuple[int, int], first_row: int) -> Tally:
         shape, schema = self._context.shape, self._context.schemas[stored.file.schema_id]
         tally = ZERO
         for columns in read_covered(self._context.file_io, stored.path, shape, schema, rows=span):

@@ -388,7 +388,7 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _nested(column: pa.Array, count: int, rule: ColumnRule) -> ColumnState:
+def _nested_state(column: pa.Array, count: int, rule: ColumnRule) -> ColumnState:
     return (_KeyedRows if rule.key else _NestedRows)(column, count, rule)
 
 
@@ -399,7 +399,7 @@ _STATES: dict[
     "listagg": (_is_text, _ListAgg),
     "merge_map": (pa.types.is_map, _MergeMap),
     "merge_map_with_keytime": (pa.types.is_map, _TimedMap),
-    "nested_update": (pa.types.is_list, _nested),
+    "nested_update": (pa.types.is_list, _nested_state),
     "nested_partial_update": (pa.types.is_list, _JoinedRows),
 }
 LIST_FUNCTIONS = frozenset(_STATES)

@@ -82,7 +82,7 @@ def overlapping(
     """Return those of `files` that may hold a key of `hiding`."""
     if key_of is None:
         return files
-    ranges = _joined(sorted((key_of(file.min_key), key_of(file.max_key)) for file in hiding))
+    ranges = _join(sorted((key_of(file.min_key), key_of(file.max_key)) for file in hiding))
     ends = [high for _, high in ranges]
 
     def meets(file: DataFile) -> bool:
@@ -92,7 +92,7 @@ def overlapping(
     return filter(meets, files)
 
 
-def _joined(ranges: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+def _join(ranges: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     """Return closed ranges in order, in which those that overlap are one."""
     result: list[tuple[Any, Any]] = []
     for low, high in ranges:

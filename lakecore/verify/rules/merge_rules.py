@@ -120,7 +120,7 @@ def read_merge_rules(
         expire_column=None if expires is None else expire_column(raw),
         expire_seconds=0 if expires is None else expires // 1000,
         changes=_changes(rules, output_level, top_level),
-        compared=_compared(schema, rules),
+        compared=_compared_columns(schema, rules),
         top_level=top_level,
         unordered=frozenset(
             field.name for field in schema.fields if _is_hashed(columns.get(field.name), field.type)
@@ -139,7 +139,7 @@ def _changes(rules: TableRules, output_level: int, top_level: int) -> ChangeSour
     return ChangeSource.TOP_LEVEL if full and output_level == top_level else ChangeSource.NONE
 
 
-def _compared(schema: TableSchema, rules: TableRules) -> tuple[str, ...]:
+def _compared_columns(schema: TableSchema, rules: TableRules) -> tuple[str, ...]:
     """Return the columns by which a replaced row counts as unchanged; none where every replacement is
     announced.
     """

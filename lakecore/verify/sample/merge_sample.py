@@ -132,9 +132,9 @@ class _Sampler:
         if merge.above:
             outside = living_rows(reader.outside(searched), merge.rules, merge.now_ms)
             inside = _both(outside, inside)
-        window = self._expected(inside)
+        window = self._expected_keys(inside)
         check = self._check()
-        results = check.moved(window) if merge.outputs is None else self._written(check, window, keys)
+        results = check.moved(window) if merge.outputs is None else self._written_results(check, window, keys)
         if merge.rules.changes is not ChangeSource.NONE:
             check.changes(window, results, self._read(merge.changelog, keys))
         names = {column.name for column in reader.shape.values}
@@ -143,7 +143,7 @@ class _Sampler:
             rows=rows, windows=1, tied=int(window.tied.sum()), left_out=frozenset(left_out | reader.left_out)
         )
 
-    def _written(self, check: WindowCheck, window: WindowKeys, keys: KeySpan) -> Results:
+    def _written_results(self, check: WindowCheck, window: WindowKeys, keys: KeySpan) -> Results:
         return check.results(window, self._read(self.merge.outputs or (), keys))
 
     def _without_rows(self, keys: KeySpan, rows: int) -> RowSample:
@@ -152,7 +152,7 @@ class _Sampler:
             raise ProofError(self.unit, f"its outputs hold rows of keys {keys}, which its inputs lack")
         return RowSample(rows=rows, windows=1)
 
-    def _expected(self, rows: WindowRows) -> WindowKeys:
+    def _expected_keys(self, rows: WindowRows) -> WindowKeys:
         shape, merge = self.reader.shape, self.merge
         keys, sequence = key_names(shape), [field.name for field in shape.sequence]
         ordered = in_merge_order(rows, keys, sequence, descending=shape.descending)

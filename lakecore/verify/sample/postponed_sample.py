@@ -76,7 +76,7 @@ class SampledRows:
         if not len(rows):
             return
         schema = window_schema(self.shape)
-        typed = [self._typed(column.take(rows), kind) for column, kind in zip(columns, schema, strict=True)]
+        typed = [self._cast(column.take(rows), kind) for column, kind in zip(columns, schema, strict=True)]
         self.parts.append(pa.RecordBatch.from_arrays(typed, schema=schema))
 
     @property
@@ -89,7 +89,7 @@ class SampledRows:
         batch = pa.concat_batches([empty, *self.parts])
         return WindowRows(batch, np.zeros(batch.num_rows, np.int64), np.zeros(batch.num_rows, bool))
 
-    def _typed(self, column: pa.Array, kind: pa.Field) -> pa.Array:
+    def _cast(self, column: pa.Array, kind: pa.Field) -> pa.Array:
         if column.type == kind.type:
             return column
         try:

@@ -85,7 +85,7 @@ class WindowReader:
 
     def inputs(self, runs: Sequence[Sequence[LookupFile]], keys: KeySpan) -> WindowRows:
         """Return live rows of the inputs, run by run."""
-        return self._joined([(file, self.rows(file, keys)) for run in runs for file in run], outside=False)
+        return self._join([(file, self.rows(file, keys)) for run in runs for file in run], outside=False)
 
     def search(
         self,
@@ -117,7 +117,7 @@ class WindowReader:
 
     def outside(self, searched: Sequence[SearchedFile]) -> WindowRows:
         """Return the rows that a search found."""
-        return self._joined([(one.file, one.found_rows) for one in searched], outside=True)
+        return self._join([(one.file, one.found_rows) for one in searched], outside=True)
 
     def _any_looked_up(self, file: LookupFile, keys: KeySpan, looked_up: Mapping[str, BitMap]) -> bool:
         """Return whether the merge looked up rows at or near the span."""
@@ -177,16 +177,16 @@ class WindowReader:
         schema = window_schema(self.shape)
         count = len(self.shape.key)
         typed = [
-            self._typed(column, kind.type, kind.name)
+            self._cast(column, kind.type, kind.name)
             for column, kind in zip(columns[:count], list(schema)[:count], strict=True)
         ]
         low, high = rows_inside(typed, keys)
         rest = zip(columns[count:], list(schema)[count:], strict=True)
         cut = [column.slice(low, high - low) for column in typed]
-        cut += [self._typed(column.slice(low, high - low), kind.type, kind.name) for column, kind in rest]
+        cut += [self._cast(column.slice(low, high - low), kind.type, kind.name) for column, kind in rest]
         return FoundRows(pa.RecordBatch.from_arrays(cut, schema=schema), places[low:high])
 
-    def _typed(self, column: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
+    def _cast(self, column: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
         if column.type == kind:
             return column
         try:
@@ -195,7 +195,7 @@ class WindowReader:
             self.left_out.add(name)
             return pa.nulls(len(column), kind)
 
-    def _joined(self, lookups: Sequence[tuple[LookupFile, FoundRows]], *, outside: bool) -> WindowRows:
+    def _join(self, lookups: Sequence[tuple[LookupFile, FoundRows]], *, outside: bool) -> WindowRows:
         empty = pa.RecordBatch.from_pylist([], window_schema(self.shape))
         sizes = [rows.batch.num_rows for _, rows in lookups]
         levels = np.repeat([file.stored.file.level for file, _ in lookups], sizes).astype(np.int64)

@@ -63,9 +63,9 @@ class DynamicBuckets:
 
     def indexed(self, messages: Sequence[CommitMessage]) -> tuple[CommitMessage, ...]:
         """Return the messages of all buckets that got rows, with the hash files of those that got keys."""
-        return tuple(map(self._indexed, messages))
+        return tuple(map(self._index, messages))
 
-    def _indexed(self, message: CommitMessage) -> CommitMessage:
+    def _index(self, message: CommitMessage) -> CommitMessage:
         places = self._places[message.partition]
         if message.bucket not in places.changed:
             return message

@@ -83,17 +83,17 @@ class KeyMoves:
         codes, serialised = partition_codes(rows.batch, self._schema.partition_type)
         partitions = np.array([self._partition(row) for row in serialised], np.int64)[codes]
         order = prints.order
-        moves = self._moved(prints.take(order), partitions[order], order, index)
+        moves = self._moves(prints.take(order), partitions[order], order, index)
         return list(self._shares(rows, moves))
 
-    def _moved(self, prints: KeyHashes, partitions: Ints, sources: Ints, index: KeyPlaces) -> _Moves:
+    def _moves(self, prints: KeyHashes, partitions: Ints, sources: Ints, index: KeyPlaces) -> _Moves:
         """Return the rows in order of their keys, and in order of arrival for one key."""
         first = prints.firsts
         heads = np.flatnonzero(first)
         group = np.cumsum(first) - 1
         there = index.find(prints.take(heads)).astype(np.int64)
         if self._engine is MergeEngine.DEDUPLICATE:
-            places, moves = self._replaced(partitions, sources, (heads, there))
+            places, moves = self._replace(partitions, sources, (heads, there))
             index.put(prints.take(heads), places)
             return moves
         fresh = np.flatnonzero(there == _NOWHERE)
@@ -105,7 +105,7 @@ class KeyMoves:
             keeps = self._partition_of(places) == partitions
         return _Moves(sources[keeps], places[keeps], np.zeros(int(keeps.sum()), bool))
 
-    def _replaced(
+    def _replace(
         self, partitions: Ints, sources: Ints, heads: tuple[Ints, Ints]
     ) -> tuple[npt.NDArray[np.int32], _Moves]:
         """Place each key where its last row is and retract it from its old place. Also returns the new place

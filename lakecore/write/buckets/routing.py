@@ -97,7 +97,7 @@ def _partitions(batch: pa.RecordBatch, kind: RowType) -> tuple[Codes, list[tuple
     """Return a code per row and the values of each code."""
     if not kind.fields:
         return np.zeros(batch.num_rows, np.int32), [()]
-    codes = reduce(_combined, (_codes(batch.column(name)) for name in kind.names))
+    codes = reduce(_combine, (_codes(batch.column(name)) for name in kind.names))
     _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
     samples = batch.select(list(kind.names)).take(pa.array(first))
     return inverse, batch_rows(samples, kind)
@@ -108,7 +108,7 @@ def _codes(column: pa.Array) -> Codes:
     return np.asarray(encoded.indices.to_numpy(zero_copy_only=False)).astype(np.int64)
 
 
-def _combined(left: Codes, right: Codes) -> Codes:
+def _combine(left: Codes, right: Codes) -> Codes:
     return left * (int(right.max()) + 1) + right
 
 

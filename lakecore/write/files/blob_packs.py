@@ -68,7 +68,7 @@ class BlobPacks:
             if rows.kinds is not None and (retracts := is_retract(rows.kinds)).any():
                 column = pc.if_else(pa.array(retracts), pa.scalar(None, column.type), column)
             kind = self._spec.schema.row_type.field(name).type
-            batch = batch.set_column(at, batch.schema.field(at), self._packed(name, column, kind))
+            batch = batch.set_column(at, batch.schema.field(at), self._pack(name, column, kind))
         return replace(rows, batch=batch)
 
     def close(self) -> None:
@@ -88,7 +88,7 @@ class BlobPacks:
             with tolerated(path):
                 self._file_io.delete(path)
 
-    def _packed(self, name: str, column: pa.Array, kind: DataType) -> pa.Array:
+    def _pack(self, name: str, column: pa.Array, kind: DataType) -> pa.Array:
         if pa.types.is_binary(column.type):
             return pa.array(self._packed_values(name, column), pa.binary())
         rows: list[Any] = []

@@ -96,8 +96,8 @@ def data_file(
         max_key=max_key,
         key_stats=_key_stats(spec, written) if spec.keyed else EMPTY_STATS,
         value_stats=value_stats,
-        min_sequence_number=_required(summary.min_sequence),
-        max_sequence_number=_required(summary.max_sequence),
+        min_sequence_number=_require(summary.min_sequence),
+        max_sequence_number=_require(summary.max_sequence),
         schema_id=spec.schema.id,
         level=spec.level,
         creation_time=creation_time,
@@ -127,7 +127,7 @@ def _key_stats(spec: FileSpec, written: WrittenFile) -> SimpleStats:
     return stats
 
 
-def _required(number: int | None) -> int:
+def _require(number: int | None) -> int:
     if number is None:
         raise ValueError("a file without rows has no sequence numbers")
     return number

@@ -112,10 +112,10 @@ class KeyValueWriter:
         if spec.at_once or spec.one_flush or (spec.spillable and spec.engine is None):
             self._spill_buffer()
         else:
-            self._flush(self._merged())
+            self._flush(self._merge())
 
     def _spill_buffer(self) -> None:
-        rows = self._sorted()
+        rows = self._sort()
         if rows is not None:
             self._spill.add(rows.merged() if self._spec.engine is None else rows.raw())
 
@@ -127,9 +127,9 @@ class KeyValueWriter:
             self._flush(self._spill.merged())
             self._spill.clear()
         else:
-            self._flush(self._merged())
+            self._flush(self._merge())
         changelog = () if self._changelog is None else self._changelog.close()
-        return tuple(map(self._described, self._files)), changelog
+        return tuple(map(self._describe, self._files)), changelog
 
     def abort(self) -> None:
         """Remove every file. It may follow `close`."""
@@ -139,36 +139,36 @@ class KeyValueWriter:
         if self._packs is not None:
             self._packs.abort()
 
-    def _merged(self) -> Iterator[pa.RecordBatch]:
-        rows = self._sorted()
+    def _merge(self) -> Iterator[pa.RecordBatch]:
+        rows = self._sort()
         return iter(()) if rows is None else rows.merged(self._spec.engine)
 
-    def _sorted(self) -> SortedRows | None:
+    def _sort(self) -> SortedRows | None:
         """Drain the buffer; incoming rows go to the changelog on the way, before rows of a key become one."""
         drained = self._buffer.drain()
         if drained is None or self._spec.changelog is None:
             return drained
         if self._changelog is None:
-            self._changelog = self._opened(self._spec.changelog)
+            self._changelog = self._open(self._spec.changelog)
         for batch in drained.raw():
             self._changelog.write(batch)
         return drained
 
-    def _described(self, file: DataFile) -> DataFile:
+    def _describe(self, file: DataFile) -> DataFile:
         first = self._spec.first_sequence
         if not self._spec.at_once:
             return file
         return replace(file, min_sequence_number=first, max_sequence_number=first)
 
     def _flush(self, batches: Iterable[pa.RecordBatch]) -> None:
-        writer = self._opened(self._spec.files)
+        writer = self._open(self._spec.files)
         for batch in batches:
             writer.write(batch)
         self._files.extend(writer.close())
         started = self._spec.files.first_index + writer.files_started
         self._spec = replace(self._spec, files=replace(self._spec.files, first_index=started))
 
-    def _opened(self, files: FileSpec) -> RollingWriter:
+    def _open(self, files: FileSpec) -> RollingWriter:
         writer = RollingWriter(self._file_io, files, self._now_ms)
         self._writers.append(writer)
         return writer

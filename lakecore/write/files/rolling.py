@@ -266,12 +266,12 @@ class RollingWriter:
         written_file = self._current.writer.close()
         summary = self._current.summary
         file = data_file(self._spec, self._current.name, written_file, summary, self._creation_time())
-        indexed = self._indexed(file, self._current.index)
+        indexed = self._store_index(file, self._current.index)
         self._files.append(self._referring(indexed, self._current.packs))
         self._sequence += summary.row_count
         self._current = None
 
-    def _indexed(self, file: DataFile, index: FileIndexBuilder) -> DataFile:
+    def _store_index(self, file: DataFile, index: FileIndexBuilder) -> DataFile:
         """Store indexes. Rule of the format: those above a threshold go to a file beside the data file,
         others into its description.
         """

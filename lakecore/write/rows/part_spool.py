@@ -52,14 +52,14 @@ class PartSpool:
         """Yield the rows of a part in the order in which they were added, in batches of at most 131,072."""
         gathered: list[pa.RecordBatch] = []
         rows = 0
-        for batch in self._stored(part):
+        for batch in self._stored_batches(part):
             if rows + batch.num_rows > _BATCH_ROWS and gathered:
-                yield _joined(gathered)
+                yield _join(gathered)
                 gathered, rows = [], 0
             gathered.append(batch)
             rows += batch.num_rows
         if gathered:
-            yield _joined(gathered)
+            yield _join(gathered)
 
     def close(self) -> None:
         """Remove the files. It may be called twice."""
@@ -67,7 +67,7 @@ class PartSpool:
         self._files.clear()
         self._spooled.clear()
 
-    def _stored(self, part: int) -> Iterator[pa.RecordBatch]:
+    def _stored_batches(self, part: int) -> Iterator[pa.RecordBatch]:
         for path, offsets in self._files:
             offset = offsets[part]
             if offset is not None:
@@ -79,7 +79,7 @@ class PartSpool:
 
     def _pieces(self) -> Iterator[pa.RecordBatch | None]:
         """Yield what is in memory as one batch per part, rows of a part in their order; frees nothing."""
-        whole = _joined([batch for batch, _ in self._spooled])
+        whole = _join([batch for batch, _ in self._spooled])
         parts = np.concatenate([places for _, places in self._spooled])
         order = np.argsort(parts, kind="stable")
         bounds = np.searchsorted(parts[order], np.arange(self._parts + 1))
@@ -87,5 +87,5 @@ class PartSpool:
             yield whole.take(pa.array(order[start:stop])) if stop > start else None
 
 
-def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+def _join(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)

@@ -54,7 +54,7 @@ class Spill:
         """Yield all runs merged, one row per key; call it once. Files are removed as they are read."""
         runs = [self._scratch.read(path) for path in self._paths]
         rows = self._merge(reduce_runs(runs, _MAX_RUNS, _BATCH_ROWS, self._merge, self._scratch))
-        return rows if self._engine is None else self._folded(rows, self._engine)
+        return rows if self._engine is None else self._fold(rows, self._engine)
 
     def clear(self) -> None:
         """Remove the files."""
@@ -66,7 +66,7 @@ class Spill:
             if window.batch.num_rows:
                 yield window.batch
 
-    def _folded(self, rows: Iterable[pa.RecordBatch], engine: Engine) -> Iterator[pa.RecordBatch]:
+    def _fold(self, rows: Iterable[pa.RecordBatch], engine: Engine) -> Iterator[pa.RecordBatch]:
         """Apply `engine` to rows in order, key by key."""
         rest: list[pa.RecordBatch] = []
         enough = _BATCH_ROWS

@@ -126,7 +126,7 @@ class ColumnUpdate:
         rows stay deleted. Raises InvalidInputError for ids that no row ever had, or that occur twice;
         UnavailableError or CommitConflictError when all retries fail, CommitUncertainError.
         """
-        values = self._checked(data)
+        values = self._check(data)
         if not len(values.ids):
             return UpdatedRows(0, CommitResult())
 
@@ -135,7 +135,7 @@ class ColumnUpdate:
 
         return retry_on_conflict(self.scanner.stores, attempt)
 
-    def _checked(self, data: pa.Table) -> _Values:
+    def _check(self, data: pa.Table) -> _Values:
         schema = self.reading.schema
         names = [name for name in data.column_names if name != ROW_ID_NAME]
         if data.column_names.count(ROW_ID_NAME) != 1 or not names or len(set(names)) < len(names):
@@ -173,7 +173,8 @@ class ColumnUpdate:
         writers: list[RollingWriter | BlobFiles] = []
         try:
             messages = [
-                self._message(split, rows, values, writers) for split, rows in self._touched(snapshot, values)
+                self._message(split, rows, values, writers)
+                for split, rows in self._touched_ranges(snapshot, values)
             ]
             result = commit(messages, Preconditions(read_snapshot=snapshot))
         except CommitUncertainError:
@@ -185,7 +186,7 @@ class ColumnUpdate:
             _remove(writers)
         return result
 
-    def _touched(self, snapshot: Snapshot | None, values: _Values) -> list[tuple[Split, RowRange]]:
+    def _touched_ranges(self, snapshot: Snapshot | None, values: _Values) -> list[tuple[Split, RowRange]]:
         """Return the ranges that have the rows. Raises InvalidInputError for a row that does not exist."""
         touched: list[tuple[Split, RowRange]] = []
         is_touched = np.zeros(len(values.ids), np.bool_)
@@ -273,11 +274,11 @@ def _changed_rows(
     at = rows.first
     for batch in read_joined(reading, directory, rows.files, names, JoinedRows(as_stored=True)):
         low, high = np.searchsorted(values.ids, (at, at + batch.num_rows)).tolist()
-        yield _changed(batch, values, low, high, at)
+        yield _change(batch, values, low, high, at)
         at += batch.num_rows
 
 
-def _changed(batch: pa.RecordBatch, values: _Values, low: int, high: int, first: int) -> pa.RecordBatch:
+def _change(batch: pa.RecordBatch, values: _Values, low: int, high: int, first: int) -> pa.RecordBatch:
     """Return `batch`, whose first row has id `first`, with the new values from `low` to `high`."""
     if low == high:
         return batch

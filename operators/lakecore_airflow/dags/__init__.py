@@ -65,7 +65,7 @@ def lakecore_dags(
     return dags
 
 
-def _settings(beside: str | Path | None, given: Mapping[str, Any] | None) -> DagSettings:
-    if given is not None:
-        return parse_settings({"airflow": given}, tuple(_DAGS), "settings")
+def _settings(beside: str | Path | None, settings: Mapping[str, Any] | None) -> DagSettings:
+    if settings is not None:
+        return parse_settings({"airflow": settings}, tuple(_DAGS), "settings")
     return find_settings(beside, tuple(_DAGS), os.environ)

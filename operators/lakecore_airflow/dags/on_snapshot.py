@@ -78,5 +78,5 @@ def build(lake: LakeDag) -> DAG:
     return dag
 
 
-def _as_environment(found: dict[str, object]) -> dict[str, str]:
-    return {key.upper(): str(found[key]) for key in ("table", "first", "last")}
+def _as_environment(result: dict[str, object]) -> dict[str, str]:
+    return {key.upper(): str(result[key]) for key in ("table", "first", "last")}

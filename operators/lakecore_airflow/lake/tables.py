@@ -175,12 +175,12 @@ def check_map_length(values: Sequence[Any], what: str) -> None:
         )
 
 
-def _matches(name: str, given: Sequence[str] | str) -> bool:
+def _matches(name: str, patterns: Sequence[str] | str) -> bool:
     _, _, short = name.partition(".")
-    return any(fnmatchcase(name if "." in pattern else short, pattern) for pattern in _patterns(given))
+    return any(fnmatchcase(name if "." in pattern else short, pattern) for pattern in _patterns(patterns))
 
 
-def _patterns(given: Sequence[str] | str) -> list[str]:
-    if not isinstance(given, str):
-        return list(given)
-    return [pattern.strip() for pattern in given.split(",") if pattern.strip()]
+def _patterns(patterns: Sequence[str] | str) -> list[str]:
+    if not isinstance(patterns, str):
+        return list(patterns)
+    return [pattern.strip() for pattern in patterns.split(",") if pattern.strip()]

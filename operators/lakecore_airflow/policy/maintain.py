@@ -74,7 +74,7 @@ _REPORTED = (
     "dropped_count",
     "snapshots_count",
     "findings_count",
-    "held",
+    "on_hold",
     "dry_run",
     "notes",
     "names_count",
@@ -152,9 +152,10 @@ class MaintainTableOperator(EngineTask, TableTask):
     object that says what each chore did.
 
     A chore that fails does not stop the next one. The task fails at the end, and is retried when a retry may
-    help. A chore that a hold on the table stops is listed in `held` of the report. It fails the task without
-    a retry, unless a person asked for the hold. A chore that this release cannot run on the table is skipped,
-    and the report says why. Each chore takes the table's lease, so that two runs never work on one table.
+    help. A chore that a hold on the table stops is listed in `on_hold` of the report. It fails the task
+    without a retry, unless a person asked for the hold. A chore that this release cannot run on the table is
+    skipped, and the report says why. Each chore takes the table's lease, so that two runs never work on one
+    table.
 
     :param chores: name to parameters, both as commands have them: `{"expire-snapshots": {"retain-max": 50}}`.
         A time may be given as an age, `2 d` before the run started. (templated)
@@ -214,12 +215,14 @@ class MaintainTableOperator(EngineTask, TableTask):
 
         clock = SystemClock()
         errors: list[LakeError] = []
-        report: dict[str, Any] = {"table": self.table, "done": [], "refused": {}, "held": {}}
+        on_hold: dict[str, str] = {}
+        report: dict[str, Any] = {"table": self.table, "done": [], "refused": {}, "on_hold": on_hold}
+        report["held"] = on_hold  # the earlier key, for one release
         report |= {"failed": {}, "left": [], "dry_run": bool(flag("dry_run", self.preview))}
         with airflow_errors():
             end = window_end_ms(self.until, context, clock)
             safety = fields_of(Safety, {"wait": self.wait}, clock.now_ms())
-            names = _ordered(self.chores)
+            names = _order(self.chores)
             hook = LakeHook(self.lake_conn_id)
             with self.workers(hook) as executor:
                 request = ChoreRequest(
@@ -239,7 +242,7 @@ class MaintainTableOperator(EngineTask, TableTask):
                         report["left"].append(name)
                         continue
                     errors += self._try(name, parameters, request, context, report)
-        return self._ended(context, report, errors)
+        return self._end(context, report, errors)
 
     def _try(
         self,
@@ -255,13 +258,13 @@ class MaintainTableOperator(EngineTask, TableTask):
         try:
             result = self._do(name, parameters, request, context)
             report["done"].append(result)
-            if result.get("held"):
-                report["held"][name] = result["held"]
+            if result.get("on_hold"):
+                report["on_hold"][name] = result["on_hold"]
         except UnsupportedError as err:
             report["refused"][name] = str(err)
         except OnHoldError as err:
             self.log.warning("%s", err)
-            report["held"][name] = str(err)
+            report["on_hold"][name] = str(err)
             return [err] if err.automatic else []
         except LakeError as err:
             self.log.exception("%s of %s failed", name, self.table)
@@ -279,7 +282,7 @@ class MaintainTableOperator(EngineTask, TableTask):
         from lakecore.jobs.definitions.values import fields_of
 
         chore = CHORES[name]
-        values = _given(chore, name, parameters, request.started_ms)
+        values = _job_values(chore, name, parameters, request.started_ms)
         safety_fields = fields_of(Safety, {"quarantine": values.pop("quarantine", None)}, request.started_ms)
         safety = replace(request.safety, quarantine=safety_fields.get("quarantine"))
         user, identifier = commit_identity(context["ti"], name)
@@ -289,7 +292,7 @@ class MaintainTableOperator(EngineTask, TableTask):
         publish_report = self.publish_report(context, result.job, result.report)
         return {key: publish_report[key] for key in _REPORTED if publish_report.get(key)}
 
-    def _ended(self, context: Context, report: dict[str, Any], errors: Sequence[Exception]) -> dict[str, Any]:
+    def _end(self, context: Context, report: dict[str, Any], errors: Sequence[Exception]) -> dict[str, Any]:
         if report["dry_run"]:
             self.log.warning("this was a dry run: nothing was changed")
         if report["left"]:
@@ -298,12 +301,12 @@ class MaintainTableOperator(EngineTask, TableTask):
             context["ti"].xcom_push("report", report)
             error = AirflowFailException if all(map(is_permanent, errors)) else AirflowException
             problems = [f"{k}: {v}" for k, v in report["failed"].items()]
-            problems += [f"on hold, so not done: {', '.join(report['held'])}"] if report["held"] else []
+            problems += [f"on hold, so not done: {', '.join(report['on_hold'])}"] if report["on_hold"] else []
             raise error(f"{self.table}: {'; '.join(problems)}")
         return report
 
 
-def _ordered(chores: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+def _order(chores: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
     from lakecore.errors import InvalidInputError
 
     strange = sorted(set(chores) - set(CHORES))
@@ -312,7 +315,7 @@ def _ordered(chores: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, 
     return {name: chores[name] or {} for name in CHORES if name in chores}
 
 
-def _given(
+def _job_values(
     chore: type[PolicyChore], name: str, parameters: Mapping[str, Any], started_ms: int
 ) -> dict[str, Any]:
     """Return the parameters by the names of the job; an age becomes a time."""

@@ -24,17 +24,17 @@ def lineage_of(table: str, lake_conn_id: str, report: Mapping[str, Any]) -> Any:
     from lakecore.errors import LakeError
 
     try:
-        namespace, name, facets = _described(table, lake_conn_id, report)
+        namespace, name, facets = _describe(table, lake_conn_id, report)
     except LakeError:
         return None
-    written = OutputDataset(namespace, name, facets=facets, outputFacets=_written(report))
+    written = OutputDataset(namespace, name, facets=facets, outputFacets=_output_facts(report))
     changed = not (report.get("nothing_to_do") or report.get("dry_run"))
     return OperatorLineage(
         inputs=[InputDataset(namespace, name, facets=facets)], outputs=[written] if changed else []
     )
 
 
-def _described(table: str, lake_conn_id: str, report: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
+def _describe(table: str, lake_conn_id: str, report: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
     """Return namespace and name by OpenLineage's rules for files, and the facets of the dataset."""
     from openlineage.client.facet_v2 import (
         dataset_version_dataset,
@@ -71,7 +71,7 @@ def _described(table: str, lake_conn_id: str, report: Mapping[str, Any]) -> tupl
     return f"{scheme}://{bucket}", key, facets
 
 
-def _written(report: Mapping[str, Any]) -> dict[str, Any]:
+def _output_facts(report: Mapping[str, Any]) -> dict[str, Any]:
     """Return the rows and bytes that were written, for tasks that write data."""
     from openlineage.client.facet_v2 import output_statistics_output_dataset
 

@@ -94,7 +94,7 @@ class NewSnapshotSensor(TableSensor):
         except ValueError as err:
             raise InvalidInputError(f"after_snapshot={choice!r}: use a snapshot id") from err
 
-    def accept(self, context: Context, catalog: Catalog, found: dict[str, Any]) -> dict[str, Any]:
+    def accept(self, context: Context, catalog: Catalog, result: dict[str, Any]) -> dict[str, Any]:
         """Return the range. A backfill reads the past: it does not move the position of the DAG's
         other runs.
         """
@@ -103,9 +103,9 @@ class NewSnapshotSensor(TableSensor):
         if _backfill_interval(context) is None:
             store = PositionStore(catalog.file_io, catalog.warehouse)
             start = self._start(context, catalog)
-            position = Position(run=context["ti"].run_id, after=start, last=found["last"])
+            position = Position(run=context["ti"].run_id, after=start, last=result["last"])
             store.save(self._consumer(), self.table, position)
-        return super().accept(context, catalog, found)
+        return super().accept(context, catalog, result)
 
 
 def _backfill_interval(context: Context) -> tuple[int, int] | None:

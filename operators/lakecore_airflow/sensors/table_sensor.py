@@ -67,9 +67,9 @@ class TableSensor(BaseSensorOperator):
 
         return waits.look(self.wait, catalog, self.table, self.request(context, catalog))
 
-    def accept(self, context: Context, catalog: Catalog, found: dict[str, Any]) -> dict[str, Any]:
-        """Return the XCom for what was found; state that the sensor remembers is written here."""
-        return {"table": self.table, **found}
+    def accept(self, context: Context, catalog: Catalog, result: dict[str, Any]) -> dict[str, Any]:
+        """Return the XCom for the result of a look; state that the sensor remembers is written here."""
+        return {"table": self.table, **result}
 
     def poke(self, context: Context) -> PokeReturnValue:
         with airflow_errors():

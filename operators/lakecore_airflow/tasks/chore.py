@@ -102,7 +102,7 @@ def sentence(report: Report) -> str:
         f"names: {', '.join(report.names[:_NAMES])}{' …' if report.names[_NAMES:] else ''}": report.names,
         f"snapshot {report.snapshot}": report.snapshot is not None,
         f"nothing more is done: {report.blocker}": report.blocker,
-        report.held: report.held,
+        report.on_hold: report.on_hold,
         f"kept in the quarantine, taken back by: lakecore undo {report.run}": (
             report.run and report.quarantined and report.files
         ),

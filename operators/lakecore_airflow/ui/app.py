@@ -116,13 +116,13 @@ class _Pages:
             "run.html", dag_id=dag_id, run_id=run_id, task_id=task_id, lines=lines, most=MOST_TASKS
         )
 
-    def _connection(self, session: Any, wanted: str) -> tuple[str, list[str]]:
+    def _connection(self, session: Any, requested: str) -> tuple[str, list[str]]:
         """Return the connection of a page, and those to choose from. Another connection than one of a lake
         does not exist for a page.
         """
         connections = lake_connections(session)
-        conn_id = wanted or LakeHook.default_conn_name
-        if not wanted and connections and conn_id not in connections and not _is_lake(conn_id):
+        conn_id = requested or LakeHook.default_conn_name
+        if not requested and connections and conn_id not in connections and not _is_lake(conn_id):
             conn_id = connections[0]
         if conn_id not in connections:
             if not _is_lake(conn_id):

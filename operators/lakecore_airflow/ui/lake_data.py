@@ -63,7 +63,7 @@ class TableDetails:
 
 
 @dataclass
-class _Kept:
+class _CachedSurvey:
     survey: Survey | None
     read_ms: int
 
@@ -73,8 +73,8 @@ class LakeData:
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(8, thread_name_prefix="lakecore-ui")
-        self._surveys: dict[str, _Kept] = {}
-        self._asked: dict[str, Future[Any]] = {}
+        self._surveys: dict[str, _CachedSurvey] = {}
+        self._requests: dict[str, Future[Any]] = {}
         self._lock = threading.Lock()
 
     def now_ms(self) -> int:
@@ -116,9 +116,9 @@ class LakeData:
         for module in _READERS:  # the first request pays for imports; storage gets its whole time
             importlib.import_module(module)
         with self._lock:
-            future = self._asked.get(key)
+            future = self._requests.get(key)
             if future is None or future.done():
-                future = self._asked[key] = self._threads.submit(work)
+                future = self._requests[key] = self._threads.submit(work)
         try:
             result: T = future.result(PATIENCE_S)
         except LateError:
@@ -126,7 +126,7 @@ class LakeData:
         finally:
             with self._lock:
                 if future.done():
-                    self._asked.pop(key, None)
+                    self._requests.pop(key, None)
         return result
 
     def _catalog(self, conn_id: str) -> Catalog:
@@ -136,7 +136,7 @@ class LakeData:
         from lakecore.jobs.survey import latest_survey
 
         survey = latest_survey(self._catalog(conn_id))
-        self._surveys[conn_id] = _Kept(survey, self.now_ms())
+        self._surveys[conn_id] = _CachedSurvey(survey, self.now_ms())
         return survey
 
     def _read_details(self, conn_id: str, name: str, files: int) -> TableDetails:

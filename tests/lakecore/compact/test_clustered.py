@@ -142,7 +142,7 @@ def test_a_wrong_compaction_is_not_committed(monkeypatch: pytest.MonkeyPatch, fa
     put(table, [{"k": k, "j": "", "n": 1, "s": f"{9 - k}", "p": "x"} for k in (0, 5)])
     name, made = {
         "missed": ("_Marks.has", nothing),
-        "order": ("RowSorter._ordered", unsorted),
+        "order": ("RowSorter._sort", unsorted),
         "mark": ("ScatteredRows._by_file", elsewhere),
     }[fault]
     monkeypatch.setattr(f"{scattered.__name__}.{name}", made)

@@ -83,7 +83,9 @@ def test_what_is_missing_is_made_and_what_is_stale_goes(
         assert {f.file_name: plain(f) for f in files} == {f.file_name: f for f in before}
         assert all(held(table, file) == wanted for file in files)
         assert {c.index + c.type for c in done.coverage} == {name + kind for name, kind in wanted}
-        assert all((c.files, c.files_lacking, c.rows, c.wanted) == (6, 0, 30, True) for c in done.coverage)
+        assert all(
+            (c.files, c.files_lacking, c.rows, c.in_options) == (6, 0, 30, True) for c in done.coverage
+        )
         assert done.coverage_before == look.coverage
         again = run(catalog, table, {**options, **placed})
         assert again.nothing_to_do

@@ -36,7 +36,7 @@ def test_the_newest_row_of_a_key() -> None:
         assert query.lookup((), 0, (1,)) == {"k": 1, "v": "new"}
         assert query.lookup((), 0, (2,)) is None
         found = query.lookup_in_bucket((), 0, keys(2, 1, 9, None, 1))
-        assert found.found.to_pylist() == [False, True, False, False, True]
+        assert found.matches.to_pylist() == [False, True, False, False, True]
         assert found.rows.column("v").to_pylist() == [None, "new", None, None, "new"]
         assert query.lookup((), 0, (None,)) is None
         assert query.lookup((), 7, (1,)) is None
@@ -66,7 +66,7 @@ def test_a_row_that_is_filtered_out_hides_older_ones() -> None:
         query.refresh()
         assert query.lookup((), 0, (1,)) is None
         assert query.lookup((), 0, (2,)) == {"k": 2}
-        assert query.lookup_table(keys(1, 2)).found.to_pylist() == [False, True]
+        assert query.lookup_table(keys(1, 2)).matches.to_pylist() == [False, True]
 
 
 def test_files_of_writers_at_the_same_time_compare_sequence_numbers() -> None:

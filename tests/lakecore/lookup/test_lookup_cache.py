@@ -87,7 +87,7 @@ def test_the_smallest_limit_on_disk_holds(tmp_path: Path) -> None:
         query.refresh()
         for number in range(3):
             found = query.lookup_table(everything(12000))
-            assert found.found.to_pylist() == [True] * 12000
+            assert found.matches.to_pylist() == [True] * 12000
             assert found.rows.column("v").to_pylist()[:2] == ["0-000000", "0-000001"]
             assert cache.disk_size == sum(path.stat().st_size for path in files_of(tmp_path))
             assert 0 < cache.disk_size <= 20 << 10, number
@@ -177,7 +177,7 @@ def test_copies_go_where_there_is_room(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(LocalDisk, "_write", lambda disk, path, parts: full.write(disk, path, parts))
     with table_of(4).new_query(cache=LookupCache([str(folder) for folder in folders])) as query:
         query.refresh()
-        assert query.lookup_table(everything(8000)).found.to_pylist() == [True] * 8000
+        assert query.lookup_table(everything(8000)).matches.to_pylist() == [True] * 8000
         assert [len(files_of(folder)) for folder in folders] == [0, 4]
 
 
@@ -187,7 +187,7 @@ def test_a_full_disk_lets_other_copies_go(tmp_path: Path, monkeypatch: pytest.Mo
     with table_of(6).new_query(cache=LookupCache([str(tmp_path)])) as query:
         query.refresh()
         for _ in range(2):
-            assert query.lookup_table(everything(12000)).found.to_pylist() == [True] * 12000
+            assert query.lookup_table(everything(12000)).matches.to_pylist() == [True] * 12000
         assert 0 < len(files_of(tmp_path)) < 6
 
 
@@ -227,12 +227,12 @@ def test_damage_and_a_full_disk_while_copies_exceed_the_limits(
                         file.seek(path.stat().st_size // 2)
                         file.write(b"damage")
             try:
-                assert query.lookup_table(everything(12000)).found.to_pylist() == [True] * 12000
+                assert query.lookup_table(everything(12000)).matches.to_pylist() == [True] * 12000
                 assert sum(path.stat().st_size for path in files_of(tmp_path)) <= 20 << 10
             except UnavailableError as err:
                 errors.append(str(err))
         room[str(tmp_path)] = 1 << 30
-        assert query.lookup_table(everything(12000)).found.to_pylist() == [True] * 12000
+        assert query.lookup_table(everything(12000)).matches.to_pylist() == [True] * 12000
         assert 0 < len(errors) < 25
         assert all("No space left" in text for text in errors)
     assert files_of(tmp_path) == []
@@ -285,6 +285,6 @@ def test_answers_do_not_depend_on_options(codec: str, bloom: str) -> None:
     with table_of(3).with_options(options).new_query(cache=LookupCache()) as query:
         query.refresh()
         found = query.lookup_table(everything(7000))
-        assert found.found.to_pylist() == [at < 6000 for at in range(7000)]
+        assert found.matches.to_pylist() == [at < 6000 for at in range(7000)]
         assert query.lookup((), 0, (6500,)) is None
         assert query.lookup((), 0, (5999,)) == {"k": 5999, "v": "2-001999"}

@@ -57,7 +57,7 @@ def check(table: Table, query: LocalTableQuery) -> None:
     found = query.lookup_table(pa.Table.from_pylist(keys, pa.schema([("p", pa.int32()), ("k", pa.string())])))
     answers = [
         row if there else None
-        for row, there in zip(found.rows.to_pylist(), found.found.to_pylist(), strict=True)
+        for row, there in zip(found.rows.to_pylist(), found.matches.to_pylist(), strict=True)
     ]
     assert answers == [expected.get((key["p"], key["k"])) for key in keys]
 

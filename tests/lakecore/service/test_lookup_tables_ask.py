@@ -63,9 +63,9 @@ def test_keys_of_all_buckets_at_once(running: QueryService, table: Table) -> Non
     with RemoteTableQuery(table, QUICK) as remote, table.new_query() as local:
         local.refresh()
         far, near = remote.lookup_table(keys), local.lookup_table(keys)
-        assert far.found.equals(near.found)
+        assert far.matches.equals(near.matches)
         assert far.rows.equals(near.rows)
-        assert sum(far.found.to_pylist()) == 60
+        assert sum(far.matches.to_pylist()) == 60
         assert remote.lookup_table(keys.slice(0, 0)).rows.num_rows == 0
     wait_for_keys(running, 71)
     assert running.figures.requests == 7  # three buckets of each of two partitions, and one of another
@@ -74,7 +74,7 @@ def test_keys_of_all_buckets_at_once(running: QueryService, table: Table) -> Non
 def test_more_keys_than_a_request_has(running: QueryService, table: Table) -> None:
     keys = some_keys(20_000)
     with RemoteTableQuery(table, QUICK) as remote:
-        assert sum(remote.lookup_table(keys).found.to_pylist()) == 60
+        assert sum(remote.lookup_table(keys).matches.to_pylist()) == 60
 
 
 def test_a_lookup_table_asks_the_service(running: QueryService, table: Table) -> None:

@@ -73,7 +73,7 @@ def test_many_keys(table: Table, query: SerializedQuery) -> None:
         service_manager(table).reset_service([server.start()])
         assert is_service_available(table)
         found = remote.lookup_in_bucket((), 0, keys(3, None, 99, 4, 3))
-        assert found.found.to_pylist() == [True, False, False, True, True]
+        assert found.matches.to_pylist() == [True, False, False, True, True]
         assert found.rows.column("v").to_pylist() == ["value 3", None, None, "value 4", "value 3"]
         assert found.rows.schema == remote.schema
         assert remote.lookup((), 0, (7,)) == {"k": 7, "v": "value 7"}

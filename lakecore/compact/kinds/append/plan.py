@@ -79,11 +79,13 @@ class _Bucket:
     def joins(self, request: JoinRequest) -> Iterator[tuple[DataFile, ...]]:
         policy = request.policy
         full = request.strategy is Strategy.FULL
-        for files in self._ordered(policy, full=full) if request.ordered else self._free(policy, full=full):
+        for files in (
+            self._ordered_picks(policy, full=full) if request.ordered else self._free(policy, full=full)
+        ):
             if any(file.file_name in self.deletions for file in files) or _pays(files, policy):
                 yield files
 
-    def _ordered(self, policy: AppendPolicy, *, full: bool) -> Iterable[tuple[DataFile, ...]]:
+    def _ordered_picks(self, policy: AppendPolicy, *, full: bool) -> Iterable[tuple[DataFile, ...]]:
         if full:
             pick = append.pick_full_ordered(self.files, policy, self.deletions.keys())
         else:

@@ -90,16 +90,16 @@ def run_unit(unit: ConcatUnit) -> UnitResult:
     plan = _copy_plan(unit, spec)
     if plan is not None and plan.copies:
         try:
-            return _copied(unit, spec, plan)
+            return _by_copying(unit, spec, plan)
         except SpliceRefusal as err:
             logger.warning("%s is decoded: %s", unit.name, err)
             plan = CopyPlan.refused(len(unit.files), err.reason)
             spec = file_spec(unit, unit.files[0].min_sequence_number)
-    result = _decoded(unit, spec)
+    result = _by_decoding(unit, spec)
     return result if plan is None else replace(result, copied=CopyCount.of(plan))
 
 
-def _decoded(unit: ConcatUnit, spec: FileSpec) -> UnitResult:
+def _by_decoding(unit: ConcatUnit, spec: FileSpec) -> UnitResult:
     """Decode and encode all rows."""
     table = unit.table
     writer = RollingWriter(table.reading.file_io, spec, table.clock.now_ms)
@@ -115,7 +115,7 @@ def _decoded(unit: ConcatUnit, spec: FileSpec) -> UnitResult:
             files = numbered(unit, writer.close())
             outputs = check_outputs(table.proof, unit.name, [stored_file(unit, file) for file in files])
             inputs = tuple(tallies)
-        sample = _sampled(unit, files)
+        sample = _sample(unit, files)
         if unit.table.reading.options.row_tracking:
             _prove_row_ids(unit, files)
     except BaseException:
@@ -137,7 +137,7 @@ def _copy_plan(unit: ConcatUnit, spec: FileSpec) -> CopyPlan | None:
     return plan_copies(reading.file_io, spec, inputs, unit.copy)
 
 
-def _copied(unit: ConcatUnit, spec: FileSpec, plan: CopyPlan) -> UnitResult:
+def _by_copying(unit: ConcatUnit, spec: FileSpec, plan: CopyPlan) -> UnitResult:
     """Copy the files that the plan copies, and decode the others between them. Raises SpliceRefusal where
     pages of a file are not as its footer says.
     """
@@ -166,7 +166,7 @@ def _copied(unit: ConcatUnit, spec: FileSpec, plan: CopyPlan) -> UnitResult:
         if table.shape.mode is ProofMode.FULL:
             outputs = check_outputs(table.proof, unit.name, [stored_file(unit, file) for file in files])
             inputs = tuple(_tallies(unit))
-        sample = _sampled(unit, files, copied=all(isinstance(part, Footer) for part in plan.parts))
+        sample = _sample(unit, files, copied=all(isinstance(part, Footer) for part in plan.parts))
     except BaseException:
         writer.abort()
         raise
@@ -222,7 +222,7 @@ def _tallies(unit: ConcatUnit) -> Generator[Tally]:
         yield tally
 
 
-def _sampled(unit: ConcatUnit, files: tuple[DataFile, ...], *, copied: bool = False) -> RowSample | None:
+def _sample(unit: ConcatUnit, files: tuple[DataFile, ...], *, copied: bool = False) -> RowSample | None:
     """Return the sample of a part of the rows, with all columns, if the mode of the proof needs one."""
     proof = unit.table.proof
     if not proof.shape.samples:

@@ -150,14 +150,14 @@ def _groups(
     if request.everything and files:
         yield tuple(files), "all files are rewritten"
         return
-    for group in _joined(place, files, request):
+    for group in _joined_sections(place, files, request):
         if any(_thins_out(place, file, request) for file in group):
             yield group, "full"
         elif len(group) > 1:
             yield group, "full" if request.full else "overlap"
 
 
-def _joined(
+def _joined_sections(
     place: Place, files: Sequence[DataFile], request: ClusteredRequest
 ) -> Iterator[tuple[DataFile, ...]]:
     """Yield neighbouring sections that need work, as one."""

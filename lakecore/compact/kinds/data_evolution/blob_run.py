@@ -74,7 +74,7 @@ def run_blobs(unit: BlobUnit) -> UnitResult:
     try:
         for record in blobs.records(np.arange(unit.rows)):
             writer.write_record(record)
-        file = _described(unit, writer.close())
+        file = _describe(unit, writer.close())
         outputs = check_blob_output(table.proof, unit.name, stored(unit, file), unit.first, field.id)
         before = tally_blobs(table.proof, unit.name, inputs, unit.first, unit.rows, field.id)
         if before != outputs.rows:
@@ -96,7 +96,7 @@ def run_blobs(unit: BlobUnit) -> UnitResult:
     )
 
 
-def _described(unit: BlobUnit, files: tuple[DataFile, ...]) -> DataFile:
+def _describe(unit: BlobUnit, files: tuple[DataFile, ...]) -> DataFile:
     """Return the new file. Rule of the format: it takes over row ids, and the oldest and newest sequence
     number.
     """

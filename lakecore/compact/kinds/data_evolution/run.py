@@ -71,14 +71,18 @@ def run_unit(unit: ColumnMergeUnit) -> UnitResult:
         ):
             rows_in += batch.num_rows
             writer.write(batch)
-        files = _described(unit, writer.close())
+        files = _describe(unit, writer.close())
         stored = [stored_file(unit, file) for file in files]
         outputs = check_outputs(table.proof, unit.name, stored)
         outputs = replace(outputs, rows=tally_columns(table.proof, unit.name, [[file] for file in stored]))
         ranges = [[stored_file(unit, file) for file in rows.files] for rows in row_ranges(unit.files)]
         inputs = tally_columns(table.proof, unit.name, ranges)
         check_columns(table.proof, unit.name, [file for rows in ranges for file in rows], stored)
-        deleted = {files[0].file_name: deleted_rows.serialize()} if (deleted_rows := _deleted(unit)) else {}
+        deleted = (
+            {files[0].file_name: deleted_rows.serialize()}
+            if (deleted_rows := _deleted_positions(unit))
+            else {}
+        )
     except BaseException:
         writer.abort()
         raise
@@ -92,7 +96,7 @@ def run_unit(unit: ColumnMergeUnit) -> UnitResult:
     )
 
 
-def _deleted(unit: ColumnMergeUnit) -> BitMap:
+def _deleted_positions(unit: ColumnMergeUnit) -> BitMap:
     """Return the positions in the new file of the rows that are deleted in the old ones."""
     first = min(map(first_row, unit.files))
     moved, count = BitMap(), 0
@@ -110,7 +114,7 @@ def _deleted(unit: ColumnMergeUnit) -> BitMap:
     return moved
 
 
-def _described(unit: ColumnMergeUnit, files: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
+def _describe(unit: ColumnMergeUnit, files: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
     """Return the new files. Rule of the format: they take over row ids, and the oldest and newest sequence
     number.
     """

@@ -46,14 +46,14 @@ class IndexNeed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """This is the coverage of one index over the live files. `wanted` tells that the options request it.
+    """This is the coverage of one index over the live files. `in_options` tells that the options request it.
 
     `lacking`: files, and their rows, without it; files whose schema cannot have it count nowhere.
     """
 
     index: str
     type: str
-    wanted: bool
+    in_options: bool
     files: int = 0
     rows: int = 0
     bytes: int = 0
@@ -109,19 +109,21 @@ def coverage(
 
     `files`: each with what it holds and `file_specs` of it.
     """
-    entries = {(s.name, s.type.value): Coverage(index=s.name, type=s.type.value, wanted=True) for s in specs}
+    entries = {
+        (s.name, s.type.value): Coverage(index=s.name, type=s.type.value, in_options=True) for s in specs
+    }
     for file, head, indexes in files:
         blobs = {(name, kind): blob for name, kinds in head.items() for kind, blob in kinds.items()}
         for spec, stored in indexes:
             key = (spec.name, spec.type.value)
-            entries[key] = _counted(entries[key], file, blobs.pop((stored.name, stored.type.value), None))
+            entries[key] = _count(entries[key], file, blobs.pop((stored.name, stored.type.value), None))
         for (name, kind), blob in blobs.items():
-            stale = Coverage(index=name, type=kind, wanted=False)
-            entries[(name, kind)] = _counted(entries.get((name, kind), stale), file, blob)
+            stale = Coverage(index=name, type=kind, in_options=False)
+            entries[(name, kind)] = _count(entries.get((name, kind), stale), file, blob)
     return tuple(entries[key] for key in sorted(entries))
 
 
-def _counted(before: Coverage, file: DataFile, blob: Blob | None) -> Coverage:
+def _count(before: Coverage, file: DataFile, blob: Blob | None) -> Coverage:
     if blob is None:
         return replace(
             before,

@@ -86,7 +86,7 @@ def run_unit(unit: IndexUnit) -> IndexResult:
     try:
         for need in unit.needs:
             data, read = _container(unit, need, attempt)
-            files.append(Rewritten(need, _described(unit, need.file, data, attempt, paths.append)))
+            files.append(Rewritten(need, _describe(unit, need.file, data, attempt, paths.append)))
             rows += read
             size += len(data)
     except BaseException:
@@ -134,7 +134,7 @@ def _columns(unit: IndexUnit, need: IndexNeed) -> Iterator[pa.RecordBatch]:
     return read_file(reading, unit.bucket_dir, need.file, names)
 
 
-def _described(
+def _describe(
     unit: IndexUnit, file: DataFile, data: bytes, attempt: str, about_to_make: Callable[[str], None]
 ) -> DataFile:
     """Return the file with `data` as its indexes; nothing else of its description changes."""

@@ -94,7 +94,7 @@ class BucketAssignment:
         try:
             results = self._results(units)
             complete = len(results) == len(units)
-            return self._assigned(units, results) if complete else None
+            return self._assigned_rows(units, results) if complete else None
         except BaseException:
             complete = False
             raise
@@ -164,7 +164,9 @@ class BucketAssignment:
             raise most_severe(failures)
         return assigned_units
 
-    def _assigned(self, units: Sequence[AssignmentUnit], results: Sequence[AssignmentResult]) -> AssignedRows:
+    def _assigned_rows(
+        self, units: Sequence[AssignmentUnit], results: Sequence[AssignmentResult]
+    ) -> AssignedRows:
         picks, messages, claims = [], [], []
         for postponed in self.partitions:
             own = [result for unit, result in zip(units, results, strict=True) if unit.postponed is postponed]
@@ -189,7 +191,7 @@ class BucketAssignment:
                 raise
             files = tuple(file for message in written for file in message.new_files)
             picks.append(ProvenPick(pick, files, proof))
-            messages += [*map(_compacted, written), _emptied(postponed)]
+            messages += [*map(_as_compaction, written), _emptied_message(postponed)]
         faults = check_commit(claims, messages)
         for postponed, claim in zip(self.partitions, claims, strict=True):
             if claim.name in faults:
@@ -282,7 +284,7 @@ def _claim(postponed: PostponedFiles, proof: PickProof, tallies: Sequence[Postpo
     )
 
 
-def _compacted(message: CommitMessage) -> CommitMessage:
+def _as_compaction(message: CommitMessage) -> CommitMessage:
     """Return the new files of a real bucket as part of a compaction."""
     return CommitMessage(
         partition=message.partition,
@@ -293,7 +295,7 @@ def _compacted(message: CommitMessage) -> CommitMessage:
     )
 
 
-def _emptied(postponed: PostponedFiles) -> CommitMessage:
+def _emptied_message(postponed: PostponedFiles) -> CommitMessage:
     return CommitMessage(
         partition=postponed.partition,
         bucket=POSTPONE_BUCKET,

@@ -104,7 +104,7 @@ def postponed_rules(table: UnitTable) -> PostponedRules:
 def _postponed_rows(unit: AssignmentUnit) -> Iterator[Rows]:
     """Yield the rows of the unit, without kinds that the table does not accept."""
     table, rule = unit.table, _rule(unit)
-    names, ignored = table.schema.row_type.names, [int(kind) for kind in _ignored(table)]
+    names, ignored = table.schema.row_type.names, [int(kind) for kind in _ignored_kinds(table)]
     directory = table.reading.bucket_dir(unit.postponed.partition, POSTPONE_BUCKET)
     for file in unit.postponed.files:
         for batch in read_file(table.reading, directory, file, (*names, KIND_NAME)):
@@ -166,7 +166,7 @@ def _rule(unit: AssignmentUnit) -> BucketRule:
     return BucketRule(key, options.bucket_function.value, unit.postponed.total_buckets)
 
 
-def _ignored(table: UnitTable) -> frozenset[RowKind]:
+def _ignored_kinds(table: UnitTable) -> frozenset[RowKind]:
     """Return the kinds that writers leave out; the option may be younger than the postponed rows."""
     options = table.reading.options
     updates = {RowKind.UPDATE_BEFORE} if options.ignore_update_before or options.ignore_delete else set()

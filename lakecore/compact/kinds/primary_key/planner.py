@@ -58,7 +58,7 @@ class PrimaryKeyPlanner:
             key_of=key_order(reading.schema.key_type),
             key_type=reading.schema.key_type,
             now_ms=now,
-            expired=_expired(reading, now),
+            expired=_expired_test(reading, now),
             hour=local_ms(now) // _HOUR_MS % 24,
         )
 
@@ -71,7 +71,7 @@ def tree_policy(reading: ReadContext) -> TreePolicy:
     )
 
 
-def _expired(reading: ReadContext, now_ms: int) -> Callable[[DataFile], bool] | None:
+def _expired_test(reading: ReadContext, now_ms: int) -> Callable[[DataFile], bool] | None:
     """Return what tells whether a file has expired rows; None where rows do not expire."""
     expiry = Expiry.of(reading.schema, reading.options)
     if expiry is None:

@@ -73,7 +73,7 @@ def _run_plain(unit: MergeUnit) -> UnitResult:
             outputs = _outputs(unit, files, marks)
             tallies = tuple(counted)
         sample_input = merge_sample(unit, inputs, files)
-        sample = _sampled(unit, sample_input, marks)
+        sample = _sample(unit, sample_input, marks)
     except BaseException:
         lookup_files.abort()
         writer.abort()
@@ -105,8 +105,8 @@ def _run_by_level(unit: MergeUnit, by_level: LookupMerge) -> UnitResult:
             evidence=merge.evidence(),
             changes=check_changelog(unit.table.proof, unit.name, [stored(unit, file) for file in changelog]),
             looked_up=_looked_up(unit, by_level, merge.positions_found),
-            searched=_searched(unit, by_level, merge.evidence().key_hashes),
-            sample=_sampled(unit, merge_sample(unit, inputs, files, changelog, merge.positions_found), marks),
+            searched=_search(unit, by_level, merge.evidence().key_hashes),
+            sample=_sample(unit, merge_sample(unit, inputs, files, changelog, merge.positions_found), marks),
         )
     except BaseException:
         lookup_files.abort()
@@ -128,7 +128,7 @@ def _outputs(unit: MergeUnit, files: Sequence[DataFile], marks: Marks) -> Output
     return check_outputs(unit.table.proof, unit.name, [stored(unit, file) for file in files], marks)
 
 
-def _sampled(unit: MergeUnit, sample_input: MergeSample, marks: Marks) -> RowSample | None:
+def _sample(unit: MergeUnit, sample_input: MergeSample, marks: Marks) -> RowSample | None:
     """Return the sample of a part of the rows, with all columns, if the mode of the proof needs one."""
     proof = unit.table.proof
     return sample_merge(proof, unit.name, sample_input, marks) if proof.shape.samples else None
@@ -154,7 +154,7 @@ def _looked_up(unit: MergeUnit, by_level: LookupMerge, bitmaps: Mapping[str, Bit
     return FileTally(rows.rows, rows.digest, positions=where)
 
 
-def _searched(unit: MergeUnit, by_level: LookupMerge, key_hashes: bytes) -> Tally:
+def _search(unit: MergeUnit, by_level: LookupMerge, key_hashes: bytes) -> Tally:
     """Return what a search of all levels finds for the keys that the merge had to look up (full proof)."""
     levels = [[_asked_file(unit, file) for file in level] for level in by_level.above]
     return search_keys(unit.table.proof, levels, np.frombuffer(key_hashes, np.uint64))

@@ -114,7 +114,7 @@ def run_unit(unit: RescaleUnit) -> RescaleResult:
                 files = target.writer.close()
                 numbers[bucket] += sum(file.row_count for file in files)
                 files_of_buckets.append((bucket, files))
-                evidence = _joined(evidence, _checked(unit, bucket, files))
+                evidence = _join(evidence, _check(unit, bucket, files))
         inputs = _tallies(unit) if unit.checked else ()
     except BaseException:
         for writer in writers:
@@ -208,19 +208,19 @@ def _targets(unit: RescaleUnit, layer: Layer, prefix: str, numbers: dict[int, in
     return targets
 
 
-def _checked(unit: RescaleUnit, bucket: int, files: Sequence[DataFile]) -> OutputEvidence:
+def _check(unit: RescaleUnit, bucket: int, files: Sequence[DataFile]) -> OutputEvidence:
     """Return the evidence of one sorted run of a new bucket, read back: complete, in key order, and of this
     bucket.
     """
     context = unit.table.proof
-    stored = [_stored(unit, bucket, file) for file in files]
+    stored = [_stored_file(unit, bucket, file) for file in files]
     outputs = check_outputs(context, unit.name, stored)
     for one in stored:
         check_bucket(context, unit.name, one, unit.rule, bucket)
     return outputs
 
 
-def _joined(whole: OutputEvidence, part: OutputEvidence) -> OutputEvidence:
+def _join(whole: OutputEvidence, part: OutputEvidence) -> OutputEvidence:
     """Return the evidence of several runs, whose key ranges may overlap."""
     return OutputEvidence(
         rows=whole.rows + part.rows,
@@ -238,10 +238,10 @@ def _tallies(unit: RescaleUnit) -> tuple[Tally, ...]:
             for file in run:
                 vector = unit.deletions.get((bucket, file.file_name))
                 deleted = None if vector is None else load_deletions(context.file_io, vector)
-                stored = _stored(unit, bucket, file)
+                stored = _stored_file(unit, bucket, file)
                 tallies.append(tally_input(context, unit.name, stored, deleted=deleted))
     return tuple(tallies)
 
 
-def _stored(unit: RescaleUnit, bucket: int, file: DataFile) -> StoredFile:
+def _stored_file(unit: RescaleUnit, bucket: int, file: DataFile) -> StoredFile:
     return StoredFile(unit.table.reading.paths.data_file(unit.bucket_dirs[bucket], file), file)

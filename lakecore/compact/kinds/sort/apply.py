@@ -103,7 +103,7 @@ class Clustering:
     def plan(self, view: Round) -> PlannedRound:
         """Return what is to be sorted; rows are sampled only when the plan is built."""
         picks, entries = self._picks(view.snapshot, view.again, view.executor.parallelism)
-        return PlannedRound(bool(picks), partial(self._built, picks, entries, view))
+        return PlannedRound(bool(picks), partial(self._build, picks, entries, view))
 
     def finish(self, run: RewriteRun, names: AttemptFiles) -> None:
         """Tell which partitions are in order now."""
@@ -115,7 +115,7 @@ class Clustering:
         if marks and self._on_sorted is not None:
             self._on_sorted(marks)
 
-    def _built(self, picks: Sequence[SortPick], entries: ManifestEntries, view: Round) -> RoundPlan:
+    def _build(self, picks: Sequence[SortPick], entries: ManifestEntries, view: Round) -> RoundPlan:
         table = self._unit_table(entries)
         picks_known, outdated = with_known_schema(picks, table.schema)
         check_row_ids(
@@ -136,7 +136,7 @@ class Clustering:
         cuts = CutPolicy(parallelism=parallelism, target_file_size=reading.options.target_file_size)
         excluded = self._excluded_names if lost is None else ()
         if policy is None:
-            picks = plan_sorts(self._unmarked(entries, deletions), deletions, cuts, excluded)
+            picks = plan_sorts(self._without_marked(entries, deletions), deletions, cuts, excluded)
         else:
             request = ClusterRequest(
                 policy=policy,
@@ -174,7 +174,7 @@ class Clustering:
     def _bucketed(self) -> bool:
         return self._target.reading.options.bucket_mode is not BucketMode.BUCKET_UNAWARE
 
-    def _unmarked(self, entries: ManifestEntries, deletions: Deletions) -> ManifestEntries:
+    def _without_marked(self, entries: ManifestEntries, deletions: Deletions) -> ManifestEntries:
         """Return the entries without the partitions that are in order already."""
         if not self._marks:
             return entries

@@ -164,7 +164,7 @@ def plan_clusters(
     for members, pick in cluster_picks:
         if names and not names.isdisjoint(entries.select(members).names()):
             continue
-        chosen = _chosen(entries, members, pick)
+        chosen = _files_of_runs(entries, members, pick)
         part = entries.select(chosen)
         place = Place(part.partition_of(0), int(part.bucket[0]), int(part.total_buckets[0]))
         files = tuple(part.files())
@@ -271,7 +271,7 @@ def _runs(levels: Ints, sizes: Ints) -> list[LevelRun]:
     return runs + [LevelRun(level, int(sizes[levels == level].sum())) for level in upper]
 
 
-def _chosen(entries: ManifestEntries, members: Ints, pick: Pick) -> Ints:
+def _files_of_runs(entries: ManifestEntries, members: Ints, pick: Pick) -> Ints:
     """Return the places of the files of the first `pick.count` runs."""
     levels = entries.level[members]
     fresh, upper = members[levels == 0], np.unique(levels[levels > 0])

@@ -90,7 +90,7 @@ def run_unit(unit: SortUnit) -> UnitResult:
             rows_in = _sort(unit, scratch, writer)
         written = tuple(replace(file, level=unit.output_level) for file in writer.close())
         files = numbered(unit, written)  # written as on level 0: append files are the same on every level
-        outputs = _checked(unit, [stored_file(unit, file) for file in files])
+        outputs = _check(unit, [stored_file(unit, file) for file in files])
         inputs = tuple(tally(unit, number) for number in unit.checked)
     except BaseException:
         writer.abort()
@@ -164,7 +164,7 @@ def _before(keys: Keys, bound: Bound) -> Any:
     return below
 
 
-def _checked(unit: SortUnit, outputs: list[StoredFile]) -> OutputEvidence:
+def _check(unit: SortUnit, outputs: list[StoredFile]) -> OutputEvidence:
     """Return the evidence of the outputs, read back: complete, in order, and with the ids of their rows where
     rows have any.
     """
@@ -203,10 +203,10 @@ def sample(task: SampleTask) -> list[Bound]:
     LakeError.
     """
     every = max(sum(file.row_count for file in task.files) // max(task.rows, 1), 1)
-    return sorted(bound for file in task.files for bound in _sampled(task, file, every))
+    return sorted(bound for file in task.files for bound in _sample(task, file, every))
 
 
-def _sampled(task: SampleTask, file: DataFile, every: int) -> Iterator[Bound]:
+def _sample(task: SampleTask, file: DataFile, every: int) -> Iterator[Bound]:
     position = 0
     for batch in read_file(task.table.reading, task.bucket_dir, file, task.rule.columns):
         places = np.arange(-position % every, batch.num_rows, every)

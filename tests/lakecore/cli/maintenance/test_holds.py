@@ -53,7 +53,7 @@ def test_a_table_is_held_by_a_person_and_released(shell: Shell) -> None:
     code, out, _ = shell(*EXPIRE, "d.*")
     assert (code, "on hold" in out, "lakecore release d.k" in out) == (2, True, True)
     reports = shell.json(*EXPIRE, "d.*", code=2)
-    assert [(one["table"], bool(one["held"]), one["error"]) for one in reports] == [
+    assert [(one["table"], bool(one["on_hold"]), one["error"]) for one in reports] == [
         ("d.a", False, None),
         ("d.k", True, None),
     ]

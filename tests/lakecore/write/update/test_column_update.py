@@ -142,7 +142,7 @@ def test_columns_apart_beside_other_updates(kind: str, one: Any, two: Any, what:
     inner = column_update.ColumnUpdate._try
     table.update_columns(pa.table({"_ROW_ID": [0], "b": [two]}))
     update = column_update.ColumnUpdate(table._scanner, table._read_context())
-    values = update._checked(pa.table({"_ROW_ID": [1], "b": [one]}))
+    values = update._check(pa.table({"_ROW_ID": [1], "b": [one]}))
     with pytest.raises(CommitConflictError, match=f"wrote {what} for rows of"):
         inner(
             update,

@@ -70,7 +70,7 @@ def change_rows(changes: KeyChanges, same: SameValues | None = None) -> ChangeLi
         axis=1,
     )
     there = np.stack((before >= 0, after >= 0), axis=1)
-    lines = _interleaved(changes.old, changes.new, before, after)
+    lines = _interleave(changes.old, changes.new, before, after)
     at = lines.schema.get_field_index(KIND_NAME)
     rows = lines.set_column(at, lines.schema.field(at), pa.array(kinds[there], pa.int8()))
     return ChangeLines(rows, unchanged)
@@ -84,7 +84,7 @@ def _standing(batch: pa.RecordBatch, rows: Indices) -> Indices:
     return np.where((rows >= 0) & ~retracts[rows], rows, NOTHING)
 
 
-def _interleaved(old: pa.RecordBatch, new: pa.RecordBatch, before: Indices, after: Indices) -> pa.RecordBatch:
+def _interleave(old: pa.RecordBatch, new: pa.RecordBatch, before: Indices, after: Indices) -> pa.RecordBatch:
     """Return, for each key, its row of `old`, then that of `new`, where there is one."""
     had, has = before >= 0, after >= 0
     parts = [old.take(pa.array(before[had])), new.take(pa.array(after[has]))]

@@ -78,7 +78,7 @@ class LeveledPick:
 
     def _overlapping(self, fresh: Sequence[DataFile]) -> tuple[tuple[DataFile, ...], ...]:
         """Return, by level, the files above the output whose key ranges overlap that of a fresh file."""
-        ranges = _joined([(self._key_of(file.min_key), self._key_of(file.max_key)) for file in fresh])
+        ranges = _join([(self._key_of(file.min_key), self._key_of(file.max_key)) for file in fresh])
         ends = [high for _, high in ranges]
         overlapping = []
         for level in self.pick.above:
@@ -103,7 +103,7 @@ def _level_runs(files: Iterable[DataFile], key_of: KeyOf) -> list[Run]:
     ]
 
 
-def _joined(ranges: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+def _join(ranges: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     """Return closed ranges in order, in which those that overlap are one."""
     out: list[tuple[Any, Any]] = []
     for low, high in sorted(ranges):
