@@ -43,7 +43,7 @@ bench: setup-tests ## plan, proof and compaction benches, next to Java Paimon (m
 bench-small: setup-tests ## the same benches, reduced
 	$(PYTHON) -m tests.bench --small
 
-figures: setup ## the README's tables, from the figures in docs/figures
+figures: setup ## the tables of figures in README.md and docs/performance.md, from docs/figures
 	$(PYTHON) -m tests.bench.readme
 
 fuzz: setup-tests ## histories of lakecore and Java in turns: SEED=1 MINUTES=5, or HISTORY=file

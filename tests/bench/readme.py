@@ -1,4 +1,4 @@
-"""The README's tables of figures, made from `docs/figures/*.json`: `python -m tests.bench.readme [--check]`.
+"""The tables of figures in the README and in docs/performance.md, made from `docs/figures/*.json`: `python -m tests.bench.readme [--check]`.
 
 A table lies between `<!-- figures: NAME -->` and `<!-- end of figures: NAME -->`; the text around is written by hand.
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.bench.figures import FIGURES, ROOT
 
-__all__ = ["TABLES", "with_figures"]
+__all__ = ["PAGES", "TABLES", "with_figures"]
 
 Case = Mapping[str, Any]
 COMPACTIONS = {
@@ -35,6 +35,8 @@ READS = {
     "pu4": ("partial-update, 5 runs", 2.0),
     "agg4": ("aggregation, 5 runs", 2.0),
 }
+PAGES = ("README.md", "docs/performance.md")
+"""The pages that have tables of figures."""
 AIMED_CPU = 1.55
 _BLOCK = re.compile(
     r"(<!-- figures: (?P<name>[a-z-]+) -->\n).*?(<!-- end of figures: (?P=name) -->)", re.DOTALL
@@ -43,14 +45,14 @@ _BLOCK = re.compile(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="fail when the README is not up to date")
+    parser.add_argument("--check", action="store_true", help="fail when a page is not up to date")
     check = parser.parse_args().check
-    readme = ROOT / "README.md"
-    old = readme.read_text()
-    new = with_figures(old)
-    if check and old != new:
-        sys.exit("README.md is not what its figures say: run make figures")
-    readme.write_text(new)
+    for name in PAGES:
+        old = (ROOT / name).read_text()
+        new = with_figures(old)
+        if check and old != new:
+            sys.exit(f"{name} is not what its figures say: run make figures")
+        (ROOT / name).write_text(new)
 
 
 def with_figures(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Figures are written with their circumstances, and the README shows what the files say."""
+"""Figures are written with their circumstances, and the pages show what the files say."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.bench.figures import FIGURES, ROOT, conditions, write_figures
-from tests.bench.readme import TABLES, with_figures
+from tests.bench.readme import PAGES, TABLES, with_figures
 
 MEASURED = {"commit", "dirty", "date", "command", "machine", "load_before", "versions", "note"}
 
@@ -23,8 +23,8 @@ def repository(folder: Path) -> Path:
     return folder
 
 
-def test_readme_shows_the_figures_of_the_files() -> None:
-    text = (ROOT / "README.md").read_text()
+def test_pages_show_the_figures_of_the_files() -> None:
+    text = "".join((ROOT / page).read_text() for page in PAGES)
     assert with_figures(text) == text
     assert all(f"<!-- figures: {name} -->" in text for name in TABLES)
 

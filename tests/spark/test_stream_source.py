@@ -220,13 +220,8 @@ def test_options_of_streams_are_refused_in_batch(
             frame.collect()
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/spark.md"])
-def test_the_pipelines_of_the_guides(
-    session: SparkSession,
-    oracle: Oracle,
-    catalog: lakecore.FilesystemCatalog,
-    tmp_path: Path,
-    document: str,
+def test_the_pipeline_of_the_guide(
+    session: SparkSession, oracle: Oracle, catalog: lakecore.FilesystemCatalog, tmp_path: Path
 ) -> None:
     columns = ["id BIGINT", "city STRING", "amount BIGINT"]
     keyed = {"columns": columns, "primaryKeys": ["id"], "options": {"bucket": "2"}}
@@ -236,9 +231,9 @@ def test_the_pipelines_of_the_guides(
     orders.write(pa.table({"id": [1, 2, 3], "city": ["Rome", "Oslo", "Rome"], "amount": [90, 150, 200]}))
     names: dict[str, object] = {"WAREHOUSE": catalog.warehouse, "CHECKPOINT": str(tmp_path / "c")}
     names |= {"lakecore": lakecore, "lakecore_spark": lakecore_spark, "spark": session}
-    text = (Path(__file__).parents[2] / document).read_text()
+    text = (Path(__file__).parents[2] / "docs/spark.md").read_text()
     (code,) = (block for block in text.split("```python\n") if "write_stream" in block.partition("```")[0])
-    program = compile(code.partition("```")[0], document, "exec")
+    program = compile(code.partition("```")[0], "docs/spark.md", "exec")
     for _ in range(2):
         exec(program, names)
         orders.write(pa.Table.from_pylist([{"id": 2, "_kind": "-D"}, {"id": 4, "city": "Bern", "amount": 5}]))
