@@ -38,11 +38,13 @@ from lakecore.read.source.batch import batch_source, named_start
 from lakecore.read.source.resolve_blobs import with_resolved_blobs
 from lakecore.read.source.scan import Scan
 from lakecore.read.source.snapshot_rows import SnapshotRows
-from lakecore.read.source.stream import Stream, open_stream
+from lakecore.read.source.stream import Stream, open_stream, stream_startup
+from lakecore.read.source.stream_view import StreamSelection, TableRows
 from lakecore.row.partition_path import parse_partitions
 from lakecore.row.partition_values import partition_value
 from lakecore.scan.scanner import Scanner
-from lakecore.scan.startup import START_OPTIONS, Incremental, Startup
+from lakecore.scan.startup import Incremental
+from lakecore.scan.stream_policy import ChangelogMode
 from lakecore.scan.support import check_deletable, check_updatable, check_writable
 from lakecore.scan.time_travel import TimeTravel
 from lakecore.store.schemas import SchemaStore
@@ -156,6 +158,11 @@ class Table:
     def options(self) -> TableOptions:
         """Return the typed view of `schema.options`. Raises InvalidOptionError."""
         return TableOptions.from_schema(self.schema)
+
+    @property
+    def changelog_mode(self) -> ChangelogMode:
+        """Return which kinds of rows a stream of the table can have."""
+        return ChangelogMode.of_table(self.schema, self.options)
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
@@ -289,22 +296,27 @@ class Table:
         consumer: str | None = None,
         where: str | Predicate | None = None,
         columns: Sequence[str] | None = None,
+        update_before: bool = True,
+        as_written: bool = False,
     ) -> Stream:
         """Open a streaming read: iterate it for the changes of one snapshot after the other, with row kinds.
 
         It starts with the changes of `snapshot`; or as `mode` (a `scan.mode`) or the options `scan.*` say; by
         default with the whole table, then its changes. Instead it continues at `next_snapshot`, which an
-        earlier stream returned, or at the position of `consumer`. Raises InvalidInputError, UnsupportedError
-        for tables whose changes this release cannot read.
+        earlier stream returned, or at the position of `consumer`. Without `update_before` rows of kind `-U`
+        are left out (see `changelog_mode`). Raises InvalidInputError, UnsupportedError for tables whose
+        changes this release cannot read, and, unless `as_written`, for those that have only parts of rows:
+        merge engines partial-update and aggregation without a changelog producer.
         """
-        self._check_select()
         table = self._on(branch)
-        starts = {"scan.mode": mode, "scan.snapshot-id": snapshot, "scan.timestamp-millis": timestamp_ms}
-        settings = {key: str(value) for key, value in starts.items() if value is not None}
-        raw = {k: v for k, v in table.schema.options.items() if not settings or k not in START_OPTIONS}
-        startup = Startup.from_options({**raw, **settings})
         return open_stream(
-            table, startup, next_snapshot=next_snapshot, consumer=consumer, where=where, columns=columns
+            table,
+            stream_startup(table.schema.options, snapshot, mode, timestamp_ms),
+            StreamSelection.of(
+                TableRows.of_table(table, update_before=update_before, as_written=as_written), where, columns
+            ),
+            next_snapshot=next_snapshot,
+            consumer=consumer,
         )
 
     def new_query(

@@ -13,13 +13,13 @@ from enum import Enum
 
 from lakecore.errors import InvalidOptionError
 from lakecore.lsm.options import TreePolicy
-from lakecore.metadata.options import ChangelogProducer, TableOptions
+from lakecore.metadata.options import ChangelogProducer, MergeEngine, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import CommitKind, Snapshot
 from lakecore.options import Option, parse_bool, parse_duration_ms
 from lakecore.scan.filters import EVERYTHING, ScanFilter
 
-__all__ = ["ChangeKind", "StreamPolicy"]
+__all__ = ["ChangeKind", "ChangelogMode", "StreamPolicy"]
 
 _TOP = (1 << 31) - 1
 
@@ -42,6 +42,32 @@ class ChangeKind(Enum):
     ADDED = "rows of the files it added"
     CHANGELOG = "rows of its changelog"
     REPLACED = "rows of the files it removed, as deletes, then of those it added"
+
+
+class ChangelogMode(Enum):
+    """It says which kinds of rows a stream can have, as Paimon tells its readers beforehand.
+
+    Rule of the format: a table without a primary key, and one with merge engine first-row, has inserts only;
+    a changelog producer makes all kinds; without one a row replaces the row of its key. Rows are then as
+    they were written, so that a key of a first-row table may be inserted twice, and `-U` comes only where
+    somebody wrote it.
+    """
+
+    INSERT_ONLY = "insert-only"
+    """All rows are inserts."""
+    UPSERT = "upsert"
+    """Rows of kind `+I` and `+U` replace the row of their key, `-D` removes it; `-U` says nothing new."""
+    ALL = "all"
+    """An update has both rows, `-U` and `+U`."""
+
+    @classmethod
+    def of_table(cls, schema: TableSchema, options: TableOptions) -> ChangelogMode:
+        """Return the mode of a table. With `streaming-read-overwrite` replaced rows are deletes, too."""
+        if not schema.primary_keys:
+            return cls.INSERT_ONLY
+        if options.merge_engine is MergeEngine.FIRST_ROW:
+            return cls.UPSERT if READ_OVERWRITE.read(schema.options) else cls.INSERT_ONLY
+        return cls.UPSERT if options.changelog_producer is ChangelogProducer.NONE else cls.ALL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,10 +36,10 @@ __all__ = [
     "check_deletable",
     "check_emits_changes",
     "check_index_files",
-    "check_overwrites_streamable",
     "check_readable",
     "check_rescalable",
     "check_row_ids",
+    "check_rows_streamable",
     "check_streamable",
     "check_updatable",
     "check_writable",
@@ -70,7 +70,7 @@ def check_readable(table: str, schema: TableSchema, options: TableOptions) -> No
     `schema` and `options` are those of the snapshot that is read. A changelog producer matters in one case
     only (`_check_sequence_of_levels`): else it makes a change stream, and the rows are the same.
     """
-    _check_rows(table, schema, options, "read")
+    _check_kind(table, schema)
     if schema.primary_keys:
         _check_sequence_of_levels(table, options, "read")
     if _is_on(schema.options, _CHAIN):
@@ -108,9 +108,18 @@ def check_emits_changes(table: str, raw: Mapping[str, str]) -> None:
         raise _refuse(table, _STREAM_MODE, value, "stream", "it is for compaction services: unset it")
 
 
-def check_overwrites_streamable(table: str, schema: TableSchema, options: TableOptions) -> None:
-    """Raise UnsupportedError unless the rows that an overwrite removes are known from its files alone."""
-    _check_rows(table, schema, options, "stream")
+def check_rows_streamable(table: str, schema: TableSchema, options: TableOptions) -> None:
+    """Raise UnsupportedError if a stream would emit parts of rows as rows.
+
+    Rule of the format: the engines that make one row of several need a changelog for streams.
+    """
+    folds = options.merge_engine in (MergeEngine.PARTIAL_UPDATE, MergeEngine.AGGREGATION)
+    if schema.primary_keys and folds and options.changelog_producer is ChangelogProducer.NONE:
+        remedy = (
+            "without a changelog it has parts of rows, as they were written: set changelog-producer to "
+            f"lookup or full-compaction, or stream {table}$audit_log, which shows rows as they were written"
+        )
+        raise _refuse(table, "merge-engine", options.merge_engine.value, "stream", remedy)
 
 
 def _check_one_branch(table: str, raw: Mapping[str, str]) -> None:
@@ -242,7 +251,7 @@ def check_rescalable(table: str, schema: TableSchema, options: TableOptions) -> 
 def _check_new_files(table: str, schema: TableSchema, options: TableOptions, verb: str) -> None:
     """Check what both writing and compacting refuse."""
     raw = schema.options
-    _check_rows(table, schema, options, verb)
+    _check_kind(table, schema)
     _check_changelog(table, schema, options, verb)
     if verb == "write":
         _check_blobs(table, schema)
@@ -306,21 +315,6 @@ def _check_other_order(table: str, options: TableOptions, verb: str) -> None:
             raise _refuse(
                 table, PK_CLUSTERING_OVERRIDE.key, "true", verb, f"it {problem}; use another engine"
             )
-
-
-def _check_rows(table: str, schema: TableSchema, options: TableOptions, verb: str) -> None:
-    """Check the options that decide the rows of a table, whatever is done with it."""
-    _check_kind(table, schema)
-    _check_merge_engine(table, schema, options, verb)
-    if options.data_evolution and verb == "stream":
-        raise _refuse(table, "data-evolution.enabled", "true", verb, "use another engine")
-
-
-def _check_merge_engine(table: str, schema: TableSchema, options: TableOptions, verb: str) -> None:
-    merges = schema.primary_keys and options.merge_engine is not MergeEngine.DEDUPLICATE
-    if merges and verb == "stream":
-        remedy = "replaced rows are known only with merge-engine=deduplicate; use another engine"
-        raise _refuse(table, "merge-engine", options.merge_engine.value, verb, remedy)
 
 
 def _check_kind(table: str, schema: TableSchema) -> None:

@@ -18,7 +18,7 @@ from lakecore.read.split.change_reader import with_kind
 from lakecore.types.arrow import arrow_schema
 from lakecore.types.datatypes import ArrayType, AtomicType, DataField, RowType, TypeRoot, with_nullable
 
-__all__ = ["AuditRows", "BinlogRows"]
+__all__ = ["AuditRows", "BinlogRows", "audit_row_type", "binlog_row_type"]
 
 _MAX_LENGTH = (1 << 31) - 1
 _ROW_KIND = DataField(2147483643, "rowkind", AtomicType(TypeRoot.VARCHAR, length=_MAX_LENGTH, nullable=False))
@@ -43,7 +43,7 @@ class AuditRows:
 
     @property
     def row_type(self) -> RowType:
-        return RowType((*_special(sequence=self.sequence), *self.inner.row_type.fields))
+        return audit_row_type(self.inner.row_type, sequence=self.sequence)
 
     def plan(self, where: Predicate | None) -> Sequence[Any]:
         return self.inner.plan(restricted(where, self.inner.row_type.names))
@@ -81,10 +81,7 @@ class BinlogRows:
 
     @property
     def row_type(self) -> RowType:
-        lists = (
-            replace(field, type=ArrayType(with_nullable(field.type, True))) for field in self.inner.row_type
-        )
-        return RowType((*_special(sequence=self.sequence), *lists))
+        return binlog_row_type(self.inner.row_type, sequence=self.sequence)
 
     def plan(self, where: Predicate | None) -> Sequence[Any]:
         """Return all parts of `inner`: a condition on lists says nothing about the rows in them."""
@@ -133,6 +130,17 @@ def _pack(batch: pa.RecordBatch, bounds: Any, schema: pa.Schema) -> pa.RecordBat
             values = fill_null_rows(values).cast(field.type.value_type)
         arrays.append(pa.ListArray.from_arrays(offsets, values, type=field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def audit_row_type(rows: RowType, *, sequence: bool) -> RowType:
+    """Return the columns of `$audit_log` for a table with the columns `rows`."""
+    return RowType((*_special(sequence=sequence), *rows.fields))
+
+
+def binlog_row_type(rows: RowType, *, sequence: bool) -> RowType:
+    """Return the columns of `$binlog` for a table with the columns `rows`."""
+    lists = (replace(field, type=ArrayType(with_nullable(field.type, True))) for field in rows)
+    return RowType((*_special(sequence=sequence), *lists))
 
 
 def _special(*, sequence: bool) -> tuple[DataField, ...]:

@@ -20,6 +20,8 @@ from lakecore.read.source.readable import Readable
 from lakecore.read.source.resolve_blobs import ResolvedBlobRows, with_resolved_blobs, without_resolved_blobs
 from lakecore.read.source.scan import RowSource, Scan
 from lakecore.read.source.snapshot_rows import SnapshotRows
+from lakecore.read.source.stream import Stream, open_stream, stream_startup
+from lakecore.read.source.stream_view import StreamSelection, StreamView
 from lakecore.scan.filters import ScanFilter
 from lakecore.scan.startup import Incremental, Startup
 from lakecore.scan.time_travel import TimeTravel, batch_start
@@ -29,6 +31,7 @@ from lakecore.system.files import FILE_KEY_RANGES, FILES
 from lakecore.system.names import BRANCHES, CONSUMERS, TAGS
 from lakecore.system.row_tracking import TrackedRows
 from lakecore.system.snapshots import AGGREGATION_FIELDS, OPTIONS, SCHEMAS, SNAPSHOTS, STATISTICS
+from lakecore.system.streams import stream_view
 from lakecore.system.view import Listing, ViewRows
 from lakecore.types.datatypes import RowType
 
@@ -132,7 +135,9 @@ SYSTEM_TABLES = tuple(sorted((*_LISTINGS, *_DERIVED)))
 
 @dataclass(frozen=True)
 class SystemTable:
-    """This is one system table of `table`. It supports `scan` only: everything else of a table is refused."""
+    """This is one system table of `table`. It supports `scan`, and logs and `$ro` of an append table support
+    `stream`: everything else of a table is refused.
+    """
 
     table: Readable
     kind: str
@@ -185,6 +190,44 @@ class SystemTable:
         interval = Incremental.parse(incremental) if isinstance(incremental, str) else incremental
         source = replace(self, table=table)._source(named_start(table, travel, interval))
         return Scan.of(source, where, columns, limit)
+
+    def stream(
+        self,
+        *,
+        snapshot: int | None = None,
+        mode: str | None = None,
+        timestamp_ms: int | None = None,
+        next_snapshot: int | None = None,
+        branch: str | None = None,
+        consumer: str | None = None,
+        where: str | Predicate | None = None,
+        columns: Sequence[str] | None = None,
+        update_before: bool = True,
+    ) -> Stream:
+        """Open a stream like `Table.stream`, with its starts, positions and consumers.
+
+        Raises UnsupportedError for system tables other than `$audit_log`, `$binlog` and `$ro`, and for `$ro`
+        of a table with a primary key.
+        """
+        table, view = self.stream_source(branch, update_before=update_before)
+        return open_stream(
+            table,
+            stream_startup(table.schema.options, snapshot, mode, timestamp_ms),
+            StreamSelection.of(view, where, columns),
+            next_snapshot=next_snapshot,
+            consumer=consumer,
+        )
+
+    def stream_source(
+        self, branch: str | None = None, *, update_before: bool = True
+    ) -> tuple[Readable, StreamView]:
+        """Return the table whose stream it is, and what of it the stream shows. Raises UnsupportedError."""
+        if not update_before:
+            raise UnsupportedError(
+                f"table {self.name}: its rows have no kind -U that could be left out (update-before=false)"
+            )
+        table = self.table if branch is None else self.table.at_branch(branch)
+        return table, stream_view(table, self.kind, sequence=_shows_sequence(table))
 
     def _source(self, startup: Startup) -> RowSource:
         if self.kind in _DERIVED:

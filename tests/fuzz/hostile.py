@@ -62,7 +62,7 @@ def _read(lake: Lake) -> Any:
 
 
 def _first(table: Any) -> Any:
-    stream = iter(table.stream(snapshot=1))
+    stream = iter(table.stream(snapshot=1, as_written=True))
     for _ in range(3):
         found = next(stream, None)
         if found is None:

@@ -29,7 +29,7 @@ class Followed:
 
     def compare(self, table: Table, plans: Sequence[Plan], step: int) -> None:
         """Both have the same changes, plan by plan. Raises Failed."""
-        stream = table.stream(snapshot=self.next_snapshot)
+        stream = table.stream(snapshot=self.next_snapshot, as_written=True)
         for plan in plans:
             changes = stream.poll()
             ours = [] if changes is None else sorted(changed_lines(changes.to_batches(), changes.rows))

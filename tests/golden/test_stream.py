@@ -11,10 +11,11 @@ import pytest
 
 import lakecore
 from lakecore.metadata.row_kind import RowKind
-from lakecore.read.source.batch_limits import UNLIMITED, BatchLimits
+from lakecore.read.source.batch_limits import BatchLimits
 from lakecore.read.source.micro_batch import MicroBatches
 from lakecore.read.source.scan import Scan
 from lakecore.read.source.stream import Changes
+from lakecore.read.source.stream_view import StreamSelection, TableRows
 from lakecore.row.json_rows import batch_to_json
 from lakecore.scan.startup import Startup
 from tests.support.golden import GoldenTable, golden_tables
@@ -43,7 +44,7 @@ def expected(table: GoldenTable) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("table", STREAMED, ids=lambda table: table.name)
 def test_from_the_earliest_snapshot(table: GoldenTable) -> None:
     handle = lakecore.load_catalog(str(table.warehouse)).load_table(table.name)
-    stream = handle.stream(snapshot=table.facts["streamFrom"])
+    stream = handle.stream(snapshot=table.facts["streamFrom"], as_written=True)
     for plan in expected(table):
         changes = stream.poll()
         assert changes is not None
@@ -58,18 +59,19 @@ def test_what_is_claimed() -> None:
 
 
 @pytest.mark.parametrize("table", STREAMED, ids=lambda table: table.name)
-@pytest.mark.parametrize("limits", [BatchLimits(snapshots=1), UNLIMITED], ids=["one", "all"])
+@pytest.mark.parametrize("limits", [BatchLimits(snapshots=1), BatchLimits(files=1)], ids=["one", "file"])
 def test_in_micro_batches(table: GoldenTable, limits: BatchLimits) -> None:
     """The batches of an engine, each planned again from its offsets, have the rows that Java told."""
     handle = lakecore.load_catalog(str(table.warehouse)).load_table(table.name)
     options = {"scan.mode": "from-snapshot", "scan.snapshot-id": str(table.facts["streamFrom"])}
     startup, start, plans = Startup.from_options(options), None, []
-    while (end := MicroBatches(handle, startup).latest(start, limits)) not in (None, start):
-        work = MicroBatches(handle, startup).work(start, end)  # type: ignore[arg-type]
-        plans.append(sorted(line for group in work for rows, part in group for line in told_by(rows, part)))
+    rows = StreamSelection.of(TableRows.of_table(handle, as_written=True))
+    while (end := MicroBatches(handle, startup, rows).latest(start, limits)) not in (None, start):
+        work = MicroBatches(handle, startup, rows).work(start, end)  # type: ignore[arg-type]
+        plans.append(sorted(line for group in work for scan, part in group for line in told_by(scan, part)))
         start = end
     want = [sorted(line_of(row) for row in plan["rows"]) for plan in expected(table)]
-    if limits is UNLIMITED:
+    if limits != BatchLimits(snapshots=1):
         assert sorted(line for plan in plans for line in plan) == sorted(
             line for plan in want for line in plan
         )

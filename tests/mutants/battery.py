@@ -185,7 +185,7 @@ def _state(lake: Any, case: Case, since: int | None = None) -> dict[str, Any]:
 def _changes(table: Any, since: int) -> list[Any]:
     lines = [
         row
-        for change in table.stream(snapshot=since + 1)
+        for change in table.stream(snapshot=since + 1, as_written=True)
         for batch in change.to_batches()
         for row in batch.to_pylist()
     ]

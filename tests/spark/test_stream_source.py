@@ -35,11 +35,11 @@ def put(table: Table, *commits: list[dict[str, Any]]) -> None:
         table.write(pa.Table.from_pylist(rows))
 
 
-def follow(session: SparkSession, table: Table, **options: str) -> DataFrame:
+def follow(session: SparkSession, table: Table, kind: str = "", **options: str) -> DataFrame:
     reader = session.readStream.format("lakecore").option("warehouse", str(Path(table.path).parents[1]))
     for key, value in options.items():
         reader = reader.option(key.replace("__", ".").replace("_", "-"), value)
-    return reader.load(table.name)
+    return reader.load(table.name + kind)
 
 
 def batches(frame: DataFrame, checkpoint: Path) -> list[list[dict[str, Any]]]:
@@ -190,9 +190,10 @@ def test_what_happens_to_the_table_under_a_query(
         ("d.t", {"push-filters": "once"}, "Spark hands no conditions to streams"),
         ("d.t", {"read.stream.maxRowsPerTrigger": "0"}, "it must be at least 1"),
         ("d.t", {"consumer.mode": "sometimes"}, "consumer.mode"),
-        ("d.t", {"read.stream.minRowsPerTrigger": "1"}, "the format lakecore does not know it"),
-        ("d.t$audit_log", {}, "is a system table, which is read in batch only"),
-        ("d.t$ro", {}, "is a system table, which is read in batch only"),
+        ("d.t", {"read.stream.minRowsPerTrigger": "1"}, "belong together: give both, or none"),
+        ("d.t", {"source.checkpoint-align.timeout": "1 s"}, "the format lakecore does not know it"),
+        ("d.t$audit_log", {"update-before": "false"}, "its rows have no kind -U"),
+        ("d.t$ro", {}, "has no stream of fully compacted rows"),
     ],
 )
 def test_refusals(
@@ -239,3 +240,45 @@ def test_the_pipeline_of_the_guide(
         orders.write(pa.Table.from_pylist([{"id": 2, "_kind": "-D"}, {"id": 4, "city": "Bern", "amount": 5}]))
     exec(program, names)
     assert oracle.read(catalog.warehouse, "shop.orders_copy") == oracle.read(catalog.warehouse, "shop.orders")
+
+
+def test_logs_are_followed(
+    session: SparkSession, catalog: lakecore.FilesystemCatalog, tmp_path: Path
+) -> None:
+    """A query follows the log of a table, and goes on with its checkpoint, as one of the table does."""
+    table = catalog.create_table("d.t", KEYED)
+    put(table, [{"k": 1, "v": "a"}])
+    options = {"consumer_id": "audit", "columns": "rowkind,v"}
+    log = follow(session, table, "$audit_log", **options)
+    assert batches(log, tmp_path / "c") == [[{"rowkind": "+I", "v": "a"}]]
+    put(table, [{"k": 1, "v": "a", "_kind": "-U"}, {"k": 1, "v": "b", "_kind": "+U"}])
+    put(table, [{"k": 1, "v": "b", "_kind": "-D"}])
+    (rows,) = batches(log, tmp_path / "c")
+    assert [tuple(row.values()) for row in rows] == [("-U", "a"), ("+U", "b"), ("-D", "b")]
+    assert table._stores.consumers.load("audit").next_snapshot >= 2
+    pairs = follow(session, table, "$binlog", scan__mode="from-snapshot", scan__snapshot_id="2")
+    (found,) = batches(pairs, tmp_path / "b")
+    assert [(row["rowkind"], row["v"]) for row in found] == [("+U", ["a", "b"]), ("-D", ["b"])]
+    kinds = follow(
+        session, table, kinds="true", update_before="false", scan__mode="from-snapshot", scan__snapshot_id="2"
+    )
+    assert [row["_kind"] for row in batches(kinds, tmp_path / "k")[0]] == ["+U", "-D"]
+
+
+def test_a_snapshot_in_many_batches(
+    session: SparkSession, catalog: lakecore.FilesystemCatalog, tmp_path: Path
+) -> None:
+    table = catalog.create_table("d.t", {**KEYED, "options": {**KEYED["options"], "bucket": "4"}})
+    put(table, [{"k": 0, "v": "first"}], [{"k": k, "v": "a"} for k in range(60)])
+    start = {"scan__mode": "from-snapshot", "scan__snapshot_id": "2", "kinds": "true"}
+    found = batches(follow(session, table, read__stream__maxFilesPerTrigger="1", **start), tmp_path / "c")
+    assert [len(found), sum(map(len, found))] == [4, 60]
+    aligned = {
+        "source__checkpoint_align__enabled": "true",
+        "scan__mode": "from-snapshot",
+        "scan__snapshot_id": "1",
+    }
+    whole = batches(follow(session, table, **aligned), tmp_path / "aligned")
+    assert [len(rows) for rows in whole] == [1, 60]
+    with pytest.raises(AnalysisException, match="exclude each other"):
+        follow(session, table, read__stream__maxRowsPerTrigger="5", **aligned)

@@ -67,11 +67,14 @@ class StreamRows:
     ] = None
     where: Annotated[str | None, typer.Option(help="Filter, as in SQL.")] = None
     columns: Annotated[str | None, typer.Option(help="Print only these columns: a,b.")] = None
+    update_before: Annotated[
+        bool, typer.Option(help="Print rows of kind -U; readers that replace rows by key need none.")
+    ] = True
 
 
 def stream(
     context: typer.Context,
-    table: Annotated[str, typer.Argument(metavar="DB.TABLE")],
+    table: Annotated[str, typer.Argument(metavar="DB.TABLE", help="Or DB.TABLE$audit_log, DB.TABLE$binlog.")],
     start: StreamStart,
     reading: StreamReading,
     rows: StreamRows,
@@ -92,6 +95,7 @@ def stream(
         consumer=reading.consumer,
         where=rows.where,
         columns=None if rows.columns is None else column_names(rows.columns),
+        update_before=rows.update_before,
     )
     rest = reading.max_snapshots
     while rest is None or rest > 0:
@@ -99,7 +103,7 @@ def stream(
         if changes is None:
             if reading.follow is None or opened_stream.ended:
                 break
-            loaded._stores.clock.sleep(reading.follow)
+            opened_stream.wait(reading.follow)
             continue
         _print(changes)
         rest = None if rest is None else rest - 1

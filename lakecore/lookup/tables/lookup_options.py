@@ -21,7 +21,7 @@ from lakecore.options import Option, parse_bool, parse_duration_ms, parse_enum
 from lakecore.scan.startup import StartupMode
 from lakecore.scan.stream_policy import READ_OVERWRITE
 
-__all__ = ["CacheMode", "LookupOptions", "check_changes", "check_given"]
+__all__ = ["STREAM_INTERVAL", "CacheMode", "LookupOptions", "check_changes", "check_given"]
 
 
 class CacheMode(Enum):

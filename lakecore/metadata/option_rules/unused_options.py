@@ -36,7 +36,7 @@ _GROUPS: Mapping[str, str] = {
         scan.split-enumerator.mode scan.max-snapshot.count scan.max-splits-per-task scan.remove-normalize
         log.scan.remove-normalize read.shuffle-bucket-with-partition
         streaming-read.shuffle-bucket-with-partition scan.bounded scan.dedicated-split-generation
-        source.checkpoint-align.enabled source.checkpoint-align.timeout source.operator-uid.suffix
+        source.checkpoint-align.timeout source.operator-uid.suffix
         sink.operator-uid.suffix sink.use-managed-memory-allocator sink.managed.writer-buffer-memory
         sink.cross-partition.managed-memory sink.writer-cpu sink.writer-memory sink.committer-cpu
         sink.committer-memory sink.committer-operator-chaining sink.savepoint.auto-tag

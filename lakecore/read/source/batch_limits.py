@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from lakecore.scan.split import Split, SplitPlan
 
-__all__ = ["UNLIMITED", "BatchLimits", "BatchSize"]
+__all__ = ["NO_WAIT", "UNLIMITED", "BatchLimits", "BatchSize", "BatchWait"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +55,33 @@ class BatchSize:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BatchWait:
+    """It says when there is a micro-batch at all. None means at once."""
+
+    min_rows: int | None = None
+    """A micro-batch with fewer rows waits for more, at most `max_delay_ms` after the one before."""
+    max_delay_ms: int | None = None
+    discovery_ms: int | None = None
+    """After a look that found nothing there is none for so long."""
+
+    def holds_back(self, rows: int, since_last_ms: int) -> bool:
+        """Return whether a micro-batch of so many rows waits for more."""
+        return (
+            self.min_rows is not None
+            and rows < self.min_rows
+            and self.max_delay_ms is not None
+            and since_last_ms <= self.max_delay_ms
+        )
+
+
+NO_WAIT = BatchWait()
+"""There is a micro-batch as soon as there is a row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BatchLimits:
-    """A micro-batch has at most this size, but at least one snapshot, or one split of the first state. None
-    means no limit.
+    """A micro-batch has at most this size, but at least one split, or one file of changes. None means no
+    limit.
     """
 
     snapshots: int | None = None
@@ -66,10 +90,22 @@ class BatchLimits:
     rows: int | None = None
     size: int | None = None
     """It is in bytes."""
+    wait: BatchWait = NO_WAIT
+
+    @property
+    def cut_snapshots(self) -> bool:
+        """Return whether a micro-batch may end inside a snapshot."""
+        return any(limit is not None for limit in (self.splits, self.files, self.rows, self.size))
 
     def admit(self, total: BatchSize) -> bool:
         """Return whether a micro-batch may have this size."""
-        pairs = zip(astuple(self), astuple(total), strict=True)
+        pairs = (
+            (self.snapshots, total.snapshots),
+            (self.splits, total.splits),
+            (self.files, total.files),
+            (self.rows, total.rows),
+            (self.size, total.size),
+        )
         return all(limit is None or size <= limit for limit, size in pairs)
 
 

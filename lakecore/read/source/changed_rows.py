@@ -82,6 +82,8 @@ class StateRows:
     created_ms: int | None = None
     postponed: bool = False
     """Append rows that have no bucket yet, as they were written: the stream includes them, too."""
+    retracts: bool = False
+    """Include the keys whose newest row is a delete, where their files still have it."""
 
     @property
     def description(self) -> str:
@@ -111,7 +113,9 @@ class StateRows:
         """Read a split, see `read_split`."""
         if part.bucket < 0:
             return _as_changes(read_changes(self.context, part, columns, where), kinds=kinds)
-        return read_split(self.context, part, ReadRequest(columns, where, kinds=kinds))
+        return read_split(
+            self.context, part, ReadRequest(columns, where, kinds=kinds, retracts=self.retracts)
+        )
 
 
 ReplacedPart: TypeAlias = tuple[Split, bool]

@@ -8,7 +8,7 @@ consumer is such a number, kept in the table: expiry keeps what it still needs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -16,20 +16,20 @@ from typing import Any
 import pyarrow as pa
 
 from lakecore.errors import InvalidInputError, NotFoundError
+from lakecore.fs.confined import rights_of
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.options import Option, parse_bool, parse_enum
-from lakecore.predicate.parse import parse_where
-from lakecore.predicate.tree import Predicate
 from lakecore.read.source.batch import history_of
 from lakecore.read.source.changed_rows import ChangedRows, ReplacedRows, StateRows
 from lakecore.read.source.readable import Readable
 from lakecore.read.source.resolve_blobs import with_resolved_blobs
-from lakecore.read.source.scan import RowSource, Scan, checked_columns
+from lakecore.read.source.scan import RowSource, Scan
+from lakecore.read.source.stream_view import StreamSelection
 from lakecore.scan.change_scanner import ChangeScanner
-from lakecore.scan.startup import Startup
+from lakecore.scan.startup import START_OPTIONS, Startup
 from lakecore.scan.stream_policy import ChangeKind, StreamPolicy
 from lakecore.scan.stream_start import StreamStart, stream_start
-from lakecore.scan.support import check_emits_changes, check_overwrites_streamable, check_streamable
+from lakecore.scan.support import check_emits_changes, check_streamable
 
 __all__ = [
     "CONSUMER_ID",
@@ -39,6 +39,7 @@ __all__ = [
     "ConsumerMode",
     "Stream",
     "open_stream",
+    "stream_startup",
 ]
 
 
@@ -96,7 +97,7 @@ class Stream:
         self,
         table: Readable,
         startup: Startup,
-        select: _Selection,
+        selection: StreamSelection,
         *,
         consumer: str | None = None,
         position: int | StreamStart | None = None,
@@ -106,10 +107,8 @@ class Stream:
         """
         self._table = table
         self._startup = startup
-        self._select = select
+        self._selection = selection
         self._policy = StreamPolicy.from_schema(table.schema, table.options)
-        if self._policy.keyed and self._policy.reads_overwrites:
-            check_overwrites_streamable(table.name, table.schema, table.options)
         self._history = history_of(table)
         self._scanner = ChangeScanner(table._scanner, table.schema)
         self.consumer = consumer
@@ -160,7 +159,7 @@ class Stream:
             source = self._source(snapshot)
             if source is not None:
                 self.watermark = snapshot.watermark
-                rows = self._select.of(source)
+                rows = self._selection.scan(source, full=False)
                 if parts := rows.plan():
                     return Changes(snapshot, snapshot.id + 1, False, rows, parts)
         return None
@@ -177,6 +176,10 @@ class Stream:
             )
         if position is not None:
             self._table._stores.consumers.write(self.consumer, position)
+
+    def wait(self, seconds: float) -> None:
+        """Wait for so many seconds, by the clock of the table."""
+        self._table._stores.clock.sleep(seconds)
 
     def _find_start(self) -> None:
         start = stream_start(
@@ -204,7 +207,7 @@ class Stream:
             start.created_ms,
             self._policy.emits_postponed,
         )
-        rows = self._select.of(with_resolved_blobs(state, context))
+        rows = self._selection.scan(with_resolved_blobs(state, context), full=True)
         return Changes(snapshot, start.next_snapshot, True, rows, rows.plan())
 
     def _next(self, snapshot_id: int) -> Snapshot | None:
@@ -252,40 +255,40 @@ class Stream:
             )
 
 
-@dataclass(frozen=True)
-class _Selection:
-    """The requested rows and columns of each change."""
-
-    where: Predicate | None
-    columns: tuple[str, ...]
-
-    def of(self, source: RowSource) -> Scan:
-        return Scan(source, self.where, self.columns, None)
+def stream_startup(
+    raw: Mapping[str, str], snapshot: int | None, mode: str | None, timestamp_ms: int | None
+) -> Startup:
+    """Return the start that the caller requested, else that of the options `raw`. Raises
+    InvalidOptionError.
+    """
+    starts = {"scan.mode": mode, "scan.snapshot-id": snapshot, "scan.timestamp-millis": timestamp_ms}
+    settings = {key: str(value) for key, value in starts.items() if value is not None}
+    others = {key: value for key, value in raw.items() if not settings or key not in START_OPTIONS}
+    return Startup.from_options({**others, **settings})
 
 
 def open_stream(
     table: Readable,
     startup: Startup,
+    selection: StreamSelection,
     *,
     next_snapshot: int | StreamStart | None = None,
     consumer: str | None = None,
-    where: str | Predicate | None = None,
-    columns: Sequence[str] | None = None,
 ) -> Stream:
     """Open a stream from `next_snapshot`, which may be a start that was resolved before, else from the
     position of `consumer` (else option `consumer-id`), else from `startup`.
 
     The former two are positions: where they expired, changes are lost, and reading them is an error. A start
-    that expired is replaced by the earliest snapshot. Raises UnsupportedError for tables whose changes this
-    release cannot read, InvalidInputError.
+    that expired is replaced by the earliest snapshot. Raises PrivilegeError for a user who may not read rows,
+    UnsupportedError for tables whose changes this release cannot read, InvalidInputError.
     """
+    rights = rights_of(table._stores.file_io)
+    if rights is not None:
+        rights.check_select()
     check_streamable(table.name, table.schema)
     check_emits_changes(table.name, table.schema.options)
     name = consumer if consumer is not None else CONSUMER_ID.read(table.schema.options)
     if next_snapshot is None and name is not None and not IGNORE_PROGRESS.read(table.schema.options):
         stored_consumer = table._stores.consumers.find(name)
         next_snapshot = None if stored_consumer is None else stored_consumer.next_snapshot
-    row_type = table.schema.row_type
-    predicate = parse_where(where, row_type) if isinstance(where, str) else where
-    select = _Selection(predicate, checked_columns(columns, row_type))
-    return Stream(table, startup, select, consumer=name, position=next_snapshot)
+    return Stream(table, startup, selection, consumer=name, position=next_snapshot)

@@ -12,7 +12,9 @@ from lakecore.errors import InvalidInputError, UnsupportedError
 
 __all__ = ["StreamOffset"]
 
-_VERSION = 1
+_VERSION = 2
+_WITHOUT_PARTS = 1
+"""Releases that know this version read whole snapshots of changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,10 @@ class StreamOffset:
     """So many splits of the first state are read."""
     plan: str = ""
     """It identifies the splits of the first state, of which this offset or the one before counts some."""
+    parts_read: int = 0
+    """So many parts of the changes of `next_snapshot` are read."""
+    parts_plan: str = ""
+    """It identifies these parts."""
     first_next: int
     """The stream began with the changes of this snapshot, after the first state."""
     first_full: int | None = None
@@ -57,21 +63,27 @@ class StreamOffset:
 
     def to_json(self) -> dict[str, Any]:
         """Return what JSON can hold."""
-        return {"version": _VERSION, **asdict(self)}
+        values = asdict(self)
+        if self.parts_read:
+            return {"version": _VERSION, **values}
+        older = {key: value for key, value in values.items() if key not in ("parts_read", "parts_plan")}
+        return {"version": _WITHOUT_PARTS, **older}
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> StreamOffset:
         """Check and read an offset. Raises UnsupportedError for a later version, InvalidInputError."""
         version = raw.get("version")
-        if version != _VERSION:
+        if version not in (_WITHOUT_PARTS, _VERSION):
             raise UnsupportedError(
-                f"an offset of a stream has version {version!r}, and this release knows {_VERSION}; use the "
-                "release that wrote the checkpoint, or a later one"
+                f"an offset of a stream has version {version!r}, and this release knows {_WITHOUT_PARTS} and "
+                f"{_VERSION}; use the release that wrote the checkpoint, or a later one"
             )
         values = {key: value for key, value in raw.items() if key != "version"}
-        types = {one.name: (str,) if one.name == "plan" else (int, type(None)) for one in fields(cls)}
+        texts = ("plan", "parts_plan")
+        types = {one.name: (str,) if one.name in texts else (int, type(None)) for one in fields(cls)}
         wrong = [key for key, value in values.items() if type(value) not in types.get(key, ())]
-        missing = [key for key in ("next_snapshot", "first_next", "splits_read") if values.get(key) is None]
+        needed = ("next_snapshot", "first_next", "splits_read", *(("parts_read",) if version > 1 else ()))
+        missing = [key for key in needed if values.get(key) is None]
         if wrong or missing:
             raise InvalidInputError(
                 f"an offset of a stream has wrong or missing fields ({', '.join([*wrong, *missing])}); the "

@@ -12,8 +12,9 @@ from lakecore.catalog.config import read_config
 from lakecore.catalog.configured.catalog_names import QualifiedName, qualified
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.errors import InvalidInputError, InvalidOptionError, LakeError, UnsupportedError
-from lakecore.predicate.parse import parse_where
+from lakecore.read.source.readable import Readable
 from lakecore.read.source.scan import Scan, checked_columns
+from lakecore.read.source.stream_view import StreamSelection, StreamView, TableRows
 from lakecore.spark.data_source.columns import ColumnsForSpark, projected_columns
 from lakecore.spark.data_source.reader import PushingScanReader, ScanReader
 from lakecore.spark.data_source.request import FORMAT, PushFilters, SourceRequest, TablePlace
@@ -22,6 +23,7 @@ from lakecore.spark.data_source.spark_types import KIND_COLUMN, spark_schema
 from lakecore.spark.data_source.stream_reader import StreamRead, StreamReader
 from lakecore.spark.data_source.stream_writer import StreamWriter
 from lakecore.spark.data_source.writer import BatchWriter
+from lakecore.system.system_table import SystemTable
 from lakecore.table import Table
 from lakecore.types.datatypes import RowType
 
@@ -78,16 +80,14 @@ class LakecoreSource(DataSource):  # type: ignore[misc] # pyspark is not seen by
         its type, UnsupportedError for a read that only a batch can be.
         """
         request = self._request()
-        table = _stream_table(request)
+        table, view = _stream_source(request)
         fields = [field for field in schema.fields if not (request.kinds and field.name == KIND_COLUMN)]
-        columns = projected_columns(type(schema)(fields), table.schema.row_type, request.nanoseconds)
+        columns = projected_columns(type(schema)(fields), view.row_type, request.nanoseconds)
         if not columns:
             raise InvalidInputError("the given schema has no columns; name at least one column")
-        where = request.where
         read = StreamRead(
             table=table,
-            columns=columns,
-            where=None if where is None else parse_where(where, table.schema.row_type),
+            selection=StreamSelection.of(view, request.where, columns),
             consumer=None,
             limits=request.limits,
             parallelism=request.parallelism,
@@ -133,20 +133,21 @@ def _reader_class(push_filters: PushFilters) -> type[ScanReader]:
     return PushingScanReader
 
 
-def _stream_table(request: SourceRequest) -> Table:
-    """Return the table of a stream. Raises UnsupportedError for what a stream does not do."""
+def _stream_source(request: SourceRequest) -> tuple[Readable, StreamView]:
+    """Return the table of a stream, and which rows of it the stream has. Raises UnsupportedError for what a
+    stream does not do.
+    """
     if request.limit is not None:
         raise UnsupportedError("option limit: a stream has no last row; leave it out")
     if request.push_filters is PushFilters.ONCE:
         raise UnsupportedError(
             "option push-filters: Spark hands no conditions to streams; use the option where"
         )
-    table = load_place(request.place, request.table_options)
-    if not isinstance(table, Table):
-        raise UnsupportedError(
-            f"{request.place.table} is a system table, which is read in batch only; use spark.read for it"
-        )
-    return table if request.branch is None else table.at_branch(request.branch)
+    table_or_log: Table | SystemTable = load_place(request.place, request.table_options)
+    if isinstance(table_or_log, Table):
+        table = table_or_log if request.branch is None else table_or_log.at_branch(request.branch)
+        return table, TableRows.of_table(table, update_before=request.update_before)
+    return table_or_log.stream_source(request.branch, update_before=request.update_before)
 
 
 def _row_type(request: SourceRequest) -> RowType:
@@ -155,7 +156,7 @@ def _row_type(request: SourceRequest) -> RowType:
     except LakeError:
         if not request.is_stream:
             raise
-        row_type = _stream_table(request).schema.row_type
+        row_type = _stream_source(request)[1].row_type
         return row_type.select(checked_columns(request.columns, row_type))
 
 

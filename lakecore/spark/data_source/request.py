@@ -6,29 +6,32 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import Enum
+from typing import Any
 
 from lakecore.catalog.catalog_options import catalog_option_keys
 from lakecore.errors import InvalidOptionError, UnsupportedError
 from lakecore.index.definition import READ_ENABLED
 from lakecore.metadata.dedicated_columns import BLOB_AS_DESCRIPTOR, BLOB_VIEW_RESOLVE
 from lakecore.metadata.options import DELETION_VECTORS_MERGE
-from lakecore.options import Option, parse_bool, parse_enum, parse_list, parse_size
+from lakecore.options import Option, parse_bool, parse_enum, parse_list
 from lakecore.read.source.batch import FALLBACK_BRANCH, PRIMARY_BRANCH
 from lakecore.read.source.batch_limits import BatchLimits
-from lakecore.read.source.stream import CONSUMER_ID, CONSUMER_MODE, IGNORE_PROGRESS
+from lakecore.read.source.stream import CONSUMER_MODE
 from lakecore.scan.plan import OPEN_FILE_COST, SPLIT_TARGET
 from lakecore.scan.startup import BETWEEN_MODE, SCAN_MODE, START_OPTIONS, TAG_TO_SNAPSHOT
-from lakecore.scan.stream_policy import (
-    BOUNDED_WATERMARK,
-    READ_APPEND_OVERWRITE,
-    READ_OVERWRITE,
-    SNAPSHOT_DELAY,
+from lakecore.spark.data_source.stream_options import (
+    KINDS,
+    SOURCE_OPTIONS,
+    STREAM_ONLY,
+    TABLE_OPTIONS,
+    UPDATE_BEFORE,
+    batch_limits,
+    parse_count,
 )
 from lakecore.system.system_table import SHOW_SEQUENCE
 
 __all__ = [
     "FORMAT",
-    "STREAM_ONLY",
     "Nanoseconds",
     "Parallelism",
     "PushFilters",
@@ -55,13 +58,6 @@ class PushFilters(Enum):
     ONCE = "once"
 
 
-def _count(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError("it must be at least 1")
-    return number
-
-
 def _limit(text: str) -> int:
     number = int(text)
     if number < 0:
@@ -77,9 +73,9 @@ BRANCH: Option[str | None] = Option("branch", str.strip, None, "The branch to re
 COLUMNS: Option[tuple[str, ...] | None] = Option("columns", parse_list, None, "The columns to read: `a,b`.")
 WHERE: Option[str | None] = Option("where", str, None, "A condition on rows, as in SQL.")
 LIMIT: Option[int | None] = Option("limit", _limit, None, "The most rows; they are read in one task.")
-PARALLELISM: Option[int | None] = Option("scan.parallelism", _count, None, "The number of partitions.")
+PARALLELISM: Option[int | None] = Option("scan.parallelism", parse_count, None, "The number of partitions.")
 INFER = Option("scan.infer-parallelism", parse_bool, True, "One partition for each split.")
-INFER_MAX = Option("scan.infer-parallelism.max", _count, 1024, "The most partitions that are inferred.")
+INFER_MAX = Option("scan.infer-parallelism.max", parse_count, 1024, "The most partitions that are inferred.")
 NANOSECONDS = Option(
     "nanoseconds", parse_enum(Nanoseconds), Nanoseconds.REFUSE, "Times with more than six digits."
 )
@@ -88,40 +84,17 @@ PUSH_FILTERS = Option(
     "push-filters", parse_enum(PushFilters), PushFilters.NEVER, "Whether the scan takes conditions of Spark."
 )
 
-KINDS = Option("kinds", parse_bool, False, "The rows of a stream have the column `_kind`.")
-MAX_SNAPSHOTS: Option[int | None] = Option(
-    "read.stream.maxsnapshotspertrigger", _count, None, "The most snapshots of a micro-batch."
-)
-MAX_SPLITS: Option[int | None] = Option(
-    "read.stream.maxsplitspertrigger", _count, None, "The most splits of a micro-batch."
-)
-MAX_FILES: Option[int | None] = Option(
-    "read.stream.maxfilespertrigger", _count, None, "The most files of a micro-batch."
-)
-MAX_ROWS: Option[int | None] = Option(
-    "read.stream.maxrowspertrigger", _count, None, "The most rows of a micro-batch, before merging."
-)
-MAX_BYTES: Option[int | None] = Option(
-    "read.stream.maxbytespertrigger", parse_size, None, "The most bytes of a micro-batch."
-)
-_OF_STREAM = (KINDS, MAX_SNAPSHOTS, MAX_SPLITS, MAX_FILES, MAX_ROWS, MAX_BYTES)
-_TABLE_STREAM = (CONSUMER_ID, IGNORE_PROGRESS, CONSUMER_MODE, BOUNDED_WATERMARK, SNAPSHOT_DELAY,
-READ_OVERWRITE,
-                 READ_APPEND_OVERWRITE)  # fmt: skip
 _MODES = (SCAN_MODE.key, *SCAN_MODE.old_keys)
-STREAM_ONLY = tuple(key for option in (*_OF_STREAM, *_TABLE_STREAM) for key in option.keys)
-"""A read in batch is not given these options."""
 
 _PLACE = (PATH, TABLE, WAREHOUSE, CATALOG)
-_OWN = (BRANCH, COLUMNS, WHERE, LIMIT, PARALLELISM, INFER, INFER_MAX,
-        NANOSECONDS, PUSH_FILTERS, *_OF_STREAM)  # fmt: skip
-_OF_TABLE = frozenset(START_OPTIONS) | {
-    key
-    for option in (BETWEEN_MODE, TAG_TO_SNAPSHOT, FALLBACK_BRANCH, PRIMARY_BRANCH, SPLIT_TARGET,
-                   OPEN_FILE_COST, SHOW_SEQUENCE, DELETION_VECTORS_MERGE, BLOB_AS_DESCRIPTOR,
-                   BLOB_VIEW_RESOLVE, READ_ENABLED, *_TABLE_STREAM)
-    for key in option.keys
-}  # fmt: skip
+_OWN: tuple[Option[Any], ...] = (BRANCH, COLUMNS, WHERE, LIMIT, PARALLELISM, INFER, INFER_MAX,
+        NANOSECONDS, PUSH_FILTERS, *SOURCE_OPTIONS)  # fmt: skip
+_OBEYED: tuple[Option[Any], ...] = (
+    BETWEEN_MODE, TAG_TO_SNAPSHOT, FALLBACK_BRANCH, PRIMARY_BRANCH, SPLIT_TARGET, OPEN_FILE_COST,
+    SHOW_SEQUENCE, DELETION_VECTORS_MERGE, BLOB_AS_DESCRIPTOR, BLOB_VIEW_RESOLVE, READ_ENABLED,
+    *TABLE_OPTIONS,
+)  # fmt: skip
+_OF_TABLE = frozenset(START_OPTIONS) | {key for option in _OBEYED for key in option.keys}
 _LOCATION_MARKS = "/\\:"
 _OF_SPARK = "provider"
 """Spark's catalog adds it to the options of its own tables."""
@@ -173,6 +146,7 @@ class SourceRequest:
     nanoseconds: Nanoseconds
     push_filters: PushFilters
     kinds: bool
+    update_before: bool
     limits: BatchLimits
     stream_options: tuple[str, ...]
     """These of the options are for streams only."""
@@ -208,13 +182,8 @@ class SourceRequest:
             nanoseconds=NANOSECONDS.read(raw),
             push_filters=PUSH_FILTERS.read(raw),
             kinds=KINDS.read(raw),
-            limits=BatchLimits(
-                snapshots=MAX_SNAPSHOTS.read(raw),
-                splits=MAX_SPLITS.read(raw),
-                files=MAX_FILES.read(raw),
-                rows=MAX_ROWS.read(raw),
-                size=MAX_BYTES.read(raw),
-            ),
+            update_before=UPDATE_BEFORE.read(raw),
+            limits=batch_limits(raw),
             stream_options=tuple(key for key in STREAM_ONLY if key in raw),
         )
 

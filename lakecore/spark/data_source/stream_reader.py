@@ -20,16 +20,16 @@ from pyspark.sql.streaming.datasource import (
 
 from lakecore.errors import UnsupportedError
 from lakecore.metadata.row_kind import KIND_NAME, RowKind
-from lakecore.predicate.tree import Predicate
 from lakecore.read.source.batch_limits import UNLIMITED, BatchLimits
 from lakecore.read.source.micro_batch import MicroBatches, Work
+from lakecore.read.source.readable import Readable
 from lakecore.read.source.stream_offset import StreamOffset
+from lakecore.read.source.stream_view import StreamSelection
 from lakecore.scan.startup import Startup
 from lakecore.spark.data_source.columns import ColumnsForSpark
 from lakecore.spark.data_source.partitions import pack_parts
 from lakecore.spark.data_source.request import Parallelism
 from lakecore.spark.data_source.spark_types import KIND_COLUMN
-from lakecore.table import Table
 
 __all__ = ["StreamRead", "StreamReader"]
 
@@ -43,9 +43,8 @@ _NO_LIMIT_OF_ROWS = (1 << 63) - 1
 class StreamRead:
     """It says what a query reads of a table."""
 
-    table: Table
-    columns: tuple[str, ...]
-    where: Predicate | None
+    table: Readable
+    selection: StreamSelection
     consumer: str | None
     limits: BatchLimits
     parallelism: Parallelism
@@ -115,9 +114,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             self._batches = MicroBatches(
                 read.table,
                 Startup.from_options(read.table.schema.options),
+                read.selection,
                 consumer=read.consumer,
-                where=read.where,
-                columns=read.columns,
             )
         return self._batches
 

@@ -171,6 +171,18 @@ def test_changes_are_streamed_and_read_by_interval(cli: Cli, keyed: str) -> None
     assert "snapshots 1 to 2 exist" in cli("read", keyed, "--incremental", "1..7").err
 
 
+def test_logs_are_streamed(cli: Cli, keyed: str) -> None:
+    cli("write", keyed, "-", stdin='{"_kind": "-U", "k": 1}\n{"_kind": "+U", "k": 1}')
+    log = cli("stream", f"{keyed}$audit_log", "--from-snapshot", "2", "--columns", "rowkind,k")
+    assert log.lines[-1] == '{"_snapshot":2,"_kind":"+I","rowkind":"+U","k":1}'
+    assert cli("stream", f"{keyed}$audit_log", "--follow", "0.01", "--max-snapshots", "1").code == 0
+    assert "has no stream; audit_log, binlog, ro have one" in cli("stream", f"{keyed}$files").err
+    refused = cli("stream", f"{keyed}$binlog", "--no-update-before")
+    assert (refused.code, "its rows have no kind -U" in refused.err) == (1, True)
+    replacing = cli("stream", keyed, "--from-snapshot", "2", "--no-update-before", "--columns", "k")
+    assert replacing.lines == ['{"_snapshot":2,"_kind":"+U","k":1}']
+
+
 def test_a_consumer_goes_on_where_it_was(cli: Cli, keyed: str) -> None:
     assert len(cli("stream", keyed, "--consumer", "etl").lines) == 1
     assert cli("stream", keyed, "--consumer", "etl").lines == []

@@ -14,6 +14,7 @@ from lakecore.metadata.row_kind import RowKind
 from lakecore.read.source.batch_limits import UNLIMITED, BatchLimits
 from lakecore.read.source.micro_batch import MicroBatches
 from lakecore.read.source.stream_offset import StreamOffset
+from lakecore.read.source.stream_view import StreamSelection, TableRows
 from lakecore.scan.startup import Startup
 from lakecore.table import Table
 from tests.support.lake import append_table, key_table, memory_catalog, put
@@ -22,7 +23,8 @@ ONE = BatchLimits(snapshots=1, splits=1)
 
 
 def opened(table: Table, **more: Any) -> MicroBatches:
-    return MicroBatches(table, Startup.from_options(table.schema.options), **more)
+    rows = StreamSelection.of(TableRows.of_table(table))
+    return MicroBatches(table, Startup.from_options(table.schema.options), rows, **more)
 
 
 def through_json(offset: StreamOffset | None) -> StreamOffset | None:
@@ -80,7 +82,7 @@ def test_every_change_once(limits: BatchLimits, again: bool) -> None:
     assert drained(table, limits, end, again=again) == ([], end)
     if limits is ONE:
         assert len(found) == 2  # a split each
-        assert len(more) == 3
+        assert len(more) == 4  # a file each: the last snapshot has two buckets
 
 
 def test_rows_of_a_bucket_are_in_one_piece_of_work() -> None:
@@ -228,7 +230,7 @@ def test_other_splits_or_columns_are_an_error() -> None:
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"version": 9}, UnsupportedError, "has version 9, and this release knows 1"),
+        ({"version": 9}, UnsupportedError, "has version 9, and this release knows 1 and 2"),
         ({"next_snapshot": "3"}, InvalidInputError, "wrong or missing fields"),
         ({"next_snapshot": None}, InvalidInputError, "wrong or missing fields"),
         ({"other": 3}, InvalidInputError, "wrong or missing fields"),
