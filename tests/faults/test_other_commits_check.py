@@ -14,12 +14,12 @@ from lakecore.jobs import compact, rewrite_file_index
 from tests.support.lake import append_table, key_table, memory_catalog, paths_of, put, rows_of
 
 POSTPONED: dict[str, tuple[str, Any]] = {
-    "a new file is left out": ("_compacted", lambda m: replace(m, compact_after=())),
-    "a new file comes twice": ("_compacted", lambda m: replace(m, compact_after=m.compact_after * 2)),
-    "another bucket": ("_compacted", lambda m: replace(m, bucket=1 - m.bucket)),
-    "another number of buckets": ("_compacted", lambda m: replace(m, total_buckets=5)),
-    "the changelog is left out": ("_compacted", lambda m: replace(m, compact_changelog=())),
-    "rows wait on": ("_emptied", lambda m: replace(m, compact_before=m.compact_before[1:])),
+    "a new file is left out": ("_as_compaction", lambda m: replace(m, compact_after=())),
+    "a new file comes twice": ("_as_compaction", lambda m: replace(m, compact_after=m.compact_after * 2)),
+    "another bucket": ("_as_compaction", lambda m: replace(m, bucket=1 - m.bucket)),
+    "another number of buckets": ("_as_compaction", lambda m: replace(m, total_buckets=5)),
+    "the changelog is left out": ("_as_compaction", lambda m: replace(m, compact_changelog=())),
+    "rows wait on": ("_emptied_message", lambda m: replace(m, compact_before=m.compact_before[1:])),
 }
 
 

@@ -332,7 +332,7 @@ def test_a_wrong_sort_is_not_committed(monkeypatch: pytest.MonkeyPatch, fault: s
     def unsorted(self: sorter.RowSorter, batch: pa.RecordBatch) -> Any:
         yield batch if fault == "order" else batch.take(pa.array([0] * batch.num_rows))
 
-    monkeypatch.setattr(sorter.RowSorter, "_ordered", unsorted)
+    monkeypatch.setattr(sorter.RowSorter, "_sort", unsorted)
     catalog = memory_catalog("cluster-fault")
     table = filled(catalog)
     with pytest.raises(ProofError, match="order of" if fault == "order" else "digest"):

@@ -144,7 +144,7 @@ def index_answer(case: Case) -> str:
         found.append((file, head, named))
     if case.command == "coverage":
         return "\n".join(
-            f"{one.index} {one.type}{'' if one.wanted else ' (not requested)'}: {one.files} files, {one.rows} rows, "
+            f"{one.index} {one.type}{'' if one.in_options else ' (not requested)'}: {one.files} files, {one.rows} rows, "
             f"{one.bytes} bytes; missing in {one.files_lacking} files, {one.rows_lacking} rows"
             for one in coverage(found, index_specs(schema))
         )
