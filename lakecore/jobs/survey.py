@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lakecore.clock import Clock, SystemClock
@@ -17,19 +17,33 @@ from lakecore.executor import Executor
 from lakecore.jobs.compact_database import ListedLake, tables_of
 from lakecore.jobs.definitions.survey import SurveyTables as Job
 from lakecore.jobs.runner.attempt import recorded
+from lakecore.jobs.runner.forecast import COMPACT, Work, forecast_of
 from lakecore.jobs.runner.lake import target_of
+from lakecore.maintain.attempts.record import Attempt
 from lakecore.maintain.attempts.store import AttemptStore
+from lakecore.maintain.forecast.history import HistoryStore
 from lakecore.maintain.holds.store import HoldStore
+from lakecore.maintain.survey.activity import (
+    DayActivity,
+    LastAttempt,
+    Lateness,
+    commits_by_hour,
+    lateness_after,
+    newest_attempts,
+    with_ended,
+)
 from lakecore.maintain.survey.measure import figures_of, rules_of
-from lakecore.maintain.survey.plan import SICK_BELOW, due_in_days, health, state_of, with_day
-from lakecore.maintain.survey.record import DayPoint, State, TableRecord
+from lakecore.maintain.survey.plan import DAY_MS, SICK_BELOW, due_in_days, health, state_of, with_day
+from lakecore.maintain.survey.record import DayPoint, Figures, State, TableRecord
 from lakecore.maintain.survey.store import Survey, SurveyStore
 from lakecore.maintain.table_key import table_key
-from lakecore.maintain.target import in_threads
+from lakecore.maintain.target import Target, in_threads
 
 __all__ = [
+    "DayActivity",
     "DayPoint",
     "Job",
+    "LastAttempt",
     "State",
     "Survey",
     "TableRecord",
@@ -41,6 +55,9 @@ __all__ = [
 ]
 
 logger = logging.getLogger(__name__)
+
+_FIRST_LOOK_MS = 7 * DAY_MS
+"""The first survey reads the ledger of so long."""
 
 
 def run(job: Job, lake: ListedLake, executor: Executor | None = None, clock: Clock | None = None) -> Survey:
@@ -64,7 +81,11 @@ def _survey(job: Job, lake: ListedLake, clock: Clock) -> Survey:
     last = store.latest()
     before = {record.table: record for record in last.tables} if last is not None else {}
     names = tables_of(job, lake)
-    one = _Surveyor(job, lake, clock, before, _holds(lake, clock))
+    ended = _read_ended(lake, started_ms - _FIRST_LOOK_MS if last is None else last.started_ms, started_ms)
+    by_table: dict[str, list[Attempt]] = {}
+    for attempt in ended:
+        by_table.setdefault(attempt.table, []).append(attempt)
+    one = _Surveyor(job, lake, clock, before, _holds(lake, clock), by_table)
     records = in_threads(one.record, names, job.max_concurrent_tables)
     previous = {record.table: record for record in records}
     matched = set(tables_of(job, _ListedTables(tuple(before))))
@@ -75,11 +96,21 @@ def _survey(job: Job, lake: ListedLake, clock: Clock) -> Survey:
         started_ms=started_ms,
         seconds=round(clock.monotonic() - started, 3),
         tables=tuple(previous[name] for name in sorted(previous)),
+        activity=with_ended(last.activity if last is not None else (), ended, started_ms),
     )
     if not job.dry_run:
         store.add(survey)
         _tidy_ledger(lake, clock)
     return survey
+
+
+def _read_ended(lake: ListedLake, since_ms: int, now_ms: int) -> tuple[Attempt, ...]:
+    """Return the attempts that ended since the last survey; none when the ledger cannot be read."""
+    try:
+        return AttemptStore(lake.file_io, lake.warehouse).ended_since(since_ms, now_ms)
+    except LakeError as err:
+        logger.warning("the survey tells nothing of attempts since the last one: %s", err)
+        return ()
 
 
 def _tidy_ledger(lake: ListedLake, clock: Clock) -> None:
@@ -131,11 +162,21 @@ class _Surveyor:
     clock: Clock
     before: Mapping[str, TableRecord]
     holds: Mapping[str, tuple[str, ...]]
+    ended: Mapping[str, Sequence[Attempt]]
+    """These are the attempts that ended since the last survey, by table."""
 
     def record(self, name: str) -> TableRecord:
         """Return the record of a table; an error of the table is in it."""
-        now = self.clock.now_ms()
         last = self.before.get(name)
+        ended = self.ended.get(table_key(name), ())
+        return replace(
+            self._look(name, last),
+            attempts=newest_attempts(last.attempts if last is not None else (), ended),
+            late=lateness_after(last.late if last is not None else Lateness(), ended),
+        )
+
+    def _look(self, name: str, last: TableRecord | None) -> TableRecord:
+        now = self.clock.now_ms()
         fresh = TableRecord(table=name, state=State.OK, surveyed_ms=now, holds=self._holds(name))
         try:
             return self._measure(fresh, last)
@@ -170,10 +211,35 @@ class _Surveyor:
             deductions=deductions,
             due_in_days=due_in_days(days),
             days=days,
+            rhythm=self._rhythm(figures, fresh.surveyed_ms, last),
+            expected_seconds=_forecast_seconds(target, figures),
         )
+
+    def _rhythm(self, figures: Figures, now_ms: int, last: TableRecord | None) -> tuple[float, ...]:
+        """Return the usual commits of each hour of the day. Without an earlier survey, those since the oldest
+        snapshot count.
+        """
+        if last is not None and last.figures.snapshot is not None and figures.snapshot is not None:
+            commits = max(0, figures.snapshot - last.figures.snapshot)
+            return commits_by_hour(last.rhythm, commits, last.surveyed_ms, now_ms)
+        since_ms = figures.oldest_ms if figures.oldest_ms is not None else now_ms
+        return commits_by_hour((), figures.snapshots, since_ms, now_ms)
 
     def _holds(self, name: str) -> tuple[str, ...]:
         return self.holds.get(table_key(name), ())
+
+
+def _forecast_seconds(target: Target, figures: Figures) -> float | None:
+    """Return what a compaction of the buckets that are due will take, from earlier runs on any engine."""
+    if not (figures.due_buckets or figures.postponed_files):
+        return None
+    share = figures.due_buckets / figures.buckets if figures.due_buckets and figures.buckets else 1.0
+    counts = (figures.files, figures.bytes, figures.rows)
+    files, size, rows = (int(count * share) for count in counts)
+    lines = HistoryStore(target.file_io, target.warehouse).lines(target.name, COMPACT)
+    engine = lines[-1].engine if lines else "local"
+    work = Work(files=files, bytes=size, rows=rows)
+    return forecast_of(target, COMPACT, work, engine, around=False).seconds
 
 
 def _failed_record(record: TableRecord, fresh: TableRecord, state: State, err: Exception) -> TableRecord:

@@ -134,6 +134,8 @@ def _state(end: AttemptEnd, raw: Mapping[str, Any]) -> AttemptState:
         case None:
             if raw.get("on_hold"):
                 return AttemptState.ON_HOLD
+            if raw.get("picks_left") and not raw.get("picks_done"):
+                return AttemptState.LEFT
             return AttemptState.NOTHING if raw.get("nothing_to_do") else AttemptState.DONE
         case BusyError():
             return AttemptState.BUSY

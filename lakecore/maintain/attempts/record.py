@@ -28,6 +28,8 @@ class AttemptState(Enum):
     DONE = "done"
     NOTHING = "nothing"
     """There was nothing to do."""
+    LEFT = "left"
+    """The window ended, or the budget was used up, before it did anything."""
     FAILED = "failed"
     REFUSED = "refused"
     """The request is wrong, or this release cannot do it."""

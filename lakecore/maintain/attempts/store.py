@@ -20,9 +20,11 @@ from typing import ClassVar
 
 from lakecore.clock import Clock
 from lakecore.errors import NotFoundError
+from lakecore.fs.file_io import FileStatus
 from lakecore.fs.publish import publish_resolved
 from lakecore.maintain.attempts.record import DAY_MS, Attempt, settled
 from lakecore.maintain.service_store import ServiceStore
+from lakecore.maintain.target import in_threads
 
 __all__ = ["AttemptStore", "Attempts"]
 
@@ -33,6 +35,8 @@ _LONGEST = 64 << 10
 """A record that is longer, in bytes, is damaged or an attack."""
 _MOST_BYTES = 1 << 30
 _ROLLED = ".jsonl.gz"
+_SKEW_MS = 5 * 60_000
+"""The clock of storage may be so far behind."""
 _ID = re.compile(r"[0-9A-Za-z-]{1,80}")
 
 
@@ -75,6 +79,20 @@ class AttemptStore(ServiceStore):
         ordered = settled(attempts.values(), now_ms)
         return Attempts(tuple(one for one in ordered if since_ms <= one.started_ms <= last_ms), damaged)
 
+    def ended_since(self, since_ms: int, now_ms: int) -> tuple[Attempt, ...]:
+        """Return the attempts that ended at `since_ms` or later and before `now_ms`, and began within a day
+        before. Single files that storage has not changed since are not read: by its clock, with some
+        minutes of tolerance.
+        """
+        by_id: dict[str, Attempt] = {}
+        for moment in _days(max(since_ms, now_ms - _RETENTION_DAYS * DAY_MS) - DAY_MS, now_ms):
+            day = self._day(moment)
+            for one in (*self._rolled(day), *self._singles(day, changed_ms=since_ms - _SKEW_MS)):
+                if one is not None:
+                    by_id[one.id] = one
+        ended = (one for one in by_id.values() if since_ms <= (one.finished_ms or -1) < now_ms)
+        return tuple(sorted(ended, key=lambda one: (one.started_ms, one.id)))
+
     def tidy(self, clock: Clock, days: int = 7) -> None:
         """Put each of the `days` before yesterday into one file, and remove the day that is too old.
 
@@ -102,21 +120,29 @@ class AttemptStore(ServiceStore):
             if attempts.get(one.id) == one:
                 self.file_io.delete(f"{day}/{one.id}.json")
 
-    def _singles(self, day: str) -> Iterator[Attempt | None]:
-        """Yield the attempts with a file of their own; None for one that cannot be read."""
-        for status in self.file_io.list(day):
-            name = status.name.removesuffix(".json")
-            if status.is_dir or name == status.name or not _ID.fullmatch(name):
-                continue
-            one = self._single(status.path) if status.size <= _LONGEST else None
-            yield one if one is not None and one.id == name else None
+    def _singles(self, day: str, changed_ms: int = 0) -> Iterator[Attempt | None]:
+        """Yield the attempts with a file of their own that storage changed at `changed_ms` or later; None for
+        one that cannot be read.
+        """
+        statuses = [
+            status
+            for status in self.file_io.list(day)
+            if not status.is_dir
+            and status.name.endswith(".json")
+            and _ID.fullmatch(status.name.removesuffix(".json"))
+            and (status.mtime_ms >= changed_ms or not status.mtime_ms)
+        ]
+        yield from in_threads(self._single, statuses)
 
-    def _single(self, path: str) -> Attempt | None:
-        try:
-            return Attempt.from_json(self.file_io.read(path))
-        except (ValueError, NotFoundError) as err:
-            logger.warning("%s cannot be read: %s", path, err)
+    def _single(self, status: FileStatus) -> Attempt | None:
+        if status.size > _LONGEST:
             return None
+        try:
+            one = Attempt.from_json(self.file_io.read(status.path))
+        except (ValueError, NotFoundError) as err:
+            logger.warning("%s cannot be read: %s", status.path, err)
+            return None
+        return one if one.id == status.name.removesuffix(".json") else None
 
     def _records_of_day(self, day: str) -> Iterator[Attempt | None]:
         """Yield the attempts of the file of a day; None for a line that cannot be read."""

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any
 
 from lakecore.errors import printable, reason
+from lakecore.maintain.survey.activity import LastAttempt, Lateness, rhythm_from_json
 
 __all__ = ["DAYS", "DayPoint", "Deduction", "Figures", "State", "TableRecord"]
 
@@ -143,6 +144,13 @@ class TableRecord:
     """It says why nothing may be removed, with a sentence for each hold."""
     days: tuple[DayPoint, ...] = ()
     """This is a point for each of the last days, the oldest first."""
+    attempts: tuple[LastAttempt, ...] = ()
+    """This is the newest attempt of each job on the table, the newest first."""
+    late: Lateness = field(default_factory=Lateness)
+    rhythm: tuple[float, ...] = ()
+    """It has the usual number of commits in each hour of the day (UTC); it is empty before it is known."""
+    expected_seconds: float | None = None
+    """This is what the next compaction will take, for a table that is due; None for another one."""
 
     @property
     def reasons(self) -> str:
@@ -179,7 +187,11 @@ class TableRecord:
                 values[name] = _text(values.get(name, ""))
             for name in ("surveyed_ms", "score", "figures_ms"):
                 values[name] = _whole(values.get(name, 0))
-            values["due_in_days"] = _days(values.get("due_in_days"))
+            for name in ("due_in_days", "expected_seconds"):
+                values[name] = _days(values.get(name))
+            values["attempts"] = tuple(map(LastAttempt.from_json, values.get("attempts", ())))
+            values["late"] = Lateness.from_json(values["late"]) if "late" in values else Lateness()
+            values["rhythm"] = rhythm_from_json(values.get("rhythm", ()))
             return cls(**values)
         except (KeyError, TypeError, ValueError, AttributeError) as err:
             raise ValueError(f"not a record of a survey: {reason(err)}") from err
@@ -222,7 +234,7 @@ def _days(value: Any) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        raise TypeError("due_in_days is not a number of 0 or more")
+        raise TypeError("not a number of 0 or more")
     return float(value)
 
 

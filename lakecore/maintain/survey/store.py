@@ -14,12 +14,13 @@ import json
 import logging
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from lakecore.errors import LakeError, NotFoundError
 from lakecore.maintain.service_store import ServiceStore
+from lakecore.maintain.survey.activity import DayActivity
 from lakecore.maintain.survey.plan import DAY_MS
 from lakecore.maintain.survey.record import TableRecord
 
@@ -43,6 +44,8 @@ class Survey:
     started_ms: int = 0
     seconds: float = 0.0
     tables: tuple[TableRecord, ...] = ()
+    activity: tuple[DayActivity, ...] = ()
+    """These are sums over the attempts of the last days, the oldest day first."""
     damaged: int = 0
 
 
@@ -87,14 +90,14 @@ class SurveyStore(ServiceStore):
             data = self.file_io.read(path)
         except NotFoundError:
             return None
-        started_ms, seconds = 0, 0.0
+        head = Survey()
         records: dict[str, TableRecord] = {}
         damaged = 0
         for number, line in enumerate(_lines(data, path)):
             try:
                 raw = json.loads(line)
                 if number == 0:
-                    started_ms, seconds = _head(raw)
+                    head = _head(raw)
                     continue
                 record = TableRecord.from_json(raw)
                 records[record.table] = record
@@ -102,24 +105,33 @@ class SurveyStore(ServiceStore):
                 damaged += 1
         if damaged:
             logger.warning("%s: %d lines cannot be read", path, damaged)
-        return Survey(started_ms=started_ms, seconds=seconds, tables=tuple(records.values()), damaged=damaged)
+        return replace(head, tables=tuple(records.values()), damaged=damaged)
 
 
 def _encode(survey: Survey) -> bytes:
-    head = {"version": _VERSION, "started_ms": survey.started_ms, "seconds": survey.seconds}
+    head = {
+        "version": _VERSION,
+        "started_ms": survey.started_ms,
+        "seconds": survey.seconds,
+        "activity": [asdict(day) for day in survey.activity],
+    }
     lines: Iterable[Any] = (head, *(record.to_json() for record in survey.tables))
     text = "\n".join(json.dumps(line, separators=(",", ":")) for line in lines)
     return gzip.compress(text.encode(), compresslevel=3, mtime=0)
 
 
-def _head(raw: Any) -> tuple[int, float]:
-    """Return when a survey began and how long it took. Raises ValueError."""
+def _head(raw: Any) -> Survey:
+    """Return a survey without its tables. Raises ValueError."""
     if not isinstance(raw, dict) or raw.get("version") != _VERSION:
         raise ValueError("the first line is not that of a survey of version 1")
     started, seconds = raw.get("started_ms"), raw.get("seconds")
     if type(started) is not int or not 0 <= started < 1 << 53 or not isinstance(seconds, int | float):
         raise ValueError("started_ms or seconds is not a number")
-    return started, float(seconds)
+    try:
+        activity = tuple(map(DayActivity.from_json, raw.get("activity", ())))
+    except (KeyError, TypeError) as err:
+        raise ValueError(f"activity has no sums of days: {err}") from err
+    return Survey(started_ms=started, seconds=float(seconds), activity=activity)
 
 
 def _lines(data: bytes, path: str) -> Iterator[bytes]:

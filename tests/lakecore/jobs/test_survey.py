@@ -12,9 +12,14 @@ import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
 from lakecore.errors import InvalidInputError, LakeError, UnavailableError
+from lakecore.jobs import compact
 from lakecore.jobs.definitions.repair import HoldTable, ReleaseTable
+from lakecore.jobs.definitions.tags import CreateTag
 from lakecore.jobs.runner.dispatch import run_chore
 from lakecore.jobs.survey import Job, counts, latest_survey, run, survey_of_day
+from lakecore.maintain.attempts.record import Attempt, AttemptState
+from lakecore.maintain.attempts.store import AttemptStore
+from lakecore.maintain.survey.activity import Lateness, commits_by_hour, lateness_after
 from lakecore.maintain.survey.plan import DAY_MS
 from lakecore.maintain.survey.record import State, TableRecord
 from lakecore.maintain.survey.store import Survey, SurveyStore
@@ -183,11 +188,18 @@ def test_a_dry_run_stores_nothing(catalog: FilesystemCatalog) -> None:
     assert latest_survey(catalog) is None
 
 
+def empty_ledger(catalog: FilesystemCatalog) -> None:
+    day = AttemptStore(catalog.file_io, catalog.warehouse)._day(catalog.clock.now_ms())
+    for status in catalog.file_io.list(day):
+        catalog.file_io.delete(status.path)
+
+
 def test_storage_that_fails_leaves_the_last_survey_whole(catalog: FilesystemCatalog) -> None:
     for table in (key_table(catalog), append_table(catalog)):
         put(table, [{"k": 1, "v": "x"}])
     first = survey(catalog)
     for at in range(1, 1000):
+        empty_ledger(catalog)  # each survey is an attempt, which the next one would read
         faulty = FaultyFileIO(catalog.file_io, at, FaultMode.ERROR)
         try:
             done = survey(replace(catalog, file_io=faulty), max_concurrent_tables=1)
@@ -259,3 +271,54 @@ def test_a_table_that_a_rule_calls_due_has_picks(golden: FilesystemCatalog) -> N
         if report.nothing_to_do:
             idle.append(name)
     assert idle == []
+
+
+def test_a_survey_adds_what_was_done_since_the_last_one(catalog: FilesystemCatalog) -> None:
+    table = append_table(catalog)
+    put(table, *[[{"k": n, "v": "x"}] for n in range(6)])
+    first = survey(catalog)
+    assert record(first, "d.a").attempts == ()
+    assert record(first, "d.a").expected_seconds is not None, "it is due"
+    compact.run(compact.Job(table="d.a"), catalog, clock=catalog.clock)
+    with pytest.raises(LakeError):
+        run_chore(CreateTag(table="d.a", tag="t", snapshot=99), catalog, clock=catalog.clock)
+    second = survey(catalog)
+    one = record(second, "d.a")
+    assert {last.job: last.state for last in one.attempts} == {"compact": "done", "create-tag": "refused"}
+    assert one.expected_seconds is None
+    (day,) = second.activity
+    assert (day.attempts, day.failures) == (3, 1), "the first survey is an attempt, too"
+    assert day.core_seconds > 0
+    catalog.clock.sleep(3600)
+    third = survey(catalog)
+    assert record(third, "d.a").attempts == one.attempts
+    assert third.activity[0].attempts == 4
+    assert latest_survey(catalog) == third
+    damaged = third.tables[0].to_json() | {"attempts": [{"job": "x"}]}
+    with pytest.raises(ValueError, match="record"):
+        TableRecord.from_json(damaged)
+
+
+def attempt(day: float, state: AttemptState, left: int = 0) -> Attempt:
+    figures = {"picks_left": left}
+    return Attempt(
+        id=f"a{day}", table="d.t", job="compact", state=state, started_ms=int(day * DAY_MS), figures=figures
+    )
+
+
+def test_nights_in_a_row_in_which_a_table_was_left() -> None:
+    left, done = AttemptState.LEFT, AttemptState.DONE
+    late = lateness_after(Lateness(), [attempt(1, left), attempt(1.1, left), attempt(2, done, left=3)])
+    assert late.nights == 2
+    assert lateness_after(late, [attempt(2.5, AttemptState.BUSY), attempt(3, left)]).nights == 3
+    assert lateness_after(late, [attempt(3, done)]).nights == 0
+
+
+def test_the_rhythm_of_commits_follows_the_hours() -> None:
+    hour = 3_600_000
+    rhythm: tuple[float, ...] = ()
+    for number in range(1, 24 * 6):
+        commits = 30 if number % 24 == 7 else 0
+        rhythm = commits_by_hour(rhythm, commits, (number - 1) * hour + 1, number * hour)
+    assert max(range(24), key=lambda at: rhythm[at]) in (6, 7)
+    assert rhythm[15] < 1 < rhythm[7]
