@@ -28,7 +28,8 @@ def attempts(
     state: Annotated[
         str,
         typer.Option(
-            help="List only this state: done, nothing, left, failed, refused, busy, on hold, killed or running.",
+            help="List only this state: done, nothing, left, failed, refused, busy, on hold, killed or "
+            "running.",
         ),
     ] = "",
     since: Annotated[

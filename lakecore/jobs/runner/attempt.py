@@ -155,7 +155,7 @@ def _tidy_sometimes(lake: Lake, name: str, clock: Clock) -> None:
         return
     try:
         AttemptStore(lake.file_io, lake.warehouse).tidy(clock)
-    except LakeError as err:
+    except Exception as err:  # noqa: BLE001 - the job is done; this must not make it fail
         logger.warning("the ledger was not tidied: %s", err)
 
 
