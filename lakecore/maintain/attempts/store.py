@@ -87,7 +87,7 @@ class AttemptStore(ServiceStore):
         by_id: dict[str, Attempt] = {}
         for moment in _days(max(since_ms, now_ms - _RETENTION_DAYS * DAY_MS) - DAY_MS, now_ms):
             day = self._day(moment)
-            for one in (*self._rolled(day), *self._singles(day, changed_ms=since_ms - _SKEW_MS)):
+            for one in (*self._records_of_day(day), *self._singles(day, changed_ms=since_ms - _SKEW_MS)):
                 if one is not None:
                     by_id[one.id] = one
         ended = (one for one in by_id.values() if since_ms <= (one.finished_ms or -1) < now_ms)
