@@ -45,13 +45,25 @@ from lakecore.row.partition_values import partition_value
 from lakecore.scan.scanner import Scanner
 from lakecore.scan.startup import Incremental
 from lakecore.scan.stream_policy import ChangelogMode
-from lakecore.scan.support import check_deletable, check_updatable, check_writable
+from lakecore.scan.support import (
+    check_deletable,
+    check_rows_updatable,
+    check_updatable,
+    check_writable,
+)
 from lakecore.scan.time_travel import TimeTravel
 from lakecore.store.schemas import SchemaStore
 from lakecore.store.table_stores import TableStores
 from lakecore.write.batch_write import BatchWrite
 from lakecore.write.options import WriteRules
+from lakecore.write.row_level.assignments import Assignments
+from lakecore.write.row_level.changes import UpdateWhere
+from lakecore.write.row_level.clauses import MergeRules
+from lakecore.write.row_level.counted_rows import MergedRows
+from lakecore.write.row_level.merge import MergeInto
+from lakecore.write.row_level.run import change_rows
 from lakecore.write.rows.deletes import Deletes
+from lakecore.write.rows.incoming import batches_of
 from lakecore.write.session import WriteSession
 from lakecore.write.stream_write import StreamWrite
 from lakecore.write.update.column_update import ColumnUpdate, UpdatedRows
@@ -442,6 +454,57 @@ class Table:
         self._warn_of_services()
         deletion = RowDeletion(self._scanner, self._read_context())
         return deletion.run(predicate, lambda messages: self._commit(messages, author))
+
+    def update(
+        self,
+        set: Mapping[str, Any],
+        where: str | Predicate | None = None,
+        commit: Commit | None = None,
+    ) -> UpdatedRows:
+        """Set columns of the rows for which `where` is true (None: of all), in one snapshot.
+
+        A value is a literal or an `Expression` of pyarrow.compute over the columns of the row. With a primary
+        key rows are written as +U, for `merge-engine` deduplicate and partial-update; this replaces what
+        others write for these keys meanwhile. Other tables replace rows by deletion vectors, or without them
+        write their data files anew. Raises InvalidInputError for a column of the key and for values that do
+        not fit, UnsupportedError before anything is written, CommitConflictError when other commits won every
+        retry.
+        """
+        self._check_select()
+        check_rows_updatable(self.name, self.schema, self.options)
+        assignments = Assignments(self.schema, self.options, set)
+        assignments.check()
+        predicate = parse_where(where, self.schema.row_type) if isinstance(where, str) else where
+        self._warn_of_services()
+        session = self._session(self._with_user(commit))
+        result = change_rows(session, lambda: UpdateWhere(predicate, assignments))
+        return UpdatedRows(result.updated, result.commit)
+
+    def merge(
+        self, source: Any, on: Sequence[str], rules: MergeRules | None = None, commit: Commit | None = None
+    ) -> MergedRows:
+        """Merge the rows of `source` into the table, by the equality of the columns `on`, in one snapshot:
+        rows that match are updated or deleted, others are inserted, as `rules` say.
+
+        `source` is an Arrow table, batches or reader, or a pandas DataFrame, and is held in memory. How rows
+        are written, the errors and the words on other writers are those of `update`; with a primary key `on`
+        has all its columns, and deletes are for `merge-engine` deduplicate. Raises InvalidInputError, before
+        anything is committed, when two rows of the source match one row.
+        """
+        self._check_select()
+        clauses = rules or MergeRules()
+        check_rows_updatable(self.name, self.schema, self.options)
+        if self.schema.primary_keys and clauses.deletes:
+            check_deletable(self.name, self.schema, self.options)
+        rows = pa.Table.from_batches(batches) if (batches := list(batches_of(source))) else None
+        if rows is None:
+            raise InvalidInputError(
+                "the source of a merge has no columns; give an Arrow table with its schema"
+            )
+        assignments = Assignments(self.schema, self.options, clauses.set)
+        self._warn_of_services()
+        session = self._session(self._with_user(commit))
+        return change_rows(session, lambda: MergeInto(rows, tuple(on), clauses, assignments))
 
     def update_columns(self, data: pa.Table, commit: Commit | None = None) -> UpdatedRows:
         """Give rows new values, in one snapshot: `data` has their `_ROW_ID` and the columns to change.

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from difflib import get_close_matches
 
-from lakecore.catalog.privileges.manager import PASSWORD, USER
+from lakecore.catalog.privileges.options import PASSWORD, USER
 from lakecore.catalog.warehouse.table_defaults import TABLE_DEFAULT_PREFIX
 from lakecore.errors import InvalidOptionError, UnsupportedError
 from lakecore.fs.allowed_paths import PATH_OPTIONS

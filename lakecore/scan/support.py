@@ -12,6 +12,7 @@ from lakecore.errors import UnsupportedError
 from lakecore.index.definition import index_specs
 from lakecore.metadata.dedicated_columns import (
     BLOB_AS_DESCRIPTOR,
+    has_dedicated_column_types,
     holds_blobs,
     is_blob,
     managed_columns,
@@ -221,6 +222,31 @@ def check_deletable(table: str, schema: TableSchema, options: TableOptions) -> N
         if on:
             remedy = "a written -D would not remove the row; write what the merge expects instead"
             raise _refuse(table, key, value, "delete rows of", remedy)
+
+
+def check_rows_updatable(table: str, schema: TableSchema, options: TableOptions) -> None:
+    """Raise UnsupportedError unless whole rows of `table` can be replaced by others.
+
+    Rule of the merge engines, as Spark's UPDATE and MERGE INTO of Paimon have it: the last row of a key wins.
+    """
+    check_writable(table, schema, options)
+    engine = options.merge_engine
+    if schema.primary_keys:
+        if engine not in (MergeEngine.DEDUPLICATE, MergeEngine.PARTIAL_UPDATE):
+            remedy = "a written row does not replace the row of its key; write what the merge expects"
+            raise _refuse(table, "merge-engine", engine.value, "update rows of", remedy)
+        return
+    if options.data_evolution:
+        remedy = "its columns are stored apart: use update_columns"
+        raise _refuse(table, "data-evolution.enabled", "true", "update rows of", remedy)
+    if options.row_tracking:
+        remedy = "an updated row would lose its _ROW_ID; delete and append rows instead"
+        raise _refuse(table, "row-tracking.enabled", "true", "update rows of", remedy)
+    if has_dedicated_column_types(schema.row_type):
+        raise UnsupportedError(
+            f"table {table} has columns in files of their own, which lakecore does not update; append "
+            f"new rows"
+        )
 
 
 def check_updatable(table: str, schema: TableSchema, options: TableOptions) -> None:

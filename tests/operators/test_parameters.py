@@ -163,6 +163,8 @@ def test_all_commands_of_jobs_and_all_operators_are_compared() -> None:
         "alter",
         "write",
         "delete",
+        "update",
+        "merge-into",
         "update-columns",
         "read",
         "lookup",

@@ -10,19 +10,16 @@ from hashlib import sha256
 from typing import TypeAlias
 
 from lakecore.catalog.privileges.grants import ROOT, Grants, Privilege, Securable
+from lakecore.catalog.privileges.options import ANONYMOUS, PASSWORD, USER
 from lakecore.catalog.privileges.records import Grant, PrivilegeRecords
 from lakecore.clock import Clock
 from lakecore.errors import AlreadyExistsError, InvalidInputError, NotFoundError, PrivilegeError
 from lakecore.fs.file_io import FileIO
-from lakecore.options import Option
 
-__all__ = ["PASSWORD", "USER", "Privileges"]
+__all__ = ["Privileges"]
 
 logger = logging.getLogger(__name__)
 
-ANONYMOUS = "anonymous"
-USER = Option("user", str, ANONYMOUS, "The user of a warehouse with privileges.")
-PASSWORD = Option("password", str, ANONYMOUS, "The password of that user.")
 _NOT_ENABLED = (
     "this warehouse has no users and privileges; `lakecore init-file-based-privilege` begins with them"
 )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakecore.cli.engine import key_values
 from lakecore.cli.session import session_of
 from lakecore.types.counted import counted
+
+if TYPE_CHECKING:
+    from lakecore.table import Commit
 
 __all__ = ["delete"]
 
@@ -29,6 +32,16 @@ class CommitOptions:
         list[str] | None, typer.Option("--property", help="Set a property of the snapshot: key=value.")
     ] = None
 
+    def commit(self) -> Commit:
+        """Return the name of the commit. Raises InvalidInputError for a property that is no pair."""
+        from lakecore.table import Commit  # help needs no tables
+
+        return Commit(
+            user=self.commit_user,
+            identifier=self.identifier,
+            properties=key_values(self.property_ or [], "--property"),
+        )
+
 
 def delete(
     context: typer.Context,
@@ -40,16 +53,10 @@ def delete(
 ) -> None:
     """Delete rows: by deletion vectors, or by writing deletes when the table has a primary key."""
     from lakecore.cli.tables.changed_rows import ChangedRows  # help needs no tables
-    from lakecore.table import Commit
 
     session = session_of(context)
     loaded = session.catalog.load_table(table, key_values(commit_options.option or [], "--option"))
-    commit = Commit(
-        user=commit_options.commit_user,
-        identifier=commit_options.identifier,
-        properties=key_values(commit_options.property_ or [], "--property"),
-    )
-    deleted = loaded.delete(where, commit)
+    deleted = loaded.delete(where, commit_options.commit())
     ChangedRows(
         table=loaded,
         rows=deleted.rows,

@@ -19,7 +19,7 @@ from lakecore.row.json_rows import KIND_COLUMN, json_columns, json_to_batch
 from lakecore.row.text_columns import parse_texts
 from lakecore.types.datatypes import MAX_LENGTH, AtomicType, DataField, RowType, TypeRoot
 
-__all__ = ["read_columns", "read_input"]
+__all__ = ["read_columns", "read_input", "typed_values"]
 
 _LINES = 1 << 16
 _CSV_BLOCK = 8 << 20
@@ -54,6 +54,20 @@ def read_columns(path: str, kind: InputFormat | None, row_type: RowType) -> Iter
     """
     readers = {**_READERS, InputFormat.JSONL: _json_columns}
     yield from _batches(path, kind or _format_of(path), row_type, readers)
+
+
+def typed_values(texts: Mapping[str, str], row_type: RowType) -> dict[str, pa.Scalar]:
+    """Return values of columns from their texts, as a CSV file has them: an empty one is null.
+
+    Raises InvalidInputError for an unknown column and for text that is no value of it.
+    """
+    fields = {field.name: field for field in row_type.fields}
+    values = {}
+    for name, text in texts.items():
+        if name not in fields:
+            raise InvalidInputError(f"no column {name!r}; columns are {', '.join(row_type.names)}")
+        values[name] = parse_texts(pa.array([text or None], pa.string()), fields[name], 1)[0]
+    return values
 
 
 def _batches(

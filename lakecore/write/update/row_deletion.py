@@ -7,7 +7,7 @@ files with a changed vector are replaced.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,7 +32,7 @@ from lakecore.store.indexes import IndexStore, load_deletions
 from lakecore.store.vector_files import replace_vectors
 from lakecore.write.update.conflict_retry import retry_on_conflict
 
-__all__ = ["DeletedRows", "RowDeletion"]
+__all__ = ["DeletedRows", "DeletionDraft", "RowDeletion"]
 
 CommitFunction = Callable[[Sequence[CommitMessage]], CommitResult]
 Bucket = tuple[bytes, int]
@@ -49,12 +49,17 @@ class DeletedRows:
 
 
 @dataclass(frozen=True, slots=True)
-class _Draft:
+class DeletionDraft:
+    """These are the messages of a deletion, whose index files nothing names yet, and how many rows it
+    deletes.
+    """
+
     messages: tuple[CommitMessage, ...]
     rows: int
 
     @property
     def added(self) -> list[IndexFile]:
+        """Return the new index files."""
         return [file for message in self.messages for file in message.new_index_files]
 
 
@@ -78,12 +83,12 @@ class RowDeletion:
 
         def attempt(snapshot: Snapshot | None) -> DeletedRows:
             draft = self._draft(snapshot, predicate)
-            return DeletedRows(draft.rows, self._commit(draft, commit))
+            return DeletedRows(draft.rows, self.commit(draft, commit))
 
         return retry_on_conflict(self.scanner.stores, attempt)
 
-    def _commit(self, draft: _Draft, commit: CommitFunction) -> CommitResult:
-        """Remove the new index files again unless they are, or may be, in the table."""
+    def commit(self, draft: DeletionDraft, commit: CommitFunction) -> CommitResult:
+        """Commit a draft; its index files are removed again unless they are, or may be, in the table."""
         if not draft.messages:
             return CommitResult()
         try:
@@ -97,26 +102,35 @@ class RowDeletion:
             self.indexes.discard(draft.added)
         return result
 
-    def _draft(self, snapshot: Snapshot | None, predicate: Predicate) -> _Draft:
+    def _draft(self, snapshot: Snapshot | None, predicate: Predicate) -> DeletionDraft:
         """Find the rows and write their vectors. A failure leaves no index file behind."""
         if snapshot is None:
-            return _Draft((), 0)
+            return DeletionDraft((), 0)
         marks: dict[Bucket, dict[str, BitMap]] = defaultdict(dict)
         totals: dict[Bucket, int] = {}
         for split in self.scanner.plan(snapshot, self.reading.schema, predicate=predicate):
             for name, rows in self._matches(split, predicate).items():
                 marks[split.partition, split.bucket][name] = rows
                 totals[split.partition, split.bucket] = split.total_buckets
+        return self.draft(snapshot, marks, totals)
+
+    def draft(
+        self, snapshot: Snapshot, marks: Mapping[Bucket, dict[str, BitMap]], totals: Mapping[Bucket, int]
+    ) -> DeletionDraft:
+        """Write vectors for the positions of rows, by bucket and file. A failure leaves no index file behind.
+
+        `totals` are the numbers of buckets, by bucket.
+        """
         messages: list[CommitMessage] = []
-        before = self._vectors(snapshot)
+        before = self._vectors(snapshot) if marks else {}
         try:
             for bucket, bitmap in marks.items():
                 messages.append(self._message(bucket, totals[bucket], before.get(bucket, []), bitmap))
         except BaseException:
-            self.indexes.discard(_Draft(tuple(messages), 0).added)
+            self.indexes.discard(DeletionDraft(tuple(messages), 0).added)
             raise
         count = sum(len(rows) for files in marks.values() for rows in files.values())
-        return _Draft(tuple(messages), count)
+        return DeletionDraft(tuple(messages), count)
 
     def _matches(self, split: Split, predicate: Predicate) -> dict[str, BitMap]:
         """Return the positions of the live rows that match, for the files that have any."""

@@ -1,0 +1,97 @@
+"""This module gives columns of rows new values: literals, or expressions over the columns of the row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.acero as acero
+import pyarrow.compute as pc
+
+from lakecore.errors import InvalidInputError
+from lakecore.metadata.options import MergeEngine, TableOptions
+from lakecore.metadata.schema import TableSchema
+from lakecore.types.arrow import arrow_schema
+from lakecore.write.rows.casting import cast_column
+
+__all__ = ["Assignments"]
+
+
+@dataclass(frozen=True)
+class Assignments:
+    """These are the new values by column: an `Expression` of pyarrow.compute, or a literal."""
+
+    schema: TableSchema
+    options: TableOptions
+    values: Mapping[str, Any]
+
+    def check(self) -> None:
+        """Raise InvalidInputError for no column, an unknown one, or one of the primary key."""
+        if not self.values:
+            raise InvalidInputError("no column is set; name at least one with its value")
+        names = self.schema.row_type.names
+        for name, value in self.values.items():
+            if name not in names:
+                raise InvalidInputError(
+                    f"column {name!r} is not in the table; the table has the columns {', '.join(names)}"
+                )
+            if name in self.schema.primary_keys:
+                raise InvalidInputError(
+                    f"column {name!r} is of the primary key, which no update changes; delete and insert "
+                    f"the row"
+                )
+            if not isinstance(value, pc.Expression):
+                self._checked(name, _repeated(value, 1))
+
+    def of(self, rows: pa.RecordBatch, inputs: pa.RecordBatch | None = None) -> pa.RecordBatch:
+        """Return rows with the new values. Expressions see the columns of `inputs`, which has as many rows.
+
+        Raises InvalidInputError for a value that does not fit its column.
+        """
+        computed = self._computed(rows if inputs is None else inputs)
+        columns = []
+        for field in arrow_schema(self.schema.row_type):
+            if field.name in computed:
+                columns.append(self._checked(field.name, computed[field.name]))
+            else:
+                columns.append(rows.column(field.name))
+        return pa.RecordBatch.from_arrays(columns, schema=arrow_schema(self.schema.row_type))
+
+    def _computed(self, inputs: pa.RecordBatch) -> dict[str, pa.Array]:
+        given = {name: value for name, value in self.values.items() if isinstance(value, pc.Expression)}
+        computed = {
+            name: _repeated(value, inputs.num_rows)
+            for name, value in self.values.items()
+            if name not in given
+        }
+        if not given:
+            return computed
+        source = acero.Declaration(
+            "table_source", acero.TableSourceNodeOptions(pa.Table.from_batches([inputs]))
+        )
+        project = acero.ProjectNodeOptions(list(given.values()), list(given))
+        try:
+            found = acero.Declaration("project", project, [source]).to_table(use_threads=False)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, KeyError) as err:
+            raise InvalidInputError(f"an expression cannot be computed: {str(err).splitlines()[0]}") from err
+        columns = {name: found.column(name).combine_chunks() for name in given}
+        return computed | columns
+
+    def _checked(self, name: str, array: pa.Array) -> pa.Array:
+        """Return values in the column's type. Raises InvalidInputError for a null that would mean nothing."""
+        kind = self.schema.row_type.field(name).type
+        if array.null_count and self.options.merge_engine is MergeEngine.PARTIAL_UPDATE:
+            raise InvalidInputError(
+                f"column {name!r} cannot be set to null: with merge-engine=partial-update a null leaves "
+                f"the value "
+                "as it is"
+            )
+        return cast_column(array, kind, name)
+
+
+def _repeated(value: Any, count: int) -> pa.Array:
+    if value is None:
+        return pa.nulls(count)
+    return pa.repeat(value if isinstance(value, pa.Scalar) else pa.scalar(value), count)

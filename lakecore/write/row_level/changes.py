@@ -1,0 +1,63 @@
+"""This module has the changes of rows by a condition, and what all changes have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakecore.predicate.evaluate import mask
+from lakecore.predicate.tree import Predicate
+from lakecore.write.row_level.assignments import Assignments
+
+__all__ = ["Changed", "RowChange", "UpdateWhere"]
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """These are the changes of the rows of one batch."""
+
+    replaced: pa.BooleanArray
+    """It is true for rows that get another form, or none."""
+    updated: pa.RecordBatch
+    """These are the rows in their new form."""
+    deleted: pa.RecordBatch
+    """These are the rows that go, in their old form."""
+
+
+class RowChange(Protocol):
+    """This is a change of rows, which sees each live row of the table once, in batches with all columns."""
+
+    @property
+    def predicate(self) -> Predicate | None:
+        """Return a condition that is true for all rows that may change; None: all may."""
+
+    def changes(self, batch: pa.RecordBatch) -> Changed:
+        """Return the changes of some rows. Raises InvalidInputError."""
+
+    def inserted(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows to add, after all rows of the table were seen."""
+
+
+@dataclass(frozen=True)
+class UpdateWhere:
+    """It sets columns of the rows for which a condition is true."""
+
+    predicate: Predicate | None
+    assignments: Assignments
+
+    def changes(self, batch: pa.RecordBatch) -> Changed:
+        """Return the rows for which the condition is true, with their new values."""
+        if self.predicate is None:
+            hits = pa.repeat(pa.scalar(True), batch.num_rows)
+        else:
+            hits = pc.fill_null(mask(self.predicate, batch), False)
+        rows = batch.filter(hits)
+        return Changed(hits, self.assignments.of(rows), rows.slice(0, 0))
+
+    def inserted(self) -> Iterator[pa.RecordBatch]:
+        """Yield nothing: an update adds no rows."""
+        return iter(())

@@ -1,0 +1,169 @@
+"""This module merges a source into a table, as MERGE INTO of SQL does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakecore.errors import InvalidInputError
+from lakecore.metadata.schema import TableSchema
+from lakecore.predicate.tree import In, Predicate
+from lakecore.types.arrow import arrow_schema
+from lakecore.types.datatypes import AtomicType, TypeRoot
+from lakecore.write.row_level.assignments import Assignments
+from lakecore.write.row_level.changes import Changed
+from lakecore.write.row_level.clauses import MatchedRows, MergeRules, UnmatchedRows
+from lakecore.write.rows.casting import cast_column
+
+__all__ = ["MergeInto"]
+
+_SOURCE = "source."
+_MOST_VALUES = 1000
+_ROW, _TARGET = "__row", "__target"
+_INEXACT = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
+
+
+@dataclass
+class MergeInto:
+    """It merges the rows of `source`, which is in memory, by the equality of the columns `on`."""
+
+    source: pa.Table
+    on: tuple[str, ...]
+    rules: MergeRules
+    assignments: Assignments
+    _matched: npt.NDArray[np.bool_] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.source = _checked_source(self.source, self.on, self.schema)
+        self._matched = np.zeros(self.source.num_rows, dtype=np.bool_)
+        if not self.assignments.values:
+            shared = [name for name in self.schema.row_type.names if name in self.source.column_names]
+            values = {name: pc.field(_SOURCE + name) for name in shared if name not in self.on}
+            self.assignments = Assignments(self.schema, self.assignments.options, values)
+        if self.rules.matched is MatchedRows.UPDATE:
+            self.assignments.check()
+        if self.rules.not_matched is UnmatchedRows.INSERT:
+            self._check_insertable()
+
+    @property
+    def schema(self) -> TableSchema:
+        """Return the schema of the table."""
+        return self.assignments.schema
+
+    @property
+    def predicate(self) -> Predicate | None:
+        """Return the values of the first column of `on`, where they are few and all other rows stay."""
+        name = self.on[0]
+        kind = self.schema.row_type.field(name).type
+        if self.rules.delete_not_matched_by_source or not isinstance(kind, AtomicType):
+            return None
+        if kind.root not in (TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.VARCHAR):
+            return None
+        values = pc.unique(self.source.column(name)).drop_null()
+        return In(name, tuple(values.to_pylist())) if len(values) <= _MOST_VALUES else None
+
+    @cached_property
+    def _keys(self) -> pa.Table:
+        rows = pa.array(np.arange(self.source.num_rows, dtype=np.int64))
+        return self.source.select(list(self.on)).append_column(_ROW, rows)
+
+    def changes(self, batch: pa.RecordBatch) -> Changed:
+        """Return the changes of some rows of the table. Raises InvalidInputError when two rows of the source
+        match one row.
+        """
+        source_of = self._source_rows(batch)
+        hits = source_of >= 0
+        nothing = batch.slice(0, 0)
+        updated, deleted, replaced = nothing, nothing, np.zeros(len(hits), dtype=np.bool_)
+        if self.rules.matched is MatchedRows.UPDATE:
+            updated, replaced = self._updated(batch.filter(pa.array(hits)), source_of[hits]), replaced | hits
+        going = np.zeros(len(hits), dtype=np.bool_)
+        if self.rules.matched is MatchedRows.DELETE:
+            going |= hits
+        if self.rules.delete_not_matched_by_source:
+            going |= ~hits
+        if going.any():
+            deleted = batch.filter(pa.array(going))
+        return Changed(pa.array(replaced | going), updated, deleted)
+
+    def inserted(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the source that matched no row; columns that it lacks are null."""
+        if self.rules.not_matched is UnmatchedRows.IGNORE:
+            return
+        rows = self.source.filter(pa.array(~self._matched))
+        for batch in rows.combine_chunks().to_batches():
+            columns = [
+                batch.column(one.name) if one.name in batch.schema.names else pa.nulls(len(batch), one.type)
+                for one in arrow_schema(self.schema.row_type)
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=arrow_schema(self.schema.row_type))
+
+    def _source_rows(self, batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+        """Return the row of the source that matches each row, -1 for none, and note those of the source that
+        match. A null matches nothing.
+        """
+        target = pa.Table.from_batches([batch.select(list(self.on))])
+        target = target.append_column(_TARGET, pa.array(np.arange(batch.num_rows, dtype=np.int64)))
+        joined = target.join(self._keys, keys=list(self.on), join_type="inner")
+        rows = joined.column(_TARGET).to_numpy()
+        source_of = np.full(batch.num_rows, -1, dtype=np.int64)
+        source_of[rows] = joined.column(_ROW).to_numpy()
+        self._matched[joined.column(_ROW).to_numpy()] = True
+        if len(rows) != len(np.unique(rows)) and self.rules.matched is not MatchedRows.IGNORE:
+            row = int(rows[np.flatnonzero(np.bincount(rows)[rows] > 1)[0]])
+            key = ", ".join(f"{name}={batch.column(name)[row].as_py()!r}" for name in self.on)
+            raise InvalidInputError(
+                f"several rows of the source match the row with {key}; it takes one at most"
+            )
+        return source_of
+
+    def _updated(self, rows: pa.RecordBatch, source_of: npt.NDArray[np.int64]) -> pa.RecordBatch:
+        matches = self.source.take(pa.array(source_of)).combine_chunks()
+        columns = {name: rows.column(name) for name in rows.schema.names}
+        for name in matches.column_names:
+            column = matches.column(name)
+            columns[_SOURCE + name] = column.chunk(0) if column.num_chunks else pa.nulls(0, column.type)
+        return self.assignments.of(rows, pa.RecordBatch.from_pydict(columns))
+
+    def _check_insertable(self) -> None:
+        for one in self.schema.fields:
+            if not one.type.nullable and one.name not in self.source.column_names:
+                raise InvalidInputError(
+                    f"column {one.name!r} must not be null, and the source lacks it, so its rows cannot "
+                    f"be inserted"
+                )
+
+
+def _checked_source(source: pa.Table, on: Sequence[str], schema: TableSchema) -> pa.Table:
+    """Return the source with the types of the table's columns. Raises InvalidInputError."""
+    if not on:
+        raise InvalidInputError("no column to merge by; name at least one that both sides have")
+    names = schema.row_type.names
+    if len(set(source.column_names)) != len(source.column_names):
+        raise InvalidInputError("the source has two columns of one name; rename one")
+    for name in on:
+        if name not in names or name not in source.column_names:
+            raise InvalidInputError(f"column {name!r}: rows are merged by columns that table and source have")
+        kind = schema.row_type.field(name).type
+        if not isinstance(kind, AtomicType) or kind.root in _INEXACT:
+            raise InvalidInputError(f"column {name!r}: rows are not merged by nested or inexact values")
+    missing = [name for name in schema.primary_keys if name not in on]
+    if missing:
+        raise InvalidInputError(
+            f"a table with a primary key is merged by all columns of the key; add {', '.join(missing)}"
+        )
+    if _ROW in source.column_names:
+        raise InvalidInputError(f"the source has a column {_ROW}; rename it")
+    columns = {
+        name: cast_column(column.combine_chunks(), schema.row_type.field(name).type, name)
+        if name in names
+        else column
+        for name, column in zip(source.column_names, source.columns, strict=True)
+    }
+    return pa.table(columns)

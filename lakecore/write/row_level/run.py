@@ -1,0 +1,77 @@
+"""This module runs a change of rows: it reads one snapshot, writes and commits, and again after a
+conflict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from lakecore.commit.request import CommitResult, Overwrite, Preconditions
+from lakecore.metadata.commit_message import CommitMessage
+from lakecore.metadata.snapshot import Snapshot
+from lakecore.read.source.resolve_blobs import with_resolved_blobs
+from lakecore.read.source.snapshot_rows import SnapshotRows
+from lakecore.write.row_level.append import AppendChange
+from lakecore.write.row_level.changes import RowChange
+from lakecore.write.row_level.counted_rows import MergedRows, RowCounts
+from lakecore.write.row_level.keyed import KeyedChange
+from lakecore.write.session import WriteSession
+from lakecore.write.update.conflict_retry import retry_on_conflict
+from lakecore.write.update.row_deletion import RowDeletion
+
+__all__ = ["change_rows"]
+
+
+def change_rows(session: WriteSession, new_change: Callable[[], RowChange]) -> MergedRows:
+    """Change rows of the table of a session in one snapshot; without changes there is none.
+
+    `new_change` makes the change for each attempt anew. With a primary key this removes and replaces what
+    others write for the same keys meanwhile, as `Table.delete` does; without one, commits of others that
+    touch
+    the same files make it read again. Raises CommitConflictError when other commits won every retry.
+    """
+    schema = session.stores.schema
+
+    def attempt(snapshot: Snapshot | None) -> MergedRows:
+        change = new_change()
+        if snapshot is None or schema.primary_keys:
+            return _keyed(session, change, snapshot)
+        return _appended(session, change, snapshot)
+
+    return retry_on_conflict(session.stores, attempt)
+
+
+def _keyed(session: WriteSession, change: RowChange, snapshot: Snapshot | None) -> MergedRows:
+    rows = with_resolved_blobs(SnapshotRows(session.scanner, session.reading, snapshot), session.reading)
+    names, where = session.stores.schema.row_type.names, change.predicate
+    batches = (batch for part in rows.plan(where) for batch in rows.read(part, names, where, kinds=False))
+    keyed = KeyedChange(change, batches)
+    if session.stores.schema.primary_keys:
+        return _merged(keyed.counts, session.add(iter(keyed)))
+    inserted = list(change.inserted())  # of a table without key and without rows
+    keyed.counts.inserted = sum(batch.num_rows for batch in inserted)
+    return _merged(keyed.counts, session.add(inserted))
+
+
+def _appended(session: WriteSession, change: RowChange, snapshot: Snapshot) -> MergedRows:
+    appended = AppendChange(RowDeletion(session.scanner, session.reading), change, snapshot)
+
+    def commit(
+        messages: Sequence[CommitMessage],
+        overwrite: Overwrite | None,
+        preconditions: Preconditions | None,
+        *,
+        allow_empty: bool,
+    ) -> CommitResult:
+        draft = appended.drafts()
+        return appended.deletion.commit(
+            replace(draft, messages=(*messages, *draft.messages)),
+            lambda merged: session.commit(merged, overwrite, preconditions, allow_empty=allow_empty),
+        )
+
+    return _merged(appended.counts, replace(session, commit=commit).add(iter(appended)))
+
+
+def _merged(counts: RowCounts, result: CommitResult) -> MergedRows:
+    return MergedRows(counts.updated, counts.deleted, counts.inserted, result)

@@ -1,0 +1,221 @@
+"""UPDATE and MERGE INTO: what is refused, other writers meanwhile, and storage that fails at each operation."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from lakecore.cli.main import main
+from lakecore.errors import CommitUncertainError, InvalidInputError, LakeError, UnsupportedError
+from lakecore.table import Commit, Table
+from lakecore.write.row_level.append import AppendChange
+from lakecore.write.row_level.clauses import MatchedRows, MergeRules, UnmatchedRows
+from tests.support.fault_fs import FaultMode, FaultyFileIO
+from tests.support.lake import memory_catalog, paths_of, rows_of
+
+COLUMNS = ["k INT NOT NULL", "v STRING"]
+ROWS = pa.table({"k": pa.array([1, 2, 3], pa.int32()), "v": ["a", "b", "c"]})
+KEYED: dict[str, Any] = {"columns": COLUMNS, "primaryKeys": ["k"], "options": {"bucket": "1"}}
+VECTORS: dict[str, Any] = {
+    "columns": COLUMNS,
+    "options": {"bucket": "-1", "deletion-vectors.enabled": "true"},
+}
+REWRITTEN: dict[str, Any] = {"columns": COLUMNS, "options": {"bucket": "-1"}}
+KINDS = {"keyed": KEYED, "vectors": VECTORS, "rewritten": REWRITTEN}
+
+
+def made(name: str, definition: dict[str, Any]) -> Table:
+    table = memory_catalog(name).create_table("d.t", definition)
+    table.write(ROWS)
+    return table
+
+
+def with_option(key: str, value: str, base: dict[str, Any] = KEYED) -> dict[str, Any]:
+    return {**base, "options": {**base["options"], key: value}}
+
+
+@pytest.mark.parametrize(
+    ("definition", "text"),
+    [
+        (with_option("merge-engine", "aggregation"), "merge-engine=aggregation"),
+        (with_option("merge-engine", "first-row"), "merge-engine=first-row"),
+        (with_option("row-tracking.enabled", "true", REWRITTEN), "row-tracking.enabled"),
+        (
+            {
+                "columns": COLUMNS,
+                "options": {"row-tracking.enabled": "true", "data-evolution.enabled": "true"},
+            },
+            "use update_columns",
+        ),
+    ],
+    ids=["aggregation", "first-row", "row-tracking", "data-evolution"],
+)
+def test_tables_whose_rows_are_not_replaced_are_refused(definition: dict[str, Any], text: str) -> None:
+    table = memory_catalog("refused").create_table("d.t", definition)
+    with pytest.raises(UnsupportedError, match=text):
+        table.update({"v": "x"})
+    with pytest.raises(UnsupportedError, match=text):
+        table.merge(ROWS, ["k"])
+
+
+CALLS: dict[str, tuple[str, Callable[[Table], object]]] = {
+    "no-column": ("no column is set", lambda t: t.update({})),
+    "unknown": ("column 'x' is not in the table", lambda t: t.update({"x": 1})),
+    "key": ("of the primary key", lambda t: t.update({"k": 1})),
+    "type": ("v", lambda t: t.update({"v": [1]})),
+    "condition": ("nosuch", lambda t: t.update({"v": "x"}, "nosuch = 1")),
+    "expression": ("cannot be computed", lambda t: t.update({"v": pc.field("nosuch")})),
+    "on-nothing": ("no column to merge by", lambda t: t.merge(ROWS, [])),
+    "on-unknown": ("column 'x'", lambda t: t.merge(ROWS, ["x"])),
+    "on-not-the-key": ("add k", lambda t: t.merge(ROWS, ["v"])),
+    "several": (
+        "several rows of the source match the row with k=1",
+        lambda t: t.merge(pa.concat_tables([ROWS, ROWS]), ["k"]),
+    ),
+    "nothing-to-set": ("no column is set", lambda t: t.merge(ROWS.select(["k"]), ["k"])),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_what_makes_no_sense_is_refused_and_leaves_nothing(call: str) -> None:
+    table = made(f"nonsense-{call}", KEYED)
+    before = (table.latest_snapshot(), paths_of(table))
+    text, function = CALLS[call]
+    with pytest.raises(InvalidInputError, match=text):
+        function(table)
+    assert (table.latest_snapshot(), paths_of(table)) == before
+
+
+def test_partial_update_sets_no_nulls() -> None:
+    table = made("partial", with_option("merge-engine", "partial-update"))
+    for value in (None, pc.scalar(pa.scalar(None, pa.string()))):
+        with pytest.raises(InvalidInputError, match="cannot be set to null"):
+            table.update({"v": value}, "k = 1")
+    with pytest.raises(UnsupportedError, match="merge-engine"):
+        table.merge(ROWS, ["k"], MergeRules(matched=MatchedRows.DELETE))
+    assert table.update({"v": "x"}, "k = 1").rows == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_clauses_of_a_merge(kind: str) -> None:
+    table = made(f"clauses-{kind}", KINDS[kind])
+    source = pa.table({"k": pa.array([1, 5, 5], pa.int64()), "w": ["x", "y", "z"]})
+    rules = MergeRules(matched=MatchedRows.IGNORE, not_matched=UnmatchedRows.IGNORE)
+    assert table.merge(source, ["k"], rules).commit.snapshot_ids == ()
+    rules = MergeRules(set={"v": pc.binary_join_element_wise(pc.field("v"), pc.field("source.w"), "-")})
+    result = table.merge(source.slice(0, 2), ["k"], rules)
+    assert (result.updated, result.deleted, result.inserted) == (1, 0, 1)
+    assert sorted(rows_of(table), key=str) == [(1, "a-x"), (2, "b"), (3, "c"), (5, None)]
+    rules = MergeRules(
+        matched=MatchedRows.DELETE, not_matched=UnmatchedRows.IGNORE, delete_not_matched_by_source=False
+    )
+    assert table.merge(source.slice(0, 1), ["k"], rules).deleted == 1
+    assert sorted(rows_of(table), key=str) == [(2, "b"), (3, "c"), (5, None)]
+    nulls = pa.table({"v": pa.array([None], pa.string()), "k": pa.array([9], pa.int32())})
+    if kind != "keyed":
+        assert table.merge(nulls, ["v"], MergeRules(matched=MatchedRows.DELETE)).inserted == 1, (
+            "null is no null"
+        )
+
+
+OTHERS: dict[str, tuple[Callable[[Table], object], list[tuple[int, str]]]] = {
+    "update": (lambda t: t.update({"v": "other"}, "k = 2"), [(1, "a!"), (2, "other!"), (3, "c")]),
+    "append": (lambda t: t.append(ROWS.slice(0, 1)), [(1, "a"), (1, "a!"), (2, "b!"), (3, "c")]),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+@pytest.mark.parametrize("kind", ["vectors", "rewritten"])
+def test_rows_that_others_change_meanwhile_are_read_again(
+    kind: str, other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = made(f"meanwhile-{kind}-{other}", KINDS[kind])
+    change, expected = OTHERS[other]
+    drafts, calls = AppendChange.drafts, []
+
+    def late(this: AppendChange) -> object:
+        calls.append(this)
+        if len(calls) == 1:
+            change(table)
+        return drafts(this)
+
+    monkeypatch.setattr(AppendChange, "drafts", late)
+    table.update({"v": pc.binary_join_element_wise(pc.field("v"), "!", "")}, "k <= 2")
+    assert sorted(rows_of(table)) == expected
+    assert len(calls) == {"update": 3, "append": 1}[other]
+
+
+def test_a_repeated_commit_changes_nothing() -> None:
+    for kind, definition in KINDS.items():
+        table = made(f"repeated-{kind}", definition)
+        name = Commit(user="u", identifier=3)
+        table.update({"v": "x"}, "k = 1", name)
+        files = paths_of(table)
+        assert table.update({"v": "x"}, "k = 1", name).commit.duplicate
+        assert paths_of(table) == files
+
+
+MODES = (FaultMode.ERROR, FaultMode.ERROR_AFTER_EFFECT, FaultMode.DEAD, FaultMode.DEAD_AFTER_EFFECT)
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
+@pytest.mark.parametrize("kind", KINDS)
+def test_storage_that_fails_at_any_operation_leaves_old_or_new_rows(kind: str, mode: FaultMode) -> None:
+    old = [(1, "a"), (2, "b"), (3, "c")]
+    new = [(1, "x"), (2, "b"), (3, "c"), (4, "d")]
+    source = pa.table({"k": pa.array([1, 4], pa.int32()), "v": ["x", "d"]})
+    for number in itertools.count(1 + MODES.index(mode), len(MODES)):  # the others fail in another mode
+        catalog = memory_catalog(f"fault-{kind}-{mode.value}-{number}")
+        table = catalog.create_table("d.t", KINDS[kind])
+        table.write(ROWS)
+        storage = FaultyFileIO(catalog.file_io, number, mode)
+        uncertain = False
+        try:
+            replace(catalog, file_io=storage).load_table("d.t").merge(source, ["k"])
+        except CommitUncertainError:
+            uncertain = True
+        except LakeError:
+            assert sorted(rows_of(table)) == old
+        if mode is FaultMode.ERROR and storage.fired and not uncertain and sorted(rows_of(table)) == old:
+            named = {path for path in paths_of(table) if "index" not in path}
+            assert len(named) == 1, "an attempt that failed removes its files"
+        assert sorted(rows_of(table)) in (old, new)
+        if not storage.fired:
+            assert sorted(rows_of(table)) == new
+            break
+
+
+def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def run(*words: str) -> tuple[int, Any]:
+        code = main(["--warehouse", str(tmp_path), "--json", *words])
+        shown = capsys.readouterr()
+        if code or not shown.out:
+            return code, shown.err
+        if words[0] == "read":
+            return code, [json.loads(line) for line in shown.out.splitlines()]
+        return code, json.loads(shown.out)
+
+    columns = ["k INT", "v STRING", "d DATE", "n DECIMAL(5, 2)"]
+    schema = json.dumps({"columns": columns, "primaryKeys": ["k"], "options": {"bucket": "1"}})
+    assert run("create", "d.t", "--schema", schema)[0] == 0
+    (tmp_path / "rows.csv").write_text("k,v\n1,a\n2,b\n")
+    assert run("merge-into", "d.t", str(tmp_path / "rows.csv"), "--on", "k")[1]["inserted"] == 2
+    code, answer = run(
+        "update", "d.t", "--set", "d=2024-02-29", "--set", "n=1.50", "--set", "v=", "--where", "k = 1"
+    )
+    assert (code, answer["rows"]) == (0, 1)
+    rows = {row["k"]: row for row in run("read", "d.t")[1]}
+    assert rows[1] == {"_kind": "+U", "k": 1, "v": None, "d": "2024-02-29", "n": "1.50"}
+    assert run("update", "d.t", "--set", "v=x")[0] == 1
+    assert run("update", "d.t", "--set", "v=x", "--all")[1]["rows"] == 2
+    assert run("update", "d.t", "--set", "n=much", "--all")[0] == 1
+    words = ("--matched", "delete", "--not-matched", "ignore")
+    assert run("merge-into", "d.t", str(tmp_path / "rows.csv"), "--on", "k", *words)[1]["deleted"] == 2
