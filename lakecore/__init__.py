@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lakecore.catalog.catalog import Catalog, Database
     from lakecore.catalog.configured.catalogs import Catalogs
     from lakecore.catalog.definition import TableDefinition
+    from lakecore.catalog.duckdb_views import duckdb
     from lakecore.catalog.filesystem import FilesystemCatalog
     from lakecore.catalog.registry import load_catalog
     from lakecore.commit.request import CommitResult
@@ -88,6 +89,7 @@ __all__ = [
     "TableDefinition",
     "UnavailableError",
     "UnsupportedError",
+    "duckdb",
     "load_catalog",
 ]
 
@@ -109,6 +111,7 @@ _HOMES = {
     "Stream": "lakecore.read.source.stream",
     "Table": "lakecore.table",
     "TableDefinition": "lakecore.catalog.definition",
+    "duckdb": "lakecore.catalog.duckdb_views",
     "load_catalog": "lakecore.catalog.registry",
 }
 

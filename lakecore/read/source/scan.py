@@ -26,6 +26,7 @@ from lakecore.types.arrow import arrow_schema
 from lakecore.types.datatypes import RowType
 
 if TYPE_CHECKING:
+    from lakecore.read.source.dataset import ScanDataset
     from lakecore.read.source.scan_report import ScanReport
 
 __all__ = ["RowSource", "Scan", "checked_columns"]
@@ -244,6 +245,37 @@ class Scan:
     def to_arrow(self) -> pa.Table:
         """Read all rows into memory."""
         return pa.Table.from_batches(self.to_batches(), schema=self.schema)
+
+    def to_dataset(self) -> ScanDataset:
+        """Return a dataset of pyarrow with these rows, into which engines push columns and filters."""
+        from lakecore.read.source.dataset import ScanDataset  # it knows scans, and imports much
+
+        return ScanDataset(lambda: self)
+
+    def to_duckdb(self, connection: Any = None) -> Any:
+        """Return a relation of DuckDB with these rows, which reads the columns and files that a query needs.
+
+        `connection` None means a new one in memory. It needs DuckDB (`pip install lakecore[duckdb]`).
+        """
+        if connection is None:
+            import duckdb  # an extra
+
+            connection = duckdb.connect()
+        return connection.from_arrow(self.to_dataset())
+
+    def to_polars(self) -> Any:
+        """Return a LazyFrame of Polars with these rows, which reads the columns and files that a query needs.
+
+        It needs Polars (`pip install lakecore[polars]`).
+        """
+        import polars  # an extra
+
+        return polars.scan_pyarrow_dataset(self.to_dataset())
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return the rows as a stream of Arrow's C interface, which DataFusion and others read."""
+        reader = pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
+        return reader.__arrow_c_stream__(requested_schema)
 
     def to_pandas(self) -> Any:
         """Read all rows into a pandas DataFrame. It needs pandas (`pip install lakecore[pandas]`)."""

@@ -44,7 +44,7 @@ class RowChange(Protocol):
 
 @dataclass(frozen=True)
 class UpdateWhere:
-    """It sets columns of the rows for which a condition is true."""
+    """It changes columns of the rows for which a condition is true."""
 
     predicate: Predicate | None
     assignments: Assignments
