@@ -20,9 +20,9 @@ def duckdb(connection: Any, catalog: Catalog, tables: Iterable[str] | None = Non
 
     `tables` None means all tables, which costs a look at each, and leaves out those that this release cannot
     read. A view of the same name is replaced. Raises NotFoundError, and UnsupportedError for one that is
-    named.
+    must_be_readable.
     """
-    named = tables is not None
+    must_be_readable = tables is not None
     names = (
         list(tables)
         if tables is not None
@@ -38,18 +38,18 @@ def duckdb(connection: Any, catalog: Catalog, tables: Iterable[str] | None = Non
         try:
             dataset = ScanDataset(partial(table.scan))
         except UnsupportedError:
-            if named:
+            if must_be_readable:
                 raise
             continue
         database, _, short = name.partition(".")
         source = f"lakecore {name}"
         connection.register(source, dataset)
-        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(database)}")
-        view = f"{_quoted(database)}.{_quoted(short)}"
-        connection.execute(f"CREATE OR REPLACE VIEW {view} AS SELECT * FROM {_quoted(source)}")
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_sql_name(database)}")
+        view = f"{_sql_name(database)}.{_sql_name(short)}"
+        connection.execute(f"CREATE OR REPLACE VIEW {view} AS SELECT * FROM {_sql_name(source)}")
         views.append(name)
     return tuple(views)
 
 
-def _quoted(name: str) -> str:
+def _sql_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'

@@ -51,14 +51,14 @@ def condition_of(text: str, row_type: RowType) -> Predicate | None:
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:
-    found, position = [], 0
+    tokens, position = [], 0
     while position < len(text.rstrip()):
         match = _TOKEN.match(text, position)
         if match is None:
             raise _NotUnderstoodError
-        found.append((str(match.lastgroup), match.group(str(match.lastgroup))))
+        tokens.append((str(match.lastgroup), match.group(str(match.lastgroup))))
         position = match.end()
-    return found
+    return tokens
 
 
 class _Parser:
@@ -118,8 +118,8 @@ class _Parser:
         return self._tokens[self._next]
 
     def _take(self, kind: str) -> str:
-        found, text = self._peek()
-        if found != kind:
+        token, text = self._peek()
+        if token != kind:
             raise _NotUnderstoodError
         self._next += 1
         return text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -9,7 +10,6 @@ import typer
 from lakecore.cli.engine import key_values
 from lakecore.cli.session import session_of
 from lakecore.cli.tables.delete import CommitOptions
-from lakecore.cli.tables.formats import InputFormat
 from lakecore.errors import InvalidInputError
 from lakecore.types.counted import counted
 from lakecore.write.row_level.clauses import MatchedRows, UnmatchedRows
@@ -52,25 +52,28 @@ def update(
     ).print(session)
 
 
+@dataclass(frozen=True)
+class MergeClauses:
+    """These options say what becomes of rows."""
+
+    matched: Annotated[
+        MatchedRows, typer.Option(help="What becomes of a row of the table that a row of the source matches.")
+    ] = MatchedRows.UPDATE
+    not_matched: Annotated[
+        UnmatchedRows, typer.Option(help="What becomes of a row of the source that matches none.")
+    ] = UnmatchedRows.INSERT
+    delete_not_matched_by_source: Annotated[
+        bool, typer.Option("--delete-not-matched-by-source", help="Delete rows of the table without a match.")
+    ] = False
+
+
 def merge_into(
     context: typer.Context,
     table: Annotated[str, typer.Argument(metavar="DB.TABLE")],
     file: Annotated[str, typer.Argument(metavar="FILE", help="The source; '-' is standard input.")],
     on: Annotated[list[str], typer.Option(metavar="COLUMN", help="Merge by this column; may be repeated.")],
+    clauses: MergeClauses,
     commit_options: CommitOptions,
-    matched: Annotated[
-        MatchedRows, typer.Option(help="What becomes of a row of the table that a row of the source matches.")
-    ] = MatchedRows.UPDATE,
-    not_matched: Annotated[
-        UnmatchedRows, typer.Option(help="What becomes of a row of the source that matches none.")
-    ] = UnmatchedRows.INSERT,
-    delete_not_matched_by_source: Annotated[
-        bool, typer.Option("--delete-not-matched-by-source", help="Delete rows of the table without a match.")
-    ] = False,
-    form: Annotated[
-        InputFormat | None,
-        typer.Option("--format", help="Read this format; by default the name of the file tells."),
-    ] = None,
 ) -> None:
     """Merge the rows of a file into the table: rows that match are updated, others are inserted.
 
@@ -84,11 +87,13 @@ def merge_into(
 
     session = session_of(context)
     loaded = session.catalog.load_table(table, key_values(commit_options.option or [], "--option"))
-    source = list(read_input(file, form, loaded.schema.row_type))
+    source = list(read_input(file, None, loaded.schema.row_type))
     if not source:
         raise InvalidInputError(f"{file} has no rows; nothing was merged")
     rules = MergeRules(
-        matched=matched, not_matched=not_matched, delete_not_matched_by_source=delete_not_matched_by_source
+        matched=clauses.matched,
+        not_matched=clauses.not_matched,
+        delete_not_matched_by_source=clauses.delete_not_matched_by_source,
     )
     merged = loaded.merge(pa.Table.from_batches(source), on, rules, commit_options.commit())
     counts = {"updated": merged.updated, "deleted": merged.deleted, "inserted": merged.inserted}

@@ -47,11 +47,11 @@ class ScanDataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
         `settings` of pyarrow, which are about files, have no effect, but for `batch_size`.
         """
         scan = self._new_scan()
-        wanted = list(self._schema.names if columns is None else columns)
+        names = list(self._schema.names if columns is None else columns)
         if isinstance(columns, dict):
             raise UnsupportedError("columns that are expressions are not pushed down; select names")
         text = "" if filter is None else str(filter)
-        needed = [name for name in self._schema.names if name in wanted or _names(text, name)]
+        needed = [name for name in self._schema.names if name in names or _names(text, name)]
         needed = needed or list(self._schema.names[:1])
         if text and scan.limit is None:
             condition = condition_of(text, scan.source.row_type)
@@ -60,12 +60,12 @@ class ScanDataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
         scan = replace(scan, columns=tuple(needed))
         more = {"batch_size": settings["batch_size"]} if settings.get("batch_size") else {}
         return ds.Scanner.from_batches(
-            scan.to_batches(), schema=scan.schema, columns=wanted, filter=filter, **more
+            scan.to_batches(), schema=scan.schema, columns=names, filter=filter, **more
         )
 
     def _refuse(self, *_: object, **__: object) -> Any:
         raise UnsupportedError(
-            "a table of lakecore has no fragments of files that others may read; use scanner()"
+            "a table of lakecore has no fragments of files that others may read; take a scanner"
         )
 
     get_fragments = replace_schema = filter = sort_by = join = join_asof = _refuse

@@ -43,43 +43,43 @@ class Assignments:
                     f"the row"
                 )
             if not isinstance(value, pc.Expression):
-                self._checked(name, _repeated(value, 1))
+                self._cast(name, _constant(value, 1))
 
     def of(self, rows: pa.RecordBatch, inputs: pa.RecordBatch | None = None) -> pa.RecordBatch:
         """Return rows with the new values. Expressions see the columns of `inputs`, which has as many rows.
 
         Raises InvalidInputError for a value that does not fit its column.
         """
-        computed = self._computed(rows if inputs is None else inputs)
+        computed = self._values(rows if inputs is None else inputs)
         columns = []
         for field in arrow_schema(self.schema.row_type):
             if field.name in computed:
-                columns.append(self._checked(field.name, computed[field.name]))
+                columns.append(self._cast(field.name, computed[field.name]))
             else:
                 columns.append(rows.column(field.name))
         return pa.RecordBatch.from_arrays(columns, schema=arrow_schema(self.schema.row_type))
 
-    def _computed(self, inputs: pa.RecordBatch) -> dict[str, pa.Array]:
-        given = {name: value for name, value in self.values.items() if isinstance(value, pc.Expression)}
+    def _values(self, inputs: pa.RecordBatch) -> dict[str, pa.Array]:
+        expressions = {name: value for name, value in self.values.items() if isinstance(value, pc.Expression)}
         computed = {
-            name: _repeated(value, inputs.num_rows)
+            name: _constant(value, inputs.num_rows)
             for name, value in self.values.items()
-            if name not in given
+            if name not in expressions
         }
-        if not given:
+        if not expressions:
             return computed
         source = acero.Declaration(
             "table_source", acero.TableSourceNodeOptions(pa.Table.from_batches([inputs]))
         )
-        project = acero.ProjectNodeOptions(list(given.values()), list(given))
+        project = acero.ProjectNodeOptions(list(expressions.values()), list(expressions))
         try:
-            found = acero.Declaration("project", project, [source]).to_table(use_threads=False)
+            table = acero.Declaration("project", project, [source]).to_table(use_threads=False)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, KeyError) as err:
             raise InvalidInputError(f"an expression cannot be computed: {str(err).splitlines()[0]}") from err
-        columns = {name: found.column(name).combine_chunks() for name in given}
+        columns = {name: table.column(name).combine_chunks() for name in expressions}
         return computed | columns
 
-    def _checked(self, name: str, array: pa.Array) -> pa.Array:
+    def _cast(self, name: str, array: pa.Array) -> pa.Array:
         """Return values in the column's type. Raises InvalidInputError for a null that would mean nothing."""
         kind = self.schema.row_type.field(name).type
         if array.null_count and self.options.merge_engine is MergeEngine.PARTIAL_UPDATE:
@@ -91,7 +91,7 @@ class Assignments:
         return cast_column(array, kind, name)
 
 
-def _repeated(value: Any, count: int) -> pa.Array:
+def _constant(value: Any, count: int) -> pa.Array:
     if value is None:
         return pa.nulls(count)
     return pa.repeat(value if isinstance(value, pa.Scalar) else pa.scalar(value), count)

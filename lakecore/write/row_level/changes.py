@@ -13,11 +13,11 @@ from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Predicate
 from lakecore.write.row_level.assignments import Assignments
 
-__all__ = ["Changed", "RowChange", "UpdateWhere"]
+__all__ = ["BatchChanges", "RowChange", "UpdateWhere"]
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class BatchChanges:
     """These are the changes of the rows of one batch."""
 
     replaced: pa.BooleanArray
@@ -35,7 +35,7 @@ class RowChange(Protocol):
     def predicate(self) -> Predicate | None:
         """Return a condition that is true for all rows that may change; None: all may."""
 
-    def changes(self, batch: pa.RecordBatch) -> Changed:
+    def changes(self, batch: pa.RecordBatch) -> BatchChanges:
         """Return the changes of some rows. Raises InvalidInputError."""
 
     def inserted(self) -> Iterator[pa.RecordBatch]:
@@ -49,14 +49,14 @@ class UpdateWhere:
     predicate: Predicate | None
     assignments: Assignments
 
-    def changes(self, batch: pa.RecordBatch) -> Changed:
+    def changes(self, batch: pa.RecordBatch) -> BatchChanges:
         """Return the rows for which the condition is true, with their new values."""
         if self.predicate is None:
             hits = pa.repeat(pa.scalar(True), batch.num_rows)
         else:
             hits = pc.fill_null(mask(self.predicate, batch), False)
         rows = batch.filter(hits)
-        return Changed(hits, self.assignments.of(rows), rows.slice(0, 0))
+        return BatchChanges(hits, self.assignments.of(rows), rows.slice(0, 0))
 
     def inserted(self) -> Iterator[pa.RecordBatch]:
         """Yield nothing: an update adds no rows."""

@@ -17,7 +17,7 @@ from lakecore.predicate.tree import In, Predicate
 from lakecore.types.arrow import arrow_schema
 from lakecore.types.datatypes import AtomicType, TypeRoot
 from lakecore.write.row_level.assignments import Assignments
-from lakecore.write.row_level.changes import Changed
+from lakecore.write.row_level.changes import BatchChanges
 from lakecore.write.row_level.clauses import MatchedRows, MergeRules, UnmatchedRows
 from lakecore.write.rows.casting import cast_column
 
@@ -73,7 +73,7 @@ class MergeInto:
         rows = pa.array(np.arange(self.source.num_rows, dtype=np.int64))
         return self.source.select(list(self.on)).append_column(_ROW, rows)
 
-    def changes(self, batch: pa.RecordBatch) -> Changed:
+    def changes(self, batch: pa.RecordBatch) -> BatchChanges:
         """Return the changes of some rows of the table. Raises InvalidInputError when two rows of the source
         match one row.
         """
@@ -82,7 +82,7 @@ class MergeInto:
         nothing = batch.slice(0, 0)
         updated, deleted, replaced = nothing, nothing, np.zeros(len(hits), dtype=np.bool_)
         if self.rules.matched is MatchedRows.UPDATE:
-            updated, replaced = self._updated(batch.filter(pa.array(hits)), source_of[hits]), replaced | hits
+            updated, replaced = self._new_form(batch.filter(pa.array(hits)), source_of[hits]), replaced | hits
         going = np.zeros(len(hits), dtype=np.bool_)
         if self.rules.matched is MatchedRows.DELETE:
             going |= hits
@@ -90,7 +90,7 @@ class MergeInto:
             going |= ~hits
         if going.any():
             deleted = batch.filter(pa.array(going))
-        return Changed(pa.array(replaced | going), updated, deleted)
+        return BatchChanges(pa.array(replaced | going), updated, deleted)
 
     def inserted(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the source that matched no row; columns that it lacks are null."""
@@ -123,7 +123,7 @@ class MergeInto:
             )
         return source_of
 
-    def _updated(self, rows: pa.RecordBatch, source_of: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    def _new_form(self, rows: pa.RecordBatch, source_of: npt.NDArray[np.int64]) -> pa.RecordBatch:
         matches = self.source.take(pa.array(source_of)).combine_chunks()
         columns = {name: rows.column(name) for name in rows.schema.names}
         for name in matches.column_names:

@@ -36,25 +36,25 @@ def change_rows(session: WriteSession, new_change: Callable[[], RowChange]) -> M
     def attempt(snapshot: Snapshot | None) -> MergedRows:
         change = new_change()
         if snapshot is None or schema.primary_keys:
-            return _keyed(session, change, snapshot)
-        return _appended(session, change, snapshot)
+            return _change_keyed_table(session, change, snapshot)
+        return _change_append_table(session, change, snapshot)
 
     return retry_on_conflict(session.stores, attempt)
 
 
-def _keyed(session: WriteSession, change: RowChange, snapshot: Snapshot | None) -> MergedRows:
+def _change_keyed_table(session: WriteSession, change: RowChange, snapshot: Snapshot | None) -> MergedRows:
     rows = with_resolved_blobs(SnapshotRows(session.scanner, session.reading, snapshot), session.reading)
     names, where = session.stores.schema.row_type.names, change.predicate
     batches = (batch for part in rows.plan(where) for batch in rows.read(part, names, where, kinds=False))
     keyed = KeyedChange(change, batches)
     if session.stores.schema.primary_keys:
-        return _merged(keyed.counts, session.add(iter(keyed)))
+        return _result(keyed.counts, session.add(iter(keyed)))
     inserted = list(change.inserted())  # of a table without key and without rows
     keyed.counts.inserted = sum(batch.num_rows for batch in inserted)
-    return _merged(keyed.counts, session.add(inserted))
+    return _result(keyed.counts, session.add(inserted))
 
 
-def _appended(session: WriteSession, change: RowChange, snapshot: Snapshot) -> MergedRows:
+def _change_append_table(session: WriteSession, change: RowChange, snapshot: Snapshot) -> MergedRows:
     appended = AppendChange(RowDeletion(session.scanner, session.reading), change, snapshot)
 
     def commit(
@@ -70,8 +70,8 @@ def _appended(session: WriteSession, change: RowChange, snapshot: Snapshot) -> M
             lambda merged: session.commit(merged, overwrite, preconditions, allow_empty=allow_empty),
         )
 
-    return _merged(appended.counts, replace(session, commit=commit).add(iter(appended)))
+    return _result(appended.counts, replace(session, commit=commit).add(iter(appended)))
 
 
-def _merged(counts: RowCounts, result: CommitResult) -> MergedRows:
+def _result(counts: RowCounts, result: CommitResult) -> MergedRows:
     return MergedRows(counts.updated, counts.deleted, counts.inserted, result)
