@@ -124,14 +124,18 @@ class Scanner:
         `with_level_0` includes level 0 where a batch read skips it, for streams that read on from there.
         It raises as `live_entries` does; call `check` first to learn whether the table can be read.
         """
-        options = TableOptions.from_schema(schema)
-        keyed = bool(schema.primary_keys)
         entries = ManifestEntries.empty()
         if snapshot is not None:
-            entries = self.live_entries(snapshot, where, predicate, keys=keyed)
+            entries = self.live_entries(snapshot, where, predicate, keys=bool(schema.primary_keys))
         steps = self._steps(entries, schema, predicate, created_ms=created_ms, with_level_0=with_level_0)
         for _, entries_left in steps:
             entries = entries_left
+        return self._splits(snapshot, schema, entries)
+
+    def _splits(self, snapshot: Snapshot | None, schema: TableSchema, entries: ManifestEntries) -> SplitPlan:
+        """Return the splits of the files that are read."""
+        options = TableOptions.from_schema(schema)
+        keyed = bool(schema.primary_keys)
         if not options.data_evolution:
             self._check_whole_rows(entries)
         policy = SplitPolicy.from_options(schema.options)
@@ -146,7 +150,7 @@ class Scanner:
             plan = plan_splits(entries, policy, key_type, keys_unique=alone, unordered=unordered)
         return plan if snapshot is None else replace(plan, deletions=self.deletions(snapshot))
 
-    def skipped(
+    def explain(
         self,
         snapshot: Snapshot,
         schema: TableSchema,
@@ -155,11 +159,11 @@ class Scanner:
         *,
         created_ms: int | None = None,
         with_level_0: bool = False,
-    ) -> tuple[SkippedFiles, ...]:
-        """Return what a plan with these arguments leaves out, step by step. It reads all manifests, and costs
-        as much as a plan without a predicate and the plan itself.
+    ) -> tuple[SplitPlan, tuple[SkippedFiles, ...]]:
+        """Return the plan with these arguments, and what it leaves out, step by step. It reads all
+        manifests, as a plan without a predicate does.
         """
-        entries = self.live_entries(snapshot)
+        entries = self.live_entries(snapshot, keys=bool(schema.primary_keys))
         in_partitions = select_entries(entries, where, schema.partition_type)
         skipped = [
             SkippedFiles.between("partitions, buckets or levels that were named", entries, in_partitions)
@@ -170,7 +174,7 @@ class Scanner:
         for reason, rest in steps:
             skipped.append(SkippedFiles.between(reason, in_partitions, rest))
             in_partitions = rest
-        return tuple(one for one in skipped if one.files)
+        return self._splits(snapshot, schema, in_partitions), tuple(one for one in skipped if one.files)
 
     def _steps(
         self,

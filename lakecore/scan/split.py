@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, overload
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from lakecore.format.manifest.encoded_files import EncodedFiles, file_slices
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.index_file import DeletionFile
 
 __all__ = ["Split", "SplitPlan"]
+
+_FilesOf: TypeAlias = Callable[
+    [ManifestEntries, Iterable[npt.NDArray[Any]], int], Iterator[Sequence[DataFile]]
+]
 
 _FIRST_FILES = 16
 """The files that are described for the first splits of a plan: those who read a few rows want no more."""
@@ -28,7 +33,8 @@ class Split:
     """This is the serialised partition row."""
     bucket: int
     total_buckets: int
-    files: tuple[DataFile, ...]
+    files: Sequence[DataFile]
+    """Those of a large plan are records of manifests until one of them is asked for."""
     raw_convertible: bool
     """It tells whether every row of every file is a live row of the table, so that no merging is needed."""
     deletions: tuple[DeletionFile | None, ...] = ()
@@ -47,11 +53,15 @@ class Split:
     @property
     def size(self) -> int:
         """Return the size of the files in bytes."""
+        if isinstance(self.files, EncodedFiles):
+            return self.files.size
         return sum(file.file_size for file in self.files)
 
     @property
     def row_count(self) -> int:
         """Return the number of rows in the files, before merging."""
+        if isinstance(self.files, EncodedFiles):
+            return self.files.row_count
         return sum(file.row_count for file in self.files)
 
 
@@ -79,16 +89,19 @@ class SplitPlan(Sequence[Split]):
     def __getitem__(self, index: slice) -> tuple[Split, ...]: ...
     def __getitem__(self, index: int | slice) -> Split | tuple[Split, ...]:
         if isinstance(index, slice):
-            return tuple(self[i] for i in range(*index.indices(len(self))))
+            return tuple(self._splits(range(*index.indices(len(self))), file_slices))
         if not -len(self) <= index < len(self):
             raise IndexError(index)
-        return self._split(index % len(self))
+        return next(self._splits(range(index % len(self), index % len(self) + 1), file_slices))
 
     def __iter__(self) -> Iterator[Split]:
-        bounds = pairwise(self.starts.tolist())
-        groups = (self.order[low:high] for low, high in bounds)
-        for index, files in enumerate(self.entries.files_of(groups, _FIRST_FILES)):
-            yield self._of_files(index, files)
+        return self._splits(range(len(self)), file_slices)
+
+    def with_objects(self) -> Iterator[Split]:
+        """Yield the splits with their files as objects, for those who look at each file: 7 us a file instead
+        of 30.
+        """
+        return self._splits(range(len(self)), ManifestEntries.files_of)
 
     @property
     def file_count(self) -> int:
@@ -104,20 +117,38 @@ class SplitPlan(Sequence[Split]):
         """Return the size of all files in bytes."""
         return int(self.entries.file_size[self.order].sum())
 
-    def _split(self, index: int) -> Split:
-        lanes: Any = self.order[self.starts[index] : self.starts[index + 1]]
-        return self._of_files(index, self.entries.files(lanes))
+    def names(self) -> Iterator[tuple[bytes, int, list[bytes]]]:
+        """Yield the partition and bucket of each split, and the names of its files."""
+        names, bounds = self.entries.names(), self.starts.tolist()
+        for low, high in pairwise(bounds):
+            lanes = self.order[low:high].tolist()
+            bucket = int(self.entries.bucket[lanes[0]])
+            yield self.entries.partition_of(lanes[0]), bucket, [names[lane] for lane in lanes]
 
-    def _of_files(self, index: int, bucket_files: Sequence[DataFile]) -> Split:
-        first = int(self.order[self.starts[index]])
-        partition, bucket = self.entries.partition_of(first), int(self.entries.bucket[first])
-        files = tuple(bucket_files)
-        deletions = tuple(self.deletions.get((partition, bucket, file.file_name)) for file in files)
-        return Split(
-            partition=partition,
-            bucket=bucket,
-            total_buckets=int(self.entries.total_buckets[first]),
-            files=files,
-            raw_convertible=bool(self.raw_convertible[index]),
-            deletions=deletions if any(deletions) else (),
+    def select(self, mask: npt.NDArray[np.bool_]) -> SplitPlan:
+        """Return the plan of some splits; it costs copies of columns of their files."""
+        sizes = np.diff(self.starts)
+        return replace(
+            self,
+            order=self.order[np.repeat(mask, sizes)],
+            starts=np.concatenate([[0], np.cumsum(sizes[mask])]),
+            raw_convertible=self.raw_convertible[mask],
         )
+
+    def _splits(self, indexes: range, files_of: _FilesOf) -> Iterator[Split]:
+        bounds = self.starts.tolist()
+        groups = (self.order[bounds[index] : bounds[index + 1]] for index in indexes)
+        names = self.entries.names() if self.deletions else []
+        for index, files in zip(indexes, files_of(self.entries, groups, _FIRST_FILES), strict=True):
+            lanes = self.order[bounds[index] : bounds[index + 1]].tolist()
+            partition, bucket = self.entries.partition_of(lanes[0]), int(self.entries.bucket[lanes[0]])
+            keys = ((partition, bucket, names[lane].decode()) for lane in lanes) if names else ()
+            deletions = tuple(map(self.deletions.get, keys))
+            yield Split(
+                partition=partition,
+                bucket=bucket,
+                total_buckets=int(self.entries.total_buckets[lanes[0]]),
+                files=files if isinstance(files, EncodedFiles) else tuple(files),
+                raw_convertible=bool(self.raw_convertible[index]),
+                deletions=deletions if any(deletions) else (),
+            )

@@ -98,6 +98,11 @@ class BlockSource:
         """Return the schema of the records, as their writer spelled it."""
         return self.blocks[0][0].schema_text if self.blocks else b""
 
+    @property
+    def directory(self) -> str:
+        """Return the directory of the manifests, for messages."""
+        return self.blocks[0][0].path.rpartition("/")[0] if self.blocks else ""
+
     def records(self, at: Ints) -> list[bytes]:
         """Return the bytes of the records at these positions, in this order. The cost is 1 us per record."""
         out = [b""] * len(at)

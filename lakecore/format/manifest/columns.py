@@ -8,20 +8,17 @@ the columns of `ManifestEntries` and its file name are kept, and where its recor
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from lakecore.errors import CorruptDataError
-from lakecore.format.avro.container import AvroBlock, AvroContainer
+from lakecore.format.avro.container import AvroContainer
 from lakecore.format.avro.values import skip_function
 from lakecore.format.avro.vectorized import (
-    LANE_PADDING,
     LaneOutput,
     Lanes,
     compile_root,
@@ -29,6 +26,7 @@ from lakecore.format.avro.vectorized import (
     lanes_of,
 )
 from lakecore.format.manifest.blocks import KEY_FIELDS, BlockSource
+from lakecore.format.manifest.groups import BlockGroup, GroupBuffers, read_groups
 from lakecore.format.manifest.records import entry_from_record
 from lakecore.format.manifest.schemas import MANIFEST_VERSION, has_unknown_fields
 from lakecore.metadata.file_names import checked_words
@@ -43,11 +41,6 @@ logger = logging.getLogger(__name__)
 I64: TypeAlias = npt.NDArray[np.int64]
 Ints: TypeAlias = npt.NDArray[Any]
 
-_FIRST_GROUP_SIZE = 16 << 20
-_GROUP_SIZE = 128 << 20
-"""Inflated bytes decoded together: some 2,000 lanes, and small enough to hold twice."""
-_SEARCHERS = 4
-"""Threads that inflate and search: inflating lets the others run."""
 _MAX_BYTES = 512
 _INT32 = (-(1 << 31), (1 << 31) - 1)
 
@@ -73,110 +66,28 @@ def decode_columns(
     It iterates over `containers` in another thread, to read ahead. Raises CorruptDataError naming the file,
     UnsupportedError for another version or codec, and whatever the iteration raises.
     """
-    groups = _groups_of(containers, request)
-    parts: list[ManifestEntries] = []
+    parts = list(_decode_groups(containers, known_columns, request))  # its buffers are free now
+    return ManifestEntries.concat(parts)
+
+
+def _decode_groups(
+    containers: Iterable[AvroContainer], known_columns: frozenset[str], request: EntryRequest
+) -> Iterator[ManifestEntries]:
+    """Yield the entries of each group."""
+    buffers = GroupBuffers()
+    groups = read_groups(containers, request, buffers)
     with ThreadPoolExecutor(1, thread_name_prefix="inflate") as pool:
         ahead = pool.submit(next, groups, None)
         while (group := ahead.result()) is not None:
             ahead = pool.submit(next, groups, None)
             entries = _decode_group(group, request)
+            buffers.release(group.buffer)
             unknown = has_unknown_fields(group.schema_text, known_columns)
             left_out = entries.left_out + group.left_out
-            parts.append(replace(entries, has_unknown_columns=unknown, left_out=left_out))
-    return ManifestEntries.concat(parts)
+            yield replace(entries, has_unknown_columns=unknown, left_out=left_out)
 
 
-_Block: TypeAlias = tuple[AvroContainer, AvroBlock]
-
-
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """Blocks of one schema, inflated: block i is `data[ends[i - 1]:ends[i]]`; padding follows the last."""
-
-    schema_text: bytes
-    blocks: tuple[_Block, ...]
-    data: npt.NDArray[np.uint8]
-    ends: I64
-    left_out: int
-    """These are the records of further blocks of these manifests, none of which has a wanted partition."""
-
-
-def _groups_of(containers: Iterable[AvroContainer], request: EntryRequest) -> Iterator[_Group]:
-    """Yield groups in order; the first ones are small, so that decoding starts early."""
-    blocks: list[_Block] = []
-    parts: list[bytes] = []
-    size = left_out = 0
-    target, schema_text = _FIRST_GROUP_SIZE, b""
-    for container, content in _contents(containers, request):
-        if container.schema_text != schema_text:
-            if blocks or left_out:
-                yield _group(schema_text, blocks, parts, left_out)
-            blocks, parts, size, left_out = [], [], 0, 0
-            schema_text = container.schema_text
-        for block, data in content:
-            if data is None:
-                left_out += block.count
-                continue
-            blocks.append((container, block))
-            parts.append(data)
-            size += len(data)
-            if size >= target:
-                yield _group(schema_text, blocks, parts, left_out)
-                blocks, parts, size, left_out = [], [], 0, 0
-                target = min(2 * target, _GROUP_SIZE)
-    if blocks or left_out:
-        yield _group(schema_text, blocks, parts, left_out)
-
-
-_Content: TypeAlias = tuple[AvroBlock, bytes | None]
-"""A block, and its records; None where no record is wanted."""
-
-
-def _contents(
-    containers: Iterable[AvroContainer], request: EntryRequest
-) -> Iterator[tuple[AvroContainer, Iterable[_Content]]]:
-    """Yield the blocks of each manifest, inflated. Where blocks are searched, and few will stay, several
-    manifests are worked on at once.
-    """
-    if not request.pieces:
-        for container in containers:
-            yield container, ((block, _inflate(container, block)) for block in container.blocks)
-        return
-    with ThreadPoolExecutor(_SEARCHERS, thread_name_prefix="search") as pool:
-        ahead: deque[tuple[AvroContainer, Future[list[_Content]]]] = deque()
-        for container in containers:
-            ahead.append((container, pool.submit(_search, container, request)))
-            if len(ahead) > _SEARCHERS:
-                container, content = ahead.popleft()
-                yield container, content.result()
-        for container, content in ahead:
-            yield container, content.result()
-
-
-def _inflate(container: AvroContainer, block: AvroBlock) -> bytes:
-    data = container.inflate(block)
-    if block.count > len(data):
-        raise CorruptDataError(
-            container.path, f"has a block of {len(data)} bytes that claims {block.count} records"
-        )
-    return data
-
-
-def _search(container: AvroContainer, request: EntryRequest) -> list[_Content]:
-    inflated = ((block, _inflate(container, block)) for block in container.blocks)
-    return [(block, data if request.may_hold(data) else None) for block, data in inflated]
-
-
-def _group(schema_text: bytes, blocks: list[_Block], parts: list[bytes], left_out: int) -> _Group:
-    ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
-    data = np.empty(sum(map(len, parts)) + LANE_PADDING, np.uint8)
-    data[-LANE_PADDING:] = 0
-    for end, part in zip(ends.tolist(), parts, strict=True):
-        data[end - len(part) : end] = np.frombuffer(part, np.uint8)
-    return _Group(schema_text, tuple(blocks), data, ends, left_out)
-
-
-def _decode_group(group: _Group, request: EntryRequest) -> ManifestEntries:
+def _decode_group(group: BlockGroup, request: EntryRequest) -> ManifestEntries:
     """Decode a group in lock-step; where that fails, for damage or a rare schema, decode one manifest after
     the other, which explains what is wrong.
     """
@@ -190,7 +101,7 @@ def _decode_group(group: _Group, request: EntryRequest) -> ManifestEntries:
         return replace(entries, slow_entries=len(entries))
 
 
-def _one_by_one(group: _Group) -> ManifestEntries:
+def _one_by_one(group: BlockGroup) -> ManifestEntries:
     rows = []
     start = 0
     for (container, block), end in zip(group.blocks, group.ends.tolist(), strict=True):
@@ -200,7 +111,7 @@ def _one_by_one(group: _Group) -> ManifestEntries:
     return ManifestEntries.from_rows(rows)
 
 
-def _lock_step(group: _Group, request: EntryRequest) -> ManifestEntries:
+def _lock_step(group: BlockGroup, request: EntryRequest) -> ManifestEntries:
     """Decode a group in lock-step. Raises ValueError or IndexError for damage, and for schemas that have no
     lock-step form.
     """

@@ -19,14 +19,24 @@ from lakecore.metadata.manifest.byte_words import ByteWords, hash_bytes
 from lakecore.metadata.manifest.data_file import DataFile, EntryKind, ManifestEntry
 from lakecore.metadata.manifest.stats_rows import StatsPart, StatsRows
 
-__all__ = ["EXTRA_WEIGHTS", "LONGEST_KEY", "NO_TIME", "EntrySource", "ManifestEntries", "RowSource"]
+__all__ = [
+    "EXTRA_WEIGHTS",
+    "FILES_AT_ONCE",
+    "LONGEST_KEY",
+    "NO_TIME",
+    "EntrySource",
+    "ManifestEntries",
+    "RowSource",
+    "in_chunks",
+]
 
 Ints = npt.NDArray[Any]
 Index = npt.NDArray[Any] | slice | Sequence[int]
 
 
 _ITER_CHUNK = 4096
-_FILES_AT_ONCE = 1 << 14
+FILES_AT_ONCE = 1 << 14
+"""The files of so many entries are made together: it takes some 50 MB."""
 
 EXTRA_WEIGHTS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
 """These are the hash weights of the extra files (as an avro array of strings), the embedded index and the
@@ -131,6 +141,24 @@ def _count_bytes(count: int) -> bytes:
         out += bytes([count & 127 | 128])
         count >>= 7
     return out + bytes([count])
+
+
+def in_chunks(groups: Iterable[Ints], first: int = FILES_AT_ONCE) -> Iterator[list[Ints]]:
+    """Yield groups of positions in chunks, for each of which files are made together: the files of a bucket
+    lie in as many blocks as there were commits, and each block is decompressed once.
+
+    The first chunk has `first` positions or more, later ones twice as many each time, up to some thousands.
+    """
+    waiting: list[Ints] = []
+    count, most = 0, first
+    for lanes in groups:
+        waiting.append(lanes)
+        count += len(lanes)
+        if count >= most:
+            yield waiting
+            waiting, count, most = [], 0, min(2 * most, FILES_AT_ONCE)
+    if waiting:
+        yield waiting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -293,26 +321,13 @@ class ManifestEntries:
                 out[lane] = file
         return out
 
-    def files_of(self, groups: Iterable[Ints], first: int = _FILES_AT_ONCE) -> Iterator[list[DataFile]]:
-        """Yield the data files of each group of positions.
+    def files_of(self, groups: Iterable[Ints], first: int = FILES_AT_ONCE) -> Iterator[list[DataFile]]:
+        """Yield the data files of each group of positions. For `first` see `in_chunks`."""
+        for chunk in in_chunks(groups, first):
+            yield from self.group_files(chunk)
 
-        Those of many groups are made together: the files of a bucket lie in as many blocks as there were
-        commits, and each block is decompressed once. `first` files or more are made for the first group,
-        later twice as many each time, up to some thousands.
-        """
-        waiting: list[Ints] = []
-        count, most = 0, first
-        for lanes in groups:
-            waiting.append(lanes)
-            count += len(lanes)
-            if count >= most:
-                yield from self._group_files(waiting)
-                waiting, count, most = [], 0, min(2 * most, _FILES_AT_ONCE)
-        yield from self._group_files(waiting)
-
-    def _group_files(self, groups: list[Ints]) -> Iterator[list[DataFile]]:
-        if not groups:
-            return
+    def group_files(self, groups: Sequence[Ints]) -> Iterator[list[DataFile]]:
+        """Yield the data files of each group of positions, all of which are made at once."""
         files = self.files(np.concatenate(groups))
         end = 0
         for lanes in groups:

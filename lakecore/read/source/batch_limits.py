@@ -34,14 +34,9 @@ class BatchSize:
                 size=parts.size,
             )
         splits: Iterable[Split] = [one[0] if isinstance(one, tuple) else one for one in parts]
-        files = [file for split in splits for file in split.files]
-        return cls(
-            snapshots=snapshots,
-            splits=len(parts),
-            files=len(files),
-            rows=sum(file.row_count for file in files),
-            size=sum(file.file_size for file in files),
-        )
+        counts = [(len(split.files), split.row_count, split.size) for split in splits]
+        files, rows, size = map(sum, zip(*counts, strict=True)) if counts else (0, 0, 0)
+        return cls(snapshots=snapshots, splits=len(parts), files=files, rows=rows, size=size)
 
     def plus(self, other: BatchSize) -> BatchSize:
         """Return both together."""

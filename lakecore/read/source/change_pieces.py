@@ -7,14 +7,14 @@ order in which its rows were changed. Pure.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
 from lakecore.metadata.options import BucketMode, TableOptions
 from lakecore.read.source.batch_limits import BatchLimits, BatchSize
 from lakecore.read.source.scan import Scan
-from lakecore.scan.split import Split
+from lakecore.scan.split import Split, SplitPlan
 
 __all__ = ["Piece", "Work", "by_bucket", "count_admitted", "cut_changes", "plan_digest", "split_of"]
 
@@ -45,12 +45,16 @@ def split_of(part: Any) -> Split:
 def plan_digest(parts: Iterable[Any]) -> str:
     """Return a text that is another one when the parts, their files or their order are others."""
     digest = hashlib.sha256()
-    for part in parts:
-        split = split_of(part)
-        digest.update(split.partition + split.bucket.to_bytes(4, "big", signed=True))
-        for file in split.files:
-            digest.update(file.file_name.encode() + b"\0")
+    for partition, bucket, names in parts.names() if isinstance(parts, SplitPlan) else _names(parts):
+        digest.update(partition + bucket.to_bytes(4, "big", signed=True))
+        for name in names:
+            digest.update(name + b"\0")
     return digest.hexdigest()[:16]
+
+
+def _names(parts: Iterable[Any]) -> Iterator[tuple[bytes, int, list[bytes]]]:
+    for split in map(split_of, parts):
+        yield split.partition, split.bucket, [file.file_name.encode() for file in split.files]
 
 
 def count_admitted(

@@ -154,8 +154,8 @@ class _FirstState:
 
     @classmethod
     def of(cls, changes: Changes) -> _FirstState:
-        splits = list(changes.parts)
-        return cls(changes, splits, plan_digest(splits))
+        digest = plan_digest(changes.parts)
+        return cls(changes, tuple(changes.parts), digest)
 
     def work(self, first: int, end: int) -> tuple[Work, ...]:
         """Return the work of these splits, each on its own."""

@@ -59,7 +59,7 @@ class ResolvedBlobRows:
 
     def plan(self, where: Predicate | None) -> Sequence[Any]:
         """Return the parts of the source: statistics of references say nothing about bytes."""
-        return self.source.plan(self._below(where))
+        return self.source.plan(self.below(where))
 
     def read(
         self, part: Any, columns: Sequence[str], where: Predicate | None, *, kinds: bool
@@ -68,7 +68,7 @@ class ResolvedBlobRows:
         late = conjunction(tuple(one for one in conjuncts(where) if columns_of(one) & self.blobs))
         late_columns = columns_of(late) if late is not None else frozenset()
         needed = tuple(dict.fromkeys((*columns, *sorted(late_columns))))
-        for batch in self.source.read(part, needed, self._below(where), kinds=kinds):
+        for batch in self.source.read(part, needed, self.below(where), kinds=kinds):
             columns_now = batch.schema.names[: len(columns)] + batch.schema.names[len(needed) :]
             for low, high in cut_by_size(self._sizes(batch)):
                 resolved = self._resolve_references(batch.slice(low, high - low), late_columns)
@@ -76,7 +76,8 @@ class ResolvedBlobRows:
                 if filtered.num_rows:
                     yield self._resolve_references(filtered.select(columns_now), self.blobs - late_columns)
 
-    def _below(self, where: Predicate | None) -> Predicate | None:
+    def below(self, where: Predicate | None) -> Predicate | None:
+        """Return the conditions that the source below may use."""
         return restricted(where, set(self.row_type.names) - self.blobs)
 
     def _sizes(self, batch: pa.RecordBatch) -> Any:

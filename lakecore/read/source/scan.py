@@ -19,7 +19,7 @@ from lakecore.predicate.parse import parse_where
 from lakecore.predicate.tree import Predicate, columns_of, conjunction
 from lakecore.prefetch import round_robin
 from lakecore.read.source.resolve_blobs import without_resolved_blobs
-from lakecore.read.source.scan_facts import Span, certain_count, exact_splits, partition_predicate
+from lakecore.read.source.scan_facts import Span, certain_counts, exact_splits, partition_predicate
 from lakecore.read.source.snapshot_rows import SnapshotRows
 from lakecore.scan.split import SplitPlan
 from lakecore.types.arrow import arrow_schema
@@ -177,14 +177,18 @@ class Scan:
         It is found in metadata for files that need no merge, if `where` has conditions on partition columns
         only; other rows are read. Raises the errors of `plan` and `read`.
         """
-        rows, total = exact_splits(self.source, self.where), 0
+        rows, parts = exact_splits(self.source, self.where), self.plan()
+        total, unknown = 0, parts
+        if rows is not None and isinstance(parts, SplitPlan):
+            counts = certain_counts(rows, parts)
+            total = int(counts[counts >= 0].sum())
+            unknown = parts.select(counts < 0)
         narrow = replace(self, columns=self.columns[:1])
-        for part in self.plan():
-            number = None if rows is None else certain_count(rows, part)
-            total += sum(batch.num_rows for batch in narrow.read(part)) if number is None else number
+        for part in unknown:
             if self.limit is not None and total >= self.limit:
-                return self.limit
-        return total
+                break
+            total += sum(batch.num_rows for batch in narrow.read(part))
+        return total if self.limit is None else min(total, self.limit)
 
     def min_max(self) -> dict[str, tuple[pa.Scalar, pa.Scalar]]:
         """Return the least and the greatest value of each column, null without one; NaN is left out.
@@ -199,7 +203,8 @@ class Scan:
             )
         rows = exact_splits(self.source, self.where)
         spans = {name: Span(self.row_type.field(name)) for name in self.columns}
-        for part in self.plan():
+        parts = self.plan()
+        for part in parts.with_objects() if isinstance(parts, SplitPlan) else parts:
             open_columns = [
                 name for name, span in spans.items() if rows is None or not span.add_certain(rows, part)
             ]
@@ -226,7 +231,7 @@ class Scan:
     def explain(self) -> ScanReport:
         """Return what a read of this scan would do: its splits, and the files that are left out by what.
 
-        Of a table it costs two plans, one of them of all files. Raises the errors of `plan`.
+        Of a table it costs a plan of all files. Raises the errors of `plan`.
         """
         from lakecore.read.source.scan_report import scan_report  # it knows scans
 

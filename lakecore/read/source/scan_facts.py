@@ -7,9 +7,11 @@ columns are decided by the plan; with any other condition all rows are read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -31,13 +33,14 @@ from lakecore.read.source.resolve_blobs import without_resolved_blobs
 from lakecore.read.source.snapshot_rows import SnapshotRows
 from lakecore.row.binary_row import decode_row
 from lakecore.row.values import array_values, values_array
-from lakecore.scan.split import Split
+from lakecore.scan.split import Split, SplitPlan
 from lakecore.types.arrow import arrow_type
 from lakecore.types.datatypes import AtomicType, DataField, RowType, TypeRoot, with_nullable
 
-__all__ = ["Span", "certain_bounds", "certain_count", "exact_splits", "partition_predicate"]
+__all__ = ["Span", "certain_bounds", "certain_counts", "exact_splits", "partition_predicate"]
 
 Bounds = tuple[Any, Any]
+Counts = npt.NDArray[np.int64]
 
 _EXACT_BOUNDS = frozenset(
     {TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.DATE, TypeRoot.DECIMAL}
@@ -89,17 +92,31 @@ def exact_splits(source: Any, where: Predicate | None) -> SnapshotRows | None:
     return rows if where is None or columns_of(where) <= partitions else None
 
 
-def certain_count(rows: SnapshotRows, split: Split) -> int | None:
-    """Return the number of live rows of a split; None if its files do not tell."""
-    if not split.raw_convertible or (rows.context.keyed and _retracts(split.files)):
-        return None
-    deleted = [deletion.place.cardinality for deletion in split.deletions if deletion is not None]
-    counted = [number for number in deleted if number is not None]
-    return split.row_count - sum(counted) if len(counted) == len(deleted) else None
+def certain_counts(rows: SnapshotRows, plan: SplitPlan) -> Counts:
+    """Return the number of live rows of each split; -1 where its files do not tell."""
+    if not len(plan):
+        return np.zeros(0, np.int64)
+    entries, order, heads = plan.entries, plan.order, plan.starts[:-1]
+    deletes, is_counted = _delete_counts(plan)
+    counts = np.add.reduceat(entries.row_count[order] - deletes[order], heads)
+    certain = plan.raw_convertible & np.logical_and.reduceat(is_counted[order], heads)
+    if rows.context.keyed:
+        certain &= np.logical_and.reduceat(entries.delete_row_count[order] == 0, heads)
+    return np.where(certain, counts, -1)
 
 
-def _retracts(files: Iterable[DataFile]) -> bool:
-    return any(file.delete_row_count != 0 for file in files)
+def _delete_counts(plan: SplitPlan) -> tuple[Counts, npt.NDArray[np.bool_]]:
+    """Return how many rows of each entry are deleted, and whether they were counted."""
+    entries = plan.entries
+    counts, is_counted = np.zeros(len(entries), np.int64), np.ones(len(entries), np.bool_)
+    names = entries.names() if plan.deletions else ()
+    for lane, name in enumerate(names):
+        place = entries.partition_of(lane), int(entries.bucket[lane]), name.decode()
+        deletion = plan.deletions.get(place)
+        if deletion is not None:
+            is_counted[lane] = deletion.place.cardinality is not None
+            counts[lane] = deletion.place.cardinality or 0
+    return counts, is_counted
 
 
 def certain_bounds(rows: SnapshotRows, split: Split, column: str) -> Bounds | None:
@@ -108,7 +125,8 @@ def certain_bounds(rows: SnapshotRows, split: Split, column: str) -> Bounds | No
 
     Statistics of whole numbers, dates and decimals are exact; texts may be cut, and doubles may be NaN.
     """
-    if certain_count(rows, split) is None or any(split.deletions):
+    retracts = rows.context.keyed and any(file.delete_row_count != 0 for file in split.files)
+    if not split.raw_convertible or retracts or any(split.deletions):
         return None
     schema = rows.context.schema
     kind = schema.row_type.field(column).type

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from lakecore.display import html_table, one_line
 from lakecore.predicate.tree import Predicate
-from lakecore.read.source.resolve_blobs import without_resolved_blobs
+from lakecore.read.source.resolve_blobs import ResolvedBlobRows, without_resolved_blobs
 from lakecore.read.source.scan import RowSource
 from lakecore.read.source.snapshot_rows import SnapshotRows
 from lakecore.scan.scanner import SkippedFiles
@@ -51,23 +50,24 @@ class ScanReport:
 
 
 def scan_report(source: RowSource, where: Predicate | None) -> ScanReport:
-    """Plan and describe the plan. Of a table it costs two plans, one of them of all files."""
-    parts: Any = source.plan(where)
+    """Plan and describe the plan. Of a table it costs a plan of all files."""
     rows = without_resolved_blobs(source)
     if not isinstance(rows, SnapshotRows):
         return ScanReport(
             description=source.description,
-            splits=len(parts),
+            splits=len(source.plan(where)),
             files=None,
             size=None,
             merged_splits=None,
             skipped=(),
         )
+    pushed = source.below(where) if isinstance(source, ResolvedBlobRows) else where
+    plan, skipped = rows.explain(pushed)
     return ScanReport(
         description=source.description,
-        splits=len(parts),
-        files=parts.file_count,
-        size=parts.size,
-        merged_splits=int((~parts.raw_convertible).sum()),
-        skipped=rows.skipped(where),
+        splits=len(plan),
+        files=plan.file_count,
+        size=plan.size,
+        merged_splits=int((~plan.raw_convertible).sum()),
+        skipped=skipped,
     )

@@ -58,11 +58,11 @@ class SnapshotRows:
             with_level_0=self.with_level_0,
         )
 
-    def skipped(self, where: Predicate | None) -> tuple[SkippedFiles, ...]:
-        """Return what a plan leaves out, see `Scanner.skipped`."""
+    def explain(self, where: Predicate | None) -> tuple[SplitPlan, tuple[SkippedFiles, ...]]:
+        """Return the plan and what it leaves out, see `Scanner.explain`."""
         if self.snapshot is None:
-            return ()
-        return self.scanner.skipped(
+            return self.plan(where), ()
+        return self.scanner.explain(
             self.snapshot,
             self.context.schema,
             self.where,
