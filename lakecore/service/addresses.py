@@ -1,7 +1,8 @@
 """This module keeps the addresses of servers in the table: `<table>/service/service-primary-key-lookup`.
 
 The file is a JSON array of "host:port", in the order of the numbers of the servers. Source: Paimon's
-ServiceManager; Jackson writes the addresses.
+ServiceManager; Jackson writes the addresses. Beside it a service of lakecore records its identity, which its
+clients tell the servers: the protocol does not name the table.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ __all__ = ["PRIMARY_KEY_LOOKUP", "Address", "ServiceManager", "parse_address"]
 
 PRIMARY_KEY_LOOKUP = "primary-key-lookup"
 _MOST = 65535
+_IDENTITY = "lakecore-identity"
+"""This file of the directory is lakecore's own; Paimon has none of this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,27 @@ class ServiceManager:
     def delete_service(self, name: str = PRIMARY_KEY_LOOKUP) -> None:
         """Remove the addresses; they may be missing."""
         self._file_io.delete(self._path(name))
+
+    def identity(self, addresses: Sequence[Address]) -> str:
+        """Return the identity of the service with these addresses; empty where it has none, as Java's.
+
+        Raises UnavailableError. A file that is damaged counts as none.
+        """
+        try:
+            raw = json.loads(self._file_io.read(self._path(_IDENTITY)))
+            same = raw["addresses"] == [str(address) for address in addresses]
+            return str(raw["identity"]) if same else ""
+        except (NotFoundError, ValueError, TypeError, KeyError):
+            return ""
+
+    def reset_identity(self, addresses: Sequence[Address], identity: str) -> None:
+        """Record the identity of a service beside its addresses; empty: there is none."""
+        path = self._path(_IDENTITY)
+        if not identity:
+            self._file_io.delete(path)
+            return
+        text = json.dumps({"addresses": [str(address) for address in addresses], "identity": identity})
+        self._file_io.overwrite(path, text.encode())
 
     def _path(self, name: str) -> str:
         return f"{self._table_path}/service/service-{name}"

@@ -6,7 +6,7 @@ It follows servers that move: after a failure it reads their addresses again.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from lakecore.clock import Clock, SystemClock
@@ -22,16 +22,24 @@ __all__ = ["KvQueryClient", "Locate"]
 
 Locate = Callable[[], tuple[Address, ...] | None]
 """It reads the current addresses; None where no service runs."""
+Identify = Callable[[Sequence[Address]], str]
+"""It reads the identity of the service with these addresses; empty where it has none."""
 
 
 class KvQueryClient:
     """It asks the servers of one table. Many threads may use it; each server has one connection."""
 
     def __init__(
-        self, locate: Locate, options: ClientOptions | None = None, clock: Clock | None = None
+        self,
+        locate: Locate,
+        options: ClientOptions | None = None,
+        clock: Clock | None = None,
+        identify: Identify = lambda _: "",
     ) -> None:
         """Prepare a client; nothing is read and nobody is asked."""
         self._locate = locate
+        self._identify = identify
+        self._identity = ""
         self._options = options or ClientOptions()
         self._clock = clock or SystemClock()
         self._addresses: tuple[Address, ...] | None = None
@@ -105,17 +113,20 @@ class KvQueryClient:
         with self._lock:
             addresses = None if again else self._addresses
         if addresses is None:
-            addresses = self._read_addresses()
+            addresses, identity = self._read_addresses()
             with self._lock:
-                self._addresses = addresses
+                self._addresses, self._identity = addresses, identity
         if addresses is None:
             raise UnavailableError("no query service is registered in the table; start one")
         return addresses[server_of(request.partition, request.bucket, len(addresses))]
 
-    def _read_addresses(self) -> tuple[Address, ...] | None:
-        """Read the addresses. Java may leave a file half written for a moment: such a one is read again."""
+    def _read_addresses(self) -> tuple[tuple[Address, ...] | None, str]:
+        """Read the addresses and the identity. Java may leave a file half written for a moment: it is read
+        again.
+        """
         try:
-            return self._locate()
+            addresses = self._locate()
+            return addresses, self._identify(addresses) if addresses else ""
         except CorruptDataError as err:
             raise UnavailableError(f"the addresses of the query service cannot be read: {err}") from err
 
@@ -125,5 +136,5 @@ class KvQueryClient:
                 raise InvalidInputError("the client of the query service is closed; make a new one")
             connection = self._connections.get(address)
             if connection is None or connection.ended:
-                connection = self._connections[address] = Connection(address, self._options)
+                connection = self._connections[address] = Connection(address, self._options, self._identity)
             return connection

@@ -35,8 +35,8 @@ class ClientOptions:
 class Connection:
     """It sends requests and hands each answer to the one who asked. Many threads may use it."""
 
-    def __init__(self, address: Address, options: ClientOptions) -> None:
-        """Connect. Raises UnavailableError."""
+    def __init__(self, address: Address, options: ClientOptions, identity: str = "") -> None:
+        """Connect to the service of this identity; empty: it has none. Raises UnavailableError."""
         self._peer = f"query server {address}"
         self._options = options
         self._numbers = count(1)
@@ -54,6 +54,8 @@ class Connection:
         self._reader.start()
         if options.token is not None:
             self._send(Frame(FrameType.TOKEN, 0, options.token.encode()))
+        if identity:
+            self._send(Frame(FrameType.IDENTITY, 0, identity.encode()))
 
     @property
     def ended(self) -> bool:
@@ -125,5 +127,6 @@ class Connection:
 
     def _lost_error(self) -> UnavailableError:
         return UnavailableError(
-            f"{self._peer} closed the connection; look whether it runs, and whether it asks for a token"
+            f"{self._peer} closed the connection; look whether it runs, whether it asks for a token, and "
+            "whether the service of another table has taken its port"
         )

@@ -8,7 +8,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.errors import AlreadyExistsError, InvalidInputError, LakeError, UnavailableError
@@ -59,6 +59,7 @@ def serve_in_processes(
     table, clock = load(), SystemClock()
     SerializedQuery(table).close()
     reports = ServiceReports(table.name, options.servers, options.interval, clock)
+    options = replace(options, server=replace(options.server, identity=clock.fresh_id()))
     service = _Service(table, load, options, advertised_host, reports, clock)
     with ExitStack() as stack:
         stack.callback(service.close)
@@ -151,7 +152,8 @@ class _Service:
         )
 
     def _register(self, *, replace: bool) -> None:
-        registration = Registration(self.table.name, service_manager(self.table), self.addresses)
+        manager, identity = service_manager(self.table), self.options.server.identity
+        registration = Registration(self.table.name, manager, self.addresses, identity)
         registration.register(replace=replace)
         self.registration = registration
 

@@ -8,7 +8,7 @@ import json
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.errors import AlreadyExistsError, InvalidInputError, LakeError
@@ -66,7 +66,9 @@ class QueryService:
         """
         self._options = options or ServiceOptions()
         self._clock = clock or SystemClock()
-        self._server = TableServer(load, self._clock, self._options.server)
+        self._identity = self._clock.fresh_id()
+        server = replace(self._options.server, identity=self._identity)
+        self._server = TableServer(load, self._clock, server)
         self._health = self._health_server()
         self._registration: Registration | None = None
         self._closed = False
@@ -90,7 +92,7 @@ class QueryService:
         bound = self._server.start()
         address = Address(self._options.advertised_host or bound.host, bound.port)
         table = self._server.table
-        self._registration = Registration(table.name, service_manager(table), [address])
+        self._registration = Registration(table.name, service_manager(table), [address], self._identity)
         self._registration.register(replace=self._options.replace)
         if self._health is not None:
             self._health.start()

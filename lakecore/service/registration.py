@@ -33,8 +33,11 @@ def accepts_connections(address: Address, seconds: float = _CONNECT_SECONDS) -> 
 class Registration:
     """It writes the addresses of one service. Each method costs one or two operations of storage."""
 
-    def __init__(self, table: str, manager: ServiceManager, addresses: Sequence[Address]) -> None:
-        """Prepare; nothing is written. `table` is its name in messages."""
+    def __init__(
+        self, table: str, manager: ServiceManager, addresses: Sequence[Address], identity: str = ""
+    ) -> None:
+        """Prepare; nothing is written. `table` is its name in messages, `identity` that of the servers."""
+        self._identity = identity
         self._table = table
         self._manager = manager
         self._addresses = tuple(addresses)
@@ -43,7 +46,7 @@ class Registration:
         """Write the addresses, after `check` unless `replace`."""
         if not replace:
             self.check()
-        self._manager.reset_service(self._addresses)
+        self._write()
 
     def check(self) -> None:
         """Raise AlreadyExistsError where servers of another service are registered and one of them accepts
@@ -61,7 +64,7 @@ class Registration:
         present = self._stored_addresses()
         if present is None:
             logger.warning("table %s: the addresses of its query service were gone", self._table)
-            self._manager.reset_service(self._addresses)
+            self._write()
             return True
         return present == self._addresses
 
@@ -69,6 +72,12 @@ class Registration:
         """Remove the addresses if they are still those of this service."""
         if self._stored_addresses() == self._addresses:
             self._manager.delete_service()
+            self._manager.reset_identity((), "")
+
+    def _write(self) -> None:
+        """Write the identity first: clients that find the addresses without it ask for none."""
+        self._manager.reset_identity(self._addresses, self._identity)
+        self._manager.reset_service(self._addresses)
 
     def _stored_addresses(self) -> tuple[Address, ...] | None:
         """Return the addresses in the table; None also where the file is damaged, or half written."""

@@ -77,7 +77,8 @@ class RemoteTableQuery:
         self._table = table
         self._codec = RowCodec(table.schema)
         self._keys = KeyReader(table.name, table.schema, table.options)
-        self._client = KvQueryClient(service_manager(table).service, options, table._stores.clock)
+        manager = service_manager(table)
+        self._client = KvQueryClient(manager.service, options, table._stores.clock, manager.identity)
         self.schema = pa.schema([one.with_nullable(True) for one in arrow_schema(table.schema.row_type)])
         """It is the Arrow schema of found rows; all columns are nullable."""
 

@@ -177,6 +177,9 @@ class ServerConnection:
         if not self._accepted:
             self._check_token(frame)
             return
+        if frame.type is FrameType.IDENTITY:
+            self._check_identity(frame)
+            return
         if frame.type is not FrameType.REQUEST:
             raise CorruptDataError(CLIENT, f"a frame of type {frame.type.name} where requests belong")
         started = time.perf_counter()
@@ -244,6 +247,12 @@ class ServerConnection:
     def _write(self, frame: Frame) -> None:
         if self._channel is not None:
             self._channel.write(encode_frame(frame))
+
+    def _check_identity(self, frame: Frame) -> None:
+        """Check that the client means this service, and not one whose port it has taken."""
+        expected = self._context.options.identity.encode()
+        if not hmac.compare_digest(frame.body, expected):
+            raise CorruptDataError(CLIENT, "the client asks for another service")
 
     def _check_token(self, frame: Frame) -> None:
         token = self._context.options.token or ""

@@ -26,6 +26,10 @@ class ServerOptions:
     """A frame that has begun must be complete in this time, and an answer must be taken."""
     idle_seconds: float = 3600.0
     """A connection without a request for this long is closed."""
+    identity: str = ""
+    """It names the service: the connection of a client that expects another one is closed. Empty: no client
+    is asked.
+    """
     token: str | None = field(default=None, repr=False)
     """A client must send it first. Java's clients cannot: a server with a token closes their connections."""
 

@@ -83,7 +83,9 @@ class _ServerTask:
             gathered_addresses = context.allGather(str(Address(host, bound.port)))
             if number == 0:
                 addresses = [parse_address(text) for text in gathered_addresses]
-                registration = Registration(server.table.name, service_manager(server.table), addresses)
+                manager = service_manager(server.table)
+                identity = options.server.identity
+                registration = Registration(server.table.name, manager, addresses, identity)
                 registration.register(replace=service.replace)
             liveness.report(report_line(number, server, SystemClock()))
             self._follow(number, server, liveness, registration)
@@ -137,6 +139,7 @@ def serve_on_spark(
             f"servers={options.servers}: the Spark session has {spark.defaultParallelism} cores, and each "
             "server needs one; ask for fewer, or give it more"
         )
+    options = replace(options, server=replace(options.server, identity=clock.fresh_id()))
     if not options.replace:
         Registration(loaded.name, service_manager(loaded), ()).check()
     reports = ServiceReports(table, options.servers, options.interval, clock)

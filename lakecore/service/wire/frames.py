@@ -24,13 +24,14 @@ SMALLEST = _HEADER.size
 
 
 class FrameType(IntEnum):
-    """It tells what a frame is. `TOKEN` is lakecore's own: Java has no such frame."""
+    """It tells what a frame is. `TOKEN` and `IDENTITY` are lakecore's own: Java has no such frames."""
 
     REQUEST = 0
     RESULT = 1
     REQUEST_FAILURE = 2
     SERVER_FAILURE = 3
     TOKEN = 4
+    IDENTITY = 5
 
 
 class Frame(NamedTuple):

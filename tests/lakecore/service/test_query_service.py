@@ -321,3 +321,33 @@ def test_connections_of_the_health_server_are_bounded(monkeypatch: pytest.Monkey
             one.close()
     finally:
         server.close()
+
+
+def test_a_table_of_the_same_columns_that_took_the_port(lake: FilesystemCatalog, table: Table) -> None:
+    """The protocol does not name the table; rows of the other one, and keys that it does not have, would look right."""
+    definition = {
+        "columns": ["k INT NOT NULL", "v STRING"],
+        "primaryKeys": ["k"],
+        "options": dict(table.schema.options),
+    }
+    other = lake.create_table("d.other", definition)
+    put(other, [{"k": k, "v": "wrong"} for k in range(50)])
+    manager = service_manager(table)
+    crashed = service(lake)
+    address = crashed.start()
+    identity = manager.identity([address])
+    assert identity
+    assert ask(table, 1) == {"k": 1, "v": "value 1"}
+    crashed.close()
+    manager.reset_identity([address], identity)
+    manager.reset_service([address])
+
+    options = ServiceOptions(server=ServerOptions(port=address.port))
+    with QueryService(lambda: lake.load_table("d.other"), options, lake.clock) as taker:
+        taker.start()
+        assert ask(other, 1) == {"k": 1, "v": "wrong"}
+        for key in (1, 99):
+            with pytest.raises(UnavailableError, match="has taken its port"):
+                ask(table, key)
+        manager.reset_identity([], "")  # a service of Java has no identity, and its clients send none
+        assert ask(table, 1) == {"k": 1, "v": "wrong"}
