@@ -18,6 +18,7 @@ from lakecore.lookup.tables.lookup_table import KEY_ROW, LookupTable
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.read.source.snapshot_rows import SnapshotRows
 from lakecore.row.json_rows import batch_to_json
+from lakecore.scan.filters import ScanFilter
 from lakecore.scan.stream_policy import StreamPolicy
 from lakecore.table import Table
 from lakecore.types.datatypes import AtomicType
@@ -29,10 +30,10 @@ State = tuple[Snapshot, LookupTable, bool]
 
 def merged(table: Table, snapshot: Snapshot, columns: list[str]) -> pa.Table:
     """The merged read of what a stream has shown by then: with a changelog, what compactions have covered."""
-    policy = StreamPolicy.from_schema(table.schema, table.options)
-    source = SnapshotRows(
-        table._scanner, table._read_context(), snapshot, where=policy.first_filter, with_level_0=True
-    )
+    levels = StreamPolicy.from_schema(table.schema, table.options).first_filter
+    if follows_compactions(table):
+        levels = ScanFilter(levels=(1, 99))
+    source = SnapshotRows(table._scanner, table._read_context(), snapshot, where=levels, with_level_0=True)
     return lakecore.Scan.of(source, None, columns, None).to_arrow()
 
 
@@ -114,7 +115,15 @@ def refused(table: Table) -> bool:
         return False
     exact = raw.get("changelog-producer") in ("lookup", "full-compaction")
     merges = raw.get("merge-engine", "deduplicate") != "deduplicate"
-    return (merges and not exact) or "record-level.expire-time" in raw
+    return (merges and not exact and not follows_compactions(table)) or "record-level.expire-time" in raw
+
+
+def follows_compactions(table: Table) -> bool:
+    """Whether compactions tell the changes: engines that merge, where compactions look rows up and write no changelog."""
+    raw = table.schema.options
+    looks_up = "true" in (raw.get("deletion-vectors.enabled"), raw.get("force-lookup"))
+    merges = raw.get("merge-engine") in ("partial-update", "aggregation")
+    return merges and looks_up and raw.get("changelog-producer", "none") == "none"
 
 
 @pytest.mark.parametrize("golden", TABLES, ids=lambda table: table.name)

@@ -27,6 +27,25 @@ KINDS: dict[str, dict[str, Any]] = {
     "input": {"primaryKeys": ["k"], "options": {"bucket": "1", "changelog-producer": "input"}},
     "partitions": {"primaryKeys": ["p", "k"], "partitionKeys": ["p"], "options": {"bucket": "1"}},
     "append": {"options": {}},
+    "updates": {
+        "primaryKeys": ["k"],
+        "options": {
+            "bucket": "1",
+            "merge-engine": "partial-update",
+            "deletion-vectors.enabled": "true",
+            "ignore-delete": "true",
+        },
+    },
+    "sums": {
+        "primaryKeys": ["k"],
+        "options": {
+            "bucket": "1",
+            "merge-engine": "aggregation",
+            "deletion-vectors.enabled": "true",
+            "fields.s.aggregate-function": "sum",
+            "aggregation.remove-record-on-delete": "true",
+        },
+    },
 }
 COMMITS = 12
 

@@ -18,7 +18,7 @@ from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.snapshot import CommitKind, Snapshot
 from lakecore.predicate.tree import Predicate, columns_of, restricted
 from lakecore.read.source.batch import history_of
-from lakecore.read.source.changed_rows import ChangedRows, ReplacedRows, StateRows
+from lakecore.read.source.changed_rows import ChangedRows, CompactedRows, ReplacedRows, StateRows
 from lakecore.read.source.readable import Readable
 from lakecore.read.source.scan import Scan
 from lakecore.read.source.snapshot_rows import SnapshotRows
@@ -32,9 +32,11 @@ from lakecore.scan.time_travel import latest_compacted_snapshot
 __all__ = ["Follower", "LoadNeeded", "LookupRead"]
 
 
+_TOP = (1 << 31) - 1
+
+
 class LoadNeeded(Exception):
-    """The table must be loaded again: its position expired, or a snapshot has changes "
-    "that no stream reads."""
+    """The table must be loaded again: its position expired, or a snapshot has changes that nothing tells."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +51,8 @@ class LookupRead:
     """Only these buckets are read; None for all."""
     partitions: tuple[tuple[Any, ...], ...] | None = None
     """Only partitions with these values are read; None for all."""
+    follows_compactions: bool = False
+    """It tells whether rows above level 0 are read, and then what compactions change of them."""
     keeps_deletes: bool = False
     """It tells whether all rows include those whose key was deleted, with their kinds, whatever the
     condition says.
@@ -62,7 +66,7 @@ class Follower:
         self._table = table
         self._read = read
         self._policy = StreamPolicy.from_schema(table.schema, table.options)
-        self._rules = StepRules(self._policy, table.options)
+        self._rules = StepRules(self._policy, table.options, read.keeps_deletes, read.follows_compactions)
         self._history = history_of(table)
         self._scanner = ChangeScanner(table._scanner, table.schema)
         self._filter = self._scan_filter()
@@ -123,7 +127,8 @@ class Follower:
         step, kind = self._rules.step(snapshot, last)
         if step is Step.LOAD and self._concerns(snapshot):
             raise LoadNeeded
-        if snapshot.commit_kind is CommitKind.COMPACT and self._compacts_unseen(snapshot):
+        compacted = snapshot.commit_kind is CommitKind.COMPACT and not self._read.follows_compactions
+        if compacted and self._compacts_unseen(snapshot):
             raise LoadNeeded
         return snapshot, self._changes(snapshot, kind) if step is Step.CHANGES else iter(())
 
@@ -142,9 +147,11 @@ class Follower:
     def _changes(self, snapshot: Snapshot, kind: ChangeKind) -> Iterator[pa.RecordBatch]:
         context, where = self._table._read_context(), self._where_of_changes()
         columns = self._columns_of_changes()
-        source: ChangedRows | ReplacedRows
-        if kind is ChangeKind.REPLACED:
-            source = ReplacedRows(self._scanner, context, snapshot)
+        source: ChangedRows | ReplacedRows | CompactedRows
+        if self._read.follows_compactions and kind is not ChangeKind.REPLACED:
+            source = CompactedRows(self._scanner, context, snapshot)
+        elif kind is ChangeKind.REPLACED:
+            source = ReplacedRows(self._scanner, context, snapshot, self._filter.levels)
         else:
             source = ChangedRows(self._scanner, context, (snapshot,), kind)
         for part in source.plan(where):
@@ -203,6 +210,8 @@ class Follower:
     def _scan_filter(self) -> ScanFilter:
         read, kind = self._read, self._table.schema.partition_type
         scan_filter = self._policy.first_filter
+        if read.follows_compactions:
+            scan_filter = ScanFilter(levels=(1, _TOP))
         if read.partitions is not None:
             scan_filter = replace(
                 scan_filter, serialized=frozenset(encode_row(one, kind) for one in read.partitions)

@@ -14,6 +14,7 @@ from lakecore.errors import InvalidOptionError, UnsupportedError
 from lakecore.lookup.query.cache_options import BLOOM, BLOOM_FPP, CODEC, MAX_DISK, MAX_MEMORY, RETENTION
 from lakecore.lookup.tables.loaded_partitions import PARTITIONS
 from lakecore.lookup.tables.refresh_periods import Periods, parse_periods
+from lakecore.merge.engines.partial_update import REMOVE_ON_DELETE
 from lakecore.metadata.dedicated_columns import holds_blobs
 from lakecore.metadata.options import ChangelogProducer, MergeEngine, TableOptions
 from lakecore.metadata.schema import TableSchema
@@ -21,7 +22,14 @@ from lakecore.options import Option, parse_bool, parse_duration_ms, parse_enum
 from lakecore.scan.startup import StartupMode
 from lakecore.scan.stream_policy import READ_OVERWRITE
 
-__all__ = ["STREAM_INTERVAL", "CacheMode", "LookupOptions", "check_changes", "check_given"]
+__all__ = [
+    "STREAM_INTERVAL",
+    "CacheMode",
+    "LookupOptions",
+    "check_changes",
+    "check_given",
+    "follows_compactions",
+]
 
 
 class CacheMode(Enum):
@@ -124,6 +132,18 @@ def check_given(options: Mapping[str, str]) -> None:
             raise InvalidOptionError(f"option {key}={value!r}: {problem}; leave it out")
 
 
+def follows_compactions(schema: TableSchema, options: TableOptions) -> bool:
+    """Return whether the changes of compactions tell the rows of a table with a primary key. Rule of Paimon's
+    TableScanUtils.supportCompactDiffStreamingReading.
+    """
+    return (
+        options.changelog_producer is ChangelogProducer.NONE
+        and options.needs_lookup
+        and options.merge_engine in (MergeEngine.PARTIAL_UPDATE, MergeEngine.AGGREGATION)
+        and not REMOVE_ON_DELETE.read(schema.options)
+    )
+
+
 def check_changes(table: str, schema: TableSchema, options: TableOptions, columns: tuple[str, ...]) -> None:
     """Raise UnsupportedError unless the changes of the table tell its rows.
 
@@ -141,6 +161,8 @@ def check_changes(table: str, schema: TableSchema, options: TableOptions, column
         raise UnsupportedError(
             f"table {table}: option record-level.expire-time: no change says that a row expired; scan it"
         )
+    if schema.primary_keys and follows_compactions(schema, options):
+        return
     exact = (ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION)
     engine, producer = options.merge_engine, options.changelog_producer
     if schema.primary_keys and engine is not MergeEngine.DEDUPLICATE and producer not in exact:

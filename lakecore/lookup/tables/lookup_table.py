@@ -16,7 +16,12 @@ from lakecore.lookup.tables.follower import Follower, LookupRead
 from lakecore.lookup.tables.full_cache import FullCache
 from lakecore.lookup.tables.key_bytes import KeyForm
 from lakecore.lookup.tables.loaded_partitions import PARTITIONS, parse_loaded, partitions_of
-from lakecore.lookup.tables.lookup_options import CacheMode, LookupOptions, check_changes
+from lakecore.lookup.tables.lookup_options import (
+    CacheMode,
+    LookupOptions,
+    check_changes,
+    follows_compactions,
+)
 from lakecore.lookup.tables.partial_cache import PartialCache
 from lakecore.lookup.tables.refresh_turns import RefreshTurns
 from lakecore.lookup.tables.run import Layout, Storage
@@ -264,7 +269,9 @@ class LookupTable:
         table, request = self._table, self._request
         schema, chosen = table.schema, table.options
         check_streamable(table.name, schema)
-        exact = chosen.changelog_producer in (ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION)
+        compactions = bool(schema.primary_keys) and follows_compactions(schema, chosen)
+        producers = (ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION)
+        exact = compactions or chosen.changelog_producer in producers
         sequence = chosen.sequence_fields if schema.primary_keys and not exact else ()
         column_names = {*request.columns, *request.on, *schema.primary_keys, *sequence}
         columns = tuple(name for name in schema.row_type.names if name in column_names)
@@ -280,7 +287,11 @@ class LookupTable:
         directory = request.directory if options.cache is not CacheMode.MEMORY else None
         storage = Storage(directory, options.codec, BlockCache(options.memory))
         read = LookupRead(
-            columns=columns, where=request.where, buckets=request.buckets, keeps_deletes=bool(sequence)
+            columns=columns,
+            where=request.where,
+            buckets=request.buckets,
+            follows_compactions=compactions,
+            keeps_deletes=bool(sequence),
         )
         rules = ChangeRules(
             where=request.where,

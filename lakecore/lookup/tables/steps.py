@@ -26,18 +26,40 @@ class Step(Enum):
     LOAD = "the table is loaded again, if the snapshot changed a partition that is kept"
 
 
+_STEPS = {
+    CommitKind.APPEND: Step.NOTHING,
+    CommitKind.COMPACT: Step.CHANGES,
+    CommitKind.OVERWRITE: Step.LOAD,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class StepRules:
     """These are the rules of one table."""
 
     policy: StreamPolicy
     options: TableOptions
+    orders_by_sequence: bool = False
+    """It tells whether a row with a lower sequence does not replace the present one."""
+    follows_compactions: bool = False
+    """It tells whether compactions tell the changes, and not the stream (Paimon's compact-delta-monitor)."""
+
+    @property
+    def replaces(self) -> bool:
+        """Tell whether only the rows that an overwrite removes and adds are read: they have keys, and no
+        sequence by which a removed row could win.
+        """
+        return self.policy.keyed and not self.orders_by_sequence
 
     def step(self, snapshot: Snapshot, before: Snapshot | None) -> tuple[Step, ChangeKind]:
         """Return what to do about a snapshot, given the one before it, if that is known."""
         kind = self.policy.changes_of(snapshot)
         if snapshot.commit_kind is CommitKind.ANALYZE:
             return Step.NOTHING, kind
+        if snapshot.commit_kind is CommitKind.OVERWRITE and self.replaces:
+            return Step.CHANGES, ChangeKind.REPLACED
+        if self.follows_compactions:
+            return _STEPS[snapshot.commit_kind], kind
         if snapshot.commit_kind is CommitKind.OVERWRITE and not (
             self.policy.keyed and kind is ChangeKind.REPLACED
         ):

@@ -5,13 +5,13 @@ compared.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import pyarrow as pa
 
 from lakecore.metadata.options import BucketMode
-from lakecore.metadata.row_kind import KIND_NAME, RowKind
+from lakecore.metadata.row_kind import KIND_NAME, RowKind, is_retract
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.predicate.tree import Predicate
 from lakecore.read.context import ReadContext
@@ -25,7 +25,7 @@ from lakecore.scan.split import Split
 from lakecore.scan.stream_policy import ChangeKind
 from lakecore.types.datatypes import RowType
 
-__all__ = ["ChangedRows", "DiffRows", "ReplacedRows", "StateRows"]
+__all__ = ["ChangedRows", "CompactedRows", "DiffRows", "ReplacedRows", "StateRows"]
 
 
 @dataclass(frozen=True)
@@ -128,6 +128,8 @@ class ReplacedRows:
     scanner: ChangeScanner
     context: ReadContext
     snapshot: Snapshot
+    levels: tuple[int, int] | None = None
+    """Only files of these levels count, the lowest and the highest; None for all levels."""
 
     @property
     def description(self) -> str:
@@ -141,7 +143,10 @@ class ReplacedRows:
         """Return the parts; each is a split, and whether its rows were removed. In a bucket, removed rows
         come first.
         """
-        removed, added = self.scanner.replaced(self.snapshot, where)
+        removed, added = (
+            [part for split in splits if (part := _of_levels(split, self.levels)).files]
+            for splits in self.scanner.replaced(self.snapshot, where)
+        )
         return (*((split, True) for split in removed), *((split, False) for split in added))
 
     def read(
@@ -151,6 +156,58 @@ class ReplacedRows:
         split, removed_files = part
         rows = read_split(self.context, split, ReadRequest(columns, where, kinds=kinds and not removed_files))
         return (with_kind(batch, RowKind.DELETE) for batch in rows) if kinds and removed_files else rows
+
+
+@dataclass(frozen=True)
+class CompactedRows:
+    """These are the changes of a compaction to the rows above level 0: deletes of all keys that its files of
+    level 0 have, then the rows of the files that it made.
+
+    Paimon's IncrementalCompactDiffSplitRead compares the rows before and after; here keys that stay as they
+    are are written again, and no row before is read but those of level 0.
+    """
+
+    scanner: ChangeScanner
+    context: ReadContext
+    snapshot: Snapshot
+
+    def plan(self, where: Predicate | None) -> Sequence[ReplacedPart]:
+        """Return the parts; each is a split, and whether its rows were removed. A bucket of which no file of
+        level 0 was compacted has no changes.
+        """
+        removed, added = self.scanner.replaced(self.snapshot, where)
+        fresh = [part for split in removed if (part := _of_levels(split, (0, 0))).files]
+        changed = {(split.partition, split.bucket) for split in fresh}
+        return (
+            *((split, True) for split in fresh),
+            *((split, False) for split in added if (split.partition, split.bucket) in changed),
+        )
+
+    def read(
+        self, part: ReplacedPart, columns: Sequence[str], where: Predicate | None, *, kinds: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """Read merged rows; of a removed file each row, as a delete, but for deletes that are ignored."""
+        split, removed_files = part
+        if not removed_files:
+            return read_split(self.context, split, ReadRequest(columns, where, kinds=kinds))
+        return self._deletes(read_changes(self.context, split, columns, where))
+
+    def _deletes(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows = batch
+            if self.context.options.ignore_delete:
+                rows = batch.filter(pa.array(~is_retract(batch.column(KIND_NAME).to_numpy())))
+            yield with_kind(rows.drop_columns([KIND_NAME]), RowKind.DELETE)
+
+
+def _of_levels(split: Split, levels: tuple[int, int] | None) -> Split:
+    """Return a split with its files of these levels, None for all; it may have no files."""
+    if levels is None:
+        return split
+    pairs = zip(split.files, split.deletions or (None,) * len(split.files), strict=True)
+    present = [(file, deletion) for file, deletion in pairs if levels[0] <= file.level <= levels[1]]
+    deletions = tuple(deletion for _, deletion in present) if split.deletions else ()
+    return replace(split, files=tuple(file for file, _ in present), deletions=deletions)
 
 
 @dataclass(frozen=True)

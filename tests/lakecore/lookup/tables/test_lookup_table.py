@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from lakecore.errors import InvalidInputError, InvalidOptionError, UnavailableError, UnsupportedError
+from lakecore.jobs import compact
 from lakecore.lookup.tables import cache_state, full_cache
 from lakecore.lookup.tables.full_cache import FullCache
 from lakecore.lookup.tables.lookup_table import KEY_ROW, LookupTable
@@ -186,11 +187,31 @@ def test_a_table_whose_changes_are_not_its_rows_is_refused(raw: dict[str, str]) 
 
 def test_a_merging_engine_with_deletion_vectors_is_looked_up_by_its_key() -> None:
     raw = {"merge_engine": "partial-update", "deletion_vectors__enabled": "true"}
-    table = key_table(memory_catalog(), ("k INT", "v STRING"), **raw)
+    removes = {"partial_update__remove_record_on_delete": "true"}
+    table = key_table(memory_catalog(), ("k INT", "v STRING"), **raw, **removes)
     with pytest.raises(UnsupportedError, match=r"by the whole primary key with lookup.cache=auto"):
         table.new_lookup(["v"])
     with table.new_lookup(["k"]) as lookup:
         assert lookup.kind == "partial"
+
+
+@pytest.mark.parametrize("producer", ["none", "lookup"])
+def test_an_overwrite_of_a_partition_reads_that_partition_only(
+    producer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = memory_catalog()
+    table = key_table(
+        lake, ("p STRING", "k INT", "v STRING"), ("p", "k"), ("p",), changelog_producer=producer
+    )
+    put(table, [{"p": p, "k": k, "v": "old"} for p in "ab" for k in range(3)])
+    compact.run(compact.Job(table="d.k", strategy=compact.Strategy.FULL), lake)
+    with table.new_lookup(["p", "k"], options={"lookup.cache": "full"}) as lookup:
+        monkeypatch.setattr(FullCache, "load", lambda _: pytest.fail("the table is loaded again"))
+        table.overwrite(pa.Table.from_pylist([{"p": "a", "k": 1, "v": "new"}]), partitions=[{"p": "a"}])
+        lookup.refresh()
+        assert lookup.lookup_key("a", 0) == []
+        assert lookup.lookup_key("b", 0) == [{"p": "b", "k": 0, "v": "old"}]
+        assert lookup.lookup_key("a", 1) == [{"p": "a", "k": 1, "v": "new"}]
 
 
 def test_an_expired_position_is_opened_again() -> None:
