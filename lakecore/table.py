@@ -63,6 +63,7 @@ from lakecore.write.row_level.counted_rows import MergedRows
 from lakecore.write.row_level.merge import MergeInto
 from lakecore.write.row_level.run import change_rows
 from lakecore.write.rows.deletes import Deletes
+from lakecore.write.rows.event_time import WATERMARK_COLUMN, EventTime
 from lakecore.write.rows.incoming import batches_of
 from lakecore.write.session import WriteSession
 from lakecore.write.stream_write import StreamWrite
@@ -566,12 +567,17 @@ class Table:
         check_services(self.schema.options)
         return BatchWrite.begin(self, self._with_user(commit), replaced)
 
-    def new_stream_write(self, user: str) -> StreamWrite:
+    def new_stream_write(self, user: str, *, watermark: str | None = None) -> StreamWrite:
         """Start a write of many commits, each with a number, exactly once; see `StreamWrite`.
 
         `user` is the commit user: it names the stream, is the same after every restart, and nobody else
-        commits under it. Raises InvalidInputError, UnsupportedError before anything is written.
+        commits under it. With `watermark` (`ts - 5 s`: a TIMESTAMP column, less a delay) the watermark of a
+        commit is the latest event time of its rows, less the delay, unless that of the snapshot before is
+        higher; the option `write.watermark` says it for all writes. Raises InvalidInputError,
+        UnsupportedError before anything is written.
         """
+        if watermark is not None:
+            return self.with_options({WATERMARK_COLUMN.key: watermark}).new_stream_write(user)
         check_services(self.schema.options)
         postponed = self.options.bucket_mode is BucketMode.POSTPONE
         # Only batch writes assign postponed buckets at once.
@@ -602,6 +608,7 @@ class Table:
         """
         self._check_insert()
         check_writable(self.name, self.schema, self.options)
+        EventTime.of_table(self.schema.row_type, self.schema.options)  # raises for an option that is wrong
         for warning in (*self.warnings, *option_warnings(self.schema.options)):
             logger.warning("%s: %s", self.name, warning)
 
@@ -611,8 +618,10 @@ class Table:
             preconditions: Preconditions | None,
             *,
             allow_empty: bool,
+            watermark: int | None = None,
         ) -> CommitResult:
-            return self._commit(messages, commit, overwrite, preconditions, allow_empty=allow_empty)
+            name = commit if commit.watermark is not None else replace(commit, watermark=watermark)
+            return self._commit(messages, name, overwrite, preconditions, allow_empty=allow_empty)
 
         return WriteSession(
             name=self.name,

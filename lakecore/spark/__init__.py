@@ -95,18 +95,22 @@ def write_stream(
     *,
     output_mode: str = "append",
     parallelism: int | None = None,
+    watermark: str | None = None,
     **trigger: Any,
 ) -> StreamingQuery:
     """Start a streaming query that writes each micro-batch in one commit, exactly once, after a shuffle that
     brings the rows of a bucket to one task.
 
     `checkpoint` is the checkpoint location of the query; its query id is the commit user. `output_mode` is
-    `append`, or `update` for tables with a primary key and merge engine deduplicate. `trigger` is what
-    `DataStreamWriter.trigger` takes: `availableNow=True` or `processingTime="10 seconds"`. Raises
-    UnsupportedError, InvalidInputError before the query starts; later errors end the query.
+    `append`, or `update` for tables with a primary key and merge engine deduplicate. `watermark` (`ts - 5 s`)
+    is as for `Table.new_stream_write`. `trigger` is what `DataStreamWriter.trigger` takes:
+    `availableNow=True` or `processingTime="10 seconds"`. Raises UnsupportedError, InvalidInputError before
+    the query starts; later errors end the query.
     """
     from lakecore.spark.data_source.stream_shuffle import start_stream
+    from lakecore.write.rows.event_time import WATERMARK_COLUMN
 
+    timed = table if watermark is None else table.with_options({WATERMARK_COLUMN.key: watermark})
     return start_stream(
-        frame, table, checkpoint, output_mode=output_mode, trigger=trigger, parallelism=parallelism
+        frame, timed, checkpoint, output_mode=output_mode, trigger=trigger, parallelism=parallelism
     )

@@ -24,6 +24,7 @@ from lakecore.write.many_writers import (
     preconditions_of,
     prepared_by,
     remove_files,
+    watermark_of,
 )
 from lakecore.write.messages import PreparedCommit, encode_commit
 from lakecore.write.options import WriteRules
@@ -128,7 +129,13 @@ class BatchWrite:
         if overwrite is not None and WriteRules.from_options(table.schema.options).overwrite_upgrade:
             messages = upgrade_levels(messages, table.schema)
         forced = not messages and overwrite is None and session.forces_snapshot()
-        return session.commit(messages, overwrite, self._preconditions(prepared), allow_empty=forced)
+        return session.commit(
+            messages,
+            overwrite,
+            self._preconditions(prepared),
+            allow_empty=forced,
+            watermark=watermark_of(table, prepared),
+        )
 
     def _preconditions(self, prepared: Sequence[PreparedCommit]) -> Preconditions | None:
         read = {one.read_snapshot for one in prepared if one.placed}

@@ -21,6 +21,7 @@ from lakecore.row.binary_row import decode_row
 from lakecore.row.partition_path import partition_path
 from lakecore.scan.table_handle import TableHandle
 from lakecore.write.messages import PreparedCommit, decode_commit
+from lakecore.write.rows.event_time import EventTime
 from lakecore.write.session import WriteSession
 from lakecore.write.table_write import TableWrite
 
@@ -33,6 +34,7 @@ __all__ = [
     "preconditions_of",
     "prepared_by",
     "remove_files",
+    "watermark_of",
 ]
 
 
@@ -65,6 +67,7 @@ def prepared_by(table: Writable, name: CommitName, write: TableWrite | None) -> 
     except BaseException:
         write.abort()
         raise
+    commit = replace(commit, event_time=write.event_time)
     state = write.preconditions
     if state is None:
         return commit
@@ -80,6 +83,12 @@ def prepared_by(table: Writable, name: CommitName, write: TableWrite | None) -> 
         if state.hash_indexes is None
         else {partition: tuple(sorted(names)) for partition, names in state.hash_indexes.items()},
     )
+
+
+def watermark_of(table: Writable, prepared: Iterable[PreparedCommit]) -> int | None:
+    """Return the watermark of a commit by the event times of its rows; None without them."""
+    rule = EventTime.of_table(table.schema.row_type, table.schema.options)
+    return None if rule is None else rule.watermark(one.event_time for one in prepared)
 
 
 def _of_messages(table: Writable, name: CommitName, messages: tuple[CommitMessage, ...]) -> PreparedCommit:

@@ -21,7 +21,7 @@ from lakecore.metadata.commit_message import CommitMessage
 
 __all__ = ["PreparedCommit", "decode_commit", "encode_commit"]
 
-_VERSION = 2
+_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +44,8 @@ class PreparedCommit:
     """That snapshot was committed at this time, in milliseconds."""
     prepared_after: int = 0
     """This snapshot was there when the writer ended: the commit can only be a later one. 0 if none was."""
+    event_time: int | None = None
+    """This is the latest event time of the rows, in milliseconds; None without a column that has it."""
     whole_table: bool = False
     """See `Preconditions`."""
     same_counts: bool = False

@@ -45,8 +45,12 @@ class CommitRows(Protocol):
         preconditions: Preconditions | None,
         *,
         allow_empty: bool,
+        watermark: int | None = None,
     ) -> CommitResult:
-        """Commit. It raises the errors of `Committer.commit`."""
+        """Commit; `watermark` (milliseconds) is that of the rows.
+
+        It raises the errors of `Committer.commit`.
+        """
         ...
 
 
@@ -146,7 +150,9 @@ class WriteSession:
             raise
         try:
             forced = not messages and overwrite is None and self.forces_snapshot()
-            result = self.commit(messages, overwrite, write.preconditions, allow_empty=forced)
+            result = self.commit(
+                messages, overwrite, write.preconditions, allow_empty=forced, watermark=write.watermark
+            )
         except CommitUncertainError:
             raise
         except LakeError:

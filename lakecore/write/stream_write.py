@@ -28,6 +28,7 @@ from lakecore.write.many_writers import (
     preconditions_of,
     prepared_by,
     remove_files,
+    watermark_of,
 )
 from lakecore.write.messages import PreparedCommit, encode_commit
 from lakecore.write.table_write import TableWrite
@@ -248,7 +249,13 @@ class StreamWrite:
         messages = tuple(message for one in prepared for message in one.messages)
         keeps_empty = not IGNORE_EMPTY.read(table.schema.options)
         forced = not messages and (keeps_empty or session.forces_snapshot())
-        result = session.commit(messages, None, self._preconditions(prepared), allow_empty=forced)
+        result = session.commit(
+            messages,
+            None,
+            self._preconditions(prepared),
+            allow_empty=forced,
+            watermark=watermark_of(table, prepared),
+        )
         if result.duplicate:
             snapshots = [table._stores.snapshots.find(number) for number in result.snapshot_ids]
             self._remove_others(prepared, [one for one in snapshots if one is not None])

@@ -27,6 +27,7 @@ from lakecore.write.files.blob_packs import BlobPacks
 from lakecore.write.files.key_value_writer import KeyValueSpec, KeyValueWriter
 from lakecore.write.files.rolling import FileSpec, check_file_options
 from lakecore.write.options import WriteRules
+from lakecore.write.rows.event_time import EventTime
 from lakecore.write.rows.incoming import Incoming, Rows
 from lakecore.write.rows.local_merge import LocalMerge
 
@@ -88,6 +89,9 @@ class TableWrite:
         self._engine = engine_of(stores.paths.table_path, stores.schema, self._options)
         self._incoming = Incoming(stores.schema, self._options)
         self._local = LocalMerge.of(stores.schema, self._options)
+        self._event_time = EventTime.of_table(stores.schema.row_type, stores.schema.options)
+        self.event_time: int | None = None
+        """This is the latest event time of the rows, in milliseconds; None without one."""
         self._placement = placement_of(target, state, replaced)
         self._overwrites = state is None or replaced is not None
         self._limit = min(self._rules.buffer_size, _MAX_BUFFER)
@@ -98,6 +102,9 @@ class TableWrite:
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows. Raises InvalidInputError naming column and row; nothing of the batch is then written."""
         rows = self._incoming.rows(batch)
+        if self._event_time is not None:
+            latest = self._event_time.latest_ms(rows.batch)
+            self.event_time = max((one for one in (latest, self.event_time) if one is not None), default=None)
         for part in (rows,) if self._local is None else self._local.add(rows):
             self.write_rows(part)
 
@@ -118,6 +125,11 @@ class TableWrite:
             self._park_others(place, writer)
             if self._buffered > self._limit:
                 self._relieve()
+
+    @property
+    def watermark(self) -> int | None:
+        """Return the watermark of a commit of these rows, in milliseconds; None without event times."""
+        return None if self._event_time is None else self._event_time.watermark((self.event_time,))
 
     def finish(self) -> tuple[CommitMessage, ...]:
         """Write what is buffered; returns one message per bucket, in the order in which their first rows

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from lakecore.catalog.filesystem import load_catalog
@@ -156,3 +158,22 @@ def test_what_overwrites_replace(oracles: dict[str, Oracle], tmp_path: Path, eng
     for plan in (*found, *want):
         plan["snapshots"] = []
     assert in_partitions(found) == in_partitions(want)
+
+
+def test_watermarks_of_event_times_bound_java(oracles: dict[str, Oracle], tmp_path: Path) -> None:
+    """Java reads the watermarks that rows made, and ends its stream by them."""
+    oracle = oracles["1.4.2"]
+    oracle.create(tmp_path, "d.t", {"columns": ["k INT", "ts TIMESTAMP(3)"], "options": {"bucket": "-1"}})
+    table = load_catalog(str(tmp_path)).load_table("d.t")
+    write = table.new_stream_write("job", watermark="ts - 5 s")
+    for number, second in enumerate((10, 3, 20)):
+        times = pa.array([datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC)], pa.timestamp("ms", "UTC")).cast(
+            pa.timestamp("ms")
+        )
+        write.write(pa.RecordBatch.from_pydict({"k": pa.array([number], pa.int32()), "ts": times}))
+        write.commit(number, [write.prepare_commit(number)])
+    start = 1_767_225_600_000
+    plans = theirs(oracle, tmp_path, "d.t", 1)
+    assert [plan["watermark"] - start for plan in plans] == [5_000, 5_000, 15_000]
+    bounded = theirs(oracle, tmp_path, "d.t", 1, **{"scan.bounded.watermark": str(start + 9_000)})
+    assert [row["k"] for plan in bounded for row in plan["rows"]] == [0, 1]

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import lakecore
 from lakecore import spark as lakecore_spark
-from lakecore.errors import InvalidInputError, UnsupportedError
+from lakecore.errors import InvalidInputError, InvalidOptionError, UnsupportedError
 from lakecore.table import Table
 from tests.support.golden import canonical
 from tests.support.oracle import Oracle, findings
@@ -86,6 +86,31 @@ def test_each_micro_batch_is_one_commit(
         [{"k": k, "v": v} for k, v in [*expected, (3, "a")]]
     )
     assert findings(oracle.fsck(catalog.warehouse, "d.t")) == set()
+
+
+def test_event_times_make_watermarks(
+    session: SparkSession, oracle: Oracle, catalog: lakecore.FilesystemCatalog, tmp_path: Path
+) -> None:
+    """The plain format and the shuffled stream set the watermark of each commit, which bounds Java's stream."""
+    table = catalog.create_table("d.t", {"columns": ["k INT", "ts TIMESTAMP(6)"]})
+    for number, second in enumerate((10, 30)):
+        drop(tmp_path / "in", number, [{"k": number, "ts": f"2026-01-01T00:00:{second}"}])
+    frame = stream_of(session, tmp_path / "in", "k INT, ts TIMESTAMP_NTZ")
+    query = lakecore_spark.write_stream(
+        frame, table, str(tmp_path / "c"), watermark="ts - 5 s", availableNow=True
+    )
+    query.awaitTermination()
+    writer = frame.where("k = 1").writeStream.format("lakecore").trigger(availableNow=True)
+    writer = writer.option("checkpointLocation", str(tmp_path / "plain")).option("write.watermark", "ts")
+    writer.option("warehouse", catalog.warehouse).start("d.t").awaitTermination()
+    start = 1_767_225_600_000
+    marks = [(one.watermark or 0) - start for one in reversed(list(table.snapshots()))]
+    assert marks == [5_000, 25_000, 30_000]
+    bound = ("--option", f"scan.bounded.watermark={start + 9_000}")
+    plans = oracle.call("stream", catalog.warehouse, "d.t", "--from-snapshot", 1, *bound)
+    assert [row["k"] for plan in plans for row in plan["rows"]] == [0]
+    with pytest.raises(InvalidOptionError, match="'k' is no TIMESTAMP column"):
+        lakecore_spark.write_stream(frame, table, str(tmp_path / "wrong"), watermark="k")
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,10 @@ class CommitName:
     watermark: Annotated[
         int | None, typer.Option(help="Give the snapshot this watermark, in milliseconds since 1970.")
     ] = None
+    watermark_column: Annotated[
+        str | None,
+        typer.Option(help="The watermark is the latest time of a column, less a delay: 'ts - 5 s'."),
+    ] = None
     property_: Annotated[
         list[str] | None, typer.Option("--property", help="Set a property of the snapshot: key=value.")
     ] = None
@@ -86,9 +90,13 @@ def write(
     """Append rows, or upsert them when the table has a primary key (`_kind`: +I, -U, +U, -D)."""
     from lakecore.cli.tables.input_files import read_input
     from lakecore.table import Commit
+    from lakecore.write.rows.event_time import WATERMARK_COLUMN
 
     session = session_of(context)
-    loaded = session.catalog.load_table(table, key_values(input_options.option or [], "--option"))
+    options = key_values(input_options.option or [], "--option")
+    if name.watermark_column is not None:
+        options[WATERMARK_COLUMN.key] = name.watermark_column
+    loaded = session.catalog.load_table(table, options)
     commit = Commit(
         user=name.commit_user,
         identifier=name.identifier,

@@ -13,7 +13,9 @@ from collections.abc import Mapping
 __all__ = ["UNUSED", "UNUSED_PREFIXES"]
 
 _FLINK_TASKS = "it directs the tasks of Flink; Spark has settings of its own"
-_FLINK_WATERMARKS = "Flink makes watermarks in its source; in Spark a query makes them (withWatermark)"
+_FLINK_WATERMARKS = (
+    "a commit has the watermark of all its rows (write.watermark), and no source waits for another"
+)
 _MEMORY = "it directs buffers of Java; here write-buffer-size and write-buffer-spillable bound the memory"
 _THREADS = "it directs threads and batches of Java; lakecore chooses them by the machine"
 _SORT = "rows are sorted in columns and merged in windows here, whatever Java uses"

@@ -12,6 +12,7 @@ from lakecore.metadata.options import FILE_FORMAT, TARGET_FILE_SIZE
 from lakecore.options import Option
 from lakecore.spark.data_source.request import BRANCH, TablePlace
 from lakecore.write.options import DYNAMIC_OVERWRITE, OVERWRITE_UPGRADE, SPILLABLE, WRITE_BUFFER
+from lakecore.write.rows.event_time import WATERMARK_COLUMN
 from lakecore.write.rows.local_merge import BUFFER_SIZE
 from lakecore.write.stream_write import IGNORE_EMPTY
 
@@ -26,7 +27,7 @@ _OF_SPARK = ("checkpointlocation", "queryname")
 """Spark adds these options of a streaming query to those of the sink."""
 _OBEYED: tuple[Option[Any], ...] = (
     DYNAMIC_OVERWRITE, OVERWRITE_UPGRADE, WRITE_BUFFER, SPILLABLE, BUFFER_SIZE, FILE_FORMAT, COMPRESSION,
-    ZSTD_LEVEL, TARGET_FILE_SIZE, IGNORE_EMPTY,
+    ZSTD_LEVEL, TARGET_FILE_SIZE, IGNORE_EMPTY, WATERMARK_COLUMN,
 )  # fmt: skip
 _OF_TABLE = frozenset(key for option in _OBEYED for key in option.keys)
 

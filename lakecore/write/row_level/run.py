@@ -63,11 +63,14 @@ def _change_append_table(session: WriteSession, change: RowChange, snapshot: Sna
         preconditions: Preconditions | None,
         *,
         allow_empty: bool,
+        watermark: int | None = None,
     ) -> CommitResult:
         draft = appended.drafts()
         return appended.deletion.commit(
             replace(draft, messages=(*messages, *draft.messages)),
-            lambda merged: session.commit(merged, overwrite, preconditions, allow_empty=allow_empty),
+            lambda merged: session.commit(
+                merged, overwrite, preconditions, allow_empty=allow_empty, watermark=watermark
+            ),
         )
 
     return _result(appended.counts, replace(session, commit=commit).add(iter(appended)))

@@ -171,6 +171,15 @@ def test_changes_are_streamed_and_read_by_interval(cli: Cli, keyed: str) -> None
     assert "snapshots 1 to 2 exist" in cli("read", keyed, "--incremental", "1..7").err
 
 
+def test_a_column_makes_the_watermark(cli: Cli, keyed: str) -> None:
+    assert cli("alter", keyed, "--add", "ts TIMESTAMP(3)").code == 0
+    row = '{"k": 3, "ts": "2026-01-01 00:00:10"}'
+    assert cli("write", keyed, "-", "--watermark-column", "ts - 4 s", stdin=row).code == 0
+    assert "1767225606000" in cli("--json", "snapshots", keyed).out
+    refused = cli("write", keyed, "-", "--watermark-column", "k", stdin=row)
+    assert (refused.code, "'k' is no TIMESTAMP column" in refused.err) == (1, True)
+
+
 def test_logs_are_streamed(cli: Cli, keyed: str) -> None:
     cli("write", keyed, "-", stdin='{"_kind": "-U", "k": 1}\n{"_kind": "+U", "k": 1}')
     log = cli("stream", f"{keyed}$audit_log", "--from-snapshot", "2", "--columns", "rowkind,k")

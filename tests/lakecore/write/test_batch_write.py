@@ -158,8 +158,8 @@ def test_what_is_not_of_this_commit() -> None:
     ):
         with pytest.raises(InvalidInputError, match="are no prepared commit"):
             write.commit([wrong])
-    later = json.loads(one) | {"version": 3}
-    with pytest.raises(UnsupportedError, match="version 3, and this release knows 2"):
+    later = json.loads(one) | {"version": 4}
+    with pytest.raises(UnsupportedError, match="version 4, and this release knows 3"):
         write.commit([json.dumps(later).encode()])
 
 
