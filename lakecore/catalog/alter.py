@@ -65,7 +65,7 @@ def apply_changes(
     readers of this release could not handle.
     """
     if not changes:
-        raise InvalidInputError("no change is given; name what to add, drop, rename, set or unset")
+        raise InvalidInputError("no change was specified; name what to add, drop, rename, set or unset")
     draft = _Draft(schema, has_snapshots)
     for change in changes:
         draft.apply(change)
@@ -296,7 +296,7 @@ class _Ids:
 
 def _check_unset(keys: tuple[str, ...], key: str) -> None:
     if keys:
-        raise InvalidInputError(f"option {key}: the table has {', '.join(keys)} already; make a new table")
+        raise InvalidInputError(f"option {key}: the table has {', '.join(keys)} already; create a new table")
 
 
 def _without(siblings: Fields, name: str) -> Fields:

@@ -46,9 +46,7 @@ def check_catalog_options(
             if near
             else f"the known options are {', '.join(sorted(known_keys))}, {TABLE_DEFAULT_PREFIX}*"
         )
-        raise InvalidOptionError(
-            f"catalog option {key}: it is not known and would have no effect; {every_key}"
-        )
+        raise InvalidOptionError(f"catalog option {key}: it is unknown and would have no effect; {every_key}")
 
 
 def catalog_option_keys() -> frozenset[str]:

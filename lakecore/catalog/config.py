@@ -59,7 +59,7 @@ def resolve(catalog: str | None, environ: Mapping[str, str]) -> CatalogConfig:
     if name is None:
         if len(catalogs) != 1:
             raise InvalidInputError(
-                "no warehouse is given: pass one, set LAKECORE_WAREHOUSE, or name a catalog of "
+                "no warehouse is configured: pass one, set LAKECORE_WAREHOUSE, or name a catalog of "
                 f"{_FILE_NAME} ({_names_of(catalogs)})"
             )
         name = next(iter(catalogs))
@@ -105,7 +105,9 @@ def _from_file(environ: Mapping[str, str]) -> Mapping[str, Mapping[str, Configur
             for name, table in catalogs.items()
         }
     except FileNotFoundError as err:
-        raise NotFoundError(f"{path}: the file does not exist, although LAKECORE_CONFIG names it") from err
+        raise NotFoundError(
+            f"{path}: the file does not exist, although LAKECORE_CONFIG refers to it"
+        ) from err
     except (OSError, ValueError, AttributeError) as err:
         raise InvalidInputError(
             f"{path}: this is not a catalog file: {err}; write a section [catalogs.NAME] with "

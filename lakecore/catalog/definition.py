@@ -146,7 +146,7 @@ def _keys(argument: tuple[str, ...], options: dict[str, str], key: str) -> tuple
     text = options.pop(key, None)
     if text is not None and argument:
         raise InvalidOptionError(
-            f"option {key}={text}: the definition also has its own keys; give them only once"
+            f"option {key}={text}: the definition also has its own keys; specify them only once"
         )
     return argument or parse_list(text or "")
 

@@ -147,7 +147,7 @@ def _check_deletion_vectors(options: Options, key: str, value: str) -> None:
         return
     if is_on(options, key) != is_on({key: value}, key):
         raise InvalidOptionError(
-            f"option {key}={value}: without a full compaction before, rows would be duplicated or come back; "
+            f"option {key}={value}: without a full compaction before, rows would be duplicated or reappear; "
             f"after one, set {_MODIFIABLE}=true first"
         )
 

@@ -99,7 +99,7 @@ def _load(entry_point: EntryPoint) -> CatalogKind:
     except (ImportError, AttributeError) as err:
         raise InvalidOptionError(
             f"catalog option {METASTORE}={entry_point.name}: {entry_point.value} cannot be imported "
-            f"({reason(err)}); install or mend the package that registers it"
+            f"({reason(err)}); install or correct the package that registers it"
         ) from err
 
 

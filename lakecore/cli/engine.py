@@ -85,8 +85,8 @@ class EngineOptions:
     engine: Annotated[
         CompactionEngine,
         typer.Option(
-            help="Run units here. `auto` plans first, and takes Spark where this process would need longer "
-            "than a Spark session needs to start; --master and --conf mean Spark."
+            help="Run units here. `auto` plans first, and uses Spark if this process would need longer "
+            "than the start of a Spark session; --master and --conf mean Spark."
         ),
     ] = CompactionEngine.AUTO
     master: Annotated[str | None, typer.Option(help="Use this Spark master; by default local[*].")] = None

@@ -43,12 +43,13 @@ def _globals(
     warehouse: Annotated[
         str | None,
         typer.Option(
-            help="Use this warehouse, a directory or s3://bucket/path; by default LAKECORE_WAREHOUSE says it."
+            help="Use this warehouse, a directory or s3://bucket/path; by default the value of "
+            "LAKECORE_WAREHOUSE."
         ),
     ] = None,
     catalog: Annotated[
         str | None,
-        typer.Option(help="Use this catalog of lakecore.toml; by default LAKECORE_CATALOG says it."),
+        typer.Option(help="Use this catalog of lakecore.toml; by default the value of LAKECORE_CATALOG."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Write a log to standard error.")] = False,
@@ -97,7 +98,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as err:
-        return _fail(f"{err.filename or 'output'}: {err.strerror or err}; make room, or write elsewhere")
+        return _fail(
+            f"{err.filename or 'output'}: {err.strerror or err}; free some space, or write elsewhere"
+        )
     except MemoryError:
         return _fail("out of memory; read fewer columns, or a part with --where or --limit")
     except Exception as err:  # noqa: BLE001 - the border of the process

@@ -29,7 +29,8 @@ class Concurrency:
     max_concurrent_tables: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Work on so many tables at once; by default 8 are compacted, and other jobs take 4."
+            min=1,
+            help="Work on so many tables concurrently; by default 8 are compacted, and other jobs take 4.",
         ),
     ] = None
     max_plan_memory: Annotated[

@@ -26,7 +26,9 @@ class RunName:
     ] = None
     commit_identifier: Annotated[
         int | None,
-        typer.Option(min=0, max=(1 << 43) - 1, help="Give the run this number among those of --commit-user."),
+        typer.Option(
+            min=0, max=(1 << 43) - 1, help="Use this number for the run; it is unique for --commit-user."
+        ),
     ] = None
 
     @classmethod

@@ -27,12 +27,12 @@ def visibility_warnings(schema: TableSchema, options: TableOptions) -> tuple[str
     if schema.primary_keys and options.write_only and (reason := _waits_for_levels(schema, options)):
         warnings.append(
             f"new rows are not read before a compaction ({reason}), and with write-only=true writers do "
-            "not compact: the table reads as empty until somebody runs compact"
+            "not compact: the table reads as empty until a compaction"
         )
     if options.bucket_mode is BucketMode.POSTPONE and not _FIXED.read(schema.options):
         warnings.append(
             "new rows have no bucket (bucket=-2, postpone.batch-write-fixed-bucket=false) and are not "
-            "read until somebody runs compact"
+            "read until a compaction"
         )
     return tuple(warnings)
 

@@ -133,7 +133,7 @@ class KvQueryClient:
     def _connection(self, address: Address) -> Connection:
         with self._lock:
             if self._closed:
-                raise InvalidInputError("the client of the query service is closed; make a new one")
+                raise InvalidInputError("the client of the query service is closed; create a new one")
             connection = self._connections.get(address)
             if connection is None or connection.ended:
                 connection = self._connections[address] = Connection(address, self._options, self._identity)

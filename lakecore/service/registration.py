@@ -63,7 +63,7 @@ class Registration:
         """Write the addresses again where they are gone; return whether they are still this service's."""
         present = self._stored_addresses()
         if present is None:
-            logger.warning("table %s: the addresses of its query service were gone", self._table)
+            logger.warning("table %s: the addresses of its query service had disappeared", self._table)
             self._write()
             return True
         return present == self._addresses

@@ -123,7 +123,7 @@ class ServerConnection:
 
     def expire(self) -> None:
         """Close the connection, whose time is over."""
-        logger.debug("the query server closes a connection whose time is over")
+        logger.debug("the query server closes a connection that has timed out")
         self._context.metrics.count_expulsion()
         self.abort()
 

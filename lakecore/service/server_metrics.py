@@ -132,7 +132,7 @@ def figures_metrics(figures: ServerFigures) -> tuple[Metric, ...]:
         (
             "closed_connections_total",
             "counter",
-            "Connections that the server closed because of what came over them.",
+            "Connections that the server closed because of invalid requests.",
             figures.closed_connections,
         ),
     )

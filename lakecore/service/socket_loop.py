@@ -242,7 +242,7 @@ class SocketLoop:
     def _accept(self, listener: socket.socket) -> None:
         try:
             connection, _ = listener.accept()
-        except (BlockingIOError, ConnectionError):  # it is gone again
+        except (BlockingIOError, ConnectionError):  # the connection is closed already
             return
         except OSError as err:  # there are too many open files
             logger.warning("connections to the query server wait, for they cannot be accepted: %s", err)

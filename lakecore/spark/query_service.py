@@ -137,7 +137,7 @@ def serve_on_spark(
     if options.servers > spark.defaultParallelism and spark.master.startswith("local"):
         raise InvalidInputError(
             f"servers={options.servers}: the Spark session has {spark.defaultParallelism} cores, and each "
-            "server needs one; ask for fewer, or give it more"
+            "server needs one; request fewer servers, or more cores"
         )
     options = replace(options, server=replace(options.server, identity=clock.fresh_id()))
     if not options.replace:

@@ -113,7 +113,7 @@ class BatchWrite:
             write.abort()
         commits = [decoded(self._table, self._name, one) for one in prepared]
         if commits and self._is_committed():
-            raise InvalidInputError(f"{self._table.name}: this write was committed, so its files stay")
+            raise InvalidInputError(f"{self._table.name}: this write was committed, so its files are kept")
         remove_files(self._table, commits)
 
     def _new_write(self) -> TableWrite:

@@ -188,7 +188,8 @@ class StreamWrite:
         last = last_commit_of(self._table._stores.snapshots, self._user)
         if _has(last, identifier) or is_in_table(self._table, commits, last):
             raise InvalidInputError(
-                f"{self._table.name}: commit {identifier} of {self._user} was committed, so its files stay"
+                f"{self._table.name}: commit {identifier} of {self._user} was committed, so its files "
+                f"are kept"
             )
         remove_files(self._table, commits)
 

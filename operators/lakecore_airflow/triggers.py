@@ -75,7 +75,7 @@ class WaitTrigger(BaseTrigger):
             return look(self.wait, catalog, self.table, self.request, self._memo)
         except UnavailableError as err:
             self.log.warning(
-                "%s did not answer, it is asked again in %s s: %s", self.table, self.poke_interval, err
+                "%s did not answer, the next attempt is in %s s: %s", self.table, self.poke_interval, err
             )
             return None
 

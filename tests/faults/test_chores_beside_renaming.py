@@ -144,6 +144,6 @@ def test_a_repair_whose_snapshot_was_replaced_deletes_nothing(
         "totals": lambda: metadata._succeed(bench, target, latest, CommitKind.OVERWRITE),
         "statistics": lambda: statistics._publish(bench, target, latest, entries, 1),
     }[step]
-    with pytest.raises(CommitUncertainError, match="it was replaced; make a new plan, and delete nothing"):
+    with pytest.raises(CommitUncertainError, match="it was replaced; create a new plan, and delete nothing"):
         publish()
     assert len(paths_of(table, "/manifest/") - before) >= 2

@@ -73,7 +73,7 @@ def test_a_run_is_taken_back_once(made: History) -> None:
     job = expire_snapshots.Job(table="d.k", retain_max=2, retain_min=1, safety=Safety(quarantine=True))
     undo = quarantine.Undo(run_id=str(expire_snapshots.run(job, lake, clock=lake.clock).run))
     assert quarantine.run(undo, lake, clock=lake.clock).files
-    with pytest.raises(InvalidInputError, match="is undone: it was taken back already"):
+    with pytest.raises(InvalidInputError, match="is undone: it was restored already"):
         quarantine.run(undo, lake, clock=lake.clock)
 
 

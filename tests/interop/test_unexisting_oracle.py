@@ -161,7 +161,9 @@ def test_removals_of_a_lost_manifest_are_not_forgotten_silently(
         oracle.call("drop-partitions", warehouse, "d.t", "p=a")
     count = _drop_manifests(Twins(twins.ours, twins.ours, "d.t"), lambda manifests: manifests[-1:])
     assert count == 1
-    with pytest.raises(UnsupportedError, match="6 files were removed; these files and their rows come back"):
+    with pytest.raises(
+        UnsupportedError, match="6 files were removed; these files and their rows become live again"
+    ):
         _run(twins, unexisting.RemoveUnexistingManifests, accept_rows=0)
     report = _run(twins, unexisting.RemoveUnexistingManifests, accept_rows=0, accept_revived=True)
     assert len(oracle.read(twins.ours, "d.t")) == 12

@@ -39,6 +39,7 @@ def test_the_list_is_long_and_covers_every_area() -> None:
         "write",
         "commit",
         "index",
+        "copy",
         "maintain",
         "store",
         "fs",

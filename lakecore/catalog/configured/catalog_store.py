@@ -131,7 +131,7 @@ class CatalogStore:
             raise NotFoundError(f"catalog {name!r} was dropped meanwhile") from err
         except (OSError, ValueError) as err:
             raise InvalidInputError(
-                f"{path}: this is no definition of a catalog: {err}; mend or remove it"
+                f"{path}: this is no definition of a catalog: {err}; correct or remove it"
             ) from err
 
     def _path(self, name: str) -> str:

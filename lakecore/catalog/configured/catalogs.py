@@ -90,7 +90,7 @@ class Catalogs:
         store = CatalogStore.of(self.environ)
         if name not in store.names() and name in read_config(self.environ):
             raise InvalidInputError(
-                f"catalog {name!r} stands in lakecore.toml or in LAKECORE_CATALOG__ variables; remove it "
+                f"catalog {name!r} is defined in lakecore.toml or in LAKECORE_CATALOG__ variables; remove it "
                 "there"
             )
         store.drop(name)

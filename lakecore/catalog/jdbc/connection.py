@@ -143,7 +143,7 @@ def _without_secrets(uri: str) -> str:
 def _sqlite_file(rest: str) -> str:
     if not rest or rest.startswith((":", "file:")) or "?" in rest:
         raise UnsupportedError(
-            f"catalog option uri=jdbc:sqlite:{rest.partition('?')[0]}: give the path of a file, such as "
+            f"catalog option uri=jdbc:sqlite:{rest.partition('?')[0]}: specify the path of a file, such as "
             "jdbc:sqlite:/lake/catalog.db; a database in memory belongs to one process"
         )
     return rest

@@ -22,7 +22,7 @@ URI: Option[str | None] = Option("uri", str.strip, None, "The JDBC address of th
 CATALOG_KEY = Option("catalog-key", str.strip, "jdbc", "Which catalog of the database this is.")
 USER: Option[str | None] = Option("jdbc.user", str, None, "The user of the database.")
 PASSWORD: Option[str | None] = Option("jdbc.password", str, None, "The password of that user.")
-POOL_SIZE = Option("client-pool-size", _parse_positive, 2, "How many connections are open at once.")
+POOL_SIZE = Option("client-pool-size", _parse_positive, 2, "The greatest number of open connections.")
 LOCK_ENABLED: Option[bool | None] = Option(
     "lock.enabled", parse_bool, None, "Whether commits hold the lock of the database."
 )

@@ -20,7 +20,8 @@ def check_properties(properties: Mapping[str, str], removed: Iterable[str] = ())
     for key in (*properties, *removed):
         if key in (EXISTS, LOCATION):
             raise InvalidInputError(
-                f"property {key}: the catalog sets it itself; tables lie at WAREHOUSE/DATABASE.db/TABLE"
+                f"property {key}: the catalog sets it itself; tables are stored at "
+                f"WAREHOUSE/DATABASE.db/TABLE"
             )
         if not key or len(key) > _MOST_KEY:
             raise InvalidInputError(f"property {key[:40]!r}: a key has 1 to {_MOST_KEY} characters")

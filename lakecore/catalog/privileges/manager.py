@@ -109,9 +109,9 @@ class Privileges:
         self.records.set_passwords({ROOT: _hash(root_password), ANONYMOUS: _hash(ANONYMOUS)})
         if not self.records.privileges.create():
             raise AlreadyExistsError(
-                "somebody else began with users and privileges meanwhile; ask for root's password"
+                "another process has initialized users and privileges; ask for root's password"
             )
-        logger.info("users and privileges hold from now on in %s", self.records.users.warehouse)
+        logger.info("users and privileges are in effect in %s", self.records.users.warehouse)
 
     def users(self) -> tuple[str, ...]:
         """Return all users, in order. Raises PrivilegeError unless the user has ADMIN."""

@@ -82,7 +82,7 @@ class RecordTable:
         paths = TablePaths(self.path)
         schema = SchemaStore(self._storage, paths, self.clock).latest()
         if schema is None:
-            raise CorruptDataError(self.path, "has no schema, so nobody can be let in")
+            raise CorruptDataError(self.path, "has no schema, so no user can be authenticated")
         return Table(self.name, TableStores(schema, self._storage, paths, self.clock))
 
     def create(self) -> bool:

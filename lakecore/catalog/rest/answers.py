@@ -20,7 +20,7 @@ from lakecore.errors import (
 __all__ = ["MissingResourceError", "answer_of", "error_of"]
 
 _LONGEST = 500
-_UNKNOWN = "whether it took effect is unknown: look, and repeat it if it did not"
+_UNKNOWN = "whether it took effect is unknown: check, and repeat it if it did not"
 
 
 class MissingResourceError(NotFoundError):
@@ -50,7 +50,7 @@ def error_of(what: str, status: int, body: bytes, *, effect: bool) -> LakeError:
     `effect`: the request changes something, so that a failed server may have done it.
     """
     raw = _error_body(body)
-    message = printable(mask_secrets(str(raw.get("message") or "no reason is given")), _LONGEST)
+    message = printable(mask_secrets(str(raw.get("message") or "the server gave no reason")), _LONGEST)
     text = f"{what}: the server answered {status} ({message})"
     match status:
         case 400:
@@ -58,7 +58,7 @@ def error_of(what: str, status: int, body: bytes, *, effect: bool) -> LakeError:
         case 401:
             return UnavailableError(f"{text}; give a valid token by the option token")
         case 403:
-            return UnavailableError(f"{text}; ask the owner of the catalog for the right")
+            return UnavailableError(f"{text}; ask the owner of the catalog for the privilege")
         case 404:
             return MissingResourceError(text, str(raw.get("resourceType") or "").upper())
         case 409:

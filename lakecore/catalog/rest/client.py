@@ -147,7 +147,7 @@ class RestClient:
             remedy = (
                 "check the option uri, and that the server runs"
                 if reads or unsent
-                else "whether it took effect is unknown: look, and repeat it if it did not"
+                else "whether it took effect is unknown: check, and repeat it if it did not"
             )
             raise UnavailableError(
                 f"{what}: {self.options.uri} did not answer ({mask_secrets(reason(err))}); {remedy}"

@@ -38,5 +38,5 @@ class RestSnapshots:
         snapshot = answer.get("snapshot")
         snapshot = snapshot.get("snapshot") if isinstance(snapshot, dict) else None
         if not isinstance(snapshot, dict):
-            raise UnavailableError(f"{what}: the answer holds none; look into the log of the server")
+            raise UnavailableError(f"{what}: the answer contains none; see the log of the server")
         return Snapshot.from_json(json.dumps(snapshot), what)

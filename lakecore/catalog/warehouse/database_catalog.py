@@ -204,7 +204,7 @@ class DatabaseCatalog(ABC):
                 continue
             if not status.is_dir or self._removal.dropped.interrupted(f"{database}.{status.name}") is None:
                 raise InvalidInputError(
-                    f"database {database!r} holds {status.path}, which belongs to no table; move it away"
+                    f"database {database!r} holds {status.path}, which belongs to no table; move it elsewhere"
                 )
             half.append(status.name)
         return half

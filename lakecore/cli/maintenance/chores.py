@@ -182,7 +182,7 @@ def _remarks(report: Report) -> Iterator[str]:
     if report.blocker:
         yield f"nothing more is done: {report.blocker}"
     if report.spared:
-        yield f"{counted(report.spared, 'file')} stayed, needed again meanwhile"
+        yield f"{counted(report.spared, 'file')} were kept, because they are referenced again"
     yield from report.notes
     yield from forecast_text(report)
     if report.quarantined and report.run and report.files and not report.dry_run:

@@ -25,7 +25,10 @@ class Following:
     """These options say whether and how tables are followed."""
 
     follow: Annotated[
-        bool, typer.Option("--follow", help="Go on: compact what others write, until SIGTERM or Ctrl-C.")
+        bool,
+        typer.Option(
+            "--follow", help="Keep running, and compact what other writers commit, until SIGTERM or Ctrl-C."
+        ),
     ] = False
     interval: Annotated[float, typer.Option(min=0.1, help="With --follow: seconds between two looks.")] = 10.0
     rounds: Annotated[int | None, typer.Option(min=1, help="With --follow: end after so many looks.")] = None

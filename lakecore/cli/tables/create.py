@@ -24,7 +24,7 @@ def create(
         typer.Option(help="Read it from this JSON file or standard input ('-'), or give the JSON itself."),
     ],
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="A table that exists is no error, and stays as it is.")
+        bool, typer.Option("--if-not-exists", help="Do nothing if the table exists.")
     ] = False,
 ) -> None:
     """Create a table.

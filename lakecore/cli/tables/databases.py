@@ -65,7 +65,9 @@ def drop_database(
 
 def repair_catalog(
     context: typer.Context,
-    table: Annotated[str, typer.Argument(metavar="DB.TABLE", help="Name the table, whose files exist.")],
+    table: Annotated[
+        str, typer.Argument(metavar="DB.TABLE", help="Name the table; its files exist already.")
+    ],
 ) -> None:
     """Add a table whose files exist to the catalog's list of names, with its database."""
     from lakecore.catalog.jdbc.jdbc_catalog import JdbcCatalog  # help needs no tables

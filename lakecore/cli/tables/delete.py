@@ -27,7 +27,9 @@ class CommitOptions:
     commit_user: Annotated[
         str | None, typer.Option(help="Commit as this user; with --identifier the commit is made only once.")
     ] = None
-    identifier: Annotated[int, typer.Option(help="Give the commit this number among those of its user.")] = 1
+    identifier: Annotated[
+        int, typer.Option(help="Use this number for the commit; it is unique for its user.")
+    ] = 1
     property_: Annotated[
         list[str] | None, typer.Option("--property", help="Set a property of the snapshot: key=value.")
     ] = None

@@ -29,7 +29,7 @@ def drop_table(
     if session.json:
         print_json(session.out, {"table": table, "drop": None if record is None or purge else record.id})
     elif record is not None and not purge:
-        session.note(f"dropped {table}; `lakecore restore-table {table} --drop {record.id}` takes it back")
+        session.note(f"dropped {table}; `lakecore restore-table {table} --drop {record.id}` restores it")
 
 
 def restore_table(

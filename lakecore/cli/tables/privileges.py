@@ -31,10 +31,14 @@ PrivilegeName = Annotated[
     str, typer.Argument(metavar="PRIVILEGE", help="Name the privilege, such as SELECT.")
 ]
 OnDatabase = Annotated[
-    str | None, typer.Option("--database", help="Name the database; else the catalog is meant.")
+    str | None,
+    typer.Option("--database", help="Name the database; by default the privilege is for the catalog."),
 ]
 OnTable = Annotated[
-    str | None, typer.Option("--table", metavar="DB.TABLE", help="Name the table; else the catalog is meant.")
+    str | None,
+    typer.Option(
+        "--table", metavar="DB.TABLE", help="Name the table; by default the privilege is for the catalog."
+    ),
 ]
 
 
@@ -48,7 +52,7 @@ def init_file_based_privilege(context: typer.Context) -> None:
 
     session = session_of(context)
     unopened_privileges(session.config()).init(_new_password("root"))
-    session.note("users and privileges hold from now on; open the catalog with the options user and password")
+    session.note("users and privileges are in effect; open the catalog with the options user and password")
 
 
 def create_privileged_user(context: typer.Context, user: UserName) -> None:

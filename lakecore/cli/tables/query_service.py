@@ -32,7 +32,9 @@ class ListenOptions:
     """These options say where the service listens, and who may ask."""
 
     host: Annotated[str, typer.Option(help="Listen on this address of the machine.")] = "127.0.0.1"
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Listen at this port; 0 takes a free one.")] = 0
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Listen at this port; 0 chooses a free one.")
+    ] = 0
     advertised_host: Annotated[
         str | None, typer.Option(help="Clients find the service under this name; needed for host 0.0.0.0.")
     ] = None

@@ -57,10 +57,10 @@ class MergeClauses:
     """These options say what becomes of rows."""
 
     matched: Annotated[
-        MatchedRows, typer.Option(help="What becomes of a row of the table that a row of the source matches.")
+        MatchedRows, typer.Option(help="Do this with a row of the table that a row of the source matches.")
     ] = MatchedRows.UPDATE
     not_matched: Annotated[
-        UnmatchedRows, typer.Option(help="What becomes of a row of the source that matches none.")
+        UnmatchedRows, typer.Option(help="Do this with a row of the source that matches none.")
     ] = UnmatchedRows.INSERT
     delete_not_matched_by_source: Annotated[
         bool, typer.Option("--delete-not-matched-by-source", help="Delete rows of the table without a match.")

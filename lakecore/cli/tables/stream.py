@@ -37,7 +37,10 @@ class StreamStart:
     ] = None
     next_snapshot: Annotated[
         int | None,
-        typer.Option(help="Go on here, as an earlier stream said; a snapshot that expired is an error."),
+        typer.Option(
+            help="Start at this snapshot, which an earlier stream reported; a snapshot that has expired "
+            "is an error."
+        ),
     ] = None
     branch: Annotated[str | None, typer.Option(help="Read this branch.")] = None
 
@@ -48,7 +51,7 @@ class StreamReading:
 
     consumer: Annotated[
         str | None,
-        typer.Option(help="Go on where this consumer left off, and keep its position in the table."),
+        typer.Option(help="Resume at the position of this consumer, and store its position in the table."),
     ] = None
     max_snapshots: Annotated[
         int | None, typer.Option(min=1, help="End after the changes of so many snapshots.")
@@ -74,7 +77,9 @@ class StreamRows:
 
 def stream(
     context: typer.Context,
-    table: Annotated[str, typer.Argument(metavar="DB.TABLE", help="Or DB.TABLE$audit_log, DB.TABLE$binlog.")],
+    table: Annotated[
+        str, typer.Argument(metavar="DB.TABLE", help="Name DB.TABLE, its $audit_log or its $binlog.")
+    ],
     start: StreamStart,
     reading: StreamReading,
     rows: StreamRows,

@@ -27,7 +27,7 @@ class InputOptions:
         InputFormat | None,
         typer.Option(
             "--format",
-            help="The file has this format; by default its extension says it, and standard input is jsonl.",
+            help="Use this format; by default it follows from the extension, and standard input is jsonl.",
         ),
     ] = None
     option: Annotated[

@@ -36,7 +36,7 @@ class InputOptions:
         InputFormat | None,
         typer.Option(
             "--format",
-            help="The file has this format; by default its extension says it, and standard input is jsonl.",
+            help="Use this format; by default it follows from the extension, and standard input is jsonl.",
         ),
     ] = None
     overwrite: Annotated[
@@ -57,7 +57,9 @@ class CommitName:
     commit_user: Annotated[
         str | None, typer.Option(help="Commit as this user; with --identifier the commit is made only once.")
     ] = None
-    identifier: Annotated[int, typer.Option(help="Give the commit this number among those of its user.")] = 1
+    identifier: Annotated[
+        int, typer.Option(help="Use this number for the commit; it is unique for its user.")
+    ] = 1
     watermark: Annotated[
         int | None, typer.Option(help="Give the snapshot this watermark, in milliseconds since 1970.")
     ] = None

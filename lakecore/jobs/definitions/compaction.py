@@ -139,7 +139,7 @@ class CompactDatabase(_CompactionJob, TablePatterns):
     wait_ms: WaitTime = 0
     """If a table's lease is not free after this time, the table is a failure."""
     max_concurrent_tables: Annotated[
-        int, Parameter("How many tables are worked on at once.", on_command=False)
+        int, Parameter("How many tables are processed concurrently.", on_command=False)
     ] = Limits().tables
     """See `Limits.tables`."""
     max_plan_bytes: Annotated[

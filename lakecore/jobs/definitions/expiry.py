@@ -13,7 +13,7 @@ from lakecore.jobs.definitions.table_job import TableJob
 __all__ = ["OLDER_THAN", "ExpireChangelogs", "ExpireSnapshots", "OlderThan", "RemoveOrphanFiles"]
 
 OLDER_THAN = (
-    "Take only what is older: date and time (UTC unless it has an offset), or milliseconds since 1970."
+    "Select only what is older: date and time (UTC unless it has an offset), or milliseconds since 1970."
 )
 OlderThan = Annotated[int | None, Parameter(OLDER_THAN, Kind.MOMENT)]
 
@@ -25,15 +25,15 @@ class _ExpiryJob(TableJob):
     removes: ClassVar[bool] = True
 
     retain_max: Annotated[
-        int | None, Parameter("Keep at most so many; by default the table's option says it.")
+        int | None, Parameter("Keep at most so many; by default the value of the table's option.")
     ] = None
     retain_min: Annotated[
-        int | None, Parameter("Keep at least so many; by default the table's option says it.")
+        int | None, Parameter("Keep at least so many; by default the value of the table's option.")
     ] = None
     older_than_ms: OlderThan = None
     """The time before which they expire; younger ones expire only because of `retain_max`."""
     max_deletes: Annotated[
-        int | None, Parameter("Expire at most so many; by default the table's option says it.")
+        int | None, Parameter("Expire at most so many; by default the value of the table's option.")
     ] = None
 
 
@@ -59,7 +59,7 @@ class ExpireChangelogs(_ExpiryJob):
     command: ClassVar[str] = "expire-changelogs"
     module: ClassVar[str] = "expire_changelogs"
 
-    delete_all: Annotated[bool, Parameter("Expire all of them, whatever the limits say.")] = False
+    delete_all: Annotated[bool, Parameter("Expire all of them, regardless of the limits.")] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +75,7 @@ class RemoveOrphanFiles(TableJob):
     max_share: Annotated[
         float, Parameter("Stop when more than this part of the files or bytes would go.")
     ] = 0.5
-    few: Annotated[int, Parameter("Allow the removal of so many files, whatever their share.")] = 1000
+    few: Annotated[int, Parameter("Allow the removal of so many files, regardless of their share.")] = 1000
     allow_empty: Annotated[bool, Parameter("Run also on tables without snapshot, tag or changelog.")] = False
     external: Annotated[
         bool, Parameter("Look also below data-file.external-paths, which no table elsewhere may use.")

@@ -108,7 +108,9 @@ class RemoveUnexistingManifests(_UnexistingJob):
 
     command: ClassVar[str] = "remove-unexisting-manifests"
 
-    accept_revived: Annotated[bool, Parameter("Files that a lost manifest removed may come back.")] = False
+    accept_revived: Annotated[
+        bool, Parameter("Files that a lost manifest removed may become live again.")
+    ] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +120,9 @@ class _HoldJob(TableJob):
     module: ClassVar[str] = "holds"
     leased: ClassVar[bool] = False
 
-    user: Annotated[str, Parameter("Name who asks for it in the ledger; by default who runs this.")] = ""
+    user: Annotated[str, Parameter("Record this user in the ledger; by default the user of the process.")] = (
+        ""
+    )
     """Empty means the owner of the run (`safety.owner`), else the user of this process."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Not used: a hold must be possible on a table that cannot be opened."""
@@ -130,7 +134,7 @@ class HoldTable(_HoldJob):
 
     command: ClassVar[str] = "hold"
 
-    reason: Annotated[str, Parameter("Give the reason to those who meet the hold.")]
+    reason: Annotated[str, Parameter("Show this reason to users whom the hold affects.")]
     """This is the reason, for everyone whose chore the hold stops."""
 
 
@@ -202,7 +206,7 @@ class Fsck(Definition):
     older_than_ms: Annotated[
         int | None,
         Parameter(
-            "Younger files that nobody refers to are only counted, as writers may need them; by default 1 d.",
+            "Younger unreferenced files are only counted, as writers may need them; by default 1 d.",
             Kind.MOMENT,
         ),
     ] = None

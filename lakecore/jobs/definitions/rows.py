@@ -31,7 +31,7 @@ class ExpirePartitions(_PartitionJob):
     expiration_ms: Annotated[
         int | None,
         Parameter(
-            "Drop partitions that are older: '30 d'; by default the table's option says it.",
+            "Drop partitions that are older: '30 d'; by default the value of the table's option.",
             Kind.DURATION,
             flags=("--expiration-time",),
         ),
@@ -40,7 +40,7 @@ class ExpirePartitions(_PartitionJob):
         str | None, Parameter("The time of a partition is written so: 'yyyyMMdd'.")
     ] = None
     timestamp_pattern: Annotated[
-        str | None, Parameter("Its columns make the time so: '$dt $hour:00:00'.")
+        str | None, Parameter("Use this pattern of partition columns for the time: '$dt $hour:00:00'.")
     ] = None
     expire_strategy: Annotated[
         str | None,
@@ -87,7 +87,8 @@ class Rescale(CommittingJob):
     names_user: ClassVar[bool] = True
 
     bucket_num: Annotated[
-        int | None, Parameter("Give partitions so many buckets; by default option bucket says it.")
+        int | None,
+        Parameter("Use so many buckets for each partition; by default the value of the option bucket."),
     ] = None
     where: Annotated[
         str | None,
@@ -109,7 +110,7 @@ class Analyze(CommittingJob):
 
     columns: Annotated[
         tuple[str, ...],
-        Parameter("Make statistics of these columns: 'a,b', or 'all'; without it only rows are counted."),
+        Parameter("Compute statistics of these columns: 'a,b', or 'all'; without it only rows are counted."),
     ] = ()
     """These are names, or `all` for every column that can have statistics. If it is empty, only rows are
     counted.

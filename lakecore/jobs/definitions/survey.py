@@ -22,5 +22,5 @@ class SurveyTables(TablePatterns):
         bool,
         Parameter("Also add up the bytes that only older snapshots need: two reads for each snapshot."),
     ] = False
-    max_concurrent_tables: Annotated[int, Parameter("Examine so many tables at once.")] = 8
+    max_concurrent_tables: Annotated[int, Parameter("Examine so many tables concurrently.")] = 8
     dry_run: Annotated[bool, Parameter("Look at the tables, and store nothing.")] = False

@@ -28,7 +28,7 @@ DAY_MS = 86_400_000
 TableOptions = Annotated[
     Mapping[str, str], Parameter("Set an option of the table for this run: key=value.", flags=("--option",))
 ]
-DryRun = Annotated[bool, Parameter("Say what would happen; change nothing.")]
+DryRun = Annotated[bool, Parameter("Report what would happen, without any change.")]
 EndTime = Annotated[
     int | None,
     Parameter(
@@ -38,8 +38,7 @@ EndTime = Annotated[
 LeaseTime = Annotated[
     int,
     Parameter(
-        "The table's lease outlives this process for so long, where nobody can see that it has ended; "
-        "0 takes none.",
+        "The table's lease outlives this process for so long if its end cannot be observed; 0 means none.",
         Kind.DURATION,
         default_text="60 s",
         on_operator=False,
@@ -60,7 +59,8 @@ class Safety:
     quarantine: Annotated[
         bool | None,
         Parameter(
-            "Move files aside, for `undo`; or delete them at once.", flags=("--quarantine/--no-quarantine",)
+            "Move files to the quarantine, from which `undo` restores them; or delete them immediately.",
+            flags=("--quarantine/--no-quarantine",),
         ),
     ] = None
     """None takes the job's default."""
@@ -141,11 +141,11 @@ class TablePatterns(Definition):
     """The tables of this job are those that match regular expressions."""
 
     including_databases: Annotated[
-        str, Parameter("Take only databases whose whole name matches this regular expression.")
+        str, Parameter("Select only databases whose whole name matches this regular expression.")
     ] = ".*"
     including_tables: Annotated[
-        str, Parameter("Take only tables whose database.table matches this regular expression.")
+        str, Parameter("Select only tables whose database.table matches this regular expression.")
     ] = ".*"
     excluding_tables: Annotated[
-        str | None, Parameter("Leave out tables whose database.table matches this regular expression.")
+        str | None, Parameter("Exclude tables whose database.table matches this regular expression.")
     ] = None

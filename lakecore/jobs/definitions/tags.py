@@ -26,7 +26,8 @@ __all__ = [
 TagName = Annotated[str, Parameter("Use this name for the tag.")]
 SnapshotId = Annotated[int | None, Parameter("Tag the snapshot with this id; by default the latest.")]
 TimeRetained = Annotated[
-    int | None, Parameter("Keep it for so long: '7 d'; by default the table's option says it.", Kind.DURATION)
+    int | None,
+    Parameter("Keep it for so long: '7 d'; by default the value of the table's option.", Kind.DURATION),
 ]
 Zone = Annotated[str, Parameter("Tags are written by the clock of this time zone.", flags=("--time-zone",))]
 
@@ -86,7 +87,7 @@ class RenameTag(_TagJob):
     command: ClassVar[str] = "rename-tag"
 
     tag: TagName
-    target_tag: Annotated[str, Parameter("Give it this name.")]
+    target_tag: Annotated[str, Parameter("Use this name.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,7 +169,10 @@ class CreateBatchTags(TableJob):
     """Missing tags are reported, and created with `backfill`."""
     period: Annotated[
         str,
-        Parameter("Tag each of these: daily, hourly, two-hours, '15 min'; by default the option says it."),
+        Parameter(
+            "Create a tag for each of these periods: daily, hourly, two-hours, '15 min'; by default the "
+            "value of the option."
+        ),
     ] = ""
     formatter: Annotated[
         str,
@@ -193,13 +197,13 @@ class CreateBatchTags(TableJob):
         Parameter("Let tags of another snapshot stand for the right one; they are never missing."),
     ] = False
     """Move tags that refer to another snapshot than the rule says."""
-    backfill: Annotated[bool, Parameter("Make the missing tags of the whole range.")] = False
+    backfill: Annotated[bool, Parameter("Create the missing tags of the whole range.")] = False
     num_retained_max: Annotated[
-        int | None, Parameter("Keep so many tags of these names; by default the table's option says it.")
+        int | None, Parameter("Keep so many tags of these names; by default the value of the table's option.")
     ] = None
     time_retained_ms: Annotated[
         int | None,
-        Parameter("Keep each for so long: '7 d'; by default the table's option says it.", Kind.DURATION),
+        Parameter("Keep each for so long: '7 d'; by default the value of the table's option.", Kind.DURATION),
     ] = None
     zone: Annotated[
         str,

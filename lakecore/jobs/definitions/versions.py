@@ -60,7 +60,7 @@ class RenameBranch(_BranchJob):
 
     command: ClassVar[str] = "rename-branch"
 
-    target_branch: Annotated[str, Parameter("Give it this name.")]
+    target_branch: Annotated[str, Parameter("Use this name.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +80,7 @@ class MergeBranch(CommittingJob):
     command: ClassVar[str] = "merge-branch"
     module: ClassVar[str] = "versions.merge_branch"
 
-    source_branch: Annotated[str, Parameter("Append the files of this branch, which stays as it is.")]
+    source_branch: Annotated[str, Parameter("Append the files of this branch, which does not change.")]
     target_branch: Annotated[str, Parameter("Append the files to this branch.")] = _MAIN
 
 
@@ -148,14 +148,14 @@ class ClearConsumers(_ConsumerJob):
     including: Annotated[
         str,
         Parameter(
-            "Take only consumers whose whole name matches this regular expression.",
+            "Select only consumers whose whole name matches this regular expression.",
             flags=("--including-consumers",),
         ),
     ] = ".*"
     excluding: Annotated[
         str | None,
         Parameter(
-            "Leave out consumers whose whole name matches this regular expression.",
+            "Exclude consumers whose whole name matches this regular expression.",
             flags=("--excluding-consumers",),
         ),
     ] = None
@@ -172,7 +172,8 @@ class ExpireConsumers(_ConsumerJob):
     expiration_ms: Annotated[
         int | None,
         Parameter(
-            "Remove those that did not move for so long: '30 d'; by default the table's option says it.",
+            "Remove consumers without progress for so long: '30 d'; by default the value of the table's "
+            "option.",
             Kind.DURATION,
             flags=("--expiration-time",),
         ),

@@ -264,7 +264,7 @@ def _most(job: Job, options: Mapping[str, str]) -> int | None:
         return num_retained(options)
     if job.num_retained_max < 1:
         raise InvalidInputError(
-            f"num-retained-max {job.num_retained_max}: the newest tag always stays; write 1 or more"
+            f"num-retained-max {job.num_retained_max}: the newest tag is always kept; specify 1 or more"
         )
     return job.num_retained_max
 
@@ -281,7 +281,7 @@ def _notes(duties: Sequence[PeriodAction], others: Sequence[PeriodAction], repla
         yield (
             f"{duty.period.name} is a tag of snapshot {duty.current}, but the rule gives snapshot "
             f"{duty.snapshot}: "
-            "it was not changed; --replace moves it"
+            "it was not changed; --replace changes it"
         )
     missing = [duty for duty in others if duty.state is State.NEW]
     if missing:

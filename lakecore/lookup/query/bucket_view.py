@@ -136,7 +136,7 @@ class BucketView:
             if (earlier := files.get(file.file_name)) is None or earlier.level != file.level:
                 raise InvalidInputError(
                     f"file {file.file_name} of level {file.level} cannot be removed: the query does not have "
-                    "it; give the changes of all snapshots in order, or make a new query"
+                    "it; give the changes of all snapshots in order, or create a new query"
                 )
             del files[file.file_name]
         files.update((file.file_name, file) for file in after)

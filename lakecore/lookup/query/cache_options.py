@@ -32,7 +32,9 @@ RETENTION = Option(
 CODEC: Option[str | None] = Option(
     "lookup.cache-spill-compression", _parse_codec, "zstd", "Compression of local copies: zstd, lz4 or none."
 )
-BLOOM = Option("lookup.cache.bloom.filter.enabled", parse_bool, True, "Make bloom filters of local copies.")
+BLOOM = Option(
+    "lookup.cache.bloom.filter.enabled", parse_bool, True, "Create bloom filters for local copies."
+)
 BLOOM_FPP = Option("lookup.cache.bloom.filter.fpp", float, 0.05, "Their probability of a false positive.")
 
 

@@ -101,7 +101,7 @@ class LookupCache:
         """
         with self._lock:
             if holder not in self._limits:
-                raise InvalidInputError("the query was closed during a lookup; make a new one")
+                raise InvalidInputError("the query was closed during a lookup; create a new one")
             entry = self._entries.get(name)
             if entry is None:
                 entry = self._entries[name] = _Entry()

@@ -225,4 +225,4 @@ class QueryState:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise InvalidInputError(f"the query of table {self._table.name} is closed; make a new one")
+            raise InvalidInputError(f"the query of table {self._table.name} is closed; create a new one")

@@ -80,8 +80,7 @@ class BlockStore:
         except OSError as err:
             raise UnavailableError(
                 f"the rows of a lookup table cannot be stored in {self._directory}: {reason(err)}; "
-                f"make room there, "
-                "or name another directory"
+                "free some space there, or name another directory"
             ) from err
         self._places.append((start, buffer.size, zlib.crc32(buffer)))
         return len(self._places) - 1

@@ -303,7 +303,7 @@ class LookupTable:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise InvalidInputError(f"the lookup table of {self._table.name} is closed; make a new one")
+            raise InvalidInputError(f"the lookup table of {self._table.name} is closed; create a new one")
 
 
 def checked_request(

@@ -49,7 +49,7 @@ def undo(target: Target, runs: RunStore, record: RunRecord) -> UndoResult:
     if record.state not in (RunState.QUARANTINED, RunState.PLANNED) or not record.keeps:
         raise InvalidInputError(
             f"run {record.id} ({record.job} of {record.table}) is {record.state.value}: "
-            f"{_why_nothing(record)}, so there is nothing to take back"
+            f"{_why_nothing(record)}, so there is nothing to restore"
         )
     removal = runs.removal(record)
     check_removable(target, removal)
@@ -81,7 +81,7 @@ def undo(target: Target, runs: RunStore, record: RunRecord) -> UndoResult:
 
 def _why_nothing(record: RunRecord) -> str:
     if record.state is RunState.UNDONE:
-        return "it was taken back already"
+        return "it was restored already"
     if record.state is RunState.PURGED:
         return "the quarantine has deleted its files since"
     return "it moved no file into the quarantine"

@@ -131,8 +131,8 @@ def named_roots(file_io: FileIO, paths: TablePaths, branch: str) -> tuple[NamedR
     if not ids and file_io.stat(own.latest_hint) is not None:
         raise UnavailableError(
             f"{own.snapshot_dir} was listed without snapshots, although the hint LATEST "
-            "exists: storage may have answered wrongly; run again, and run fsck if this goes "
-            "on"
+            "exists: storage may have answered wrongly; run again, and run fsck if this "
+            "persists"
         )
     snapshot_roots = [NamedRoot(RootKind.SNAPSHOT, str(i), own.snapshot(i), i == ids[0]) for i in ids]
     others = [(RootKind.TAG, tag, own.tag(tag)) for tag in TagStore(file_io, own).list()]

@@ -174,7 +174,7 @@ def _action(step: Step) -> Action:
     if step.action not in ACTIONS:
         raise UnsupportedError(
             f"step {step.number}: action {step.action!r} is unknown to this release; use the "
-            "release that made the plan"
+            "release that created the plan"
         )
     return ACTIONS[step.action]
 

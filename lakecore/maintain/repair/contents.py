@@ -70,7 +70,7 @@ def _find_damage(context: RepairContext, branch: str, parameters: Parameters) ->
         "that later steps can leave them out",
         changes=paths,
         rows=rows,
-        loses="nothing that can be read; later steps leave the files out (make a new plan then)",
+        loses="nothing that can be read; later steps leave the files out (create a new plan then)",
         undo=True,
         paths=frozenset(paths),
     )
@@ -89,7 +89,7 @@ def _manifests(context: RepairContext, branch: str, _: Parameters) -> ActionPrev
     if missing is None or not missing.missing:
         return None
     paths = tuple(sorted(target.paths.manifest(file.file_name) for file in missing.missing))
-    revived = f"; {missing.revived} removals of files are lost, and what is left of these files comes back"
+    revived = f"; {missing.revived} recorded removals are lost; those files that exist become live again"
     return ActionPreview(
         why=f"snapshot {missing.snapshot.id} names manifests that do not exist",
         changes=paths,

@@ -86,7 +86,7 @@ def _look(context: RepairContext, branch: str, parameters: Parameters) -> Action
     directory = bucket_directory(target.paths, target.schema)
     paths = {store.path(file) for file in damage.buckets.values() if file is not None}
     return ActionPreview(
-        why=f"snapshot {damage.snapshot} has buckets without a usable hash index, to which nobody can write",
+        why=f"snapshot {damage.snapshot} has buckets without a usable hash index, which cannot be written to",
         changes=tuple(sorted(_line(target, bucket, file) for bucket, file in damage.buckets.items())),
         loses="",
         paths=frozenset(paths | {directory(*bucket) for bucket in damage.buckets}),

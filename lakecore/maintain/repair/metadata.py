@@ -226,7 +226,7 @@ def _changelog(context: RepairContext, branch: str, _: Parameters) -> ActionPrev
         return None
     return ActionPreview(
         why=f"the changelog of snapshot {latest.id} is damaged ({why}); it can expire when "
-        "there is a newer snapshot (make a new plan then)",
+        "there is a newer snapshot (create a new plan then)",
         changes=(f"a snapshot with the same files after {target.paths.snapshot(latest.id)}",),
         loses=f"the changes that streams would have read from snapshot {latest.id}",
         paths=frozenset((target.paths.snapshot(latest.id),)),
@@ -290,11 +290,13 @@ def _succeed(
     planned = next_metadata_only(latest, base, delta, kind, target.clock.now_ms(), **author, **fields)
     publication = publish(target.snapshots, planned, latest, target.settle_ms)
     if publication.replaced:
-        raise CommitUncertainError(f"{target.name}: {publication.note}; make a new plan, and delete nothing")
+        raise CommitUncertainError(
+            f"{target.name}: {publication.note}; create a new plan, and delete nothing"
+        )
     if not publication.published:
         target.manifests.delete(base[0])
         target.manifests.delete(delta[0])
-        raise CommitConflictError(f"{target.name}: another writer committed first; make a new plan")
+        raise CommitConflictError(f"{target.name}: another writer committed first; create a new plan")
     return ActionResult(snapshot=planned.id)
 
 

@@ -97,7 +97,7 @@ class RepairPlan:
             if raw["version"] != _VERSION:
                 raise InvalidInputError(
                     f"the repair plan has version {raw['version']}, which this release cannot apply; "
-                    "make a new one with fsck --plan"
+                    "create a new one with fsck --plan"
                 )
             return cls(
                 table=str(raw["table"]),
@@ -107,7 +107,9 @@ class RepairPlan:
                 later=tuple(raw.get("later", ())),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as err:
-            raise InvalidInputError(f"this is not a repair plan: {err!r}; make one with fsck --plan") from err
+            raise InvalidInputError(
+                f"this is not a repair plan: {err!r}; create one with fsck --plan"
+            ) from err
 
     def chosen(self, numbers: Sequence[int]) -> tuple[Step, ...]:
         """Return the steps of these numbers in order, or all steps if there are no numbers. Raises
@@ -136,7 +138,7 @@ def remaining(step: Step, now: ActionPreview | None, growth: Growth) -> frozense
         more = f" and {len(fresh) - _MOST_NAMES} more" if len(fresh) > _MOST_NAMES else ""
         raise InvalidInputError(
             f"step {step.number} ({step.action} of branch {step.branch}) is stale, because "
-            f"the plan lacks {'; '.join(fresh[:_MOST_NAMES])}{more}; it changed nothing: make a "
+            f"the plan lacks {'; '.join(fresh[:_MOST_NAMES])}{more}; it changed nothing: create a "
             "new plan with fsck --plan"
         )
     return planned & present

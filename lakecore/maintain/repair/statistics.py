@@ -144,10 +144,10 @@ def _publish(
         publication = publish(target.snapshots, planned, latest, target.settle_ms)
         if publication.replaced:
             raise CommitUncertainError(
-                f"{target.name}: {publication.note}; make a new plan, and delete nothing"
+                f"{target.name}: {publication.note}; create a new plan, and delete nothing"
             )
         if not publication.published:
-            raise CommitConflictError(f"{target.name}: another writer committed first; make a new plan")
+            raise CommitConflictError(f"{target.name}: another writer committed first; create a new plan")
     except CommitUncertainError:
         raise
     except LakeError:

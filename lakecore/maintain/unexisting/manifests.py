@@ -106,7 +106,7 @@ def _check(
     if missing.revived and not accept_revived:
         raise UnsupportedError(
             f"{target.name}: the missing manifests recorded that {missing.revived} files were "
-            "removed; these files and their rows come back; roll back to a complete "
+            "removed; these files and their rows become live again; roll back to a complete "
             "snapshot, or accept that with --accept-revived"
         )
     rows = missing.rows

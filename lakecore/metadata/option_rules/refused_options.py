@@ -65,7 +65,7 @@ REFUSED: Mapping[str, Refusal] = {
     "partition.end-input-to-done": Refusal(_MARK_DONE),
     "partition.mark-done-action.mode": Refusal(_MARK_DONE, _NONE),
     "partition.idle-time-to-done": Refusal(_MARK_DONE, _NONE),
-    "end-input.watermark": Refusal("a commit takes its watermark from Commit.watermark", _NONE),
+    "end-input.watermark": Refusal("the watermark of a commit is Commit.watermark", _NONE),
     "commit.custom-listeners": Refusal("listeners of Flink are not invoked", ("",)),
     "commit.discard-duplicate-files": Refusal("a commit with a file that is committed already is an error"),
     "visibility-callback.enabled": Refusal("a commit does not wait for a compaction or an index"),
@@ -74,7 +74,7 @@ REFUSED: Mapping[str, Refusal] = {
     "scan.ignore-lost-files": Refusal("a missing file is an error; run remove-unexisting-files"),
     "scan.plan-sort-partition": Refusal("splits come in the order of the manifests"),
     "scan.plan-auto-tag-for-read.time-retained": Refusal(
-        "a read makes no tag; create one, or a consumer, before a long read", _NONE
+        "a read creates no tag; create one, or a consumer, before a long read", _NONE
     ),
     "batch-scan-mode": Refusal("it is for the compactions of Java; read the table without it", ("none",)),
     "global-index.column-update-action": Refusal(

@@ -51,7 +51,7 @@ def build(lake: LakeDag) -> DAG:
             description="Tags that are kept at most; empty: all.",
         ),
         "backfill": Param(
-            None, type=["null", "boolean"], description="Make the missing tags of earlier days too."
+            None, type=["null", "boolean"], description="Create the missing tags of earlier days, too."
         ),
         "start": Param(
             None, type=["null", "string"], description="First day that should have a tag: YYYY-MM-DD."

@@ -20,7 +20,7 @@ DEFAULTS = {
 
 DOC = """
 This DAG checks each table, expires its tags and snapshots and moves orphan files into the quarantine, as the
-policy says. **Until somebody has named a policy it changes nothing**: it checks every table and reports what
+policy says. **Until a policy is named it changes nothing**: it checks every table and reports what
 expiry and orphan removal would delete. A policy is named by the param `policy`, whose default is `policy` in
 the table `[airflow.maintenance]` of `lakecore.toml`; where it is empty, by the Airflow variable
 `lakecore_policy`. It is a list of rules, as YAML, or the path of a YAML file on the workers:

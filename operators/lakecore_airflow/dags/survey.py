@@ -38,7 +38,7 @@ def build(lake: LakeDag) -> DAG:
     patterns = {
         "including_databases": "Only databases whose whole name matches this regular expression.",
         "including_tables": "Only tables whose database.table matches this one.",
-        "excluding_tables": "Leave out tables whose database.table matches this one. Empty: none.",
+        "excluding_tables": "Exclude tables whose database.table matches this one. Empty: none.",
     }
     params = {
         **{

@@ -26,7 +26,7 @@ class ExpireSnapshotsOperator(EngineChoreOperator):
 class ExpireChangelogsOperator(EngineChoreOperator):
     """Expire old changelogs that outlived their snapshots; the parameters are those for snapshots.
 
-    :param delete_all: expire all of them, whatever the limits say.
+    :param delete_all: expire all of them, regardless of the limits.
     """
 
     definition = ExpireChangelogs

@@ -139,7 +139,7 @@ class PlanMaintenanceOperator(LakeTask):
         self.log.info("%d of %d tables have chores", len(with_chores), len(tables))
         if not by_policy:
             self.log.warning(
-                "nothing is removed, because nobody has named a policy: the tasks report what expiry and "
+                "nothing is removed, because no policy is named: the tasks report what expiry and "
                 "orphan removal would delete; name one with the param policy, the Airflow variable "
                 "lakecore_policy, or policy in the table [airflow.maintenance] of lakecore.toml"
             )

@@ -89,7 +89,7 @@ class TableSensor(BaseSensorOperator):
         with airflow_errors():
             request = self.request(context, LakeHook(self.lake_conn_id).catalog())
         self.log.info(
-            "nothing in %s yet: the triggerer looks again every %.0f s for %s",
+            "nothing in %s yet: the triggerer checks again every %.0f s for %s",
             self.table,
             self.poke_interval,
             request,

@@ -103,7 +103,7 @@ def sentence(report: Report) -> str:
         f"snapshot {report.snapshot}": report.snapshot is not None,
         f"nothing more is done: {report.blocker}": report.blocker,
         report.on_hold: report.on_hold,
-        f"kept in the quarantine, taken back by: lakecore undo {report.run}": (
+        f"kept in the quarantine, restored by: lakecore undo {report.run}": (
             report.run and report.quarantined and report.files
         ),
         f"{report.resumed} interrupted runs were finished first": report.resumed,

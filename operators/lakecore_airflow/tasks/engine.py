@@ -88,4 +88,4 @@ class EngineTask(LakeTask):
         else:
             threading.Thread(target=executor.cancel, name="lakecore-cancel", daemon=True).start()
         if here or self.only_waits:
-            raise AirflowException(f"killed while {self.doing}: what is committed stays")
+            raise AirflowException(f"killed while {self.doing}: what was committed remains")

@@ -94,4 +94,4 @@ class LeaseWaitTask(JobTask):
             method_name="execute_after_wait",
             timeout=timedelta(seconds=left_s + _LATE_S),
         )
-        raise AssertionError("a deferred task does not go on")
+        raise AssertionError("a deferred task does not continue")

@@ -97,7 +97,7 @@ def test_a_catalog_is_stored_read_and_dropped(environ: dict[str, str], tmp_path:
     assert catalogs.names() == ("one", "two")
     with pytest.raises(NotFoundError):
         catalogs.drop("new")
-    with pytest.raises(InvalidInputError, match=r"stands in lakecore.toml"):
+    with pytest.raises(InvalidInputError, match=r"is defined in lakecore.toml"):
         catalogs.drop("one")
 
 

@@ -68,7 +68,7 @@ def test_what_is_not_there_is_named(
         resolve("nope", config)
     with pytest.raises(InvalidInputError, match="catalog 'broken' has no warehouse"):
         resolve("broken", config)
-    with pytest.raises(InvalidInputError, match="no warehouse is given"):
+    with pytest.raises(InvalidInputError, match="no warehouse is configured"):
         resolve(None, config)
     with pytest.raises(NotFoundError, match="LAKECORE_CONFIG"):
         read_config({"LAKECORE_CONFIG": str(tmp_path / "missing.toml")})

@@ -80,7 +80,7 @@ def test_names_and_properties(tmp_path: Path) -> None:
         ({"uri": "sqlite:/x"}, InvalidOptionError, "no JDBC address"),
         ({"uri": "jdbc:mysql://h/d?password=geheim"}, UnsupportedError, "databases sqlite, postgresql only"),
         ({"uri": "jdbc:sqlite::memory:"}, UnsupportedError, "a database in memory belongs to one process"),
-        ({"uri": "jdbc:sqlite:/x?password=geheim"}, UnsupportedError, "give the path of a file"),
+        ({"uri": "jdbc:sqlite:/x?password=geheim"}, UnsupportedError, "specify the path of a file"),
         ({"uri": "jdbc:postgresql://"}, InvalidOptionError, "no host or no database"),
         ({"uri": "jdbc:postgresql://h:x/d"}, InvalidOptionError, "option uri"),
         ({"uri": "jdbc:postgresql://h/d?ssl=true&password=geheim"}, UnsupportedError, "parameter ssl would"),

@@ -123,7 +123,7 @@ def test_nobody_listens() -> None:
     [
         (400, InvalidInputError, "change the request"),
         (401, UnavailableError, "valid token"),
-        (403, UnavailableError, "right"),
+        (403, UnavailableError, "privilege"),
         (404, NotFoundError, "404"),
         (409, AlreadyExistsError, "another name"),
         (500, UnavailableError, "log of the server"),

@@ -204,7 +204,7 @@ def test_alter_changes_columns_and_options(cli: Cli) -> None:
     assert cli("alter", "d.t", "--changes", swapped).out == "altered d.t: schema 2\n"
     refused = cli("alter", "d.t", "--drop", "k")
     assert (refused.code, "primary key" in refused.err) == (1, True)
-    assert "no change is given" in cli("alter", "d.t").err
+    assert "no change was specified" in cli("alter", "d.t").err
 
 
 def test_rewrite_file_index(cli: Cli, keyed: str) -> None:

@@ -56,6 +56,7 @@ BEGINNINGS = (
         "Tag",
     ),
     *("Take", "Use", "Wait", "Work", "Write", "Begin"),
+    *("Compute", "Create", "Do", "Update", "Exclude", "Record", "Report", "Resume", "Select", "Show"),
 )
 """First words that are imperatives, or begin a sentence whose verb the lists for docstrings lack."""
 
@@ -85,7 +86,7 @@ def test_every_option_is_explained_with_a_verb() -> None:
         ("Only these columns: a,b.", True),
         ("Snapshot id.", True),
         ("Print only these columns: a,b.", False),
-        ("A table that exists is no error, and stays as it is.", False),
+        ("Do nothing if the table exists.", False),
         ("Where units run.", True),
     ],
 )

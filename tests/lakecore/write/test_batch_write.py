@@ -136,7 +136,7 @@ def test_aborted_writes_leave_nothing() -> None:
     done = table.new_batch_write()
     kept = prepare(done, [{"v": 5, "p": "d"}])
     done.commit(kept)
-    with pytest.raises(InvalidInputError, match="was committed, so its files stay"):
+    with pytest.raises(InvalidInputError, match="was committed, so its files are kept"):
         done.abort(kept)
     assert rows_of(table) == [(1, "a"), (5, "d")]
 

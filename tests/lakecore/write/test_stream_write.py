@@ -69,7 +69,7 @@ def test_a_commit_tried_again_is_made_once() -> None:
     assert again.commit(4, prepare(again, 4, a(1))).duplicate  # the same rows, written again
     assert paths_of(table) == files
     assert rows_of(table) == [(1, "a")]
-    with pytest.raises(InvalidInputError, match="commit 4 of job was committed, so its files stay"):
+    with pytest.raises(InvalidInputError, match="commit 4 of job was committed, so its files are kept"):
         again.abort(prepared, 4)
     batch = table.new_batch_write(commit=lakecore.Commit(user="other", identifier=1))
     batch.write(pa.RecordBatch.from_pylist(a(2)))
@@ -118,7 +118,7 @@ def test_all_snapshots_of_the_user_expired(tagged: bool) -> None:
     expire(table, 1)
     assert table.new_stream_write("job").filter_and_commit({1: prepared})[1].duplicate
     assert rows_of(table) == before
-    with pytest.raises(InvalidInputError, match="was committed, so its files stay"):
+    with pytest.raises(InvalidInputError, match="was committed, so its files are kept"):
         table.new_stream_write("job").abort(prepared, 1)
 
 

@@ -51,7 +51,7 @@ def test_a_full_disk_is_unavailable(tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
     try:
-        with pytest.raises(UnavailableError, match="make room there, or name another directory"):
+        with pytest.raises(UnavailableError, match="free some space there, or name another directory"):
             store.append(b"x" * 2000)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

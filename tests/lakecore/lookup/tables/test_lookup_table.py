@@ -167,7 +167,7 @@ def test_keys_that_cannot_be_meant_are_refused() -> None:
         table.new_lookup(["k"], options={"limit": "5"})
     lookup.close()
     lookup.close()
-    with pytest.raises(InvalidInputError, match="is closed; make a new one"):
+    with pytest.raises(InvalidInputError, match="is closed; create a new one"):
         lookup.lookup_key(1)
 
 
