@@ -8,7 +8,7 @@ import time
 import uuid
 from typing import Protocol
 
-__all__ = ["Clock", "SystemClock", "local_ms"]
+__all__ = ["Clock", "SystemClock", "epoch_ms", "local_ms"]
 
 
 def local_ms(now_ms: int) -> int:
@@ -18,6 +18,12 @@ def local_ms(now_ms: int) -> int:
     It takes the time zone of the process, as Java writers do for the creation time of files.
     """
     return now_ms + time.localtime(now_ms / 1000).tm_gmtoff * 1000
+
+
+def epoch_ms(local_ms: int) -> int:
+    """Return when the clock on the wall showed `local_ms`, in milliseconds since the epoch."""
+    seconds, millis = divmod(local_ms, 1000)
+    return int(time.mktime((*time.gmtime(seconds)[:8], -1))) * 1000 + millis
 
 
 class Clock(Protocol):

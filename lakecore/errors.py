@@ -58,7 +58,10 @@ _ADVICE = (
 )
 MASK = "****"
 """This text replaces a secret."""
-_SECRET = r"secret|passw(?:or)?d|passphrase|credential|token|(?:private|access|api|sas)[-_.]?key"
+_SECRET = (
+    r"secret|authorization|cookie|passw(?:or)?d|passphrase|credential|token"
+    r"|(?:private|access|api|sas)[-_.]?key"
+)
 _SECRET_KEY = re.compile(_SECRET, re.IGNORECASE)
 _USERINFO = re.compile(r"(\w://[^/@\s:]*:)([^/@\s]+)@")
 _ASSIGNED = re.compile(

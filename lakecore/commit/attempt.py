@@ -413,7 +413,9 @@ class ChangeCommit:
         written_names = self._draft.keep()
         try:
             publication = publish(self._stores.snapshots, planned, latest, settle, retry)
-        except UnavailableError:
+        except CommitUncertainError:
+            raise
+        except LakeError:
             self._draft.take_back(written_names)  # nothing was created
             raise
         if publication.note:

@@ -125,9 +125,9 @@ class AllowedPaths:
         return replace(self, declared=(*(self.declared or ()), *roots))
 
     def root_of_read(self, path: str) -> str:
-        """Return the root that allows `path` to be read. Rule: paths anywhere in the warehouse are allowed,
-        and those below declared external roots; where none are declared, also those below roots that the
-        table's schema names.
+        """Return the root that allows `path` to be read. Rule: paths anywhere in the warehouse and in `own`
+        are allowed, and those below declared external roots; where none are declared, also those below roots
+        that the table's schema names.
 
         Raises CorruptDataError for other paths, PrivilegeError for a user without rights on the table.
         """
@@ -135,7 +135,7 @@ class AllowedPaths:
         if self.rights is not None:
             self.rights.check_read_file()
         schema_roots = self.schema_roots if self.declared is None else ()
-        for root in (self.warehouse, *(self.declared or ()), *schema_roots):
+        for root in (self.warehouse, self.own, *(self.declared or ()), *schema_roots):
             if is_below(path, root) or path == root:
                 return root
         raise self._outside("read", path)

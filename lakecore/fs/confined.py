@@ -10,6 +10,7 @@ import os
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from lakecore.errors import CorruptDataError, UnsupportedError
@@ -17,6 +18,7 @@ from lakecore.fs.allowed_paths import AllowedPaths, is_below
 from lakecore.fs.file_io import SERVICE, FileIO, FileStatus, OutputFile, RangeSource
 from lakecore.fs.link_checks import LinkChecks
 from lakecore.fs.local import LocalFileIO
+from lakecore.fs.routed import RoutedFileIO
 from lakecore.fs.table_rights import TableRights
 from lakecore.fs.tally import TALLY
 
@@ -49,8 +51,7 @@ class ConfinedFileIO:
     _checks: LinkChecks = field(default_factory=LinkChecks, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if isinstance(self.inner, LocalFileIO):
-            object.__setattr__(self, "inner", replace(self.inner, roots=self.allowed.roots_of_changes))
+        object.__setattr__(self, "inner", _with_roots(self.inner, self.allowed.roots_of_changes))
 
     def open_input(self, path: str) -> Any:
         self._check_read(path)
@@ -247,6 +248,15 @@ def service_files(file_io: FileIO, warehouse: str) -> ConfinedFileIO:
     """
     allowed = AllowedPaths(warehouse=warehouse.rstrip("/") or "/", own=f"{warehouse.rstrip('/')}/{SERVICE}")
     return confine(file_io, allowed)
+
+
+def _with_roots(file_io: FileIO, roots: tuple[str, ...]) -> FileIO:
+    """Return storage whose local changes pass through no link below `roots`."""
+    if isinstance(file_io, LocalFileIO):
+        return replace(file_io, roots=roots)
+    if isinstance(file_io, RoutedFileIO):
+        return RoutedFileIO(file_io.route.with_each(partial(_with_roots, roots=roots)))
+    return file_io
 
 
 def check_no_links(root: str, path: str, action: str, *, last: bool = False) -> None:

@@ -12,6 +12,7 @@ from lakecore.jobs.definitions.repair import Repair as Job
 from lakecore.jobs.runner.chore import DAY_MS, Chore, ChoreKind, ChoreResult, Lake, Report, run_on_table
 from lakecore.jobs.runner.counts import UNKNOWN
 from lakecore.jobs.runner.lake import target_of
+from lakecore.jobs.versions.by_server import refuse_files_of_server
 from lakecore.maintain.deletion.runs import RunStore
 from lakecore.maintain.deletion.sweep import Sweeper
 from lakecore.maintain.holds.gate import HoldGate
@@ -67,6 +68,8 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
 
 def _repair(job: Job, steps: tuple[Step, ...], chore: Chore) -> ChoreResult:
     main = chore.main()
+    if not job.dry_run:
+        refuse_files_of_server(chore, NAME)
     user = f"lakecore-{NAME}-{main.clock.fresh_id()}"
     sweeper = replace(chore.sweeper, target=main)
     if not job.dry_run:

@@ -12,7 +12,7 @@ from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.types.datatypes import AtomicType, DataField, DataType, RowType, TypeRoot
 from lakecore.types.text import java_float_text, parse_value, timestamp_text, value_text
 
-__all__ = ["DEFAULT_NAME", "parse_partitions", "partition_path", "partition_text"]
+__all__ = ["DEFAULT_NAME", "parse_partitions", "partition_path", "partition_spec", "partition_text"]
 
 DEFAULT_NAME = "__DEFAULT_PARTITION__"
 
@@ -35,6 +35,18 @@ def partition_path(
         f"{_escape(field.name)}={_escape(_directory_text(value, field.type, default_name, legacy_name))}"
         for field, value in zip(partition_type.fields, values, strict=True)
     )
+
+
+def partition_spec(
+    values: Sequence[Any], partition_type: RowType, default_name: str, legacy_name: bool
+) -> dict[str, str]:
+    """Return the texts of a partition by column, as `partition_path` has them but not escaped. Catalogs that
+    list partitions want these.
+    """
+    return {
+        field.name: _directory_text(value, field.type, default_name, legacy_name)
+        for field, value in zip(partition_type.fields, values, strict=True)
+    }
 
 
 def partition_text(values: Sequence[Any], partition_type: RowType) -> str:

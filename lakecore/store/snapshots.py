@@ -19,8 +19,8 @@ from lakecore.metadata.json_record import whole_number
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.store.numbered import numbered
 from lakecore.store.paths import TablePaths
-from lakecore.store.snapshot_source import SnapshotSource
 from lakecore.store.table_lock import TableLock
+from lakecore.store.version_management import VersionManagement
 
 __all__ = ["SnapshotStore"]
 
@@ -39,17 +39,17 @@ class SnapshotStore:
     clock: Clock = field(default_factory=SystemClock)
     lock: TableLock | None = None
     """It is held while a snapshot is published; None where the catalog has no lock."""
-    source: SnapshotSource | None = None
-    """It knows the newest snapshot; None where the files decide."""
+    versions: VersionManagement | None = None
+    """This is the server that knows the newest snapshot and commits; None where files are published."""
 
     def latest(self) -> Snapshot | None:
         """Return the newest snapshot, None before the first. It costs two reads and a check; a listing
-        without hints. With a source it costs one request to that.
+        without hints. With a server it costs one request.
 
         Rule of the format: LATEST counts only if the next id does not exist. Raises CorruptDataError.
         """
-        if self.source is not None:
-            return self.source.latest(self.paths.branch)
+        if self.versions is not None:
+            return self.versions.latest(self.paths.branch)
         hint = self._hint(self.paths.latest_hint)
         if hint is not None and self.file_io.stat(self.paths.snapshot(hint + 1)) is None:
             snapshot = self.find(hint)

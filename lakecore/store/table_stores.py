@@ -15,10 +15,10 @@ from lakecore.store.indexes import IndexStore
 from lakecore.store.manifests import ManifestStore
 from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
-from lakecore.store.snapshot_source import SnapshotSource
 from lakecore.store.snapshots import SnapshotStore
 from lakecore.store.table_lock import TableLock
 from lakecore.store.tags import TagStore
+from lakecore.store.version_management import VersionManagement
 
 __all__ = ["TableStores"]
 
@@ -41,8 +41,8 @@ class TableStores:
     clock: Clock = field(default_factory=SystemClock)
     lock: TableLock | None = None
     """Whoever publishes a snapshot holds it; None where the catalog has no lock."""
-    source: SnapshotSource | None = None
-    """It knows the newest snapshot; None where the files decide."""
+    versions: VersionManagement | None = None
+    """This is the server that commits snapshots; None where files are published."""
 
     @property
     def root(self) -> str:
@@ -51,7 +51,7 @@ class TableStores:
 
     @cached_property
     def snapshots(self) -> SnapshotStore:
-        return SnapshotStore(self.file_io, self.paths, self.clock, self.lock, self.source)
+        return SnapshotStore(self.file_io, self.paths, self.clock, self.lock, self.versions)
 
     @cached_property
     def schemas(self) -> SchemaStore:

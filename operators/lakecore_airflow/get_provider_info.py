@@ -51,13 +51,16 @@ def get_provider_info() -> dict[str, Any]:
                         "schema": {"type": ["boolean", "null"], "default": False},
                     },
                     "s3_session_token": _text("S3 session token", "for temporary credentials", secret=True),
-                    "metastore": _text("Metastore", "filesystem (default) or jdbc"),
+                    "metastore": _text("Metastore", "filesystem (default), jdbc, hive or rest"),
                     "catalog_uri": _text(
-                        "Address of the metastore", "jdbc:postgresql://host/database", secret=True
+                        "Address of the metastore",
+                        "jdbc:postgresql://host/database, thrift://host:9083 or https://host",
+                        secret=True,
                     ),
                     "catalog_key": _text("Key of the catalog", "jdbc: which catalog of the database"),
                     "catalog_lock": _text(
-                        "Lock of the catalog", "jdbc: true where commits take Paimon's lock, as Java's do"
+                        "Lock of the catalog",
+                        "jdbc, hive: true where commits take Paimon's lock, as Java's do",
                     ),
                     "jdbc_user": _text("User of the metastore", "jdbc: user of the database"),
                     "jdbc_password": _text(
@@ -68,6 +71,16 @@ def get_provider_info() -> dict[str, Any]:
                     ),
                     "warehouse_password": _text(
                         "Password of the warehouse", "password of that user", secret=True
+                    ),
+                    "token_provider": _text("Provider of tokens", "rest: bear or dlf"),
+                    "catalog_token": _text("Token of the catalog", "rest: the bearer token", secret=True),
+                    "token_file": _text("File with the token", "rest: read again when the token changes"),
+                    "service_location": _text(
+                        "Place of lakecore's own files", "rest: a directory or s3:// prefix; chores need it"
+                    ),
+                    "hive_conf_dir": _text("Directory of hive-site.xml", "hive: as on the workers"),
+                    "catalog_options": _text(
+                        "Further options", "a JSON object of options of the catalog", secret=True
                     ),
                     "query_service_token": _text(
                         "Token of query services", "clients must send it; Java's cannot", secret=True

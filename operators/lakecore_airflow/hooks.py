@@ -4,6 +4,7 @@ Airflow's.
 
 from __future__ import annotations
 
+import json
 import urllib.parse
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,6 +33,11 @@ _OPTIONS = {
     "jdbc_password": "jdbc.password",
     "warehouse_user": "user",
     "warehouse_password": "password",
+    "token_provider": "token.provider",
+    "catalog_token": "token",
+    "token_file": "token-file",
+    "service_location": "lakecore.service-location",
+    "hive_conf_dir": "hive-conf-dir",
 }
 
 
@@ -109,6 +115,7 @@ class LakeHook(BaseHook):
         conn = self.get_connection(self.lake_conn_id)
         extra = conn.extra_dejson
         options = {option: str(extra[field]) for field, option in _OPTIONS.items() if extra.get(field)}
+        options = {**self._further_options(extra.get("catalog_options")), **options}
         if str(extra.get("s3_path_style", "")).lower() in ("true", "1"):  # text when the connection is a URI
             options["s3.path.style.access"] = "true"
         if conn.login:
@@ -117,6 +124,23 @@ class LakeHook(BaseHook):
             options["s3.secret-key"] = conn.password
         conceal(options)
         return options
+
+    def _further_options(self, text: object) -> dict[str, str]:
+        """Return the options of the field for further ones, a JSON object. Its text may hold secrets."""
+        from lakecore.errors import InvalidInputError
+
+        if not text:
+            return {}
+        try:
+            options = json.loads(text) if isinstance(text, str) else text
+        except ValueError:
+            options = None
+        if not isinstance(options, dict) or any(isinstance(one, dict | list) for one in options.values()):
+            raise InvalidInputError(
+                f"connection {self.lake_conn_id!r}: further options are a JSON object of texts, such as "
+                '{"dlf.region": "cn-hangzhou"}'
+            )
+        return {key: str(one).lower() if isinstance(one, bool) else str(one) for key, one in options.items()}
 
     def spark_master(self) -> str | None:
         """Return the master that the connection names; None means the engine's default, `local[*]`."""

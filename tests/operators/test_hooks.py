@@ -17,6 +17,7 @@ from lakecore_airflow.operators.compact import CompactTableOperator
 from lakecore_airflow.sensors.snapshots import NewSnapshotSensor
 from lakecore_airflow.tasks.identity import commit_identity
 from tests.operators.conftest import FakeTaskInstance, context
+from tests.support.scripted_server import scripted_server
 
 
 def _connect(monkeypatch: pytest.MonkeyPatch, **fields: object) -> LakeHook:
@@ -104,6 +105,43 @@ def test_the_password_of_the_database_is_concealed(monkeypatch: pytest.MonkeyPat
     assert (options["jdbc.user"], options["jdbc.password"]) == ("me", "hidden-1")
     assert (options["user"], options["password"]) == ("ann", "hidden-3")
     assert {"hidden-1", "hidden-2", "hidden-3"} <= set(concealed)
+
+
+def test_a_connection_opens_a_rest_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
+    concealed: list[object] = []
+    monkeypatch.setattr("lakecore_airflow.secrets.mask_secret", concealed.append)
+    with scripted_server() as script:
+        extra = {
+            "metastore": "rest",
+            "catalog_uri": script.address,
+            "token_provider": "bear",
+            "catalog_token": "hidden-token",
+            "service_location": "/lake/own",
+            "catalog_options": json.dumps({"header.X-Team": "a", "data-token.enabled": True}),
+        }
+        hook = _connect(monkeypatch, host="lake", extra=extra)
+        script.answers = [(200, "{}"), (200, '{"databases": ["d"]}')]
+        assert hook.test_connection() == (True, "lake is reachable: 1 database(s)")
+        assert script.seen == ["GET /v1/config?warehouse=lake", "GET /v1/databases"]
+        assert script.headers[1]["Authorization"] == "Bearer hidden-token"
+        assert script.headers[1]["X-Team"] == "a"
+        script.answers = [(401, "{}")]
+        worked, text = hook.test_connection()
+    assert not worked
+    assert "valid token" in text
+    assert "hidden-token" not in text
+    assert "hidden-token" in concealed
+    assert hook.options()["data-token.enabled"] == "true"
+    assert hook.options()["lakecore.service-location"] == "/lake/own"
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"a": {"b": "hidden-1"}}'])
+def test_further_options_that_are_none(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    hook = _connect(monkeypatch, host="lake", extra={"metastore": "rest", "catalog_options": text})
+    worked, message = hook.test_connection()
+    assert not worked
+    assert "JSON object of texts" in message
+    assert "hidden-1" not in message
 
 
 def test_a_connection_may_be_a_uri(monkeypatch: pytest.MonkeyPatch) -> None:

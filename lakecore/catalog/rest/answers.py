@@ -17,10 +17,15 @@ from lakecore.errors import (
     printable,
 )
 
-__all__ = ["MissingResourceError", "answer_of", "error_of"]
+__all__ = ["UNKNOWN", "LostAnswerError", "MissingResourceError", "answer_of", "error_of"]
 
 _LONGEST = 500
-_UNKNOWN = "whether it took effect is unknown: check, and repeat it if it did not"
+UNKNOWN = "whether it took effect is unknown: check, and repeat it if it did not"
+"""It ends the message of a change whose answer was lost."""
+
+
+class LostAnswerError(UnavailableError):
+    """Nobody knows whether a change took effect: its answer was lost, or the server failed."""
 
 
 class MissingResourceError(NotFoundError):
@@ -50,13 +55,13 @@ def error_of(what: str, status: int, body: bytes, *, effect: bool) -> LakeError:
     `effect`: the request changes something, so that a failed server may have done it.
     """
     raw = _error_body(body)
-    message = printable(mask_secrets(str(raw.get("message") or "the server gave no reason")), _LONGEST)
+    message = printable(mask_secrets(str(raw.get("message") or "no reason is given")), _LONGEST)
     text = f"{what}: the server answered {status} ({message})"
     match status:
         case 400:
             return InvalidInputError(f"{text}; change the request")
         case 401:
-            return UnavailableError(f"{text}; give a valid token by the option token")
+            return UnavailableError(f"{text}; give a valid token or valid keys by the options of the catalog")
         case 403:
             return UnavailableError(f"{text}; ask the owner of the catalog for the privilege")
         case 404:
@@ -65,10 +70,11 @@ def error_of(what: str, status: int, body: bytes, *, effect: bool) -> LakeError:
             return AlreadyExistsError(f"{text}; choose another name")
         case 501:
             return UnsupportedError(f"{text}; this server cannot do it")
-        case 429 | 503:
-            return UnavailableError(f"{text}; try again later" + (f"; {_UNKNOWN}" if effect else ""))
-    remedy = _UNKNOWN if effect else "try again, and look into the log of the server"
-    return UnavailableError(f"{text}; {remedy}")
+        case 429:
+            return UnavailableError(f"{text}; try again later")
+    if effect:
+        return LostAnswerError(f"{text}; {UNKNOWN}")
+    return UnavailableError(f"{text}; try again, and look into the log of the server")
 
 
 def _error_body(body: bytes) -> Mapping[str, Any]:

@@ -2,39 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
 
-from lakecore.catalog.rest.answers import answer_of, error_of
+from lakecore.catalog.rest.answers import UNKNOWN, LostAnswerError, answer_of, error_of
+from lakecore.catalog.rest.authorization.authorizer import RestRequest
 from lakecore.catalog.rest.options import RestOptions
+from lakecore.catalog.rest.pauses import pause_after
 from lakecore.clock import Clock
 from lakecore.errors import UnavailableError, UnsupportedError, mask_secrets, reason
 
 if TYPE_CHECKING:
-    from httpx import Client
+    from httpx import Client, TransportError
 
 __all__ = ["RestClient"]
 
 _CONNECT_SECONDS = 10.0
 _READ_SECONDS = 60.0
 _TRIES = 5
-_FIRST_PAUSE = 0.2
-_LONGEST_PAUSE = 10.0
-_AGAIN = (429, 502, 503, 504)
+_REFUSED = 401
+_BUSY = 429
+_AGAIN = (_BUSY, 502, 503, 504)
 _DONE = (200, 202, 204)
 _MOST_BYTES = 64 << 20
 _MOST_PAGES = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    status: int
+    content: bytes
+    retry_after: str | None
 
 
 @dataclass(frozen=True)
 class RestClient:
     """This is the connection to one server. Its connections are not pickled, and its headers are not shown.
 
-    A request that only reads is sent up to 5 times, with growing pauses, when the server is overloaded or the
-    connection is lost. One that has an effect is sent again only if no connection was made at all.
+    A request that only reads is sent up to 5 times, with growing pauses or those that the server asks for,
+    when the server is overloaded or the connection is lost. One that has an effect is sent again only if it
+    certainly had none: no connection was made, or the server said 429. Both are sent once more with fresh
+    credentials when the server refused the old ones.
     """
 
     options: RestOptions
@@ -63,92 +75,113 @@ class RestClient:
 
         Raises MissingResourceError, UnavailableError and the other errors of `error_of`.
         """
-        return self._try("GET", what, path, query, None)
+        return self._try(what, RestRequest("GET", _encode(path), query or {}))
 
     def post(self, what: str, path: tuple[str, ...], body: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a change. Raises as `get`; UnavailableError says so if the change may have taken effect."""
-        return self._try("POST", what, path, None, body)
+        """Send a change. Raises as `get`, and LostAnswerError if the change may have taken effect."""
+        return self._try(what, RestRequest("POST", _encode(path), body=json.dumps(body)))
 
     def delete(self, what: str, path: tuple[str, ...]) -> None:
         """Send a removal. Raises as `post`."""
-        self._try("DELETE", what, path, None, None)
+        self._try(what, RestRequest("DELETE", _encode(path)))
 
-    def list(self, what: str, path: tuple[str, ...], key: str) -> list[Any]:
+    def list(
+        self, what: str, path: tuple[str, ...], key: str, query: Mapping[str, str] | None = None
+    ) -> list[Any]:
         """Return the elements of all pages of a list, one request a page. `key` has them in an answer."""
-        result: list[Any] = []
+        elements: list[Any] = []
         token = ""
         for _ in range(_MOST_PAGES):
-            page = self.get(what, path, {"pageToken": token} if token else None)
-            elements = page.get(key) or []
-            if not isinstance(elements, list):
+            page = self.get(what, path, {**(query or {}), **({"pageToken": token} if token else {})})
+            part = page.get(key) or []
+            if not isinstance(part, list):
                 break
-            result += elements
+            elements += part
             following = str(page.get("nextPageToken") or "")
-            if not following or not elements:
-                return result
+            if not following or not part:
+                return elements
             if following == token:
                 break
             token = following
         raise UnavailableError(f"{what}: the server does not list page after page; look into its log")
 
-    def _try(
-        self,
-        method: str,
-        what: str,
-        path: tuple[str, ...],
-        query: Mapping[str, str] | None,
-        body: Mapping[str, Any] | None,
-    ) -> dict[str, Any]:
-        url = self.options.uri + "".join(f"/{quote_plus(part)}" for part in path)
-        send = self._sender(method, url, query, body)
-        pause = _FIRST_PAUSE
-        for last in (*(False,) * (_TRIES - 1), True):
-            answer = self._once(what, send, reads=method == "GET", last=last)
+    def _try(self, what: str, request: RestRequest) -> dict[str, Any]:
+        reads, refreshed = request.method == "GET", False
+        for number in range(_TRIES):
+            last = number == _TRIES - 1
+            answer = self._once(what, request, last=last)
+            retry_after = None
             if answer is not None:
-                status, content = answer
-                if status in _DONE:
-                    return answer_of(what, content)
-                if last or method != "GET" or status not in _AGAIN:
-                    message = self.options.without_token(content)
-                    raise error_of(what, status, message, effect=method != "GET")
-            self.clock.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
-        raise AssertionError("the last try returns or raises")
+                if answer.status in _DONE:
+                    return _answer_of_success(what, answer.content, reads=reads)
+                if answer.status == _REFUSED and not refreshed and self.options.authorizer.refresh():
+                    refreshed = True
+                    continue
+                if last or answer.status not in (_AGAIN if reads else (_BUSY,)):
+                    content = self.options.without_secrets(answer.content)
+                    raise error_of(what, answer.status, content, effect=not reads)
+                retry_after = answer.retry_after
+            self.clock.sleep(pause_after(number, retry_after, self.clock))
+        raise UnavailableError(f"{what}: {self.options.uri} refused every try; give valid credentials")
 
-    def _sender(
-        self, method: str, url: str, query: Mapping[str, str] | None, body: Mapping[str, Any] | None
-    ) -> Callable[[], tuple[int, bytes]]:
-        def send() -> tuple[int, bytes]:
-            with self._client.stream(method, url, params=query, json=body) as response:
-                content = bytearray()
-                for part in response.iter_bytes():
-                    content += part
-                    if len(content) > _MOST_BYTES:
-                        raise UnavailableError(
-                            f"{method} {url}: the answer has more than {_MOST_BYTES >> 20} MiB"
-                        )
-                return response.status_code, bytes(content)
-
-        return send
-
-    def _once(
-        self, what: str, send: Callable[[], tuple[int, bytes]], *, reads: bool, last: bool
-    ) -> tuple[int, bytes] | None:
+    def _once(self, what: str, request: RestRequest, *, last: bool) -> _Answer | None:
         """Send once; None if another try is safe. Raises UnavailableError if it is not."""
         _ = self._client  # it says which package is missing
         import httpx
 
         try:
-            return send()
-        except (httpx.HTTPError, httpx.InvalidURL) as err:
-            unsent = isinstance(err, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
-            if (reads or unsent) and not last and isinstance(err, httpx.TransportError):
+            return self._send(request)
+        except httpx.TransportError as err:
+            reads, unsent = request.method == "GET", _was_not_sent(err)
+            if (reads or unsent) and not last:
                 return None
-            remedy = (
-                "check the option uri, and that the server runs"
-                if reads or unsent
-                else "whether it took effect is unknown: check, and repeat it if it did not"
-            )
+            text = f"{what}: {self.options.uri} did not answer ({mask_secrets(reason(err))})"
+            if reads or unsent:
+                raise UnavailableError(f"{text}; check the option uri, and that the server runs") from err
+            raise LostAnswerError(f"{text}; {UNKNOWN}") from err
+        except (httpx.HTTPError, httpx.InvalidURL) as err:
             raise UnavailableError(
-                f"{what}: {self.options.uri} did not answer ({mask_secrets(reason(err))}); {remedy}"
+                f"{what}: {self.options.uri} cannot be asked ({mask_secrets(reason(err))}); check the "
+                "option uri"
             ) from err
+
+    def _send(self, request: RestRequest) -> _Answer:
+        headers = dict(self.options.authorizer.headers(request))
+        if request.body:
+            headers.setdefault("Content-Type", "application/json")
+        with self._client.stream(
+            request.method,
+            self.options.uri + request.path,
+            params=request.query or None,
+            headers=headers,
+            content=request.body.encode() or None,
+        ) as response:
+            content = bytearray()
+            for part in response.iter_bytes():
+                content += part
+                if len(content) > _MOST_BYTES:
+                    kind = UnavailableError if request.method == "GET" else LostAnswerError
+                    raise kind(
+                        f"{request.method} {request.path}: the answer has more than {_MOST_BYTES >> 20} MiB"
+                    )
+            return _Answer(response.status_code, bytes(content), response.headers.get("Retry-After"))
+
+
+def _answer_of_success(what: str, content: bytes, *, reads: bool) -> dict[str, Any]:
+    """Return the answer of a success; of a change it may be damaged, but the change took effect."""
+    try:
+        return answer_of(what, content)
+    except UnavailableError as err:
+        if reads:
+            raise
+        raise LostAnswerError(f"{err}; {UNKNOWN}") from err
+
+
+def _encode(path: tuple[str, ...]) -> str:
+    return "".join(f"/{quote_plus(part)}" for part in path)
+
+
+def _was_not_sent(error: TransportError) -> bool:
+    import httpx
+
+    return isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any, NoReturn, cast
 
 import pyarrow as pa
@@ -25,23 +26,19 @@ from lakecore.catalog.rest.answers import MissingResourceError
 from lakecore.catalog.rest.changes import change_to_json, schema_to_json
 from lakecore.catalog.rest.client import RestClient
 from lakecore.catalog.rest.options import HEADER_PREFIX, OPTIONS, PREFIX, RestOptions, merged_options
-from lakecore.catalog.rest.rest_snapshots import RestSnapshots
-from lakecore.catalog.rest.rest_table import located_schema
+from lakecore.catalog.rest.resource_paths import ResourcePaths, object_name
+from lakecore.catalog.rest.rest_storage import RestStorage
+from lakecore.catalog.rest.rest_table import load_rest_table
+from lakecore.catalog.rest.settled import settled
 from lakecore.catalog.warehouse.table_defaults import table_defaults, with_table_defaults
 from lakecore.clock import Clock, SystemClock
 from lakecore.display import one_line
 from lakecore.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedError
-from lakecore.fs.allowed_paths import BLOB_ROOTS, EXTERNAL_ROOTS, AllowedPaths, declared_roots
-from lakecore.fs.confined import confine
+from lakecore.fs.allowed_paths import AllowedPaths
 from lakecore.fs.file_io import FileIO
-from lakecore.fs.memory import MemoryFileIO
-from lakecore.fs.read_only import ReadOnlyFileIO
-from lakecore.fs.resolve import file_io_for
 from lakecore.maintain.dropped.record import DroppedTable
+from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.schema_change import SchemaChange
-from lakecore.store.branches import BranchStore
-from lakecore.store.paths import TablePaths
-from lakecore.store.table_stores import TableStores
 from lakecore.system.catalog_tables import CATALOG_TABLES, catalog_table
 from lakecore.system.system_table import SystemTable
 from lakecore.table import Table
@@ -50,19 +47,13 @@ __all__ = ["RestCatalog"]
 
 logger = logging.getLogger(__name__)
 
-_READ_ONLY = (
-    "commits belong to the server of a REST catalog, and this release sends none; write with an engine that "
-    "does, such as Java Paimon"
-)
-_NO_FILES = "memory://rest/warehouse"
-
 
 @dataclass(frozen=True, repr=False)
 class RestCatalog:
     """It asks a server with Paimon's REST interface. It can be pickled; the token is pickled with it.
 
-    Tables can be read, and their names and schemas changed. All else that writes is refused: rows, commits,
-    maintenance. Every look at a name is a request.
+    The server commits snapshots, rolls back and changes branches; files are written by lakecore. Every look
+    at a name is a request, and a change whose answer is lost is looked for.
     """
 
     client: RestClient
@@ -95,53 +86,53 @@ class RestCatalog:
         settings = {key: value for key, value in options.items() if not key.startswith(HEADER_PREFIX)}
         check_catalog_options(settings, "rest", cls.option_keys())
         clock = SystemClock()
-        client = RestClient(RestOptions.from_options(options), clock)
+        client = RestClient(RestOptions.from_options(options, clock), clock)
         query = {"warehouse": config.warehouse} if config.warehouse else None
         answer = client.get(f"open the catalog {config.warehouse}", ("v1", "config"), query)
         merged = merged_options(options, answer)
         headers = {key: value for key, value in merged.items() if key.startswith(HEADER_PREFIX)}
         client.close()
-        client = RestClient(RestOptions.from_options({**options, **headers}), clock)
+        client = RestClient(RestOptions.from_options({**options, **headers}, clock), clock)
         return cls(client, config.warehouse, merged, clock)
 
     @property
     def file_io(self) -> FileIO:
-        """Return storage without files: a server has no directory for the files of lakecore itself."""
-        return ReadOnlyFileIO(MemoryFileIO(), _READ_ONLY)
+        """Return the storage of lakecore's own files, which refuses all changes where the option
+        `lakecore.service-location` is not given.
+        """
+        return self._storage.service
 
     @property
     def warehouse(self) -> str:
-        """Return an address without files; `name` is the name of the warehouse."""
-        return _NO_FILES
+        """Return the directory below which lakecore has its own files; tables lie where the server says."""
+        return self._storage.service_root
 
     @property
     def allowed_paths(self) -> AllowedPaths:
-        """Return the paths that the catalog itself may change: none with files."""
-        return self._allowed_paths(_NO_FILES, {})
+        """Return the paths that the catalog itself may change: none with tables."""
+        return self._storage.allowed(self.warehouse, {})
+
+    @cached_property
+    def _storage(self) -> RestStorage:
+        return RestStorage(self.client, self.options)
+
+    @cached_property
+    def _paths(self) -> ResourcePaths:
+        return ResourcePaths(PREFIX.read(self.options) or "")
 
     def close(self) -> None:
         """Close the connections."""
         self.client.close()
 
-    def _path(self, *parts: str) -> tuple[str, ...]:
-        prefix = PREFIX.read(self.options)
-        return ("v1", *((prefix,) if prefix else ()), *parts)
-
-    def _database(self, name: str, *parts: str) -> tuple[str, ...]:
-        return self._path("databases", check_name(name, "database"), *parts)
-
-    def _table(self, name: TableName, *parts: str) -> tuple[str, ...]:
-        return self._database(name.database, "tables", _object_name(name), *parts)
-
     def list_databases(self) -> list[str]:
         """List the database names in order. It costs one request a page."""
-        return sorted(map(str, self.client.list("list databases", self._path("databases"), "databases")))
+        return sorted(map(str, self.client.list("list databases", self._paths.of("databases"), "databases")))
 
     def get_database(self, name: str) -> Database:
         """Return a database with its properties, and its location as the property `location`."""
         if name == SYSTEM_DATABASE:
             return Database(name)
-        answer = self.client.get(f"database {name!r}", self._database(name))
+        answer = self.client.get(f"database {name!r}", self._paths.database(name))
         stored = answer.get("options") or {}
         location = answer.get("location")
         own = {} if location is None else {"location": str(location)}
@@ -155,8 +146,9 @@ class RestCatalog:
         """
         check_not_system(name, "created")
         body = {"name": check_name(name, "database"), "options": dict(properties or {})}
+        send = partial(self.client.post, f"create database {name!r}", self._paths.of("databases"), body)
         try:
-            self.client.post(f"create database {name!r}", self._path("databases"), body)
+            self._settle(send, lambda: self._has_database(name))
         except AlreadyExistsError:
             if not if_not_exists:
                 raise
@@ -172,8 +164,9 @@ class RestCatalog:
         """Set and remove properties of a database. Raises NotFoundError unless `if_exists`."""
         check_not_system(name, "changed")
         body = {"removals": list(removed), "updates": dict(changed or {})}
+        send = partial(self.client.post, f"alter database {name!r}", self._paths.database(name), body)
         try:
-            self.client.post(f"alter database {name!r}", self._database(name), body)
+            self._settle(send, lambda: self._has_properties(name, changed or {}, removed))
         except MissingResourceError:
             if not if_exists:
                 raise
@@ -194,7 +187,8 @@ class RestCatalog:
                 )
             if tables and not purge:
                 self._refuse_kept(f"database {name!r}")
-            self.client.delete(f"drop database {name!r}", self._database(name))
+            send = partial(self.client.delete, f"drop database {name!r}", self._paths.database(name))
+            self._settle(send, lambda: not self._has_database(name))
         except MissingResourceError:
             if not if_exists:
                 raise
@@ -203,7 +197,7 @@ class RestCatalog:
         """List the tables of one database, in order. It costs one request a page."""
         if database == SYSTEM_DATABASE:
             return sorted(CATALOG_TABLES)
-        path = self._database(database, "tables")
+        path = self._paths.database(database, "tables")
         return sorted(map(str, self.client.list(f"list tables of {database!r}", path, "tables")))
 
     def table_exists(self, name: str) -> bool:
@@ -232,27 +226,9 @@ class RestCatalog:
             for name in self.list_tables(database):
                 yield database, name, self._load(TableName(database, name))
 
-    def _load(self, parsed: TableName) -> Table:
-        answer = self.client.get(f"table {str(parsed)!r}", self._table(parsed))
-        path, schema = located_schema(str(parsed), answer)
-        allowed = self._allowed_paths(path, schema.options)
-        storage = confine(ReadOnlyFileIO(file_io_for(path, self.options), _READ_ONLY), allowed)
-        paths = TablePaths(path)
-        if parsed.branch != paths.branch:
-            paths = BranchStore(storage, paths).open(parsed.branch)
-        snapshots = RestSnapshots(
-            self.client, self._path("databases", parsed.database, "tables"), parsed.table
-        )
-        return Table(str(parsed), TableStores(schema, storage, paths, self.clock, source=snapshots))
-
-    def _allowed_paths(self, path: str, options: Mapping[str, str]) -> AllowedPaths:
-        rules = AllowedPaths(
-            warehouse=path,
-            own=path,
-            declared=declared_roots(EXTERNAL_ROOTS, self.options),
-            blob_roots=declared_roots(BLOB_ROOTS, self.options) or (),
-        )
-        return rules.of_table(path, options)
+    def _load(self, name: TableName) -> Table:
+        answer = self.client.get(f"table {str(name)!r}", self._paths.table(name))
+        return load_rest_table(name, answer, self._storage, self._paths)
 
     def create_table(
         self,
@@ -279,8 +255,12 @@ class RestCatalog:
         defaults = table_defaults(self.options)
         schema = first_schema(with_table_defaults(definition, defaults), self.clock.now_ms())
         body = {"identifier": _identifier(parsed), "schema": schema_to_json(schema)}
+        path = self._paths.database(parsed.database, "tables")
         try:
-            self.client.post(f"create table {name!r}", self._database(parsed.database, "tables"), body)
+            self._settle(
+                partial(self.client.post, f"create table {name!r}", path, body),
+                lambda: self._has_schema(parsed, schema),
+            )
         except AlreadyExistsError:
             if not if_not_exists:
                 raise
@@ -298,15 +278,20 @@ class RestCatalog:
         items = changes if isinstance(changes, Sequence) else (changes,)
         parts = [changes_from_json(one) if isinstance(one, Mapping) else (one,) for one in items]
         body = {"changes": [change_to_json(change) for part in parts for change in part]}
-        self.client.post(f"alter table {name!r}", self._table(parsed), body)
+        before = self._load(parsed).schema
+        self._settle(
+            partial(self.client.post, f"alter table {name!r}", self._paths.table(parsed), body),
+            lambda: self._load(parsed).schema.id > before.id,
+        )
         return self.load_table(name)
 
     def rename_table(self, name: str, new_name: str, *, if_exists: bool = False) -> None:
         """Give a table another name. Raises NotFoundError unless `if_exists`, AlreadyExistsError."""
         old, new = check_data_table(name, "renamed"), check_data_table(new_name, "the name of a table")
         body = {"source": _identifier(old), "destination": _identifier(new)}
+        send = partial(self.client.post, f"rename table {name!r}", self._paths.of("tables", "rename"), body)
         try:
-            self.client.post(f"rename table {name!r}", self._path("tables", "rename"), body)
+            self._settle(send, lambda: not self.table_exists(name) and self.table_exists(new_name))
         except MissingResourceError:
             if not if_exists:
                 raise
@@ -318,8 +303,9 @@ class RestCatalog:
         parsed = check_data_table(name, "dropped")
         if not purge:
             self._refuse_kept(f"table {name!r}")
+        send = partial(self.client.delete, f"drop table {name!r}", self._paths.table(parsed))
         try:
-            self.client.delete(f"drop table {name!r}", self._table(parsed))
+            self._settle(send, lambda: not self.table_exists(name))
         except MissingResourceError:
             if not if_exists:
                 raise
@@ -336,6 +322,30 @@ class RestCatalog:
             "from a backup"
         )
 
+    def _settle(self, send: Callable[[], object], happened: Callable[[], bool]) -> None:
+        """Make a change. When its answer is lost, `happened` looks whether it took effect."""
+        settled(lambda: send() or True, lambda: happened() or None, self.client.clock)
+
+    def _has_database(self, name: str) -> bool:
+        try:
+            self.get_database(name)
+        except MissingResourceError:
+            return False
+        return True
+
+    def _has_properties(self, name: str, changed: Mapping[str, str], removed: Sequence[str]) -> bool:
+        properties = self.get_database(name).properties
+        return changed.items() <= properties.items() and not set(removed) & set(properties)
+
+    def _has_schema(self, name: TableName, schema: TableSchema) -> bool:
+        """Return whether the table exists as it was to be created: then a lost request created it."""
+        try:
+            present = self._load(name).schema
+        except MissingResourceError:
+            return False
+        same = present.fields == schema.fields and schema.options.items() <= present.options.items()
+        return same and present.primary_keys == schema.primary_keys
+
     def _refuse_kept(self, what: str) -> NoReturn:
         raise UnsupportedError(
             f"{what} cannot be dropped so that it can be restored: the server of a REST catalog deletes the "
@@ -344,9 +354,4 @@ class RestCatalog:
 
 
 def _identifier(name: TableName) -> dict[str, str]:
-    return {"database": name.database, "object": _object_name(name)}
-
-
-def _object_name(name: TableName) -> str:
-    """Return the name without its database: `t`, or `t$branch_b`."""
-    return str(replace(name, system=None)).partition(".")[2]
+    return {"database": name.database, "object": object_name(name)}

@@ -1,4 +1,4 @@
-"""This module reads a table's description from the answer of a REST server (Java's `GetTableResponse`)."""
+"""This module makes a table from the answer of a REST server (Java's `GetTableResponse`)."""
 
 from __future__ import annotations
 
@@ -6,11 +6,40 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from lakecore.catalog.names import TableName
+from lakecore.catalog.rest.resource_paths import ResourcePaths
+from lakecore.catalog.rest.rest_storage import RestStorage
+from lakecore.catalog.rest.rest_versions import RestVersions
 from lakecore.errors import CorruptDataError, UnavailableError
 from lakecore.fs.resolve import plain_path
 from lakecore.metadata.schema import TableSchema
+from lakecore.store.branches import BranchStore
+from lakecore.store.manifests import ManifestStore
+from lakecore.store.paths import TablePaths
+from lakecore.store.table_stores import TableStores
+from lakecore.table import Table
 
-__all__ = ["located_schema"]
+__all__ = ["load_rest_table", "located_schema"]
+
+
+def load_rest_table(
+    name: TableName, answer: Mapping[str, Any], storage: RestStorage, paths: ResourcePaths
+) -> Table:
+    """Return a table, or a branch of one, with the schema of the server and storage that it opens.
+
+    The server commits, but for external tables: of these it manages no versions, and files are published as
+    in a filesystem catalog. Raises as `located_schema`, and NotFoundError for a branch without files.
+    """
+    path, schema = located_schema(str(name), answer)
+    files = storage.of_table(repr(str(name)), path, paths.table(name, "token"), schema.options)
+    own, clock = TablePaths(path), storage.client.clock
+    if name.branch != own.branch:
+        own = BranchStore(files, own).open(name.branch)
+    versions = None
+    if answer.get("isExternal") is not True:
+        manifests = ManifestStore(files, own, schema, clock)
+        versions = RestVersions(storage.client, paths, name, str(answer.get("id")), manifests)
+    return Table(str(name), TableStores(schema, files, own, clock, versions=versions))
 
 
 def located_schema(name: str, answer: Mapping[str, Any]) -> tuple[str, TableSchema]:

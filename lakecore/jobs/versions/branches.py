@@ -18,6 +18,7 @@ from lakecore.jobs.runner.chore import (
     run_on_table,
 )
 from lakecore.jobs.runner.counts import Counts, counts_of
+from lakecore.jobs.versions.by_server import change_branch
 from lakecore.maintain.branches import apply
 from lakecore.maintain.deletion.roots import RootKind
 
@@ -47,6 +48,8 @@ def run(
 
 def _run(job: CreateBranch | DeleteBranch | RenameBranch | FastForward, chore: Chore) -> ChoreResult | Report:
     report = replace(chore.report, names=(job.branch,))
+    if (versions := chore.target.stores.versions) is not None:
+        return change_branch(job, versions, chore, report)
     match job:
         case CreateBranch():
             return _create(job, chore, replace(report, quarantined=False))

@@ -18,6 +18,7 @@ from lakecore.jobs.runner.chore import (
     run_on_table,
 )
 from lakecore.jobs.runner.counts import Change, Counts, counts_of
+from lakecore.jobs.versions.by_server import roll_back
 from lakecore.maintain.deletion.roots import Root, RootKind
 from lakecore.maintain.rollback.apply import apply_rollback, choose, collect
 from lakecore.maintain.rollback.recommit import recommit
@@ -58,7 +59,12 @@ def _back(job: RollbackTo, chore: Chore) -> ChoreResult:
         nothing_to_do=not planned.removed_roots,
         quarantined=chore.quarantine and bool(planned.removed_roots),
     )
-    if not job.dry_run:
+    versions = chore.target.stores.versions
+    if versions is not None:
+        report = replace(report, quarantined=False)
+        if not job.dry_run and planned.removed_roots:
+            report = roll_back(planned, versions, chore, report)
+    elif not job.dry_run:
         swept = apply_rollback(
             planned, chore.sweeper, quarantine=chore.quarantine, parameters=parameters(job)
         )

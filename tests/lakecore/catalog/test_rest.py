@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import pickle
-import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from lakecore.catalog.registry import load_catalog
+from lakecore.catalog.rest.answers import LostAnswerError
 from lakecore.catalog.rest.client import RestClient
 from lakecore.catalog.rest.options import RestOptions, merged_options
+from lakecore.catalog.rest.pauses import pause_after
 from lakecore.errors import (
     AlreadyExistsError,
     InvalidInputError,
@@ -24,52 +23,15 @@ from lakecore.errors import (
     UnsupportedError,
 )
 from tests.support.fake_clock import FakeClock
+from tests.support.scripted_server import Script, scripted_server
 
 TOKEN = "secret-word"
 
 
-@dataclass
-class Script:
-    """What the server does with the requests: a status and a body each, or None for a closed connection."""
-
-    answers: list[tuple[int, str] | None] = field(default_factory=list)
-    seen: list[str] = field(default_factory=list)
-    headers: list[dict[str, str]] = field(default_factory=list)
-    address: str = ""
-
-
 @pytest.fixture
 def script() -> Iterator[Script]:
-    script = Script()
-
-    class Handler(BaseHTTPRequestHandler):
-        def answer(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            script.seen.append(f"{self.command} {self.path}")
-            script.headers.append(dict(self.headers))
-            found = script.answers.pop(0) if script.answers else (200, "{}")
-            self.close_connection = True
-            if found is None:
-                return
-            self.send_response(found[0])
-            data = found[1].encode()
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        do_GET = do_POST = do_DELETE = answer  # noqa: N815 - the names that the base class calls
-
-        def log_message(self, *_: object) -> None:
-            return
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    script.address = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield script
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with scripted_server() as script:
+        yield script
 
 
 def options(script: Script, **more: str) -> dict[str, str]:
@@ -78,7 +40,7 @@ def options(script: Script, **more: str) -> dict[str, str]:
 
 @pytest.fixture
 def client(script: Script) -> Iterator[RestClient]:
-    client = RestClient(RestOptions.from_options(options(script)), FakeClock())
+    client = RestClient(RestOptions.from_options(options(script), FakeClock()), FakeClock())
     yield client
     client.close()
 
@@ -100,20 +62,44 @@ def test_reads_are_not_repeated_for_ever(script: Script, client: RestClient) -> 
     assert len(script.seen) == 5
 
 
-@pytest.mark.parametrize("failure", [None, (500, "{}"), (502, ""), (503, "{}")])
+@pytest.mark.parametrize("failure", [None, (500, "{}"), (502, ""), (503, "{}"), (200, "<html>")])
 def test_changes_are_sent_once(script: Script, client: RestClient, failure: tuple[int, str] | None) -> None:
     """A server that failed may have done it, so the message says that nobody knows."""
     for send in (lambda: client.post("create d", ("v1",), {}), lambda: client.delete("drop d", ("v1",))):
         script.answers, script.seen = [failure], []
-        with pytest.raises(UnavailableError, match="whether it took effect is unknown"):
+        with pytest.raises(LostAnswerError, match="whether it took effect is unknown"):
             send()
         assert len(script.seen) == 1
+
+
+def test_a_change_that_was_refused_for_now_is_sent_again(script: Script, client: RestClient) -> None:
+    script.answers = [(429, "{}"), (429, "{}"), (200, '{"success": true}')]
+    assert client.post("commit", ("v1",), {}) == {"success": True}
+    assert len(script.seen) == 3
+
+
+@pytest.mark.parametrize(("asked", "seconds"), [("7", 7.0), ("86400", 60.0), ("soon", None)])
+def test_the_pause_that_the_server_asks_for(
+    script: Script, client: RestClient, asked: str, seconds: float | None
+) -> None:
+    script.answers, script.more = [(429, "{}"), (200, "{}")], {"Retry-After": asked}
+    client.get("database d", ("v1", "d"))
+    assert isinstance(client.clock, FakeClock)
+    assert client.clock.slept == [seconds] if seconds else 0.2 <= client.clock.slept[0] <= 0.3
+
+
+def test_a_date_to_wait_for() -> None:
+    clock = FakeClock(1_700_000_000_000)
+    assert pause_after(0, "Tue, 14 Nov 2023 22:13:25 GMT", clock) == 5.0
+    assert pause_after(0, "Tue, 14 Nov 2023 22:13:10 GMT", clock) == 0.0
+    assert 0.2 <= pause_after(0, None, clock) <= 0.3
+    assert 10 <= pause_after(30, None, clock) <= 15
 
 
 def test_nobody_listens() -> None:
     clock = FakeClock()
     raw = {"uri": "http://127.0.0.1:9", "token.provider": "bear", "token": TOKEN}
-    client = RestClient(RestOptions.from_options(raw), clock)
+    client = RestClient(RestOptions.from_options(raw, clock), clock)
     with pytest.raises(UnavailableError, match="check the option uri"):
         client.post("create d", ("v1",), {})
 
@@ -195,12 +181,13 @@ def test_options_of_caller_and_server() -> None:
         ({"uri": ""}, InvalidOptionError, "uri is missing"),
         ({"uri": "http://me:secret-word@host"}, InvalidOptionError, "no user"),
         ({"uri": "http://host:notaport"}, InvalidOptionError, "uri"),
-        ({"token": ""}, InvalidOptionError, "token is missing"),
+        ({"token": ""}, InvalidOptionError, "give the token"),
+        ({"token-file": "/t"}, InvalidOptionError, "not both"),
+        ({"token.provider": "basic"}, UnsupportedError, "bear and dlf"),
         ({"token": "secret-word\nX: y"}, InvalidOptionError, "printable"),
-        ({"token.provider": "dlf"}, UnsupportedError, "signs no requests"),
+        ({"token.provider": "dlf"}, InvalidOptionError, "token would have no effect"),
         ({"header.a b": "1"}, InvalidOptionError, "name of a header"),
         ({"dlf.region": "x"}, InvalidOptionError, "dlf.region"),
-        ({"data-token.enabled": "true"}, UnsupportedError, "data-token.enabled"),
     ],
 )
 def test_options_that_are_refused(
@@ -209,12 +196,6 @@ def test_options_that_are_refused(
     with pytest.raises(error, match=words) as caught:
         load_catalog("lake", metastore="rest", **{**options(script), **more})
     assert "secret-word" not in str(caught.value)
-
-
-def test_a_server_that_asks_for_data_tokens(script: Script) -> None:
-    script.answers = [(200, '{"defaults": {"data-token.enabled": "true"}}')]
-    with pytest.raises(UnsupportedError, match="data-token"):
-        load_catalog("lake", metastore="rest", **options(script))
 
 
 @pytest.mark.parametrize(
