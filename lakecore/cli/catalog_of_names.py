@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,31 +10,25 @@ from typing import Any
 from lakecore.cli.session import Session
 from lakecore.errors import InvalidInputError
 
-__all__ = ["on_named_catalog"]
+__all__ = ["choose_catalog"]
 
 _TABLES = ("table", "tables", "new_name")
 _DATABASES = ("database",)
 
 
-def on_named_catalog(function: Callable[..., None]) -> Callable[..., None]:
-    """Return the command such that the names in its arguments choose the catalog.
+def choose_catalog(arguments: dict[str, Any]) -> None:
+    """Let the names in the arguments of a command choose its catalog, and remove the catalog from them.
 
-    Names are taken as they are when --warehouse is given. Raises InvalidInputError for names of two catalogs,
-    and for another one than --catalog names.
+    Names do not change if --warehouse is specified. Raises InvalidInputError for names of two catalogs, and
+    for another one than --catalog names.
     """
-
-    @functools.wraps(function)
-    def command(*arguments: Any, **others: Any) -> None:
-        context = others.get("context", arguments[0] if arguments else None)
-        session = getattr(context, "obj", None)
-        if isinstance(session, Session) and session.warehouse is None:
-            names = _names(others)
-            if any(_may_change(name, is_database) for _, name, is_database in names):
-                catalog = _rewritten(others, names, session)
-                setattr(context, "obj", replace(session, catalog_name=catalog))  # noqa: B010 - typer's own object
-        function(*arguments, **others)
-
-    return command
+    context = arguments.get("context")
+    session = getattr(context, "obj", None)
+    if isinstance(session, Session) and session.warehouse is None:
+        names = _names(arguments)
+        if any(_may_change(name, is_database) for _, name, is_database in names):
+            catalog = _rewritten(arguments, names, session)
+            setattr(context, "obj", replace(session, catalog_name=catalog))  # noqa: B010 - typer's own object
 
 
 def _names(arguments: dict[str, Any]) -> list[tuple[str, str, bool]]:

@@ -10,9 +10,9 @@ from types import MappingProxyType
 
 import typer
 
-from lakecore.cli.catalog_of_names import on_named_catalog
+from lakecore.cli.catalog_of_names import choose_catalog
 from lakecore.cli.damage import holding
-from lakecore.cli.option_groups import expanded
+from lakecore.cli.option_groups import command_of
 
 __all__ = ["HOLDING", "MAINTENANCE", "OTHER_NAMES", "TABLES", "register"]
 
@@ -160,4 +160,4 @@ def _function(name: str, module: str) -> Callable[..., None]:
         importlib.import_module(f"lakecore.cli.{module}"), name.replace("-", "_")
     )
     function = holding(name, function) if name in HOLDING else function
-    return on_named_catalog(expanded(function))
+    return command_of(function, choose_catalog)

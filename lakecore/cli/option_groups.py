@@ -19,7 +19,7 @@ from lakecore.errors import InvalidInputError
 from lakecore.jobs.runner.limits import Limits
 from lakecore.options import parse_size
 
-__all__ = ["Concurrency", "expanded"]
+__all__ = ["Concurrency", "command_of"]
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,17 @@ class Concurrency:
             raise InvalidInputError(f"--max-plan-memory {self.max_plan_memory!r}: {err}") from err
 
 
-def expanded(function: Callable[..., None]) -> Callable[..., None]:
-    """Return `function` with the options of its groups one by one, as typer expects them."""
+def command_of(
+    function: Callable[..., None], prepare: Callable[[dict[str, Any]], None]
+) -> Callable[..., None]:
+    """Return the command that typer calls: the options of groups one by one, and `prepare`, which may change
+    the arguments, before `function`.
+    """
     signature = inspect.signature(function, eval_str=True)
     groups = {one.name: one.annotation for one in signature.parameters.values() if _is_group(one.annotation)}
-    if not groups:
-        return function
 
     def command(**arguments: Any) -> None:
+        prepare(arguments)
         whole = {name: _group_of(group, arguments) for name, group in groups.items()}
         function(**arguments, **whole)
 
