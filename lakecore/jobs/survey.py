@@ -109,7 +109,10 @@ def _read_ended(lake: ListedLake, since_ms: int, now_ms: int) -> tuple[Attempt, 
     try:
         return AttemptStore(lake.file_io, lake.warehouse).ended_since(since_ms, now_ms)
     except LakeError as err:
-        logger.warning("the survey tells nothing of attempts since the last one: %s", err)
+        logger.warning(
+            "the survey does not include the attempts since the last survey, because the ledger cannot be read: %s",
+            err,
+        )
         return ()
 
 
