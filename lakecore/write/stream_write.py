@@ -174,6 +174,23 @@ class StreamWrite:
             results[newest] = self._table._after_commit(results[newest], ends_input=False)
         return results
 
+    def has_committed(self, identifier: int, prepared: Iterable[bytes]) -> bool:
+        """Return whether a commit was made whose snapshot, and all others of the user, have expired.
+
+        `prepared` is what its writers made. While a snapshot of the user is there it is False, and `commit`
+        decides. Raises NotFoundError if it cannot be known: a file of the commit is gone. The cost is that of
+        `filter_and_commit`.
+        """
+        commits = [decoded(self._table, self._name(identifier), one) for one in prepared]
+        last = last_commit_of(self._table._stores.snapshots, self._user)
+        if last.snapshot is not None or not commits:
+            return False
+        if is_in_table(self._table, commits, last):
+            return True
+        if last.looked_since > min(one.prepared_after for one in commits) + 1:
+            check_no_file_missing(self._table, commits)
+        return False
+
     def abort(self, prepared: Iterable[bytes] = (), identifier: int | None = None) -> None:
         """Remove the files of this writer, and those that were `prepared` under `identifier`.
 

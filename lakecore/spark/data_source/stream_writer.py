@@ -17,6 +17,8 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 
 from lakecore.commit.request import CommitResult
 from lakecore.errors import CommitUncertainError, InvalidInputError, LakeError, UnsupportedError
+from lakecore.jobs.runner.one_table import OneTableLake
+from lakecore.maintain.stream_intents import StreamIntents
 from lakecore.table import Table
 from lakecore.write.messages import decode_commit
 from lakecore.write.stream_write import StreamWrite
@@ -107,18 +109,34 @@ def write_batch_task(table: Table, batches: Iterator[pa.RecordBatch]) -> bytes:
 def commit_batch(table: Table, number: int, prepared: Sequence[bytes]) -> CommitResult:
     """Commit a micro-batch, unless it was committed before. When it fails, the files are removed, unless the
     outcome is uncertain: Spark writes them again.
+
+    What is about to be committed is stored first, so that the batch is recognised after all snapshots of the
+    query have expired. Raises NotFoundError if that cannot be known any more.
     """
     if not prepared:
         return CommitResult()
-    write = table.new_stream_write(_user_of(prepared))
+    user = _user_of(prepared)
+    write, intents = table.new_stream_write(user), _intents(table)
+    intent = intents.find(table.name, user)
+    if intent is not None and intent.number == number and write.has_committed(number, intent.prepared):
+        with suppress(LakeError):
+            write.abort(prepared, number)
+        return CommitResult(duplicate=True)
+    intents.save(table.name, user, number, prepared)
     try:
         return write.commit(number, prepared)
     except CommitUncertainError:
         raise
     except LakeError:
         with suppress(LakeError):
+            intents.remove(table.name, user)
             write.abort(prepared, number)
         raise
+
+
+def _intents(table: Table) -> StreamIntents:
+    lake = OneTableLake(table)
+    return StreamIntents(lake.file_io, lake.warehouse)
 
 
 def _user_of(prepared: Sequence[bytes]) -> str:

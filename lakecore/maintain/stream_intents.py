@@ -1,0 +1,67 @@
+"""This module keeps what a streaming query is about to commit, one small file a query, so that the commit is
+recognised however long ago it was made.
+
+The last snapshot of a query shows which micro-batches it has committed. Where all of them have expired when
+the query is restarted, the files that it was about to commit decide: a table that has one of them has the
+commit.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.parse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from lakecore.errors import CorruptDataError, NotFoundError
+from lakecore.maintain.service_store import ServiceStore
+
+__all__ = ["StreamIntent", "StreamIntents"]
+
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StreamIntent:
+    """It is the last commit that a query was about to make."""
+
+    number: int
+    """It is the number of the micro-batch."""
+    prepared: tuple[bytes, ...]
+    """These are the bytes that its writers prepared."""
+
+
+@dataclass(frozen=True)
+class StreamIntents(ServiceStore):
+    """It stores the intents of the queries that write to tables of a warehouse."""
+
+    directory: ClassVar[str] = "streams"
+
+    def find(self, table: str, user: str) -> StreamIntent | None:
+        """Return the intent of a query, None without one. It costs a read. Raises CorruptDataError."""
+        path = self._path(table, user)
+        try:
+            raw = json.loads(self.file_io.read(path))
+            if raw["version"] != _VERSION:
+                raise ValueError(f"its version is {raw['version']!r}, and this release knows {_VERSION}")
+            return StreamIntent(int(raw["number"]), tuple(one.encode() for one in raw["prepared"]))
+        except NotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError, AttributeError) as err:
+            raise CorruptDataError(
+                path, f"this is not the intent of a stream: {err}; delete it if the query is not restarted"
+            ) from err
+
+    def save(self, table: str, user: str, number: int, prepared: Sequence[bytes]) -> None:
+        """Store the intent in place of the one before. It costs a write."""
+        raw = {"version": _VERSION, "number": number, "prepared": [one.decode() for one in prepared]}
+        self.file_io.overwrite(self._path(table, user), json.dumps(raw).encode())
+
+    def remove(self, table: str, user: str) -> None:
+        """Remove the intent, before the files of its writers are removed."""
+        self.file_io.delete(self._path(table, user))
+
+    def _path(self, table: str, user: str) -> str:
+        parts = (urllib.parse.quote(part, safe="") for part in (user, table))
+        return f"{self.root}/{'@'.join(parts)}.json"

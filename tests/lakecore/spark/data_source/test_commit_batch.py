@@ -1,0 +1,116 @@
+"""A micro-batch that Spark runs again is committed once, also when all snapshots of its query have expired."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import lakecore
+from lakecore.errors import CorruptDataError, NotFoundError
+from lakecore.jobs import compact, expire_snapshots
+from lakecore.spark.data_source.stream_writer import commit_batch
+from lakecore.table import Table
+
+USER = "spark-0b5e"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    catalog = lakecore.load_catalog(tmp_path / "lake", create_warehouse=True, **{"local.fsync": "false"})
+    options = {"bucket": "1", "write-only": "true", "merge-engine": "aggregation"}
+    options["fields.v.aggregate-function"] = "sum"
+    return catalog.create_table(
+        "d.t", {"columns": ["k INT", "v BIGINT"], "primaryKeys": ["k"], "options": options}
+    )
+
+
+def prepare(table: Table, number: int) -> list[bytes]:
+    """What the task of a micro-batch prepares, each time in new files."""
+    write = table.new_stream_write(USER)
+    write.write(pa.RecordBatch.from_pydict({"k": pa.array([1], pa.int32()), "v": [10**number]}))
+    return [write.prepare_commit(number)]
+
+
+def expire_all(table: Table, *, compacted: bool = False) -> None:
+    """Others commit, and the snapshots of the query expire."""
+    lake = lakecore.load_catalog(Path(table.path).parents[1])
+    table.write(pa.Table.from_pydict({"k": pa.array([2], pa.int32()), "v": [1]}))
+    if compacted:
+        compact.run(compact.Job(table="d.t", strategy=compact.Strategy.FULL), lake)
+        table.write(pa.Table.from_pydict({"k": pa.array([2], pa.int32()), "v": [1]}))
+    report = expire_snapshots.run(
+        expire_snapshots.Job(table="d.t", retain_max=1, retain_min=1, older_than_ms=1 << 60), lake
+    )
+    assert report.error is None
+    assert len(list(table.snapshots())) == 1
+
+
+def value(table: Table) -> int:
+    (row,) = table.scan(where="k = 1").to_arrow().to_pylist()
+    return int(row["v"])
+
+
+def test_a_batch_is_known_after_its_snapshots_expired(table: Table) -> None:
+    for number in (0, 1):
+        assert commit_batch(table, number, prepare(table, number)).snapshot_ids
+    expire_all(table)
+    files = len(list(Path(table.path).glob("bucket-0/*")))
+    assert commit_batch(table, 1, prepare(table, 1)).duplicate
+    assert value(table) == 11
+    assert len(list(Path(table.path).glob("bucket-0/*"))) == files, "the files of the second try are removed"
+    assert commit_batch(table, 2, prepare(table, 2)).snapshot_ids
+    assert value(table) == 111
+
+
+def test_a_batch_that_was_not_committed_is_committed_once(table: Table) -> None:
+    """Killed after the intent was stored: it is not in the table, and its files are there."""
+    commit_batch(table, 0, prepare(table, 0))
+    killed = prepare(table, 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lakecore.write.stream_write.StreamWrite.commit", _kill)
+        with pytest.raises(KeyboardInterrupt):
+            commit_batch(table, 1, killed)
+    expire_all(table)
+    assert commit_batch(table, 1, prepare(table, 1)).snapshot_ids
+    assert value(table) == 11
+    assert commit_batch(table, 1, prepare(table, 1)).duplicate
+
+
+def _kill(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_what_cannot_be_known_is_an_error(table: Table) -> None:
+    """Its files were compacted, and removed with the snapshots: nothing is committed, now or later."""
+    commit_batch(table, 0, prepare(table, 0))
+    expire_all(table, compacted=True)
+    for _ in range(2):
+        with pytest.raises(NotFoundError, match="of a commit that is repeated"):
+            commit_batch(table, 0, prepare(table, 0))
+    assert value(table) == 1
+
+
+def test_a_failed_batch_is_tried_again(table: Table) -> None:
+    """Its files are removed, and so is what was stored of it."""
+    commit_batch(table, 0, prepare(table, 0))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lakecore.write.stream_write.check_one_writer", _fail)
+        with pytest.raises(NotFoundError, match="on purpose"):
+            commit_batch(table, 1, prepare(table, 1))
+    expire_all(table)
+    assert commit_batch(table, 1, prepare(table, 1)).snapshot_ids
+    assert value(table) == 11
+
+
+def _fail(*_: object) -> None:
+    raise NotFoundError("on purpose")
+
+
+def test_a_damaged_intent_names_its_file(table: Table) -> None:
+    commit_batch(table, 0, prepare(table, 0))
+    (path,) = (Path(table.path).parents[1] / ".lakecore/streams").iterdir()
+    path.write_text("{}")
+    with pytest.raises(CorruptDataError, match=r"streams/spark-0b5e@d\.t\.json"):
+        commit_batch(table, 1, prepare(table, 1))
