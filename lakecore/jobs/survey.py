@@ -110,7 +110,7 @@ def _read_ended(lake: ListedLake, since_ms: int, now_ms: int) -> tuple[Attempt, 
         return AttemptStore(lake.file_io, lake.warehouse).ended_since(since_ms, now_ms)
     except LakeError as err:
         logger.warning(
-            "the survey does not include the attempts since the last survey, because the ledger cannot be read: %s",
+            "the survey lacks the attempts since the last one, because the ledger cannot be read: %s",
             err,
         )
         return ()

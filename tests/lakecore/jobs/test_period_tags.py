@@ -287,7 +287,7 @@ def test_retention_leaves_the_newest_and_other_peoples_tags(lake: FilesystemCata
     late = batch(lake, date="2023-11-07", num_retained_max=1)
     assert late.nothing_to_do
     assert late.notes == ("not created: 2023-11-07 (enough newer tags are kept)",)
-    with pytest.raises(InvalidInputError, match="newest tag always stays"):
+    with pytest.raises(InvalidInputError, match="newest tag is always kept"):
         batch(lake, num_retained_max=0)
 
 
