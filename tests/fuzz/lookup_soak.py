@@ -3,7 +3,7 @@
     python -m tests.fuzz.lookup_soak --minutes 10 [--seed 1]
 
 Two JVMs (1.4.2 and 2.0.0) write random rows to tables of five kinds, each table by one of them, compact and expire them at
-random. Meanwhile local queries, lookup tables (full, partial, and those that ask the service), clients of lakecore and
+random, let lakecore compact them, and add columns. Meanwhile local queries, lookup tables (full, partial, and those that ask the service), clients of lakecore and
 Java's client look keys up; the services of three tables, which are processes, are killed at random and started again. An
 answer is right if it was current at some moment between the question and the answer; of a service, at some moment since
 `LAG` seconds before the question, for it follows the table at an interval. An error that a user would see is a failure; one
@@ -28,6 +28,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from lakecore.catalog.filesystem import load_catalog
+from lakecore.jobs import compact
 from lakecore.lookup.query.key_reader import KeyReader
 from lakecore.lookup.query.lookup_cache import LookupCache
 from lakecore.service.connection import ClientOptions
@@ -43,6 +44,7 @@ JAVA = ("1.4.2", "2.0.0")
 KEYS = 60
 BATCH = 8
 LAG = 10.0
+MOST_COLUMNS = 8
 ALWAYS = {"continuous.discovery-interval": "0 s"}
 PATIENT = ClientOptions(answer_seconds=30, first_wait=0.05, longest_wait=0.2, tries=900)
 KIND = pa.schema([("k", pa.int32())])
@@ -66,6 +68,7 @@ class SoakTable:
     sums: bool = False
     deletes: bool = False
     has_service: bool = False
+    added: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
     states: list[list[_State]] = field(
         default_factory=lambda: [[_State(None, -1e9, -1e9)] for _ in range(KEYS)]
@@ -160,6 +163,15 @@ def write(
     if dice.random() < 0.2:
         oracle.compact(warehouse, f"d.{table.name}", full=True)
         soak.count("compactions")
+    elif dice.random() < 0.1:
+        job = compact.Job(table=f"d.{table.name}", strategy=compact.Strategy.FULL)
+        compact.run(job, load_catalog(warehouse))
+        soak.count("compactions of lakecore")
+    if table.added < MOST_COLUMNS and dice.random() < 0.03:
+        table.added += 1
+        column = {"op": "add", "name": f"c{table.added}", "type": "STRING"}
+        oracle.call("alter", warehouse, f"d.{table.name}", json.dumps([column]))
+        soak.count("schema changes")
     if dice.random() < 0.15:
         oracle.call("expire-snapshots", warehouse, f"d.{table.name}", "--retain-max", 2, "--retain-min", 1)
         soak.count("expiries")
