@@ -13,7 +13,7 @@ from lakecore.errors import InvalidInputError
 __all__ = ["choose_catalog"]
 
 _TABLES = ("table", "tables", "new_name")
-_DATABASES = ("database",)
+_DATABASES = ("database", "target")
 
 
 def choose_catalog(arguments: dict[str, Any]) -> None:

@@ -31,7 +31,6 @@ TABLES: Mapping[str, str] = MappingProxyType(
         "create-database": "tables.databases",
         "alter-database": "tables.databases",
         "drop-database": "tables.databases",
-        "repair-catalog": "tables.databases",
         "drop-table": "tables.drop",
         "restore-table": "tables.drop",
         "dropped-tables": "tables.drop",
@@ -116,6 +115,7 @@ MAINTENANCE: Mapping[str, str] = MappingProxyType(
         "hold": "maintenance.holds",
         "release": "maintenance.holds",
         "holds": "maintenance.holds",
+        "apply-repair-plan": "maintenance.repair",
         "repair": "maintenance.repair",
         "repair-hints": "maintenance.repair",
         "repair-earliest-snapshot": "maintenance.repair",
@@ -130,6 +130,7 @@ MAINTENANCE: Mapping[str, str] = MappingProxyType(
 
 OTHER_NAMES: Mapping[str, str] = MappingProxyType(
     {
+        "repair-catalog": "repair",
         "rollback": "rollback-to",
         "rollback-to-timestamp": "rollback-to",
         "rollback-to-watermark": "rollback-to",

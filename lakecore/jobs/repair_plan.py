@@ -8,7 +8,7 @@ from functools import partial
 from lakecore.clock import Clock, SystemClock
 from lakecore.errors import InvalidInputError, reason
 from lakecore.executor import Executor, SerialExecutor
-from lakecore.jobs.definitions.repair import Repair as Job
+from lakecore.jobs.definitions.repair import ApplyRepairPlan as Job
 from lakecore.jobs.runner.chore import DAY_MS, Chore, ChoreKind, ChoreResult, Lake, Report, run_on_table
 from lakecore.jobs.runner.counts import UNKNOWN
 from lakecore.jobs.runner.lake import target_of
@@ -27,7 +27,7 @@ from lakecore.verify.fsck.findings import FsckReport
 
 __all__ = ["Job", "plan_repair", "run"]
 
-NAME = "repair"
+NAME = "apply-repair-plan"
 
 
 def plan_repair(

@@ -183,7 +183,6 @@ def test_all_commands_of_jobs_and_all_operators_are_compared() -> None:
         "restore-table",
         "dropped-tables",
         "rename-table",
-        "repair-catalog",
         "init-file-based-privilege",
         "create-privileged-user",
         "drop-privileged-user",

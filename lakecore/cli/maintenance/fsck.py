@@ -109,7 +109,9 @@ def _print_plan(session: Session, path: Path, plan: RepairPlan) -> None:
         session.out.print(f"plan again after these steps, to see: {line}", markup=False)
     for one in plan.advice:
         session.out.print(f"no step for {one.path}: {one.problem}: {one.advice}", markup=False)
-    session.out.print(f"written to {path}; apply it with: lakecore repair {plan.table} --plan {path} --all")
+    session.out.print(
+        f"written to {path}; apply it with: lakecore apply-repair-plan {plan.table} --plan {path} --all"
+    )
 
 
 def _print(session: Session, checked: Sequence[_Answer]) -> None:

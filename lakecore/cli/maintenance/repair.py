@@ -1,4 +1,5 @@
-"""This module has the commands `why`, `repair`, `repair-hints`, `repair-earliest-snapshot`,
+"""This module has the commands `why`, `apply-repair-plan`, `repair`, `repair-hints`,
+`repair-earliest-snapshot`,
 `compact-manifest`.
 """
 
@@ -13,10 +14,25 @@ import typer
 from lakecore.cli.job_options import JobOptions
 from lakecore.cli.maintenance.chores import OneTable, Tables, run_jobs, run_on_tables
 from lakecore.cli.option_groups import Concurrency
+from lakecore.cli.session import session_of
 from lakecore.errors import InvalidInputError, reason
-from lakecore.jobs.definitions.repair import CompactManifest, Repair, RepairEarliestSnapshot, RepairHints, Why
+from lakecore.jobs.definitions.repair import (
+    ApplyRepairPlan,
+    CompactManifest,
+    RepairCatalog,
+    RepairEarliestSnapshot,
+    RepairHints,
+    Why,
+)
 
-__all__ = ["compact_manifest", "repair", "repair_earliest_snapshot", "repair_hints", "why"]
+__all__ = [
+    "apply_repair_plan",
+    "compact_manifest",
+    "repair",
+    "repair_earliest_snapshot",
+    "repair_hints",
+    "why",
+]
 
 
 def why(
@@ -45,7 +61,7 @@ def repair_earliest_snapshot(
     run_on_tables(context, table, options, passes_over=False)
 
 
-def repair(
+def apply_repair_plan(
     context: typer.Context,
     table: OneTable,
     plan: Annotated[
@@ -54,12 +70,39 @@ def repair(
     step: Annotated[list[int] | None, typer.Option(help="Apply only this step; may be repeated.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Apply all steps, in order.")] = False,
     *,
-    options: JobOptions[Repair],
+    options: JobOptions[ApplyRepairPlan],
 ) -> None:
     """Apply a repair plan step by step; each is checked against the table as it is now first."""
     if every == bool(step):
         raise InvalidInputError("give --step N, or --all")
     run_jobs(context, [options.job(table=table, plan=_plan_of(plan), steps=tuple(step or ()))])
+
+
+def repair(
+    context: typer.Context,
+    target: Annotated[
+        str, typer.Argument(metavar="[DB[.TABLE]]", help="Repair only this database, or this table.")
+    ] = "",
+    plan: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, hidden=True, help="Use apply-repair-plan instead."),
+    ] = None,
+    step: Annotated[
+        list[int] | None, typer.Option(hidden=True, help="Use apply-repair-plan instead.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", hidden=True, help="Use apply-repair-plan instead.")] = False,
+    *,
+    options: JobOptions[ApplyRepairPlan],
+) -> None:
+    """Enter tables whose files exist into the catalog's list of names, with their databases, as Paimon does.
+
+    With --plan it is apply-repair-plan, for one release more.
+    """
+    if plan is not None:
+        session_of(context).note("warning: repair --plan is called apply-repair-plan now; use that")
+        apply_repair_plan(context, target, plan, step, every, options=options)
+        return
+    run_jobs(context, [RepairCatalog(target=target)])
 
 
 def _plan_of(path: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""This module has the commands on databases, and `repair-catalog`."""
+"""This module has the commands on databases."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import typer
 
 from lakecore.cli.engine import key_values
 from lakecore.cli.session import session_of
-from lakecore.errors import UnsupportedError
 
-__all__ = ["alter_database", "create_database", "drop_database", "repair_catalog"]
+__all__ = ["alter_database", "create_database", "drop_database"]
 
 DatabaseName = Annotated[str, typer.Argument(metavar="DATABASE", help="Name the database.")]
 Properties = Annotated[
@@ -61,20 +60,3 @@ def drop_database(
 ) -> None:
     """Drop a database; with --cascade its tables too, which `restore-table` takes back."""
     session_of(context).catalog.drop_database(database, if_exists=if_exists, cascade=cascade, purge=purge)
-
-
-def repair_catalog(
-    context: typer.Context,
-    table: Annotated[
-        str, typer.Argument(metavar="DB.TABLE", help="Name the table; its files exist already.")
-    ],
-) -> None:
-    """Add a table whose files exist to the catalog's list of names, with its database."""
-    from lakecore.catalog.jdbc.jdbc_catalog import JdbcCatalog  # help needs no tables
-
-    catalog = session_of(context).catalog
-    if not isinstance(catalog, JdbcCatalog):
-        raise UnsupportedError(
-            "repair-catalog: this catalog has no list of names; it finds the files themselves"
-        )
-    catalog.repair_table(table)

@@ -12,6 +12,7 @@ from lakecore.jobs.definitions.parameter import Kind, Parameter
 from lakecore.jobs.definitions.table_job import CommittingJob, Definition, TableJob
 
 __all__ = [
+    "ApplyRepairPlan",
     "CompactManifest",
     "Fsck",
     "HoldTable",
@@ -19,7 +20,7 @@ __all__ = [
     "ReleaseTable",
     "RemoveUnexistingFiles",
     "RemoveUnexistingManifests",
-    "Repair",
+    "RepairCatalog",
     "RepairEarliestSnapshot",
     "RepairHints",
     "Undo",
@@ -59,10 +60,10 @@ class CompactManifest(CommittingJob):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Repair(TableJob):
+class ApplyRepairPlan(TableJob):
     """This is a request to apply a repair plan."""
 
-    command: ClassVar[str] = "repair"
+    command: ClassVar[str] = "apply-repair-plan"
     module: ClassVar[str] = "repair_plan"
     removes: ClassVar[bool] = True
 
@@ -74,6 +75,18 @@ class Repair(TableJob):
         tuple[int | str, ...], Parameter("The numbers of the steps; none: all, in order.", on_command=False)
     ] = ()
     allow_loss: Annotated[bool, Parameter("Apply also steps that lose rows, as the plan says.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepairCatalog(Definition):
+    """Bring the names of a catalog in step with the files, as Paimon's procedure `repair` does."""
+
+    command: ClassVar[str] = "repair"
+    module: ClassVar[str] = "repair_catalog"
+
+    target: Annotated[
+        str, Parameter("The database, or the table; empty: all databases.", Kind.VALUE, on_command=False)
+    ] = ""
 
 
 @dataclass(frozen=True, kw_only=True)

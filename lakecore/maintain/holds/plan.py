@@ -59,7 +59,7 @@ EFFECTS: Mapping[str, HoldEffect] = MappingProxyType(
         **dict.fromkeys(
             ("automatic-tags", "create-batch-tags", "trigger-tag-automatic-creation"), HoldEffect.CREATES_ONLY
         ),
-        **dict.fromkeys(("repair", "rollback-to"), HoldEffect.QUARANTINE_ONLY),
+        **dict.fromkeys(("apply-repair-plan", "rollback-to"), HoldEffect.QUARANTINE_ONLY),
         **dict.fromkeys(
             (
                 "analyze",

@@ -49,9 +49,11 @@ if TYPE_CHECKING:
     )
     from lakecore_airflow.operators.query_service import QueryServiceOperator
     from lakecore_airflow.operators.repair import (
+        ApplyRepairPlanOperator,
         CompactManifestOperator,
         RemoveUnexistingFilesOperator,
         RemoveUnexistingManifestsOperator,
+        RepairCatalogOperator,
         RepairEarliestSnapshotOperator,
         RepairHintsOperator,
         RepairOperator,
@@ -70,6 +72,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnalyzeOperator",
+    "ApplyRepairPlanOperator",
     "ClearConsumersOperator",
     "CompactDatabaseOperator",
     "CompactManifestOperator",
@@ -104,6 +107,7 @@ __all__ = [
     "RemoveUnexistingManifestsOperator",
     "RenameBranchOperator",
     "RenameTagOperator",
+    "RepairCatalogOperator",
     "RepairEarliestSnapshotOperator",
     "RepairHintsOperator",
     "RepairOperator",
@@ -157,6 +161,8 @@ _HOMES = {
     "RenameTagOperator": "lakecore_airflow.operators.tags",
     "RepairEarliestSnapshotOperator": "lakecore_airflow.operators.repair",
     "RepairHintsOperator": "lakecore_airflow.operators.repair",
+    "ApplyRepairPlanOperator": "lakecore_airflow.operators.repair",
+    "RepairCatalogOperator": "lakecore_airflow.operators.repair",
     "RepairOperator": "lakecore_airflow.operators.repair",
     "ReplaceTagOperator": "lakecore_airflow.operators.tags",
     "RescaleOperator": "lakecore_airflow.operators.rescale",

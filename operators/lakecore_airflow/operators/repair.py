@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from lakecore.jobs.definitions.repair import (
+    ApplyRepairPlan,
     CompactManifest,
     RemoveUnexistingFiles,
     RemoveUnexistingManifests,
-    Repair,
+    RepairCatalog,
     RepairEarliestSnapshot,
     RepairHints,
 )
+from lakecore_airflow.hooks import LakeHook, airflow_errors
 from lakecore_airflow.tasks.chore import ChoreOperator
+from lakecore_airflow.tasks.job import JobTask
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
 
 __all__ = [
+    "ApplyRepairPlanOperator",
     "CompactManifestOperator",
     "RemoveUnexistingFilesOperator",
     "RemoveUnexistingManifestsOperator",
+    "RepairCatalogOperator",
     "RepairEarliestSnapshotOperator",
     "RepairHintsOperator",
     "RepairOperator",
@@ -62,7 +72,7 @@ class RemoveUnexistingManifestsOperator(ChoreOperator):
     repeatable = True
 
 
-class RepairOperator(ChoreOperator):
+class ApplyRepairPlanOperator(ChoreOperator):
     """Apply a repair plan of `fsck --plan`; a retry continues where the first try stopped.
 
     :param plan: the plan's JSON, as text or a mapping.
@@ -70,4 +80,27 @@ class RepairOperator(ChoreOperator):
     :param allow_loss: also apply steps that lose rows, as the plan says.
     """
 
-    definition = Repair
+    definition = ApplyRepairPlan
+
+
+RepairOperator = ApplyRepairPlanOperator
+"""This is the old name, for one release more."""
+
+
+class RepairCatalogOperator(JobTask):
+    """Enter tables whose files exist into the catalog's list of names, as Paimon's procedure `repair` does.
+
+    :param target: a database, or a table; empty means all databases. (templated)
+    """
+
+    definition = RepairCatalog
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        from lakecore.jobs import repair_catalog
+        from lakecore.jobs.definitions.values import new_job
+
+        with airflow_errors():
+            job = new_job(RepairCatalog, self.job_fields(context))
+            report = repair_catalog.run(job, LakeHook(self.lake_conn_id).catalog())
+        self.log.info("%d tables were entered", len(report.names))
+        return report.to_json()

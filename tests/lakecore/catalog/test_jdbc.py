@@ -144,16 +144,18 @@ def test_files_without_an_entry_and_entries_without_files(
     assert catalog.list_tables("d") == []
     with pytest.raises(NotFoundError):
         catalog.load_table("d.t")
-    with pytest.raises(AlreadyExistsError, match=r"not entered .*repair-catalog d\.t"):
+    with pytest.raises(AlreadyExistsError, match=r"not entered .*lakecore repair d\.t"):
         catalog.create_table("d.t", KEYED)
     (tmp_path / "lakecore.toml").write_text(
         f'[catalogs.x]\nwarehouse = "{tmp_path}/wh"\nmetastore = "jdbc"\nuri = "jdbc:sqlite:{tmp_path}/names.db"\n'
     )
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("LAKECORE_CONFIG", str(tmp_path / "lakecore.toml"))
-        assert main(["--catalog", "x", "repair-catalog", "d.t"]) == 0
-        assert main(["--catalog", "x", "repair-catalog", "d.nothing"]) != 0
-    assert main(["--warehouse", str(tmp_path / "wh"), "repair-catalog", "d.t"]) != 0
+        assert main(["--catalog", "x", "repair", "d.t"]) == 0
+        assert main(["--catalog", "x", "repair-catalog", "d"]) == 0
+        assert main(["--catalog", "x", "repair"]) == 0
+        assert main(["--catalog", "x", "repair", "d.nothing"]) != 0
+    assert main(["--warehouse", str(tmp_path / "wh"), "repair", "d.t"]) != 0
     assert "no list of names" in capsys.readouterr().err
     catalog.load_table("d.t").upsert(pa.table({"k": pa.array([1], pa.int32()), "v": ["a"]}))
     assert rows_of(catalog.load_table("d.t")) == [(1, "a")]

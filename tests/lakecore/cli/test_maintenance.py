@@ -74,8 +74,8 @@ def test_a_life_of_maintenance(
     plan = str(tmp_path / "plan.json")
     assert main(["--warehouse", str(tmp_path), "fsck", TABLE, "--plan", plan]) == 2
     assert "repair-hints" in capsys.readouterr().out
-    assert "1 of 1" in command("repair", "--plan", plan, "--all", "--dry-run")["notes"][0]
-    assert command("repair", "--plan", plan, "--step", "1")["names"] == ["1 repair-hints"]
+    assert "1 of 1" in command("apply-repair-plan", "--plan", plan, "--all", "--dry-run")["notes"][0]
+    assert command("apply-repair-plan", "--plan", plan, "--step", "1")["names"] == ["1 repair-hints"]
     assert command("repair", "--plan", plan, "--all")["nothing_to_do"]
     command("repair-earliest-snapshot", "--snapshot-id", last)
     assert command("remove-unexisting-manifests", "--accept-rows", "0")["nothing_to_do"]

@@ -55,7 +55,7 @@ remove-unexisting-manifests     allowed          a remedy; commits
 rename-branch                   refused          moves the files of a branch
 rename-table                    refused          a hold is by name
 rename-tag                      allowed          what it protects stays protected
-repair                          quarantine only  a remedy
+apply-repair-plan               quarantine only  a remedy
 repair-earliest-snapshot        allowed          a hint
 repair-hints                    allowed          hints
 replace-tag                     refused          frees what the tag protected
@@ -77,6 +77,8 @@ NO_CHORES = {
     "catalogs": "reads",
     "compact-database": "is compact, on many tables",
     "create": "makes a table",
+    "create-catalog": "touches no table",
+    "create-privileged-user": "touches no table",
     "create-database": "touches no table",
     "create-catalog": "stores a definition; touches no table",
     "create-privileged-user": "changes privileges; touches no table",
@@ -91,21 +93,29 @@ NO_CHORES = {
     "databases": "reads",
     "delete": "commits the deletion of rows as its user asks; files stay",
     "describe": "reads",
+    "drop-catalog": "touches no table",
+    "drop-privileged-user": "touches no table",
     "drop-database": "is drop-table, on the tables of a database",
     "dropped-tables": "reads",
     "files": "reads",
+    "grant-privilege-to-user": "touches no table",
     "health": "reads",
     "holds": "reads",
+    "init-file-based-privilege": "touches no table",
     "lookup": "reads",
+    "merge-into": "commits rows as its user asks; files stay",
     "query-service": "reads",
     "prepare-spark": "touches no table",
+    "privileges": "reads",
     "read": "reads",
-    "repair-catalog": "enters names; touches no table",
+    "repair": "enters names; touches no table",
+    "revoke-privilege-from-user": "touches no table",
     "runs": "reads",
     "snapshots": "reads",
     "stream": "reads",
     "survey": "reads tables; writes records of its own below `.lakecore`",
     "tables": "reads",
+    "update": "commits rows as its user asks; files stay",
     "update-columns": "commits values as its user asks; files stay",
     "write": "commits rows as its user asks; files stay",
 }
