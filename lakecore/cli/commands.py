@@ -122,6 +122,8 @@ MAINTENANCE: Mapping[str, str] = MappingProxyType(
         "compact-manifest": "maintenance.repair",
         "rescale": "maintenance.rescale",
         "analyze": "maintenance.analyze",
+        "migrate-table": "maintenance.migration",
+        "migrate-database": "maintenance.migration",
         "remove-unexisting-files": "maintenance.unexisting",
         "remove-unexisting-manifests": "maintenance.unexisting",
     }
@@ -145,10 +147,12 @@ def register(app: typer.Typer, arguments: Iterable[str]) -> None:
     """Add the command that the arguments, without global options, name; all when they name none (help, a
     mistake).
     """
+    arguments = list(arguments)
     every = {**TABLES, **MAINTENANCE}
     command = next((argument for argument in arguments if not argument.startswith("-")), None)
-    if command is not None and command in OTHER_NAMES:
-        own = OTHER_NAMES[command]
+    applies_plan = command == "repair" and any(one.partition("=")[0] == "--plan" for one in arguments)
+    if command is not None and (command in OTHER_NAMES or applies_plan):
+        own = "apply-repair-plan" if applies_plan else OTHER_NAMES[command]
         app.command(command)(_function(own, every[own]))
         return
     for name in (command,) if command in every else every:

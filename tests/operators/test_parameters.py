@@ -32,6 +32,8 @@ NO_OPTION = OF_THE_RUN | {
     "table": "an argument of the command",
     "run_id": "an argument of undo",
     "subject": "an argument of why",
+    "source": "an argument of migrate-table and migrate-database",
+    "target": "an argument of migrate-table, migrate-database and repair",
     "plan": "an option of repair with a path, whose file is read",
     "steps": "--step and --all of repair",
 }

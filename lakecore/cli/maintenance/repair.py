@@ -73,6 +73,8 @@ def apply_repair_plan(
     options: JobOptions[ApplyRepairPlan],
 ) -> None:
     """Apply a repair plan step by step; each is checked against the table as it is now first."""
+    if context.info_name == "repair":
+        session_of(context).note("warning: repair --plan is called apply-repair-plan now; use that name")
     if every == bool(step):
         raise InvalidInputError("give --step N, or --all")
     run_jobs(context, [options.job(table=table, plan=_plan_of(plan), steps=tuple(step or ()))])
@@ -83,25 +85,11 @@ def repair(
     target: Annotated[
         str, typer.Argument(metavar="[DB[.TABLE]]", help="Repair only this database, or this table.")
     ] = "",
-    plan: Annotated[
-        Path | None,
-        typer.Option(exists=True, dir_okay=False, hidden=True, help="Use apply-repair-plan instead."),
-    ] = None,
-    step: Annotated[
-        list[int] | None, typer.Option(hidden=True, help="Use apply-repair-plan instead.")
-    ] = None,
-    every: Annotated[bool, typer.Option("--all", hidden=True, help="Use apply-repair-plan instead.")] = False,
-    *,
-    options: JobOptions[ApplyRepairPlan],
 ) -> None:
-    """Enter tables whose files exist into the catalog's list of names, with their databases, as Paimon does.
+    """Add tables whose files exist to the catalog's list of names, with their databases, as Paimon does.
 
     With --plan it is apply-repair-plan, for one release more.
     """
-    if plan is not None:
-        session_of(context).note("warning: repair --plan is called apply-repair-plan now; use that")
-        apply_repair_plan(context, target, plan, step, every, options=options)
-        return
     run_jobs(context, [RepairCatalog(target=target)])
 
 

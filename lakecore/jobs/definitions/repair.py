@@ -79,10 +79,10 @@ class ApplyRepairPlan(TableJob):
 
 @dataclass(frozen=True, kw_only=True)
 class RepairCatalog(Definition):
-    """Bring the names of a catalog in step with the files, as Paimon's procedure `repair` does."""
+    """Add tables whose files exist to a catalog's list of names, as Paimon's procedure `repair` does."""
 
     command: ClassVar[str] = "repair"
-    module: ClassVar[str] = "repair_catalog"
+    module: ClassVar[str] = "migration.repair_catalog"
 
     target: Annotated[
         str, Parameter("The database, or the table; empty: all databases.", Kind.VALUE, on_command=False)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         UndoOperator,
         WhyOperator,
     )
+    from lakecore_airflow.operators.migration import MigrateDatabaseOperator, MigrateTableOperator
     from lakecore_airflow.operators.orphans import RemoveOrphanFilesOperator
     from lakecore_airflow.operators.partitions import (
         DropPartitionOperator,
@@ -97,6 +98,8 @@ __all__ = [
     "MaintainTableOperator",
     "MarkPartitionDoneOperator",
     "MergeBranchOperator",
+    "MigrateDatabaseOperator",
+    "MigrateTableOperator",
     "NamedTablesOperator",
     "PlanMaintenanceOperator",
     "PurgeQuarantineOperator",
@@ -124,6 +127,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "MigrateDatabaseOperator": "lakecore_airflow.operators.migration",
+    "MigrateTableOperator": "lakecore_airflow.operators.migration",
     "AnalyzeOperator": "lakecore_airflow.operators.analyze",
     "ClearConsumersOperator": "lakecore_airflow.operators.consumers",
     "CompactDatabaseOperator": "lakecore_airflow.lake.compact_database",

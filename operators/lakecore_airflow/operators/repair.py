@@ -88,7 +88,7 @@ RepairOperator = ApplyRepairPlanOperator
 
 
 class RepairCatalogOperator(JobTask):
-    """Enter tables whose files exist into the catalog's list of names, as Paimon's procedure `repair` does.
+    """Add tables whose files exist to the catalog's list of names, as Paimon's procedure `repair` does.
 
     :param target: a database, or a table; empty means all databases. (templated)
     """
@@ -96,8 +96,8 @@ class RepairCatalogOperator(JobTask):
     definition = RepairCatalog
 
     def execute(self, context: Context) -> dict[str, Any]:
-        from lakecore.jobs import repair_catalog
         from lakecore.jobs.definitions.values import new_job
+        from lakecore.jobs.migration import repair_catalog
 
         with airflow_errors():
             job = new_job(RepairCatalog, self.job_fields(context))

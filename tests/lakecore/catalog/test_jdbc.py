@@ -156,7 +156,7 @@ def test_files_without_an_entry_and_entries_without_files(
         assert main(["--catalog", "x", "repair"]) == 0
         assert main(["--catalog", "x", "repair", "d.nothing"]) != 0
     assert main(["--warehouse", str(tmp_path / "wh"), "repair", "d.t"]) != 0
-    assert "no list of names" in capsys.readouterr().err
+    assert "no list of names" in capsys.readouterr().out
     catalog.load_table("d.t").upsert(pa.table({"k": pa.array([1], pa.int32()), "v": ["a"]}))
     assert rows_of(catalog.load_table("d.t")) == [(1, "a")]
     load_catalog(tmp_path / "wh").drop_table("d.t")

@@ -76,7 +76,7 @@ def test_a_life_of_maintenance(
     assert "repair-hints" in capsys.readouterr().out
     assert "1 of 1" in command("apply-repair-plan", "--plan", plan, "--all", "--dry-run")["notes"][0]
     assert command("apply-repair-plan", "--plan", plan, "--step", "1")["names"] == ["1 repair-hints"]
-    assert command("repair", "--plan", plan, "--all")["nothing_to_do"]
+    assert command("repair", "--plan", plan, "--all")["nothing_to_do"], "the old name"
     command("repair-earliest-snapshot", "--snapshot-id", last)
     assert command("remove-unexisting-manifests", "--accept-rows", "0")["nothing_to_do"]
     run(tmp_path, capsys, "purge-quarantine", "--quarantine-ttl", "0 s")

@@ -1,4 +1,4 @@
-"""This job enters tables whose files exist into a catalog's list of names, with their databases.
+"""This job adds tables whose files exist to a catalog's list of names, with their databases.
 
 Nothing is removed: a name without files stays. It can be repeated.
 """
@@ -37,11 +37,11 @@ class _Repairable(Protocol):
     def list_tables(self, database: str) -> list[str]: ...
 
     def repair_table(self, name: str) -> None:
-        """Enter one table."""
+        """Add one table to the names."""
 
 
 def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:
-    """Enter the tables below the target, each on its own: one that fails does not stop the others.
+    """Add the tables below the target, each on its own: one that fails does not stop the others.
 
     Raises UnsupportedError for a catalog that finds tables by their files, NotFoundError for a target without
     files, and the first error when every table failed.
