@@ -8,7 +8,6 @@ from typing import Any
 
 from lakecore.catalog.catalog import Catalog
 from lakecore.errors import UnsupportedError
-from lakecore.read.source.dataset import ScanDataset
 
 __all__ = ["duckdb"]
 
@@ -22,6 +21,8 @@ def duckdb(connection: Any, catalog: Catalog, tables: Iterable[str] | None = Non
     read. A view of the same name is replaced. Raises NotFoundError, and UnsupportedError for one that is
     must_be_readable.
     """
+    from lakecore.read.source.dataset import ScanDataset  # brings pandas in
+
     must_be_readable = tables is not None
     names = (
         list(tables)

@@ -24,6 +24,8 @@ ALLOWED = {
     ("lakecore/commit/manifest_merge.py", "lakecore.store.manifests"): "an option that both read",
     ("lakecore/fs/allowed_paths.py", "lakecore.fs.file_io"): "the name of a directory",
     ("lakecore/fs/allowed_paths.py", "lakecore.fs.resolve"): "a function on paths",
+    ("lakecore/fs/allowed_paths.py", "lakecore.fs.table_rights"): "a value that decides",
+    ("lakecore/catalog/privileges/grants.py", "lakecore.fs.table_rights"): "a value that decides",
     ("lakecore/store/two_writers.py", "lakecore.store.settle_time"): "a function on options",
 }
 

@@ -1,4 +1,4 @@
-"""This module says how long to wait before a request is sent again. It is pure but for the clock."""
+"""This module says how long to wait before a request is sent again. It asks the clock, and nothing else."""
 
 from __future__ import annotations
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.acero as acero
 import pyarrow.compute as pc
 
 from lakecore.errors import InvalidInputError
@@ -68,6 +67,8 @@ class Assignments:
         }
         if not expressions:
             return computed
+        import pyarrow.acero as acero  # brings pandas in, which takes a second: only for expressions
+
         source = acero.Declaration(
             "table_source", acero.TableSourceNodeOptions(pa.Table.from_batches([inputs]))
         )
