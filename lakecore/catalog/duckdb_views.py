@@ -13,13 +13,14 @@ __all__ = ["duckdb"]
 
 
 def duckdb(connection: Any, catalog: Catalog, tables: Iterable[str] | None = None) -> tuple[str, ...]:
-    """Make a view of each table, `db.t`, in a connection of DuckDB, and return their names. Columns and
-    filters
-    of a query are pushed down, and each query reads the latest snapshot, with the columns of now.
+    """Make a view of each table, `db.t`, in a connection of DuckDB, and return their names.
+
+    Columns and filters of a query are pushed down, and each query reads the latest snapshot, with the columns
+    of now.
 
     `tables` None means all tables, which costs a look at each, and leaves out those that this release cannot
-    read. A view of the same name is replaced. Raises NotFoundError, and UnsupportedError for one that is
-    must_be_readable.
+    read. A view of the same name is replaced. Raises NotFoundError, and
+    UnsupportedError for a table of `tables` that this release cannot read.
     """
     from lakecore.read.source.dataset import ScanDataset  # brings pandas in
 

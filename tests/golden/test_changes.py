@@ -160,7 +160,7 @@ def test_streams_from_anywhere(name: str, more: dict[str, str], oracles: dict[st
         plans = oracles[table.version].call(
             "stream", table.warehouse, name, "--mode", start["scan.mode"], *at, *flags
         )
-        stream = lakecore.load_catalog(str(table.warehouse)).load_table(name, options).stream()
+        stream = lakecore.load_catalog(str(table.warehouse)).load_table(name, options).stream(as_written=True)
         found = [
             (changes.next_snapshot, lines(told(changes.rows, changes.to_batches())))
             for changes in stream

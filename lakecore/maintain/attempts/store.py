@@ -104,8 +104,10 @@ class AttemptStore(ServiceStore):
             self._roll_up(self._day(now_ms - number * DAY_MS), clock)
         for number in range(days):
             old = self._day(now_ms - (_RETENTION_DAYS + 1 + number) * DAY_MS)
-            for path in (*(one.path for one in self.file_io.list(old)), f"{old}{_ROLLED}"):
-                self.file_io.delete(path)
+            for one in self.file_io.list(old):
+                self.file_io.delete(one.path)
+            if self.file_io.stat(f"{old}{_ROLLED}") is not None:
+                self.file_io.delete(f"{old}{_ROLLED}")
 
     def _roll_up(self, day: str, clock: Clock) -> None:
         """Make the file of a day, then remove the single files whose attempts it has as they are."""

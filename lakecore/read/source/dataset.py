@@ -24,10 +24,8 @@ class ScanDataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
     """This is a dataset whose rows a scan reads, anew for each scanner.
 
     Only the columns that are asked for are read, and files that certainly hold no row of the filter are left
-    out.
-    `new_scan` makes the scan, so that a table is read at its latest snapshot each time. It has what engines
-    use:
-    `schema`, `scanner`, `to_table`, `to_batches`, `head`, `count_rows`.
+    out. `new_scan` makes the scan, so that a table is read at its latest snapshot each time. It has what
+    engines use: `schema`, `scanner`, `to_table`, `to_batches`, `head`, `count_rows`.
     """
 
     def __init__(self, new_scan: Callable[[], Scan]) -> None:

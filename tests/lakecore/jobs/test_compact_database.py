@@ -195,8 +195,11 @@ def test_a_killed_run_is_completed_once_by_the_next(
     with counted.within():
         run(WANTED, replace(catalog, file_io=counted))
     changes, ends = len(counted.log), set[tuple[int, ...]]()
+    commits = [number for number, one in enumerate(counted.log, 1) if one.endswith("/snapshot/snapshot-4")]
     every = request.config.getoption("--every-kill")
-    for number in range(1, changes) if every else [changes * part // 16 for part in (5, 11, 14)]:
+    for number in (
+        range(1, changes) if every else (changes // 3, commits[len(commits) // 2], changes * 7 // 8)
+    ):
         shutil.rmtree(lake)
         shutil.copytree(image, lake)
         run_and_die(number, compact_all, str(lake))
