@@ -32,6 +32,7 @@ CASES = {
     "pk1": "one bucket",
     "pk4": "four buckets",
     "app": "append, 400 files",
+    "app_12": "append, 12 files",
     "pu4": "partial-update",
     "agg4": "aggregation",
     "lkp4": "lookup changelog",
@@ -45,27 +46,29 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--runs", type=int, default=5, help="warm runs of each side")
     parser.add_argument("--engine", choices=("spark", "local"), default="spark")
     parser.add_argument("--cases", default=",".join(CASES))
+    parser.add_argument("--copy", choices=("off", "large"), default="large", help="what lakecore copies")
     parser.add_argument("--figures", type=Path, default=FIGURES, help="directory of the figures")
     parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--floor", nargs=2, metavar=("TABLE", "ROWS"), help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     if options.work:
-        return work(options.work, options.engine)
+        return work(options.work, options.engine, options.copy)
     if options.floor:
         return floor(Path(options.floor[0]), int(options.floor[1]))
     cases, measured = options.cases.split(","), conditions([PAIMON])
     warehouse = prepare(options.rows, cases)
-    figures = [compare(warehouse, case, options.runs, options.engine) for case in cases]
+    figures = [compare(warehouse, case, options.runs, (options.engine, options.copy)) for case in cases]
     show(figures, options.rows, options.engine)
     whole = {"rows": options.rows, "runs": options.runs, "engine": options.engine, "cases": figures}
     write_figures("compact", measured, whole, options.figures)
     return None
 
 
-def compare(warehouse: Path, case: str, runs: int, engine: str) -> dict[str, Any]:
-    """Both sides on copies of one table, in turn."""
+def compare(warehouse: Path, case: str, runs: int, how: tuple[str, str]) -> dict[str, Any]:
+    """Both sides on copies of one table, in turn. `how`: the engine of ours, and what it copies."""
     threads = "1" if case == "pk1" else "2"
-    ours = [sys.executable, "-m", "tests.bench.compact", "--engine", engine, "--work", str(warehouse)]
+    ours = [sys.executable, "-m", "tests.bench.compact", "--engine", how[0], "--copy", how[1]]
+    ours += ["--work", str(warehouse)]
     sides = {
         "java": Contestant("java", [*java("Peer"), str(warehouse), threads], warehouse / "java.log"),
         "lakecore": Contestant("lakecore", ours, warehouse / "lakecore.log"),
@@ -117,24 +120,25 @@ def check(case: str, name: str, report: dict[str, Any]) -> None:
         raise RuntimeError(f"{case}: {name} compacted nothing: {report}")
 
 
-def work(warehouse: Path, engine: str) -> None:
+def work(warehouse: Path, engine: str, copy: str) -> None:
     """Our side: compacts each table named on stdin, proof included; its report as a line of JSON."""
     from lakecore.cli.engine import Engine, executor  # as the command line does: Spark starts first
     from lakecore.types.pandas_probe import pandas_hidden
 
     with pandas_hidden(), executor(Engine(engine), None, {}, soon=True) as workers:
-        _compact_named(warehouse, workers)
+        _compact_named(warehouse, workers, copy)
 
 
-def _compact_named(warehouse: Path, workers: Executor) -> None:
+def _compact_named(warehouse: Path, workers: Executor, copy: str) -> None:
     import lakecore
+    from lakecore.format.parquet.splice.mode import CopyMode
     from lakecore.jobs import compact
 
     catalog = lakecore.load_catalog(str(warehouse))
     for line in sys.stdin:
         name = line.strip()  # Java's coordinator joins small files once, as `universal` does
         strategy = compact.Strategy.UNIVERSAL if name.startswith("app") else compact.Strategy.FULL
-        job = compact.Job(table=f"db.{name}", strategy=strategy)
+        job = compact.Job(table=f"db.{name}", strategy=strategy, copy=CopyMode(copy))
         print(json.dumps(compact.run(job, catalog, workers).to_json()), flush=True)
 
 

@@ -11,7 +11,7 @@ from tests.fuzz.history import LAKE, NEW, OLD, History, Step
 from tests.fuzz.newest import VALUES, knows_only_newest, made_newest
 from tests.fuzz.production import production_table
 from tests.fuzz.production_steps import ProductionSteps
-from tests.fuzz.proofs import drawn_mode
+from tests.fuzz.proofs import drawn_copy, drawn_mode
 from tests.fuzz.values import INDEXED, KEY_TYPES, PARTITION_TYPES, SUMMABLE, TEXTS, TYPES, WIDER
 from tests.support.serialized_sets import SETS, pool
 
@@ -283,7 +283,8 @@ class _Steps:
 
     def _compact(self) -> Step:
         by = LAKE if self.dice.random() < 0.7 else self._by()
-        step = Step("compact", by, full=self.dice.random() < 0.5, proof=drawn_mode(self.dice))
+        full, copy = self.dice.random() < 0.5, drawn_copy(self.dice)
+        step = Step("compact", by, full=full, proof=drawn_mode(self.dice), copy=copy)
         placed = self.options.get("bucket") not in ("-1", "-2") or not self.keys
         if by != LAKE or not placed or self.dice.random() > _MEETINGS:
             return step

@@ -21,7 +21,7 @@ class Step:
     unbranch, orphans (removes them), drop (a partition).
 
     `keep`: snapshots that an expiry leaves. `rows`: JSON rows, `_kind` allowed. `full`: a compaction of all
-    files. `change`: one line of an ALTER in the oracle's JSON. `name`: of a tag or branch; `tag`: that a branch
+    files. `copy`: what a compaction by lakecore copies. `change`: one line of an ALTER in the oracle's JSON. `name`: of a tag or branch; `tag`: that a branch
     begins with. `partition`: a static overwrite of it, None: of everything, or of what the rows touch; or the
     partition to drop. `where`, `buckets`: a compaction by lakecore of this part only. `meanwhile`: what Java
     does between the plan and the commit of a compaction by lakecore.
@@ -34,6 +34,7 @@ class Step:
     change: Mapping[str, Any] | None = None
     partition: Mapping[str, Any] | None = None
     proof: str = ""
+    copy: str = ""
     keep: int = 0
     name: str = ""
     tag: str = ""

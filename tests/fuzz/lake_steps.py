@@ -10,6 +10,7 @@ from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.clock import SystemClock
 from lakecore.errors import UnsupportedError
 from lakecore.executor import SerialExecutor
+from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.jobs import compact, expire_snapshots, partitions, remove_orphan_files
 from lakecore.jobs.runner.chore import Safety
 from lakecore.jobs.versions import branches, rollback, tags
@@ -65,6 +66,7 @@ def _compaction(name: str, step: Step, user: str) -> compact.Job:
         table=name,
         strategy=compact.Strategy.FULL if step.full else compact.Strategy.UNIVERSAL,
         proof=_mode(step.proof),
+        copy=CopyMode(step.copy or CopyMode.OFF.value),
         commit_user=user,
         where=step.where or None,
         buckets=step.buckets or None,

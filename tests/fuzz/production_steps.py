@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.fuzz.history import FORK, LAKE, NEW, OLD, Step
 from tests.fuzz.production import DYNAMIC, POSTPONED, retracts
-from tests.fuzz.proofs import drawn_mode
+from tests.fuzz.proofs import drawn_copy, drawn_mode
 from tests.fuzz.values import TYPES, WIDER
 
 __all__ = ["ProductionSteps"]
@@ -122,7 +122,7 @@ class ProductionSteps:
                 part = {"where": f"p={self.dice.choice(self.partitions)}"}
             elif self.options["bucket"] not in (DYNAMIC, POSTPONED):
                 part = {"buckets": "0"}
-        return Step("compact", by, full=full, proof=drawn_mode(self.dice), **part)
+        return Step("compact", by, full=full, proof=drawn_mode(self.dice), copy=drawn_copy(self.dice), **part)
 
     def _meeting(self) -> Step:
         """Java comes between the plan and the commit of a compaction."""
@@ -134,7 +134,14 @@ class ProductionSteps:
             Step("compact", java, full=True) if self.dice.random() < 0.3 else Step("write", java, rows=rows)
         )
         full = self.dice.random() < 0.5
-        return Step("compact", LAKE, full=full, proof=drawn_mode(self.dice), meanwhile=other)
+        return Step(
+            "compact",
+            LAKE,
+            full=full,
+            proof=drawn_mode(self.dice),
+            copy=drawn_copy(self.dice),
+            meanwhile=other,
+        )
 
     def _overwrite(self) -> Step:
         rows = self._batch([self._row(self.dice.choice(self.hot)) for _ in range(self.dice.randint(0, 4))])

@@ -7,7 +7,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -47,35 +46,34 @@ class ColumnPages:
         return first, last
 
 
+@dataclass(frozen=True, slots=True)
 class RowGroupPages:
     """These are the pages of a row group: its first row in the file, its rows, and its leaf columns in
-    order of the schema, which are read when somebody asks for them.
+    order of the schema.
     """
 
-    def __init__(self, source: Any, group: Struct, first_row: int) -> None:
-        self._source = source
-        self.group = group
-        self.first_row = first_row
-        self.rows = int(group[_GROUP_ROWS].value)
-
-    @cached_property
-    def columns(self) -> tuple[ColumnPages, ...]:
-        """Return the page locations of every leaf column. Raises ValueError on damage."""
-        chunks = self.group[_COLUMNS].value.values
-        return tuple(_column_pages(self._source, chunk, self.rows) for chunk in chunks)
+    group: Struct
+    first_row: int
+    rows: int
+    columns: tuple[ColumnPages, ...]
 
 
 def read_row_groups(source: Any, meta: Struct) -> tuple[RowGroupPages, ...] | None:
-    """Return the pages of all row groups, or None when a column has no offset index. Raises ValueError on
-    damage.
+    """Return the page locations of every column, or None when the file has no offset index, or one with
+    pages that do not begin with a row. Raises ValueError on damage.
     """
     groups = []
     first_row = 0
     for group in meta[_ROW_GROUPS].value.values:
-        if any(_OFFSET_INDEX not in chunk for chunk in group[_COLUMNS].value.values):
-            return None
-        groups.append(RowGroupPages(source, group, first_row))
-        first_row += groups[-1].rows
+        rows = int(group[_GROUP_ROWS].value)
+        columns = []
+        for chunk in group[_COLUMNS].value.values:
+            pages = _column_pages(source, chunk, rows)
+            if pages is None:
+                return None
+            columns.append(pages)
+        groups.append(RowGroupPages(group, first_row, rows, tuple(columns)))
+        first_row += rows
     return tuple(groups)
 
 
@@ -120,12 +118,15 @@ def _value(raw: bytes, kind: pa.DataType) -> Any:
     return internal_value(struct.unpack(code, raw)[0], kind)
 
 
-def _column_pages(source: Any, chunk: Struct, rows: int) -> ColumnPages:
+def _column_pages(source: Any, chunk: Struct, rows: int) -> ColumnPages | None:
+    if _OFFSET_INDEX not in chunk:
+        return None
     offsets, sizes, firsts = page_locations(_read(source, chunk, _OFFSET_INDEX, _OFFSET_LENGTH))
     first_rows = np.append(firsts, np.int64(rows))
-    if first_rows[0] != 0 or (np.diff(first_rows) <= 0).any():
+    steps = np.diff(first_rows)
+    if first_rows[0] != 0 or (steps < 0).any():
         raise ValueError("the first rows of pages in the offset index do not increase")
-    return ColumnPages(chunk, offsets, sizes, first_rows)
+    return ColumnPages(chunk, offsets, sizes, first_rows) if (steps > 0).all() else None
 
 
 def _read(source: Any, chunk: Struct, offset: int, length: int) -> bytes:

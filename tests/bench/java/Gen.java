@@ -23,7 +23,7 @@ import java.util.List;
 /**
  * Tables of the benches. Arguments: WAREHOUSE ROWS RUNS TABLE[,TABLE]; a table is named by its kind and number of buckets: pk
  * (deduplicate), pu (partial-update), agg (aggregation), lkp (deduplicate with a lookup changelog); each of RUNS commits (or of
- * as many as a second number says: pk4_3) holds a random quarter of the key space, in random order. app: 400 files without a key.
+ * as many as a second number says: pk4_3) holds a random quarter of the key space, in random order. app: 400 files without a key; app_12: 12 files.
  */
 public class Gen {
     static final int APPEND_FILES = 400;
@@ -120,7 +120,7 @@ public class Gen {
             if (keyed) {
                 keyed(table, io, rows / commits * 4, commits);
             } else {
-                append(table, io, rows);
+                append(table, io, rows, numbers.length > 1 ? commits : APPEND_FILES);
             }
         }
         System.exit(0);
@@ -146,11 +146,11 @@ public class Gen {
         }
     }
 
-    static void append(Table table, IOManager io, long rows) throws Exception {
+    static void append(Table table, IOManager io, long rows, int files) throws Exception {
         BatchWriteBuilder builder = table.newBatchWriteBuilder();
         List<CommitMessage> messages = new ArrayList<>();
-        long each = rows / APPEND_FILES;
-        for (int file = 0; file < APPEND_FILES; file++) {
+        long each = rows / files;
+        for (int file = 0; file < files; file++) {
             try (BatchTableWrite write = builder.newWrite()) {
                 write.withIOManager(io);
                 for (long i = 0; i < each; i++) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,12 +10,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
+from lakecore.compact.engine.outcome import Outcome, ProvenPick
+from lakecore.compact.engine.work import Place, WorkPick
 from lakecore.errors import CorruptDataError
+from lakecore.format.bounds import ColumnBounds
 from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.format.parquet.splice.reasons import SpliceReason
 from lakecore.jobs import compact
-from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.data_file import DataFile, FileSource
+from lakecore.verify.digest.columns import StoredFile
 from lakecore.verify.fsck.check import fsck
+from lakecore.write.files.copy_plan import CopyCount, CopyInput, plan_copies
+from lakecore.write.files.merged_bounds import MergedBounds
+from lakecore.write.files.rolling import FileSpec
 from tests.support.copied_table import NAME, ROWS, compacted, new_table, rows_of
 from tests.support.lake import live_files
 from tests.support.parquet_edits import edit_footer, flip_byte
@@ -248,3 +256,64 @@ def test_nothing_is_copied_unless_it_is_asked_for(tmp_path: Path) -> None:
     catalog = new_table(tmp_path)
     report = compact.run(compact.Job(table=NAME, strategy=compact.Strategy.FULL), catalog)
     assert (report.files_copied, report.decoded_because, report.files_in) == (0, {}, 3)
+
+
+def test_files_of_another_field_id_do_not_mix_with_rows_that_are_encoded(tmp_path: Path) -> None:
+    from typing import cast
+
+    from lakecore.format.parquet.thrift_compact import Field, Struct, WireType
+
+    many = 2 * ROWS
+    catalog = new_table(tmp_path, files=2, count=many, options={"bucket": "1", "bucket-key": "id"})
+    for path in paths(catalog):
+        size = path.stat().st_size
+        edit_footer(
+            path, lambda meta: cast("Struct", meta)[2].value.values[1].update({9: Field(WireType.I32, 50)})
+        )
+        resized(catalog, path, size)
+    catalog.load_table(NAME).append(rows_of(5_000, SMALL))
+    expected = rows(catalog)
+    report = compacted(catalog)
+    reasons = {SpliceReason.OTHER_SCHEMA.value: 2, SpliceReason.SMALL_GROUPS.value: 1}
+    assert (report.files_copied, report.decoded_because) == (0, reasons)
+    assert rows(catalog).equals(expected)
+
+
+def test_a_file_of_another_size_than_its_entry_says_is_not_copied(tmp_path: Path) -> None:
+    catalog = new_table(tmp_path)
+    table = catalog.load_table(NAME)
+    inputs = []
+    for at, file in enumerate(files(catalog)):
+        path = str(paths(catalog)[at])
+        other = (file, replace(file, row_count=7), replace(file, file_size=7))[at]
+        inputs.append(CopyInput(StoredFile(path, other), table.schema, has_deleted_rows=False))
+    spec = FileSpec(
+        directory="", name_prefix="", schema=table.schema, keyed=False, source=FileSource.COMPACT,
+        target_size=1, options=table.schema.options,
+    )  # fmt: skip
+    plan = plan_copies(catalog.file_io, spec, inputs, CopyMode.LARGE)
+    assert [part if isinstance(part, SpliceReason) else None for part in plan.parts].count(
+        SpliceReason.DAMAGED
+    ) == 2
+
+
+def test_counts_of_several_commits_are_added() -> None:
+    one = ProvenPick(
+        WorkPick(name="a", place=Place(b"", 0, 1), bucket_dir="d", reason="", replaced=()), (), None,
+        copied=CopyCount(files=1, rows=5, bytes=9, decoded={"why": 1}),
+    )  # fmt: skip
+    outcome = Outcome().committed((one, one), (1,)).committed((one,), (2,))
+    assert outcome.copied == CopyCount(files=3, rows=15, bytes=27, decoded={"why": 3})
+
+
+def test_bounds_that_one_part_lacks_are_not_those_of_the_whole() -> None:
+    merged = MergedBounds()
+    merged.add(5, {"a": ColumnBounds(1, 4, 0), "b": ColumnBounds(1, 4, 0), "c": ColumnBounds(1, 4, 2)})
+    merged.add(
+        3, {"a": ColumnBounds(None, None, 3), "b": ColumnBounds(None, None, 0), "c": ColumnBounds(-1, 9, 1)}
+    )
+    assert merged.finish() == {
+        "a": ColumnBounds(1, 4, 3),
+        "b": ColumnBounds(None, None, 0),
+        "c": ColumnBounds(-1, 9, 3),
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -10,8 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakecore.errors import CorruptDataError
+from lakecore.format.data_reader import open_reader
 from lakecore.format.data_writer import WriterOptions, open_writer
 from lakecore.format.parquet.pages import FilePages
+from lakecore.fs.local import LocalFileIO
 from lakecore.fs.memory import MemoryFileIO
 
 ROWS = 7000
@@ -138,3 +141,13 @@ def test_from_any_row_at_which_all_columns_begin_a_page_on() -> None:
         found = pq.ParquetFile(pages.file_from(start)).read()
         assert found.num_rows > 0
         assert found.equals(whole.slice(start, found.num_rows))
+
+
+def test_pages_that_do_not_begin_with_a_row_are_not_used(tmp_path: Path) -> None:
+    """pyarrow begins pages within the list of a row, and gives them the first row of the page before."""
+    rows = pa.table({"l": [[number, None, 7] for number in range(50)]})
+    pq.write_table(rows, tmp_path / "f.parquet", write_page_index=True, write_batch_size=1, data_page_size=1)
+    path = str(tmp_path / "f.parquet")
+    assert FilePages.open(LocalFileIO(sync=False), path) is None
+    found = open_reader(LocalFileIO(sync=False), path).batches(["l"])
+    assert pa.Table.from_batches(found).equals(rows)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from pyroaring import BitMap
 
 from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.compact.kinds.append import run as append_run
@@ -17,12 +18,13 @@ from lakecore.errors import ProofError
 from lakecore.format.bounds import ColumnBounds
 from lakecore.format.parquet.thrift_compact import Field, Struct, ThriftList, WireType
 from lakecore.format.statistics import recorded_bounds, simple_stats, stats_modes
-from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.data_file import EMPTY_STATS, DataFile
 from lakecore.verify.contents.footer_stats import splice_problems
 from lakecore.verify.digest.columns import StoredFile
 from lakecore.verify.mode import ProofMode
 from lakecore.verify.proof.spliced import SpliceInput, SpliceOutput, check_splices
-from tests.support.copied_table import ROWS, compacted, new_table, opened
+from tests.support.copied_table import ROWS, compacted, new_table, opened, rows_of
+from tests.support.lake import live_files
 from tests.support.parquet_edits import edit_footer, flip_byte
 
 Change = Callable[[Path, SpliceOutput], SpliceOutput | None]
@@ -258,3 +260,57 @@ def test_statistics_that_leave_an_input_out_are_refused(
         "statistics of column price do not enclose those",
         "statistics of column name do not enclose those",
     ]
+
+
+def test_an_input_of_which_a_row_group_is_missing_is_refused(
+    catalog: FilesystemCatalog, spoil: Callable[[Change], None]
+) -> None:
+    compacted(catalog)  # a file of three row groups
+    catalog.load_table("d.t").append(rows_of(3))
+
+    def without_last(path: Path, output: SpliceOutput) -> SpliceOutput:
+        last = 2 if output.origins[0] == output.origins[1] else 3
+        change = footer(lambda meta: (groups(meta).pop(last), meta.update({3: number(3 * ROWS)})))
+        shorter = change(path, output)
+        assert shorter is not None
+        facts = {"row_count": 3 * ROWS, "value_stats": EMPTY_STATS, "value_stats_cols": ()}
+        whole = described(shorter, **facts)
+        return SpliceOutput(whole.stored, (*output.origins[:last], *output.origins[last + 1 :]))
+
+    spoil(without_last)
+    with pytest.raises(ProofError, match="not every row group of input"):
+        compacted(catalog, proof=ProofMode.KEYS)
+
+
+def test_a_copy_of_deleted_rows_is_refused(
+    catalog: FilesystemCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def check(context: Any, unit: str, inputs: Sequence[SpliceInput], outputs: Sequence[SpliceOutput]) -> Any:
+        deleted = [inputs[0], SpliceInput(inputs[1].stored, BitMap([3])), inputs[2]]
+        return check_splices(context, unit, deleted, outputs)
+
+    monkeypatch.setattr(append_run, "check_splices", check)
+    with pytest.raises(ProofError, match="although rows of it are deleted"):
+        compacted(catalog, proof=ProofMode.KEYS)
+
+
+def test_files_in_another_order_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog = new_table(tmp_path, options={"bucket": "1", "bucket-key": "id"})
+
+    def check(context: Any, unit: str, inputs: Sequence[SpliceInput], outputs: Sequence[SpliceOutput]) -> Any:
+        assert len(outputs) == 2
+        return check_splices(context, unit, inputs, outputs[::-1])
+
+    monkeypatch.setattr(append_run, "check_splices", check)
+    options = {"target-file-size": "54 kb", "compaction.small-file-ratio": "1"}
+    with pytest.raises(ProofError, match="its inputs hold"):
+        compacted(catalog, proof=ProofMode.KEYS, options=options)
+
+
+def test_bounds_that_no_input_has_are_refused(catalog: FilesystemCatalog) -> None:
+    table = catalog.load_table("d.t")
+    file = live_files(table)[0]
+    without = replace(file, value_stats=EMPTY_STATS, value_stats_cols=())
+    problems = list(splice_problems(file, table.schema, [(without, table.schema)]))
+    assert any("have a smallest value" in problem for problem in problems)
+    assert any("have a largest value" in problem for problem in problems)

@@ -1,0 +1,259 @@
+"""Parquet files of many shapes in one append table, joined by copies of their row groups: Java reads what it read before.
+
+    python -m tests.fuzz.parquet_shapes --seed 1 --cases 2000
+
+A case has a table of random columns, and files by several writers: Java, lakecore, pyarrow and arrow-rs (arro3-io), with
+random encodings, dictionaries, versions of pages, sizes of pages and row groups, indexes, checksums, statistics. Java 1.4.2
+and 2.0.0 in turns are asked for all rows and for two conditions before and after the compaction, and what their `fsck`
+finds; pyarrow reads the new files with checksums. The seed of a case that fails is printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
+from lakecore.commit.request import CommitRequest
+from lakecore.format.parquet.splice.mode import CopyMode
+from lakecore.jobs import compact
+from lakecore.metadata.commit_message import CommitMessage
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.snapshot import BATCH_IDENTIFIER
+from lakecore.row.json_rows import batch_to_json
+from lakecore.table import Table
+from tests.fuzz.parquet_values import KINDS, some_batch
+from tests.support.lake import live_files
+from tests.support.oracle import Oracle, OracleError, findings
+
+NAME = "d.t"
+VERSIONS = ("1.4.2", "2.0.0")
+MOST_ROWS = 700
+ENCODINGS = {
+    "BIGINT": ("DELTA_BINARY_PACKED", "PLAIN"),
+    "INT": ("DELTA_BINARY_PACKED", "PLAIN"),
+    "STRING": ("DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY", "PLAIN"),
+}
+JAVA_OPTIONS: Mapping[str, Sequence[str]] = {
+    "parquet.enable.dictionary": ("true", "false"),
+    "parquet.page.size": ("200", "5000", "1048576"),
+    "parquet.dictionary.page.size": ("100", "1048576"),
+    "parquet.writer.version": ("PARQUET_1_0", "PARQUET_2_0"),
+    "parquet.page.row.count.limit": ("7", "100", "20000"),
+    "file.block-size": ("1 kb", "128 mb"),
+    "file.compression": ("zstd", "zstd", "zstd", "snappy", "lz4"),
+    "metadata.stats-mode": ("truncate(16)", "full", "counts", "none"),
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a case: files that were copied, reasons of the others, and who wrote the files."""
+
+    copied: int
+    decoded: Mapping[str, int]
+    writers: tuple[str, ...]
+    problem: str = ""
+
+
+def run_case(seed: int, folder: Path, java: Oracle) -> Verdict:
+    """Make the table, compact it, and compare what its readers say."""
+    dice = random.Random(seed)
+    catalog = load_catalog(str(folder), **{"local.fsync": "false"})
+    catalog.create_database("d")
+    columns = [
+        "id BIGINT",
+        *(f"c{n} {kind}" for n, kind in enumerate(dice.choices(KINDS, k=dice.randrange(1, 6)))),
+    ]
+    options = {key: dice.choice(values) for key, values in JAVA_OPTIONS.items() if dice.random() < 0.5}
+    bucket = {"bucket": "1", "bucket-key": "id"} if dice.random() < 0.4 else {"bucket": "-1"}
+    fixed = {"write-only": "true", "compaction.min.file-num": "2", "file.format": "parquet"}
+    fixed["lakecore.commit.settle-time"] = "1 ms"  # nobody else writes
+    definition = {"columns": columns, "options": fixed | bucket | options}
+    java.create(folder, NAME, definition)
+    writers = tuple(
+        dice.choice(("java", "lakecore", "pyarrow", "pyarrow", "arrow-rs"))
+        for _ in range(dice.randrange(2, 6))
+    )
+    for number, writer in enumerate(writers):
+        add_file(dice, catalog, number, writer, (folder, java))
+    asked = [None, *conditions(dice)]
+    try:
+        before = [read(java, folder, where) for where in asked]
+    except OracleError:
+        return Verdict(0, {"Java does not read its files": 1}, writers)
+    job = compact.Job(table=NAME, strategy=compact.Strategy.FULL, copy=CopyMode.ALL)
+    report = compact.run(job, catalog)
+    after = [read(java, folder, where) for where in asked]
+    problem = compare(before, after) or damage(java, folder) or unreadable(catalog)
+    return Verdict(report.files_copied, report.decoded_because, writers, problem)
+
+
+def add_file(
+    dice: random.Random, catalog: FilesystemCatalog, number: int, writer: str, judge: tuple[Path, Oracle]
+) -> None:
+    """Append one file. lakecore writes it for pyarrow and arrow-rs, which write it anew in other shapes."""
+    table = catalog.load_table(NAME)
+    batch = some_batch(
+        dice, table.schema.row_type, dice.choice((1, 30, dice.randrange(1, MOST_ROWS))), number
+    )
+    if writer == "java":
+        folder, java = judge
+        java.write(folder, NAME, batch_to_json(batch, table.schema.row_type))
+        return
+    known = {file.file_name for file in live_files(table)}
+    table.append(pa.Table.from_batches([batch]))
+    if writer == "lakecore":
+        return
+    (file,) = (file for file in live_files(table) if file.file_name not in known)
+    rewritten(dice, table, file, writer)
+
+
+def rewritten(dice: random.Random, table: Table, file: DataFile, writer: str) -> None:
+    """Write a file anew in another shape, and commit it in its place."""
+    folder = Path(table.path.removeprefix("file://")) / "bucket-0"
+    rows = pq.read_table(folder / file.file_name, partitioning=None)
+    name = file.file_name.replace("data-", "data-0", 1)
+    nanos = any(pa.types.is_timestamp(kind) and kind.unit == "ns" for kind in rows.schema.types)
+    write = (
+        by_pyarrow if writer == "pyarrow" or nanos else by_arrow_rs
+    )  # which writes INT64 that Java misreads
+    kinds = {field.name: str(field.type).split("(")[0] for field in table.schema.fields}
+    write(dice, rows, folder / name, kinds, table.schema.options.get("file.compression", "zstd"))
+    found = replace(file, file_name=name, file_size=(folder / name).stat().st_size)
+    total = 1 if table.options.bucket == 1 else -1
+    message = CommitMessage(
+        partition=b"\x00" * 12, bucket=0, total_buckets=total, compact_before=(file,), compact_after=(found,)
+    )
+    table._committer().commit([message], CommitRequest(user="shapes", identifier=BATCH_IDENTIFIER))
+
+
+def by_pyarrow(dice: random.Random, rows: pa.Table, path: Path, kinds: Mapping[str, str], codec: str) -> None:
+    chosen = {name: dice.choice(ENCODINGS[kind]) for name, kind in kinds.items() if kind in ENCODINGS}
+    encoded = dice.random() < 0.3
+    pq.write_table(
+        rows,
+        path,
+        compression=codec if dice.random() < 0.9 else dice.choice(("none", "gzip")),
+        use_dictionary=False if encoded else dice.choice((True, True, False)),
+        column_encoding=chosen if encoded else None,
+        data_page_version=dice.choice(("1.0", "2.0")),
+        version=dice.choice(("2.4", "2.6")),
+        write_statistics=dice.choice((True, True, True, False, ["id"])),
+        write_page_index=dice.choice((True, True, False)),
+        write_page_checksum=dice.choice((True, False)),
+        row_group_size=dice.choice((13, 200, 1 << 20)),
+        data_page_size=dice.choice((64, 4096, 1 << 20)),
+        write_batch_size=dice.choice((1, 50, 1024)),
+        max_rows_per_page=dice.choice((3, 100, 20_000)),
+        dictionary_pagesize_limit=dice.choice((32, 500, 1 << 20)),
+        store_schema=dice.random() < 0.03,
+        store_decimal_as_integer=True,
+        use_deprecated_int96_timestamps=any(
+            pa.types.is_timestamp(f.type) and f.type.unit == "ns" for f in rows.schema
+        ),
+    )
+
+
+def by_arrow_rs(
+    dice: random.Random, rows: pa.Table, path: Path, kinds: Mapping[str, str], codec: str
+) -> None:
+    from arro3.io import write_parquet
+
+    write_parquet(
+        rows.replace_schema_metadata(None),
+        path,
+        compression={"zstd": "zstd(3)", "lz4": "lz4_raw"}.get(codec, codec)
+        if dice.random() < 0.9
+        else "snappy",
+        dictionary_enabled=dice.random() < 0.6,
+        dictionary_page_size_limit=dice.choice((64, 1 << 20)),
+        data_page_row_count_limit=dice.choice((5, 20_000)),
+        data_page_size_limit=dice.choice((100, 1 << 20)),
+        write_batch_size=dice.choice((5, 1024)),
+        max_row_group_size=dice.choice((40, 1 << 20)),
+        skip_arrow_metadata=dice.random() < 0.97,
+        max_statistics_size=dice.choice((4, 64, None)),
+        writer_version=dice.choice(("parquet_1_0", "parquet_2_0")),
+        bloom_filter_enabled=dice.random() < 0.1,
+    )
+
+
+def conditions(dice: random.Random) -> Iterator[list[Any]]:
+    """Conditions on the column that every row group has bounds of."""
+    for _ in range(2):
+        yield [dice.choice(("=", ">", "<", ">=")), "id", dice.randrange(-5, 5 * MOST_ROWS)]
+
+
+def read(java: Oracle, folder: Path, where: list[Any] | None) -> list[str]:
+    import json
+
+    flags = [] if where is None else ["--where", json.dumps(where)]
+    rows: list[Any] = java.call("read", folder, NAME, *flags)
+    return sorted(json.dumps(row, sort_keys=True) for row in rows)
+
+
+def compare(before: Sequence[list[str]], after: Sequence[list[str]]) -> str:
+    for number, (old, new) in enumerate(zip(before, after, strict=True)):
+        if old != new:
+            odd = sorted((Counter(new) - Counter(old)).keys())[:3]
+            return f"read {number}: Java reads {len(new)} rows instead of {len(old)}, such as {odd}"
+    return ""
+
+
+def damage(java: Oracle, folder: Path) -> str:
+    errors = {one for one in findings(java.fsck(folder, NAME, deep=False)) if one.startswith("error")}
+    return "; ".join(sorted(errors))
+
+
+def unreadable(catalog: FilesystemCatalog) -> str:
+    """What pyarrow says of the new files, page by page; and rows that lakecore counts otherwise."""
+    table = catalog.load_table(NAME)
+    folder = Path(table.path.removeprefix("file://")) / "bucket-0"
+    for file in live_files(table):
+        found = pq.ParquetFile(folder / file.file_name, page_checksum_verification=True).read().num_rows
+        if found != file.row_count:
+            return f"{file.file_name} has {found} rows instead of {file.row_count}"
+    rows = table.scan().to_arrow().num_rows
+    counted = sum(file.row_count for file in live_files(table))
+    return "" if rows == counted else f"lakecore reads {rows} rows instead of {counted}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--cases", type=int, default=200)
+    options = parser.parse_args()
+    started, copied, writers, reasons = time.time(), Counter[str](), Counter[str](), Counter[str]()
+    with ExitStack() as stack:
+        judges = [stack.enter_context(Oracle(version)) for version in VERSIONS]
+        for seed in range(options.seed, options.seed + options.cases):
+            folder = Path(tempfile.mkdtemp(prefix="shapes-"))
+            verdict = run_case(seed, folder, judges[seed % len(judges)])
+            if verdict.problem:
+                raise SystemExit(f"seed {seed}: {verdict.problem}; the table is in {folder}")
+            shutil.rmtree(folder)
+            copied["cases"] += bool(verdict.copied)
+            copied["files"] += verdict.copied
+            writers.update(verdict.writers)
+            reasons.update(verdict.decoded)
+    print(
+        f"{options.cases} cases from seed {options.seed} in {time.time() - started:.0f} s: {dict(copied)} copied"
+    )
+    print(f"files by writer: {dict(writers)}; decoded: {dict(reasons)}")
+
+
+if __name__ == "__main__":
+    main()
