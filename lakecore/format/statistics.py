@@ -24,6 +24,7 @@ __all__ = [
     "StatsMode",
     "key_modes",
     "recorded_bounds",
+    "recorded_key_bounds",
     "simple_stats",
     "stats_modes",
 ]
@@ -142,13 +143,24 @@ def recorded_bounds(file: DataFile, row_type: RowType) -> dict[str, ColumnBounds
     columns of the file. Raises CorruptDataError for statistics that cannot be decoded.
     """
     kind = row_type if file.value_stats_cols is None else row_type.select(file.value_stats_cols)
-    stats = file.value_stats
+    return _recorded(file.value_stats, kind, file.file_name)
+
+
+def recorded_key_bounds(file: DataFile, key_type: RowType) -> dict[str, ColumnBounds]:
+    """Return the statistics that a manifest entry has of the keys of a file, by stored column. Raises
+    CorruptDataError for statistics that cannot be decoded.
+    """
+    bounds = _recorded(file.key_stats, key_type, file.file_name)
+    return {KEY_PREFIX + name: bound for name, bound in bounds.items()}
+
+
+def _recorded(stats: SimpleStats, kind: RowType, name: str) -> dict[str, ColumnBounds]:
     if len(stats.null_counts) != len(kind.fields):
         return {}
-    lows, highs = (decode_row(row, kind, file.file_name) for row in (stats.min_values, stats.max_values))
+    lows, highs = (decode_row(row, kind, name) for row in (stats.min_values, stats.max_values))
     return {
-        name: ColumnBounds(low, high, None if nulls is None or nulls < 0 else nulls)
-        for name, low, high, nulls in zip(kind.names, lows, highs, stats.null_counts, strict=True)
+        column: ColumnBounds(low, high, None if nulls is None or nulls < 0 else nulls)
+        for column, low, high, nulls in zip(kind.names, lows, highs, stats.null_counts, strict=True)
     }
 
 

@@ -31,7 +31,7 @@ from lakecore.verify.digest.rows import tally_rows
 from lakecore.verify.proof.outputs import OutputEvidence, check_size
 from lakecore.verify.proof.pick_proof import tally_input
 
-__all__ = ["SpliceInput", "SpliceOutput", "SpliceRows", "check_splices"]
+__all__ = ["SpliceInput", "SpliceOutput", "SpliceRows", "check_copied_groups", "check_splices"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +95,25 @@ def check_splices(
             )
         tallies = decoded | {number: run.finished(number) for number in copied}
     return SpliceRows(tuple(tallies[number] for number in range(len(inputs))), evidence)
+
+
+def check_copied_groups(
+    context: ProofContext, unit: str, inputs: Sequence[SpliceInput], outputs: Sequence[SpliceOutput]
+) -> None:
+    """Compare the copied row groups of a merge by key with those of their inputs. Keys, and rows that were
+    merged, are proven otherwise.
+
+    Raises ProofError; CorruptDataError for an input. It reads copied inputs and their copies once.
+    """
+    copied = {origin for output in outputs for origin in output.origins if origin is not None}
+    if copied - set(range(len(inputs))):
+        raise ProofError(unit, "a row group was copied from a file that it does not read")
+    with ExitStack() as stack:
+        run = _Comparison(context, unit, inputs, [0] * len(inputs), stack)
+        for output in outputs:
+            run.compare(output, 0)
+        for number in copied:
+            run.finished(number)
 
 
 class _Comparison:
@@ -222,6 +241,8 @@ class _Comparison:
 
     def _encoded_rows(self, stored: StoredFile, span: tuple[int, int], first_row: int) -> Tally:
         shape, schema = self._context.shape, self._context.schemas[stored.file.schema_id]
+        if shape.keyed:  # whose rows have no places
+            return Tally(span[1] - span[0], 0)
         tally = ZERO
         for columns in read_covered(self._context.file_io, stored.path, shape, schema, rows=span):
             tally += tally_rows(columns, shape, first_row + span[0] + tally.rows)

@@ -33,7 +33,8 @@ class CopyInput:
 
     stored: StoredFile
     schema: TableSchema
-    has_deleted_rows: bool
+    refusal: SpliceReason | None = None
+    """It says why the file must be decoded, whatever its footer is; None where its footer decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +129,8 @@ def _footer(file_io: FileIO, spec: FileSpec, target: SpliceTarget, one: CopyInpu
     stored = one.stored
     if file_format(stored.path) != "parquet":
         return SpliceReason.NOT_PARQUET
-    if one.has_deleted_rows:
-        return SpliceReason.DELETED_ROWS
+    if one.refusal is not None:
+        return one.refusal
     if one.schema.id != spec.schema.id and _columns(one.schema) != _columns(spec.schema):
         return SpliceReason.OTHER_TABLE
     try:

@@ -33,8 +33,8 @@ class FileSummary:
 
     def __init__(self, key_type: RowType | None, first_sequence: int = 0) -> None:
         self._key_type = key_type
-        self._first: pa.RecordBatch | None = None
-        self._last: pa.RecordBatch | None = None
+        self._first: pa.RecordBatch | bytes | None = None
+        self._last: pa.RecordBatch | bytes | None = None
         self.row_count = 0
         self.delete_count = 0
         self.min_sequence: int | None = None if key_type else first_sequence
@@ -45,30 +45,60 @@ class FileSummary:
         they lack is taken from the value column of that name.
         """
         if self._key_type is None:
-            self.add_rows(batch.num_rows)
+            self._count(batch.num_rows)
             return
         self.row_count += batch.num_rows
         numbers = batch.column(SEQUENCE_NAME).to_numpy()
         low, high = int(numbers.min()), int(numbers.max())
-        self.min_sequence = low if self.min_sequence is None else min(low, self.min_sequence)
-        self.max_sequence = high if self.max_sequence is None else max(high, self.max_sequence)
+        self._widen(low, high)
         self.delete_count += int(is_retract(batch.column(KIND_NAME).to_numpy()).sum())
         keys = batch.select(_key_columns(batch, self._key_type))
         if self._first is None:
             self._first = keys.slice(0, 1)
         self._last = keys.slice(batch.num_rows - 1, 1)
 
-    def add_rows(self, count: int) -> None:
-        """Count rows of an append file that were not decoded."""
-        self.row_count += count
-        self.max_sequence = (self.max_sequence or 0) + count
+    def add_file(self, file: DataFile) -> None:
+        """Count the rows of a file, as its description has them. Its keys follow those so far."""
+        if self._key_type is None:
+            self._count(file.row_count)
+            return
+        self.row_count += file.row_count
+        self.delete_count += file.delete_row_count or 0
+        self._widen(file.min_sequence_number, file.max_sequence_number)
+        self._first = file.min_key if self._first is None else self._first
+        self._last = file.max_key
+
+    def join(self, other: FileSummary) -> None:
+        """Count the rows that another summary counts. Their keys follow those so far."""
+        if self._key_type is None or other.min_sequence is None or other.max_sequence is None:
+            self._count(other.row_count)
+            return
+        self.row_count += other.row_count
+        self.delete_count += other.delete_count
+        self._widen(other.min_sequence, other.max_sequence)
+        self._first = other._first if self._first is None else self._first
+        self._last = other._last
 
     @property
     def key_bounds(self) -> tuple[bytes, bytes]:
         """Return the serialised keys of the first and the last row; empty rows for append files."""
         if self._key_type is None or self._first is None or self._last is None:
             return EMPTY_ROW, EMPTY_ROW
-        return serialised_key(self._first, self._key_type), serialised_key(self._last, self._key_type)
+        return _serialised(self._first, self._key_type), _serialised(self._last, self._key_type)
+
+    def _count(self, rows: int) -> None:
+        """Count rows of an append file, whose numbers follow each other."""
+        self.row_count += rows
+        if self.max_sequence is not None:
+            self.max_sequence += rows
+
+    def _widen(self, low: int, high: int) -> None:
+        self.min_sequence = low if self.min_sequence is None else min(low, self.min_sequence)
+        self.max_sequence = high if self.max_sequence is None else max(high, self.max_sequence)
+
+
+def _serialised(key: pa.RecordBatch | bytes, key_type: RowType) -> bytes:
+    return key if isinstance(key, bytes) else serialised_key(key, key_type)
 
 
 def _key_columns(batch: pa.RecordBatch, key_type: RowType) -> list[str]:

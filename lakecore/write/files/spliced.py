@@ -1,25 +1,27 @@
-"""This module writes files of an append table that are made of row groups of others, copied as they are, and
-of row groups that are encoded here.
+"""This module writes files that are made of row groups of others, copied as they are, and of row groups that
+are encoded here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from lakecore.clock import local_ms
-from lakecore.format.bounds import ColumnBounds
 from lakecore.format.data_writer import WriterOptions, WrittenFile
 from lakecore.format.parquet.splice.footer import Footer, read_splice_footer
 from lakecore.format.parquet.splice.reasons import SpliceRefusal
 from lakecore.format.parquet.splice.rules import mixing_refusal
 from lakecore.format.parquet.splice.writer import SpliceWriter
 from lakecore.format.parquet.writer import ParquetWriter
+from lakecore.format.statistics import recorded_bounds, recorded_key_bounds
 from lakecore.fs.file_io import FileIO, RangeSource
 from lakecore.fs.whole_file import BytesSource
 from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.row_kind import KEY_PREFIX
+from lakecore.metadata.schema import TableSchema
 from lakecore.types.arrow import arrow_schema
 from lakecore.write.files.file_meta import FileSummary, data_file
 from lakecore.write.files.merged_bounds import MergedBounds
@@ -59,27 +61,30 @@ class SplicedWriter:
         self._paths: list[str] = []
 
     def copy(
-        self, number: int, source: RangeSource, footer: Footer, bounds: Mapping[str, ColumnBounds]
+        self, number: int, source: RangeSource, footer: Footer, described: tuple[DataFile, TableSchema]
     ) -> None:
-        """Append all row groups of the input `number`, of which the manifest has these bounds."""
-        self._add(number, source, footer, bounds)
+        """Append all row groups of the input `number`, which the manifest describes so."""
+        file, schema = described
+        current = self._add(number, source, footer)
+        current.summary.add_file(file)
+        current.bounds.add(footer.rows, recorded_bounds(file, schema.row_type))
+        if self._spec.keyed:
+            current.key_bounds.add(footer.rows, recorded_key_bounds(file, schema.key_type))
+        self._roll_if_full()
 
     def encode(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Append rows. Raises SpliceRefusal where the file so far does not mix with what this release
         writes.
         """
-        memory = _Memory()
-        writer = ParquetWriter(memory, self._schema, self._options)
-        rows = 0
+        block = self._block()
         for batch in batches:
-            rows += batch.num_rows
-            writer.write(stored_columns(batch, self._schema))
-            if writer.size_estimate >= _MOST_BYTES:
-                self._add_encoded(memory, writer.close())
-                memory = _Memory()
-                writer, rows = ParquetWriter(memory, self._schema, self._options), 0
-        if rows:
-            self._add_encoded(memory, writer.close())
+            block.writer.write(stored_columns(batch, self._schema))
+            block.summary.add(batch)
+            if block.writer.size_estimate >= _MOST_BYTES:
+                self._add_encoded(block)
+                block = self._block()
+        if block.summary.row_count:
+            self._add_encoded(block)
 
     def close(self) -> tuple[SplicedFile, ...]:
         """Finish the last file. It returns the files in the order in which they were written."""
@@ -100,30 +105,39 @@ class SplicedWriter:
             with tolerated(path):
                 self._file_io.delete(path)
 
-    @property
-    def _options(self) -> WriterOptions:
-        return WriterOptions.from_options(self._spec.options, self._spec.rules.compression)
+    def _block(self) -> _Block:
+        options = WriterOptions.from_options(self._spec.options, self._spec.rules.compression)
+        memory = _Memory()
+        return _Block(memory, ParquetWriter(memory, self._schema, options), self._summary())
 
-    def _add_encoded(self, memory: _Memory, written: WrittenFile) -> None:
-        source = BytesSource(bytes(memory.data))
+    def _summary(self) -> FileSummary:
+        spec = self._spec
+        return FileSummary(spec.bounds_type) if spec.keyed else FileSummary(None, self._sequence)
+
+    def _add_encoded(self, block: _Block) -> None:
+        written = block.writer.close()
+        source = BytesSource(bytes(block.memory.data))
         footer = read_splice_footer(source, "encoded rows")
         first = None if self._current is None else self._current.writer.first
         reason = None if first is None else mixing_refusal(footer, first)
         if reason is not None:
             raise SpliceRefusal(reason, "rows that were encoded")
-        self._add(None, source, footer, written.column_bounds)
+        current = self._add(None, source, footer)
+        current.summary.join(block.summary)
+        current.bounds.add(footer.rows, written.column_bounds)
+        current.key_bounds.add(footer.rows, written.column_bounds)
+        self._roll_if_full()
 
-    def _add(
-        self, origin: int | None, source: RangeSource, footer: Footer, bounds: Mapping[str, ColumnBounds]
-    ) -> None:
+    def _add(self, origin: int | None, source: RangeSource, footer: Footer) -> _OpenFile:
         if self._current is None:
             self._current = self._open()
         current = self._current
         current.writer.add(source, footer)
         current.origins += [origin] * len(footer.groups)
-        current.summary.add_rows(footer.rows)
-        current.bounds.add(footer.rows, bounds)
-        if current.writer.size >= self._spec.target_size:
+        return current
+
+    def _roll_if_full(self) -> None:
+        if self._current is not None and self._current.writer.size >= self._spec.target_size:
             self._roll()
 
     def _open(self) -> _OpenFile:
@@ -133,14 +147,17 @@ class SplicedWriter:
         self._index += 1
         self._paths.append(path)
         writer = SpliceWriter(self._file_io.open_output(path))
-        return _OpenFile(name, writer, FileSummary(None, self._sequence))
+        return _OpenFile(name, writer, self._summary())
 
     def _roll(self) -> None:
         """Finish the open file, which `abort` knows until it is whole."""
         current = self._current
         if current is None:
             return
-        written = WrittenFile(current.writer.close(), current.writer.rows, current.bounds.finish())
+        bounds = dict(current.bounds.finish()) | {
+            name: bound for name, bound in current.key_bounds.finish().items() if name.startswith(KEY_PREFIX)
+        }
+        written = WrittenFile(current.writer.close(), current.writer.rows, bounds)
         created = local_ms(self._now_ms())  # rule of the format, see RollingWriter
         file = data_file(self._spec, current.name, written, current.summary, created)
         self._files.append(SplicedFile(file, tuple(current.origins)))
@@ -154,7 +171,17 @@ class _OpenFile:
     writer: SpliceWriter
     summary: FileSummary
     bounds: MergedBounds = field(default_factory=MergedBounds)
+    key_bounds: MergedBounds = field(default_factory=MergedBounds)
     origins: list[int | None] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Block:
+    """Rows that are encoded in memory."""
+
+    memory: _Memory
+    writer: ParquetWriter
+    summary: FileSummary
 
 
 @dataclass(slots=True)

@@ -286,7 +286,7 @@ def test_a_file_of_another_size_than_its_entry_says_is_not_copied(tmp_path: Path
     for at, file in enumerate(files(catalog)):
         path = str(paths(catalog)[at])
         other = (file, replace(file, row_count=7), replace(file, file_size=7))[at]
-        inputs.append(CopyInput(StoredFile(path, other), table.schema, has_deleted_rows=False))
+        inputs.append(CopyInput(StoredFile(path, other), table.schema))
     spec = FileSpec(
         directory="", name_prefix="", schema=table.schema, keyed=False, source=FileSource.COMPACT,
         target_size=1, options=table.schema.options,

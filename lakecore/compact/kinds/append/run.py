@@ -21,7 +21,6 @@ from lakecore.format.parquet.splice.footer import Footer
 from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.format.parquet.splice.pages import examine_pages
 from lakecore.format.parquet.splice.reasons import SpliceReason, SpliceRefusal
-from lakecore.format.statistics import recorded_bounds
 from lakecore.fs.whole_file import open_small_whole
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.index_file import DeletionFile
@@ -131,7 +130,11 @@ def _copy_plan(unit: ConcatUnit, spec: FileSpec) -> CopyPlan | None:
         return None
     reading = unit.table.reading
     inputs = [
-        CopyInput(stored_file(unit, file), reading.file_schema(file.schema_id), deletion is not None)
+        CopyInput(
+            stored_file(unit, file),
+            reading.file_schema(file.schema_id),
+            None if deletion is None else SpliceReason.DELETED_ROWS,
+        )
         for file, deletion in zip(unit.files, unit.deletions, strict=True)
     ]
     return plan_copies(reading.file_io, spec, inputs, unit.copy)
@@ -184,10 +187,9 @@ def _copy(unit: ConcatUnit, writer: SplicedWriter, number: int, footer: Footer |
     if not isinstance(footer, Footer):
         raise TypeError(f"{unit.files[number].file_name} has no footer")
     reading, file = unit.table.reading, unit.files[number]
-    bounds = recorded_bounds(file, reading.file_schema(file.schema_id).row_type)
     with open_small_whole(reading.file_io, footer.path) as source:
         examine_pages(source, footer)
-        writer.copy(number, source, footer, bounds)
+        writer.copy(number, source, footer, (file, reading.file_schema(file.schema_id)))
 
 
 def _batches(unit: ConcatUnit, numbers: Sequence[int]) -> Generator[pa.RecordBatch]:

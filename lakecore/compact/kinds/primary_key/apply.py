@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 from lakecore.compact.engine.deletion_vectors import counted
 from lakecore.compact.engine.work import UnitTable, WorkPick, place_name
@@ -13,8 +14,9 @@ from lakecore.compact.kinds.primary_key.cut import check_tiling, unit_count
 from lakecore.compact.kinds.primary_key.lookup.pick import LeveledPick
 from lakecore.compact.kinds.primary_key.mode import Derivation
 from lakecore.compact.kinds.primary_key.plan import BucketPick, stretch_runs
-from lakecore.compact.kinds.primary_key.unit import MergeUnit
+from lakecore.compact.kinds.primary_key.unit import MergeUnit, Run
 from lakecore.executor import Executor
+from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.lsm.sections import Section
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.index_file import DeletionFile
@@ -25,6 +27,8 @@ from lakecore.scan.change_scanner import Deletions
 __all__ = ["UnitBuilder"]
 
 _LARGE_SHARE = 2
+_LEAST_ALONE = 2
+"""Copies pay where files that overlap no other have half of the bytes: such a merge is not cut."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +49,7 @@ class UnitBuilder:
     file_prefix: str
     engine: Executor
     deletions: Deletions = field(default_factory=dict)
+    copy: CopyMode = CopyMode.OFF
 
     def work_picks(self, picks: Sequence[BucketPick]) -> tuple[WorkPick, ...]:
         """Return picks of units. Merges that are a large part of all are cut, if that can be done; it costs
@@ -76,7 +81,10 @@ class UnitBuilder:
         )
         leveled = None if pick.derivation is Derivation.NONE else LeveledPick(pick, model)
         if leveled is None:
-            wholes = [replace(model, runs=stretch_runs(stretch)) for stretch in pick.work.rewrites]
+            wholes = [
+                replace(model, runs=stretch_runs(stretch), parts=self._parts(stretch), copy=self.copy)
+                for stretch in pick.work.rewrites
+            ]
         else:
             wholes = leveled.units()
         units = [unit for whole in wholes for unit in self._cut(whole, rules)]
@@ -98,6 +106,24 @@ class UnitBuilder:
             required_files=() if leveled is None else leveled.required_files,
         )
 
+    def _parts(self, stretch: tuple[Section, ...]) -> tuple[tuple[Run, ...], ...]:
+        """Return the parts of a merge of which files may be copied: sections of one file each, and what lies
+        between them. They are empty where most rows must be merged, or a row alone may become another one.
+        """
+        options = self.table.reading.options
+        merges = self.table.reading.engine is not None or options.ignore_delete or options.snapshot_ordering
+        alone = sum(section.files[0].file_size for section in stretch if len(section.files) == 1)
+        if self.copy is CopyMode.OFF or merges or options.record_expire_ms is not None:
+            return ()
+        if alone * _LEAST_ALONE < _size(stretch):
+            return ()
+        groups = groupby(stretch, key=lambda section: len(section.files) == 1)
+        return tuple(
+            part
+            for single, group in groups
+            for part in ([section.runs for section in group] if single else [stretch_runs(tuple(group))])
+        )
+
     def _deletions(self, pick: BucketPick) -> dict[str, DeletionFile]:
         """Return the vectors of the files that the pick reads, with their cardinality."""
         if not self.deletions:
@@ -113,6 +139,8 @@ class UnitBuilder:
 
     def _cut(self, whole: MergeUnit, rules: _CutRules) -> list[MergeUnit]:
         files = [file for run in whole.runs for file in run]
+        if whole.parts:
+            return [replace(whole, tallied=tuple(files))]
         size = sum(file.file_size for file in files)
         target = self.table.reading.options.target_file_size
         count = unit_count(size, target, rules.parallelism) if size >= rules.least_size else 1

@@ -40,7 +40,11 @@ class PrimaryKeyPlanner:
         table = context.unit_table(entries)
         picks, outdated = context.doable(plan_picks(entries, self._request(deletions)), excluded)
         builder = UnitBuilder(
-            table=table, file_prefix=file_prefix, engine=context.executor, deletions=deletions
+            table=table,
+            file_prefix=file_prefix,
+            engine=context.executor,
+            deletions=deletions,
+            copy=context.copy,
         )
         work = context.scheduled(builder.work_picks(picks))
         return RoundPlan(work, run.run_unit, table, outdated, entries)

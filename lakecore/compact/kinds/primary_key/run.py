@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+import logging
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TypeVar
 
 import numpy as np
@@ -18,11 +21,16 @@ from lakecore.compact.kinds.primary_key.sampled import merge_sample
 from lakecore.compact.kinds.primary_key.unit import (
     LookupMerge,
     MergeUnit,
+    Run,
     changelog_spec,
     deleted_rows,
     file_spec,
     stored,
 )
+from lakecore.format.parquet.splice.footer import Footer
+from lakecore.format.parquet.splice.pages import examine_pages
+from lakecore.format.parquet.splice.reasons import SpliceReason, SpliceRefusal
+from lakecore.fs.whole_file import open_small_whole
 from lakecore.lookup.lookup_files import LookupFiles
 from lakecore.merge.passes import Scratch
 from lakecore.merge.row_sorter import RowSorter, keyed
@@ -33,15 +41,21 @@ from lakecore.prefetch import PREFETCH_BYTES, in_background, prefetch
 from lakecore.row.sort_rule import SortRule
 from lakecore.verify.digest.digest import Tally, total
 from lakecore.verify.digest.file_tally import FileTally
+from lakecore.verify.proof.certificate import UnitEvidence, join_evidence
 from lakecore.verify.proof.outputs import OutputEvidence
 from lakecore.verify.proof.pick_proof import UnitProof, check_changelog, check_outputs, tally_input
+from lakecore.verify.proof.spliced import SpliceInput, SpliceOutput, check_copied_groups
 from lakecore.verify.sample.choice import RowSample
-from lakecore.verify.sample.key_marks import Marks
+from lakecore.verify.sample.key_marks import Marks, marks_of
 from lakecore.verify.sample.lookups import LookupFile, check_lookup_files, search_keys, tally_positions
 from lakecore.verify.sample.merge_sample import MergeSample, sample_merge
+from lakecore.write.files.copy_plan import CopyCount, CopyInput, CopyPlan, plan_copies
 from lakecore.write.files.rolling import FileSpec, RollingWriter
+from lakecore.write.files.spliced import SplicedWriter
 
 __all__ = ["run_unit"]
+
+logger = logging.getLogger(__name__)
 
 _SORT_BYTES = 48 << 20
 """Of a buffer that rows are sorted in while others are merged; it takes about four times that."""
@@ -54,7 +68,146 @@ def run_unit(unit: MergeUnit) -> UnitResult:
 
     Raises ProofError when the merge or its outputs do not hold, CorruptDataError, UnavailableError.
     """
-    return _run_plain(unit) if unit.by_level is None else _run_by_level(unit, unit.by_level)
+    if unit.by_level is not None:
+        return _run_by_level(unit, unit.by_level)
+    if not unit.parts:
+        return _run_plain(unit)
+    plan = _copy_plan(unit)
+    if plan.copies:
+        try:
+            return _run_copies(unit, plan)
+        except SpliceRefusal as err:
+            logger.warning("%s is decoded: %s", unit.name, err)
+            plan = CopyPlan.refused(len(plan.parts), err.reason)
+    return replace(_run_plain(unit), copied=CopyCount.of(plan))
+
+
+def _copy_plan(unit: MergeUnit) -> CopyPlan:
+    """Return which files of the unit are copied, in key order."""
+    reading = unit.table.reading
+    inputs = [
+        CopyInput(stored(unit, file), reading.file_schema(file.schema_id), _merge_refusal(unit, part, file))
+        for part in unit.parts
+        for file in _files_of(part)
+    ]
+    return plan_copies(reading.file_io, file_spec(unit), inputs, unit.copy)
+
+
+def _merge_refusal(unit: MergeUnit, part: tuple[Run, ...], file: DataFile) -> SpliceReason | None:
+    """Return why a merge must decode a file: its rows may leave, or be replaced."""
+    if len(_files_of(part)) > 1:
+        return SpliceReason.OVERLAPS
+    if file.file_name in unit.deletions:
+        return SpliceReason.DELETED_ROWS
+    if file.delete_row_count is None or (unit.drop_deletes and file.delete_row_count):
+        return SpliceReason.DELETES
+    return None
+
+
+def _files_of(part: tuple[Run, ...]) -> list[DataFile]:
+    return [file for run in part for file in run]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of a unit. `footer` is that of its only file, which is copied; None: its runs are merged.
+    `number` is that of its first file among those of the unit, in key order.
+    """
+
+    runs: tuple[Run, ...]
+    number: int
+    footer: Footer | None
+
+
+def _planned(unit: MergeUnit, plan: CopyPlan) -> list[_Part]:
+    parts: list[_Part] = []
+    number = 0
+    for runs in unit.parts:
+        found = plan.parts[number]
+        parts.append(_Part(runs, number, found if isinstance(found, Footer) else None))
+        number += len(_files_of(runs))
+    return parts
+
+
+def _run_copies(unit: MergeUnit, plan: CopyPlan) -> UnitResult:
+    """Copy the files that the plan copies, and merge what lies between them. Raises SpliceRefusal where pages
+    of a file are not as its footer says.
+    """
+    table, inputs, parts = unit.table, UnitInputs(unit), _planned(unit, plan)
+    writer = SplicedWriter(table.reading.file_io, file_spec(unit), table.clock.now_ms)
+    lookup_files = LookupFiles(table.reading, unit.bucket_dir)
+    merges: dict[int, CertifiedMerge] = {}
+    try:
+        for copies, members in groupby(parts, key=lambda part: part.footer is not None):
+            if copies:
+                for part in members:
+                    inputs.rows_in += _copy(unit, writer, part)
+            else:
+                writer.encode(_merged(unit, tuple(members), inputs, merges))
+        spliced = writer.close()
+        files = lookup_files.write_for(tuple(one.file for one in spliced))
+        marks: Marks = {}
+        tallies = tuple(_tallies(unit, marks))
+        outputs = _outputs(unit, files, marks)
+        check_copied_groups(
+            table.proof,
+            unit.name,
+            [SpliceInput(stored(unit, file)) for runs in unit.parts for file in _files_of(runs)],
+            [SpliceOutput(stored(unit, file), one.origins) for file, one in zip(files, spliced, strict=True)],
+        )
+        sample = _sample(unit, merge_sample(unit, inputs, files), marks)
+        evidence = join_evidence(unit.name, (_evidence(unit, part, merges, marks) for part in parts))
+    except BaseException:
+        writer.abort()
+        lookup_files.abort()
+        raise
+    return UnitResult(
+        unit=unit.name,
+        files=files,
+        rows_in=inputs.rows_in,
+        inputs=tallies,
+        proof=UnitProof(unit=unit.name, outputs=outputs, evidence=evidence, sample=sample),
+        copied=CopyCount.of(plan),
+    )
+
+
+def _copy(unit: MergeUnit, writer: SplicedWriter, part: _Part) -> int:
+    """Copy the only file of a part, and return its rows."""
+    (file,) = _files_of(part.runs)
+    reading = unit.table.reading
+    assert part.footer is not None
+    with open_small_whole(reading.file_io, part.footer.path) as source:
+        examine_pages(source, part.footer)
+        writer.copy(part.number, source, part.footer, (file, reading.file_schema(file.schema_id)))
+    return file.row_count
+
+
+def _merged(
+    unit: MergeUnit, parts: Sequence[_Part], inputs: UnitInputs, merges: dict[int, CertifiedMerge]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that the merges of some parts leave, in key order."""
+    for part in parts:
+        share = replace(unit, runs=part.runs, parts=())
+        share_inputs = UnitInputs(share)
+        merge = merges[part.number] = CertifiedMerge(share, share_inputs)
+        for window in merge.windows():
+            if window.batch is not None and window.batch.num_rows:
+                yield _with_keys(window.batch, unit.table.schema.trimmed_primary_keys)
+        inputs.rows_in += share_inputs.rows_in
+
+
+def _evidence(
+    unit: MergeUnit, part: _Part, merges: Mapping[int, CertifiedMerge], marks: Marks
+) -> UnitEvidence:
+    """Return what a part did to its rows. A copy leaves all of them, which is what the proof compares."""
+    if part.footer is not None:
+        (file,) = _files_of(part.runs)
+        keys = marks_of(unit.table.proof, stored(unit, file), marks)
+        return UnitEvidence(rows=file.row_count, first_key=keys.keys[0], last_key=keys.last)
+    evidence = merges[part.number].evidence()
+    if not isinstance(evidence, UnitEvidence):
+        raise TypeError("a part of a unit that copies files makes new rows")
+    return evidence
 
 
 def _run_plain(unit: MergeUnit) -> UnitResult:

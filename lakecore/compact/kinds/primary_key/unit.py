@@ -12,6 +12,7 @@ from pyroaring import BitMap
 from lakecore.compact.engine.outputs import compacted_files
 from lakecore.compact.engine.work import UnitTable
 from lakecore.compact.kinds.primary_key.mode import Derivation
+from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.merge.engines.deduplicate import Deduplicate
 from lakecore.merge.sorted_merge import MergeSpec
 from lakecore.metadata.manifest.data_file import DataFile, FileSource
@@ -88,6 +89,11 @@ class MergeUnit:
     by_level: LookupMerge | None = None
     rule: SortRule | None = None
     licensed: bool = False
+    parts: tuple[tuple[Run, ...], ...] = ()
+    """These are the runs of parts of the unit, in key order. Files that are the only one of their part may be
+    copied; without parts nothing is.
+    """
+    copy: CopyMode = CopyMode.OFF
 
     @property
     def drops(self) -> DropClaim | None:

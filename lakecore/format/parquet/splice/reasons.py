@@ -31,6 +31,8 @@ class SpliceReason(Enum):
     PLAIN_FIRST = "a column has plain pages before pages with a dictionary, which Java reads wrongly"
     CHECKSUM = "the checksum of a page is wrong"
     DELETED_ROWS = "some of its rows are deleted"
+    DELETES = "it has deletes that are dropped, or does not say how many it has"
+    OVERLAPS = "other files of the merge have keys among its own"
     OTHER_TABLE = "the table had other columns when it was written"
     STATISTICS = "its manifest entry tells other statistics than its footer"
     FILE_INDEXES = "new files of the table have file indexes"

@@ -1,0 +1,203 @@
+"""Merges by key copy files whose keys no other file of the merge has, and decode what must be merged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
+from lakecore.compact.kinds.primary_key import run
+from lakecore.errors import ProofError
+from lakecore.format.parquet.splice.mode import CopyMode
+from lakecore.format.parquet.splice.reasons import SpliceReason, SpliceRefusal
+from lakecore.jobs import compact
+from lakecore.verify.fsck.check import fsck
+from lakecore.verify.mode import ProofMode
+from lakecore.verify.proof.spliced import SpliceOutput, check_copied_groups
+from tests.support.lake import live_files
+from tests.support.parquet_edits import flip_byte
+
+NAME = "d.k"
+ROWS = 700
+
+
+def new_table(folder: Path, **options: str) -> FilesystemCatalog:
+    folder.mkdir(exist_ok=True)
+    catalog = load_catalog(str(folder), **{"local.fsync": "false"})
+    catalog.create_database("d")
+    chosen = {"bucket": "1", "write-only": "true"} | {
+        key.replace("_", "-"): value for key, value in options.items()
+    }
+    columns = ["k BIGINT NOT NULL", "s STRING", "x DOUBLE"]
+    catalog.create_table(NAME, {"columns": columns, "primaryKeys": ["k"], "options": chosen})
+    return catalog
+
+
+def put(
+    catalog: FilesystemCatalog, keys: Iterable[int], text: str, kinds: dict[int, str] | None = None
+) -> None:
+    numbers = list(keys)
+    rows = pa.table(
+        {
+            "k": pa.array(numbers, pa.int64()),
+            "s": pa.array([None if key % 9 == 0 else f"{text} {key % 30}" for key in numbers]),
+            "x": pa.array([key / 8 for key in numbers], pa.float64()),
+        }
+    )
+    if kinds is not None:
+        rows = rows.append_column("_kind", pa.array([kinds.get(key, "+I") for key in numbers]))
+    catalog.load_table(NAME).write(rows)
+
+
+def disjoint(catalog: FilesystemCatalog, count: int = 3) -> None:
+    for number in range(count):
+        put(catalog, range(number * ROWS, (number + 1) * ROWS), f"file {number}")
+
+
+def rows(catalog: FilesystemCatalog) -> pa.Table:
+    return catalog.load_table(NAME).scan().to_arrow().sort_by("k")
+
+
+def compacted(catalog: FilesystemCatalog, copy: CopyMode = CopyMode.ALL, **job: Any) -> compact.Report:
+    return compact.run(
+        compact.Job(table=NAME, copy=copy, **{"strategy": compact.Strategy.FULL, **job}), catalog
+    )
+
+
+def check(catalog: FilesystemCatalog) -> None:
+    table = catalog.load_table(NAME)
+    report = fsck(
+        table._stores.file_io, table._stores.paths, now_ms=catalog.clock.now_ms(), read_data=True, deep=True
+    )
+    assert report.damage == ()
+
+
+@pytest.mark.parametrize("mode", ProofMode)
+def test_files_of_disjoint_keys_are_copied_and_described_as_merged_ones(
+    mode: ProofMode, tmp_path: Path
+) -> None:
+    copied, merged = new_table(tmp_path / "a"), new_table(tmp_path / "b")
+    for catalog in (copied, merged):
+        disjoint(catalog)
+    expected = rows(copied)
+    report = compacted(copied, proof=mode)
+    assert (report.files_copied, report.rows_copied, report.files_out) == (3, 3 * ROWS, 1)
+    compacted(merged, CopyMode.OFF)
+    (one,), (other,) = live_files(copied.load_table(NAME)), live_files(merged.load_table(NAME))
+    for name in ("row_count", "min_key", "max_key", "key_stats", "value_stats", "value_stats_cols", "level",
+                 "min_sequence_number", "max_sequence_number", "delete_row_count", "schema_id", "file_source"):  # fmt: skip
+        assert getattr(one, name) == getattr(other, name), name
+    assert rows(copied).equals(expected)
+    check(copied)
+
+
+def test_what_overlaps_is_merged_between_the_copies(tmp_path: Path) -> None:
+    catalog = new_table(tmp_path)
+    disjoint(catalog, 4)
+    put(catalog, range(ROWS + 5, 2 * ROWS - 5, 100), "late")
+    put(catalog, [ROWS + 7], "gone", {ROWS + 7: "-D"})
+    expected = rows(catalog)
+    report = compacted(catalog)
+    assert report.files_copied == 3
+    assert report.decoded_because == {SpliceReason.OVERLAPS.value: 3}
+    assert report.files_out == 1
+    assert rows(catalog).equals(expected)
+    assert expected.num_rows == 4 * ROWS - 1
+    check(catalog)
+
+
+def test_deletes_stay_where_they_must_and_are_dropped_where_they_may(tmp_path: Path) -> None:
+    catalog = new_table(tmp_path)
+    disjoint(catalog, 2)
+    put(catalog, range(2 * ROWS, 3 * ROWS), "some gone", {2 * ROWS + 5: "-D"})
+    report = compacted(catalog)
+    assert report.files_copied == 2
+    assert report.decoded_because == {SpliceReason.DELETES.value: 1}
+    assert rows(catalog).num_rows == 3 * ROWS - 1
+    (file,) = live_files(catalog.load_table(NAME))
+    assert (file.row_count, file.delete_row_count) == (3 * ROWS - 1, 0)
+    check(catalog)
+
+
+def test_a_universal_compaction_copies_deletes_that_older_levels_need(tmp_path: Path) -> None:
+    catalog = new_table(tmp_path, num_sorted_run_compaction_trigger="3")
+    put(catalog, range(8 * ROWS), "old")
+    compacted(catalog, CopyMode.OFF)
+    for number in range(3):
+        keys = range(number * ROWS, (number + 1) * ROWS)
+        put(catalog, keys, "new", {number * ROWS + 1: "-D"})
+    expected = rows(catalog)
+    report = compacted(
+        catalog, strategy=compact.Strategy.UNIVERSAL,
+        options={"num-sorted-run.compaction-trigger": "3", "compaction.max-size-amplification-percent": "10000"},
+    )  # fmt: skip
+    assert report.files_copied == 3
+    assert sum(file.delete_row_count or 0 for file in live_files(catalog.load_table(NAME))) == 3
+    assert rows(catalog).equals(expected)
+    assert compacted(catalog).files_copied == 0
+    assert rows(catalog).equals(expected)
+    check(catalog)
+
+
+MERGING = {
+    "partial-update": {"merge-engine": "partial-update"},
+    "aggregation": {"merge-engine": "aggregation"},
+    "first-row": {"merge-engine": "first-row"},
+    "ignored deletes": {"ignore-delete": "true"},
+    "changelog": {"changelog-producer": "full-compaction"},
+    "deletion vectors": {"deletion-vectors.enabled": "true"},
+    "record expiry": {"record-level.expire-time": "1000 d", "record-level.time-field": "k"},
+}
+
+
+@pytest.mark.parametrize("what", MERGING)
+def test_tables_whose_rows_are_merged_or_looked_up_decode_all(what: str, tmp_path: Path) -> None:
+    catalog = new_table(tmp_path, **MERGING[what])
+    for number in range(2):
+        put(catalog, range(number * 100, (number + 1) * 100), "x")
+    assert compacted(catalog).files_copied == 0
+    assert rows(catalog).num_rows == (0 if what == "record expiry" else 200)
+
+
+def test_a_merge_of_which_little_could_be_copied_is_an_ordinary_one(tmp_path: Path) -> None:
+    catalog = new_table(tmp_path)
+    disjoint(catalog, 3)
+    put(catalog, range(0, 2 * ROWS, 2), "half")
+    report = compacted(catalog)
+    assert (report.files_copied, report.decoded_because) == (0, {})
+
+
+def test_pages_that_are_not_as_they_should_let_all_be_merged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = new_table(tmp_path)
+    disjoint(catalog)
+    expected = rows(catalog)
+
+    def examine(source: object, footer: object) -> None:
+        raise SpliceRefusal(SpliceReason.PLAIN_FIRST)
+
+    monkeypatch.setattr(run, "examine_pages", examine)
+    report = compacted(catalog)
+    assert (report.files_copied, report.decoded_because) == (0, {SpliceReason.PLAIN_FIRST.value: 3})
+    assert rows(catalog).equals(expected)
+
+
+def test_bytes_that_differ_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A value outside of the sample, in a column that the proof of keys does not read."""
+    catalog = new_table(tmp_path)
+    disjoint(catalog)
+
+    def check_groups(context: Any, unit: str, inputs: Any, outputs: list[SpliceOutput]) -> None:
+        path = Path(outputs[0].stored.path)
+        flip_byte(path, pq.read_metadata(path).row_group(1).column(4).data_page_offset + 60)
+        check_copied_groups(context, unit, inputs, outputs)
+
+    monkeypatch.setattr(run, "check_copied_groups", check_groups)
+    with pytest.raises(ProofError, match="other bytes"):
+        compacted(catalog, proof=ProofMode.KEYS)
