@@ -143,18 +143,18 @@ def recorded_bounds(file: DataFile, row_type: RowType) -> dict[str, ColumnBounds
     columns of the file. Raises CorruptDataError for statistics that cannot be decoded.
     """
     kind = row_type if file.value_stats_cols is None else row_type.select(file.value_stats_cols)
-    return _recorded(file.value_stats, kind, file.file_name)
+    return _decode_stats(file.value_stats, kind, file.file_name)
 
 
 def recorded_key_bounds(file: DataFile, key_type: RowType) -> dict[str, ColumnBounds]:
     """Return the statistics that a manifest entry has of the keys of a file, by stored column. Raises
     CorruptDataError for statistics that cannot be decoded.
     """
-    bounds = _recorded(file.key_stats, key_type, file.file_name)
+    bounds = _decode_stats(file.key_stats, key_type, file.file_name)
     return {KEY_PREFIX + name: bound for name, bound in bounds.items()}
 
 
-def _recorded(stats: SimpleStats, kind: RowType, name: str) -> dict[str, ColumnBounds]:
+def _decode_stats(stats: SimpleStats, kind: RowType, name: str) -> dict[str, ColumnBounds]:
     if len(stats.null_counts) != len(kind.fields):
         return {}
     lows, highs = (decode_row(row, kind, name) for row in (stats.min_values, stats.max_values))

@@ -25,7 +25,7 @@ Make = Callable[[random.Random], Any]
 
 def some_batch(dice: random.Random, row_type: RowType, rows: int, number: int) -> pa.RecordBatch:
     """Rows of file `number`; the column `id` counts over all files."""
-    schema = arrow_schema(row_type)
+    schema = pa.schema([field.with_nullable(True) for field in arrow_schema(row_type)])
     columns = []
     for field in schema:
         if field.name == "id":

@@ -31,7 +31,7 @@ from lakecore.verify.digest.rows import tally_rows
 from lakecore.verify.proof.outputs import OutputEvidence, check_size
 from lakecore.verify.proof.pick_proof import tally_input
 
-__all__ = ["SpliceInput", "SpliceOutput", "SpliceRows", "check_copied_groups", "check_splices"]
+__all__ = ["SpliceInput", "SpliceOutput", "SpliceRows", "check_row_groups", "check_splices"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def check_splices(
     return SpliceRows(tuple(tallies[number] for number in range(len(inputs))), evidence)
 
 
-def check_copied_groups(
+def check_row_groups(
     context: ProofContext, unit: str, inputs: Sequence[SpliceInput], outputs: Sequence[SpliceOutput]
 ) -> None:
     """Compare the copied row groups of a merge by key with those of their inputs. Keys, and rows that were

@@ -84,7 +84,7 @@ class FileSummary:
         """Return the serialised keys of the first and the last row; empty rows for append files."""
         if self._key_type is None or self._first is None or self._last is None:
             return EMPTY_ROW, EMPTY_ROW
-        return _serialised(self._first, self._key_type), _serialised(self._last, self._key_type)
+        return _key_bytes(self._first, self._key_type), _key_bytes(self._last, self._key_type)
 
     def _count(self, rows: int) -> None:
         """Count rows of an append file, whose numbers follow each other."""
@@ -97,7 +97,7 @@ class FileSummary:
         self.max_sequence = high if self.max_sequence is None else max(high, self.max_sequence)
 
 
-def _serialised(key: pa.RecordBatch | bytes, key_type: RowType) -> bytes:
+def _key_bytes(key: pa.RecordBatch | bytes, key_type: RowType) -> bytes:
     return key if isinstance(key, bytes) else serialised_key(key, key_type)
 
 

@@ -18,7 +18,7 @@ from lakecore.format.parquet.splice.reasons import SpliceReason, SpliceRefusal
 from lakecore.jobs import compact
 from lakecore.verify.fsck.check import fsck
 from lakecore.verify.mode import ProofMode
-from lakecore.verify.proof.spliced import SpliceOutput, check_copied_groups
+from lakecore.verify.proof.spliced import SpliceOutput, check_row_groups
 from tests.support.lake import live_files
 from tests.support.parquet_edits import flip_byte
 
@@ -196,8 +196,8 @@ def test_bytes_that_differ_are_refused(tmp_path: Path, monkeypatch: pytest.Monke
     def check_groups(context: Any, unit: str, inputs: Any, outputs: list[SpliceOutput]) -> None:
         path = Path(outputs[0].stored.path)
         flip_byte(path, pq.read_metadata(path).row_group(1).column(4).data_page_offset + 60)
-        check_copied_groups(context, unit, inputs, outputs)
+        check_row_groups(context, unit, inputs, outputs)
 
-    monkeypatch.setattr(run, "check_copied_groups", check_groups)
+    monkeypatch.setattr(run, "check_row_groups", check_groups)
     with pytest.raises(ProofError, match="other bytes"):
         compacted(catalog, proof=ProofMode.KEYS)

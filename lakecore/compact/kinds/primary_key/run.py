@@ -44,7 +44,7 @@ from lakecore.verify.digest.file_tally import FileTally
 from lakecore.verify.proof.certificate import UnitEvidence, join_evidence
 from lakecore.verify.proof.outputs import OutputEvidence
 from lakecore.verify.proof.pick_proof import UnitProof, check_changelog, check_outputs, tally_input
-from lakecore.verify.proof.spliced import SpliceInput, SpliceOutput, check_copied_groups
+from lakecore.verify.proof.spliced import SpliceInput, SpliceOutput, check_row_groups
 from lakecore.verify.sample.choice import RowSample
 from lakecore.verify.sample.key_marks import Marks, marks_of
 from lakecore.verify.sample.lookups import LookupFile, check_lookup_files, search_keys, tally_positions
@@ -119,12 +119,12 @@ class _Part:
     footer: Footer | None
 
 
-def _planned(unit: MergeUnit, plan: CopyPlan) -> list[_Part]:
+def _list_parts(unit: MergeUnit, plan: CopyPlan) -> list[_Part]:
     parts: list[_Part] = []
     number = 0
     for runs in unit.parts:
-        found = plan.parts[number]
-        parts.append(_Part(runs, number, found if isinstance(found, Footer) else None))
+        decision = plan.parts[number]
+        parts.append(_Part(runs, number, decision if isinstance(decision, Footer) else None))
         number += len(_files_of(runs))
     return parts
 
@@ -133,7 +133,7 @@ def _run_copies(unit: MergeUnit, plan: CopyPlan) -> UnitResult:
     """Copy the files that the plan copies, and merge what lies between them. Raises SpliceRefusal where pages
     of a file are not as its footer says.
     """
-    table, inputs, parts = unit.table, UnitInputs(unit), _planned(unit, plan)
+    table, inputs, parts = unit.table, UnitInputs(unit), _list_parts(unit, plan)
     writer = SplicedWriter(table.reading.file_io, file_spec(unit), table.clock.now_ms)
     lookup_files = LookupFiles(table.reading, unit.bucket_dir)
     merges: dict[int, CertifiedMerge] = {}
@@ -143,13 +143,13 @@ def _run_copies(unit: MergeUnit, plan: CopyPlan) -> UnitResult:
                 for part in members:
                     inputs.rows_in += _copy(unit, writer, part)
             else:
-                writer.encode(_merged(unit, tuple(members), inputs, merges))
+                writer.encode(_merge_parts(unit, tuple(members), inputs, merges))
         spliced = writer.close()
         files = lookup_files.write_for(tuple(one.file for one in spliced))
         marks: Marks = {}
         tallies = tuple(_tallies(unit, marks))
         outputs = _outputs(unit, files, marks)
-        check_copied_groups(
+        check_row_groups(
             table.proof,
             unit.name,
             [SpliceInput(stored(unit, file)) for runs in unit.parts for file in _files_of(runs)],
@@ -182,7 +182,7 @@ def _copy(unit: MergeUnit, writer: SplicedWriter, part: _Part) -> int:
     return file.row_count
 
 
-def _merged(
+def _merge_parts(
     unit: MergeUnit, parts: Sequence[_Part], inputs: UnitInputs, merges: dict[int, CertifiedMerge]
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows that the merges of some parts leave, in key order."""
