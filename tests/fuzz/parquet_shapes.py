@@ -13,6 +13,7 @@ The seed of a case that fails is printed.
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import shutil
 import tempfile
@@ -126,7 +127,7 @@ def add_file(
     )
     if writer == "java":
         folder, java = judge
-        java.write(folder, NAME, batch_to_json(batch, table.schema.row_type))
+        java.write(folder, NAME, map(json.loads, batch_to_json(batch, table.schema.row_type)))
         return
     known = {file.file_name for file in live_files(table)}
     table.write(pa.Table.from_batches([batch]))
@@ -142,9 +143,8 @@ def rewritten(dice: random.Random, table: Table, file: DataFile, writer: str) ->
     rows = pq.read_table(folder / file.file_name, partitioning=None)
     name = file.file_name.replace("data-", "data-0", 1)
     nanos = any(pa.types.is_timestamp(kind) and kind.unit == "ns" for kind in rows.schema.types)
-    write = (
-        by_pyarrow if writer == "pyarrow" or nanos else by_arrow_rs
-    )  # which writes INT64 that Java misreads
+    # arrow-rs writes nanoseconds as INT64, which Java misreads
+    write = by_pyarrow if writer == "pyarrow" or nanos else by_arrow_rs
     kinds = {field.name: str(field.type).split("(")[0] for field in table.schema.fields}
     write(dice, rows, folder / name, kinds, table.schema.options.get("file.compression", "zstd"))
     found = replace(file, file_name=name, file_size=(folder / name).stat().st_size)
@@ -213,8 +213,6 @@ def conditions(dice: random.Random) -> Iterator[list[Any]]:
 
 
 def read(java: Oracle, folder: Path, where: list[Any] | None) -> list[str]:
-    import json
-
     flags = [] if where is None else ["--where", json.dumps(where)]
     return canonical(java.call("read", folder, NAME, *flags))
 

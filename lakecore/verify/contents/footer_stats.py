@@ -12,9 +12,10 @@ from lakecore.format.bounds import ColumnBounds
 from lakecore.format.statistics import recorded_bounds
 from lakecore.metadata.key_order import comparable
 from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, RowKind
 from lakecore.metadata.schema import TableSchema
 
-__all__ = ["footer_problems", "splice_problems"]
+__all__ = ["footer_problems", "keyed_problems", "splice_problems"]
 
 
 def footer_problems(stated: Mapping[str, ColumnBounds], file: DataFile, schema: TableSchema) -> Iterator[str]:
@@ -31,6 +32,21 @@ def footer_problems(stated: Mapping[str, ColumnBounds], file: DataFile, schema: 
         if any(_above(left, right) or _differ(left, right) for left, right in ends):
             mine, theirs = (f"{one.minimum!r} to {one.maximum!r}" for one in (recorded, footer))
             yield f"statistics of column {name} give the range {mine}, its footer {theirs}"
+
+
+def keyed_problems(stated: Mapping[str, ColumnBounds], file: DataFile) -> Iterator[str]:
+    """Yield what the manifest entry of a file with a key says of sequence numbers and deletes otherwise than
+    the footer, whose statistics are `stated`. How many deletes there are, a footer does not say.
+    """
+    numbers = stated.get(SEQUENCE_NAME, ColumnBounds())
+    recorded = file.min_sequence_number, file.max_sequence_number
+    if numbers.minimum is not None and recorded != (numbers.minimum, numbers.maximum):
+        yield f"it has sequence numbers {recorded}, its footer {numbers.minimum} to {numbers.maximum}"
+    last_kind = stated.get(KIND_NAME, ColumnBounds()).maximum
+    if (last_kind == RowKind.INSERT and file.delete_row_count) or (
+        last_kind == RowKind.DELETE and not file.delete_row_count
+    ):
+        yield f"it has {file.delete_row_count} deletes, its footer says otherwise"
 
 
 def splice_problems(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import groupby
@@ -69,7 +69,7 @@ def check_splices(
     Raises ProofError; CorruptDataError for an input. It reads every file once, those that were not copied
     by their covered columns.
     """
-    copied = {origin for output in outputs for origin in output.origins if origin is not None}
+    copied = _origins(outputs)
     if copied - set(range(len(inputs))):
         raise ProofError(unit, "a row group was copied from a file that it does not read")
     decoded: dict[int, FileTally] = {}
@@ -98,22 +98,29 @@ def check_splices(
 
 
 def check_row_groups(
-    context: ProofContext, unit: str, inputs: Sequence[SpliceInput], outputs: Sequence[SpliceOutput]
+    context: ProofContext,
+    unit: str,
+    inputs: Sequence[SpliceInput],
+    outputs: Sequence[SpliceOutput],
+    copied: Collection[int],
 ) -> None:
-    """Compare the copied row groups of a merge by key with those of their inputs. Keys, and rows that were
-    merged, are proven otherwise.
+    """Compare the copied row groups of a merge by key with those of the inputs with the numbers `copied`.
+    Keys, and rows that were merged, are proven otherwise.
 
     Raises ProofError; CorruptDataError for an input. It reads copied inputs and their copies once.
     """
-    copied = {origin for output in outputs for origin in output.origins if origin is not None}
-    if copied - set(range(len(inputs))):
-        raise ProofError(unit, "a row group was copied from a file that it does not read")
+    if _origins(outputs) != set(copied):
+        raise ProofError(unit, "row groups were copied from other files than those to be copied")
     with ExitStack() as stack:
         run = _Comparison(context, unit, inputs, [0] * len(inputs), stack)
         for output in outputs:
             run.compare(output, 0)
         for number in copied:
             run.finished(number)
+
+
+def _origins(outputs: Sequence[SpliceOutput]) -> set[int]:
+    return {origin for output in outputs for origin in output.origins if origin is not None}
 
 
 class _Comparison:

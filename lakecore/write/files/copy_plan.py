@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import chain, groupby
 
 from lakecore.errors import CorruptDataError
 from lakecore.format.corruption import corrupt_data_errors
@@ -19,7 +19,7 @@ from lakecore.format.parquet.splice.rules import SpliceTarget, has_large_groups,
 from lakecore.format.shredders import shredder_for
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.schema import TableSchema
-from lakecore.verify.contents.footer_stats import footer_problems
+from lakecore.verify.contents.footer_stats import footer_problems, keyed_problems
 from lakecore.verify.digest.columns import StoredFile
 from lakecore.write.files.rolling import FileSpec
 from lakecore.write.files.spliced import encoded_footer
@@ -143,7 +143,9 @@ def _footer(file_io: FileIO, spec: FileSpec, target: SpliceTarget, one: CopyInpu
                 return SpliceReason.DAMAGED
             with corrupt_data_errors(stored.path):
                 stated = footer_bounds(metadata_of(footer.thrift), footer.has_values)
-            problem = next(footer_problems(stated, stored.file, one.schema), None)
+            problems = footer_problems(stated, stored.file, one.schema)
+            more = keyed_problems(stated, stored.file) if spec.keyed else ()
+            problem = next(chain(problems, more), None)
     except SpliceRefusal as err:
         return err.reason
     except CorruptDataError:

@@ -12,13 +12,14 @@ import pyarrow as pa
 from lakecore.clock import local_ms
 from lakecore.format.data_writer import WriterOptions, WrittenFile
 from lakecore.format.parquet.splice.footer import Footer, read_splice_footer
+from lakecore.format.parquet.splice.pages import examine_pages
 from lakecore.format.parquet.splice.reasons import SpliceRefusal
 from lakecore.format.parquet.splice.rules import mixing_refusal
 from lakecore.format.parquet.splice.writer import SpliceWriter
 from lakecore.format.parquet.writer import ParquetWriter
 from lakecore.format.statistics import recorded_bounds, recorded_key_bounds
 from lakecore.fs.file_io import FileIO, RangeSource
-from lakecore.fs.whole_file import BytesSource
+from lakecore.fs.whole_file import BytesSource, open_small_whole
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.row_kind import KEY_PREFIX
 from lakecore.metadata.schema import TableSchema
@@ -60,12 +61,13 @@ class SplicedWriter:
         self._files: list[SplicedFile] = []
         self._paths: list[str] = []
 
-    def copy(
-        self, number: int, source: RangeSource, footer: Footer, described: tuple[DataFile, TableSchema]
-    ) -> None:
-        """Append all row groups of the input `number`, which the manifest describes so."""
-        file, schema = described
-        current = self._add(number, source, footer)
+    def copy(self, number: int, footer: Footer, file: DataFile, schema: TableSchema) -> None:
+        """Append all row groups of the input `number`, which the manifest entry `file` describes. Raises
+        SpliceRefusal where its pages are not as its footer says.
+        """
+        with open_small_whole(self._file_io, footer.path) as source:
+            examine_pages(source, footer)
+            current = self._add(number, source, footer)
         current.summary.add_file(file)
         current.bounds.add(footer.rows, recorded_bounds(file, schema.row_type))
         if self._spec.keyed:

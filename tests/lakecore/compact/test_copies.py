@@ -20,6 +20,7 @@ from lakecore.jobs import compact
 from lakecore.metadata.manifest.data_file import DataFile, FileSource
 from lakecore.verify.digest.columns import StoredFile
 from lakecore.verify.fsck.check import fsck
+from lakecore.write.files import spliced
 from lakecore.write.files.copy_plan import CopyCount, CopyInput, plan_copies
 from lakecore.write.files.merged_bounds import MergedBounds
 from lakecore.write.files.rolling import FileSpec
@@ -232,7 +233,6 @@ def test_statistics_that_do_not_fit_the_footer_are_not_copied(tmp_path: Path) ->
 def test_pages_that_java_reads_wrongly_let_all_be_decoded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lakecore.compact.kinds.append import run
     from lakecore.format.parquet.splice.reasons import SpliceRefusal
 
     catalog = new_table(tmp_path)
@@ -244,7 +244,7 @@ def test_pages_that_java_reads_wrongly_let_all_be_decoded(
         if len(seen) == 2:
             raise SpliceRefusal(SpliceReason.PLAIN_FIRST, "page at 4")
 
-    monkeypatch.setattr(run, "examine_pages", examine)
+    monkeypatch.setattr(spliced, "examine_pages", examine)
     report = compacted(catalog)
     assert (report.files_copied, report.decoded_because) == (0, {SpliceReason.PLAIN_FIRST.value: 3})
     assert rows(catalog).equals(expected)

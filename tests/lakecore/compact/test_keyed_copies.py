@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
-from lakecore.compact.kinds.primary_key import run
+from lakecore.commit.request import CommitRequest
+from lakecore.compact.kinds.primary_key import copies
 from lakecore.errors import ProofError
 from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.format.parquet.splice.reasons import SpliceReason, SpliceRefusal
 from lakecore.jobs import compact
+from lakecore.metadata.commit_message import CommitMessage
+from lakecore.metadata.snapshot import BATCH_IDENTIFIER
+from lakecore.row.binary_row import EMPTY_ROW
 from lakecore.verify.fsck.check import fsck
 from lakecore.verify.mode import ProofMode
 from lakecore.verify.proof.spliced import SpliceOutput, check_row_groups
+from lakecore.write.files import spliced
 from tests.support.lake import live_files
 from tests.support.parquet_edits import flip_byte
 
@@ -54,8 +60,8 @@ def put(
     catalog.load_table(NAME).write(rows)
 
 
-def disjoint(catalog: FilesystemCatalog, count: int = 3) -> None:
-    for number in range(count):
+def disjoint(catalog: FilesystemCatalog, numbers: Iterable[int] = range(3)) -> None:
+    for number in numbers:
         put(catalog, range(number * ROWS, (number + 1) * ROWS), f"file {number}")
 
 
@@ -98,7 +104,7 @@ def test_files_of_disjoint_keys_are_copied_and_described_as_merged_ones(
 
 def test_what_overlaps_is_merged_between_the_copies(tmp_path: Path) -> None:
     catalog = new_table(tmp_path)
-    disjoint(catalog, 4)
+    disjoint(catalog, range(4))
     put(catalog, range(ROWS + 5, 2 * ROWS - 5, 100), "late")
     put(catalog, [ROWS + 7], "gone", {ROWS + 7: "-D"})
     expected = rows(catalog)
@@ -113,7 +119,7 @@ def test_what_overlaps_is_merged_between_the_copies(tmp_path: Path) -> None:
 
 def test_deletes_stay_where_they_must_and_are_dropped_where_they_may(tmp_path: Path) -> None:
     catalog = new_table(tmp_path)
-    disjoint(catalog, 2)
+    disjoint(catalog, range(2))
     put(catalog, range(2 * ROWS, 3 * ROWS), "some gone", {2 * ROWS + 5: "-D"})
     report = compacted(catalog)
     assert report.files_copied == 2
@@ -166,7 +172,7 @@ def test_tables_whose_rows_are_merged_or_looked_up_decode_all(what: str, tmp_pat
 
 def test_a_merge_of_which_little_could_be_copied_is_an_ordinary_one(tmp_path: Path) -> None:
     catalog = new_table(tmp_path)
-    disjoint(catalog, 3)
+    disjoint(catalog)
     put(catalog, range(0, 2 * ROWS, 2), "half")
     report = compacted(catalog)
     assert (report.files_copied, report.decoded_because) == (0, {})
@@ -182,10 +188,59 @@ def test_pages_that_are_not_as_they_should_let_all_be_merged(
     def examine(source: object, footer: object) -> None:
         raise SpliceRefusal(SpliceReason.PLAIN_FIRST)
 
-    monkeypatch.setattr(run, "examine_pages", examine)
+    monkeypatch.setattr(spliced, "examine_pages", examine)
     report = compacted(catalog)
     assert (report.files_copied, report.decoded_because) == (0, {SpliceReason.PLAIN_FIRST.value: 3})
     assert rows(catalog).equals(expected)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"max_sequence_number": 5}, {"min_sequence_number": -1}, {"delete_row_count": 0}], ids=repr
+)
+def test_files_whose_entries_say_other_than_their_footers_are_decoded(
+    wrong: dict[str, int], tmp_path: Path
+) -> None:
+    catalog = new_table(tmp_path)
+    put(catalog, range(ROWS), "first", {ROWS - 1: "-D"} if "delete_row_count" in wrong else None)
+    disjoint(catalog, range(1, 3))
+    expected = rows(catalog)
+    redescribe(catalog, **wrong)
+    report = compacted(catalog)
+    assert report.decoded_because == {SpliceReason.STATISTICS.value: 1}
+    assert rows(catalog).equals(expected)
+    (file,) = live_files(catalog.load_table(NAME))
+    assert (file.min_sequence_number, file.max_sequence_number, file.delete_row_count) == (0, 3 * ROWS - 1, 0)
+
+
+def redescribe(catalog: FilesystemCatalog, **wrong: int) -> None:
+    """Commit the first file again, under another name, as something that it is not."""
+    table = catalog.load_table(NAME)
+    file = min(live_files(table), key=lambda one: one.min_sequence_number)
+    folder = Path(table.path) / "bucket-0"
+    other = replace(file, file_name=file.file_name.replace("data-", "data-0", 1), **wrong)
+    (folder / other.file_name).write_bytes((folder / file.file_name).read_bytes())
+    message = CommitMessage(
+        partition=EMPTY_ROW, bucket=0, total_buckets=1, compact_before=(file,), compact_after=(other,)
+    )
+    table._committer().commit([message], CommitRequest(user="forger", identifier=BATCH_IDENTIFIER))
+
+
+def test_a_writer_that_hides_what_it_copied_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Row groups of unknown origin would be compared by keys and by the sample only."""
+    catalog = new_table(tmp_path)
+    disjoint(catalog)
+
+    def check_groups(
+        context: Any, unit: str, inputs: Any, outputs: list[SpliceOutput], copied: set[int]
+    ) -> None:
+        hidden = [SpliceOutput(one.stored, (None,) * len(one.origins)) for one in outputs]
+        check_row_groups(context, unit, inputs, hidden, copied)
+
+    monkeypatch.setattr(copies, "check_row_groups", check_groups)
+    with pytest.raises(ProofError, match="other files than those to be copied"):
+        compacted(catalog)
 
 
 def test_bytes_that_differ_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,11 +248,13 @@ def test_bytes_that_differ_are_refused(tmp_path: Path, monkeypatch: pytest.Monke
     catalog = new_table(tmp_path)
     disjoint(catalog)
 
-    def check_groups(context: Any, unit: str, inputs: Any, outputs: list[SpliceOutput]) -> None:
+    def check_groups(
+        context: Any, unit: str, inputs: Any, outputs: list[SpliceOutput], copied: set[int]
+    ) -> None:
         path = Path(outputs[0].stored.path)
         flip_byte(path, pq.read_metadata(path).row_group(1).column(4).data_page_offset + 60)
-        check_row_groups(context, unit, inputs, outputs)
+        check_row_groups(context, unit, inputs, outputs, copied)
 
-    monkeypatch.setattr(run, "check_row_groups", check_groups)
+    monkeypatch.setattr(copies, "check_row_groups", check_groups)
     with pytest.raises(ProofError, match="other bytes"):
         compacted(catalog, proof=ProofMode.KEYS)

@@ -19,9 +19,7 @@ from lakecore.compact.engine.outputs import stored as stored_file
 from lakecore.compact.engine.work import UnitResult, UnitTable
 from lakecore.format.parquet.splice.footer import Footer
 from lakecore.format.parquet.splice.mode import CopyMode
-from lakecore.format.parquet.splice.pages import examine_pages
 from lakecore.format.parquet.splice.reasons import SpliceReason, SpliceRefusal
-from lakecore.fs.whole_file import open_small_whole
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.index_file import DeletionFile
 from lakecore.prefetch import PREFETCH_BYTES, in_background, prefetch
@@ -149,13 +147,15 @@ def _by_copying(unit: ConcatUnit, spec: FileSpec, plan: CopyPlan) -> UnitResult:
     writer = SplicedWriter(file_io, spec, table.clock.now_ms)
     try:
         for copies, members in groupby(enumerate(plan.parts), key=lambda one: isinstance(one[1], Footer)):
-            numbers = [number for number, _ in members]
-            if copies:
-                for number in numbers:
-                    _copy(unit, writer, number, plan.parts[number])
-            else:
-                with closing(_batches(unit, numbers)) as batches:
+            if not copies:
+                with closing(_batches(unit, [number for number, _ in members])) as batches:
                     writer.encode(batches)
+                continue
+            for number, footer in members:
+                if not isinstance(footer, Footer):
+                    raise TypeError(f"{unit.files[number].file_name} has no footer")
+                file = unit.files[number]
+                writer.copy(number, footer, file, table.reading.file_schema(file.schema_id))
         spliced = writer.close()
         splices = check_splices(
             table.proof,
@@ -181,15 +181,6 @@ def _by_copying(unit: ConcatUnit, spec: FileSpec, plan: CopyPlan) -> UnitResult:
         proof=UnitProof(unit=unit.name, outputs=outputs, sample=sample),
         copied=CopyCount.of(plan),
     )
-
-
-def _copy(unit: ConcatUnit, writer: SplicedWriter, number: int, footer: Footer | SpliceReason) -> None:
-    if not isinstance(footer, Footer):
-        raise TypeError(f"{unit.files[number].file_name} has no footer")
-    reading, file = unit.table.reading, unit.files[number]
-    with open_small_whole(reading.file_io, footer.path) as source:
-        examine_pages(source, footer)
-        writer.copy(number, source, footer, (file, reading.file_schema(file.schema_id)))
 
 
 def _batches(unit: ConcatUnit, numbers: Sequence[int]) -> Generator[pa.RecordBatch]:

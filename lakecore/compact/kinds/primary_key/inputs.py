@@ -1,15 +1,19 @@
-"""This module reads the runs of a unit: rows in key order within the unit's share of the keys, counted."""
+"""This module has the files of a unit as its merge reads them, rows in key order within the unit's share of
+the keys, counted; and as the sampled proof of the merge sees them, with the rules of its last pass.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+from pyroaring import BitMap
 
 from lakecore.compact.kinds.primary_key.expiry import Expiry
 from lakecore.compact.kinds.primary_key.lookup.merge import with_level
-from lakecore.compact.kinds.primary_key.unit import AGE_NAME, MergeUnit, Run, deleted_rows
+from lakecore.compact.kinds.primary_key.unit import AGE_NAME, MergeUnit, Run, deleted_rows, stored
 from lakecore.merge.passes import run_limit
 from lakecore.merge.row_order import Bools
 from lakecore.metadata.manifest.data_file import DataFile
@@ -17,8 +21,11 @@ from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME
 from lakecore.read.file.file_reader import FileRows, read_file
 from lakecore.read.file.key_range import RangeRows, read_range
 from lakecore.read.file.sizes import ReadSizes, row_bytes, sizes_for
+from lakecore.verify.rules.merge_rules import ChangeSource, MergeRules, read_merge_rules
+from lakecore.verify.sample.lookups import LookupFile
+from lakecore.verify.sample.merge_sample import MergeSample
 
-__all__ = ["UnitInputs", "with_age"]
+__all__ = ["UnitInputs", "merge_sample", "with_age"]
 
 _FEW_RUNS = 4
 _SMALL_FILE = 1 << 20
@@ -110,3 +117,45 @@ def with_age(batch: pa.RecordBatch, age: int) -> pa.RecordBatch:
     """Return the batch with `AGE_NAME` in a last column."""
     ages = pa.array(np.full(batch.num_rows, age, np.int32))
     return batch.append_column(pa.field(AGE_NAME, pa.int32(), nullable=False), ages)
+
+
+def merge_sample(
+    unit: MergeUnit,
+    inputs: UnitInputs,
+    files: Sequence[DataFile],
+    changelog: Sequence[DataFile] = (),
+    looked_up: Mapping[str, BitMap] | None = None,
+) -> MergeSample:
+    """Return the sample of a merge. `inputs` are as the merge read them; `files` and `changelog` are what it
+    wrote; `looked_up` are the positions of the rows that it found in files above, by name of the file.
+    """
+    by_level = unit.by_level
+    moves = by_level is not None and not by_level.rewrites
+    return MergeSample(
+        runs=[[_file(unit, file) for file in run] for run in unit.runs],
+        rows=inputs.rows_in,
+        outputs=None if moves else [stored(unit, file) for file in files],
+        changelog=[stored(unit, file) for file in changelog],
+        above=[[_file(unit, file) for file in level] for level in by_level.above] if by_level else (),
+        looked_up=looked_up or {},
+        rules=_rules(unit, moves=moves),
+        nearest=by_level is not None and by_level.asks_nearest,
+        may_drop=unit.licensed,
+        now_ms=inputs.now_ms,
+        cut=unit.bounds is not None,
+    )
+
+
+def _rules(unit: MergeUnit, *, moves: bool) -> MergeRules:
+    """Return the rules of the merge. Rows of a file that only moves never expire."""
+    schema, options, by_level = unit.table.schema, unit.table.reading.options, unit.by_level
+    if by_level is None:
+        return replace(read_merge_rules(schema, options), changes=ChangeSource.NONE)
+    rules = read_merge_rules(schema, options, unit.output_level, by_level.top_level)
+    return replace(
+        rules, needs_lookup=by_level.needs_lookup, expire_column=None if moves else rules.expire_column
+    )
+
+
+def _file(unit: MergeUnit, file: DataFile) -> LookupFile:
+    return LookupFile(stored(unit, file), deleted_rows(unit, file))

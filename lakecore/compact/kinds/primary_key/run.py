@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
-from itertools import groupby
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -15,43 +14,36 @@ from pyroaring import BitMap
 
 from lakecore.compact.engine.work import UnitResult
 from lakecore.compact.kinds.primary_key.certified_merge import CertifiedMerge
-from lakecore.compact.kinds.primary_key.inputs import UnitInputs
+from lakecore.compact.kinds.primary_key.copies import PartCopies, copy_plan
+from lakecore.compact.kinds.primary_key.inputs import UnitInputs, merge_sample
 from lakecore.compact.kinds.primary_key.lookup.run import LevelMerge, LevelWindow
-from lakecore.compact.kinds.primary_key.sampled import merge_sample
 from lakecore.compact.kinds.primary_key.unit import (
     LookupMerge,
     MergeUnit,
-    Run,
     changelog_spec,
     deleted_rows,
     file_spec,
     stored,
+    with_keys,
 )
-from lakecore.format.parquet.splice.footer import Footer
-from lakecore.format.parquet.splice.pages import examine_pages
-from lakecore.format.parquet.splice.reasons import SpliceReason, SpliceRefusal
-from lakecore.fs.whole_file import open_small_whole
+from lakecore.format.parquet.splice.reasons import SpliceRefusal
 from lakecore.lookup.lookup_files import LookupFiles
 from lakecore.merge.passes import Scratch
 from lakecore.merge.row_sorter import RowSorter, keyed
 from lakecore.merge.sorted_merge import MergedWindow
 from lakecore.metadata.manifest.data_file import DataFile
-from lakecore.metadata.row_kind import KEY_PREFIX
 from lakecore.prefetch import PREFETCH_BYTES, in_background, prefetch
 from lakecore.row.sort_rule import SortRule
 from lakecore.verify.digest.digest import Tally, total
 from lakecore.verify.digest.file_tally import FileTally
-from lakecore.verify.proof.certificate import UnitEvidence, join_evidence
 from lakecore.verify.proof.outputs import OutputEvidence
 from lakecore.verify.proof.pick_proof import UnitProof, check_changelog, check_outputs, tally_input
-from lakecore.verify.proof.spliced import SpliceInput, SpliceOutput, check_row_groups
 from lakecore.verify.sample.choice import RowSample
-from lakecore.verify.sample.key_marks import Marks, marks_of
+from lakecore.verify.sample.key_marks import Marks
 from lakecore.verify.sample.lookups import LookupFile, check_lookup_files, search_keys, tally_positions
 from lakecore.verify.sample.merge_sample import MergeSample, sample_merge
-from lakecore.write.files.copy_plan import CopyCount, CopyInput, CopyPlan, plan_copies
+from lakecore.write.files.copy_plan import CopyCount, CopyPlan
 from lakecore.write.files.rolling import FileSpec, RollingWriter
-from lakecore.write.files.spliced import SplicedWriter
 
 __all__ = ["run_unit"]
 
@@ -72,7 +64,7 @@ def run_unit(unit: MergeUnit) -> UnitResult:
         return _run_by_level(unit, unit.by_level)
     if not unit.parts:
         return _run_plain(unit)
-    plan = _copy_plan(unit)
+    plan = copy_plan(unit)
     if plan.copies:
         try:
             return _run_copies(unit, plan)
@@ -82,132 +74,32 @@ def run_unit(unit: MergeUnit) -> UnitResult:
     return replace(_run_plain(unit), copied=CopyCount.of(plan))
 
 
-def _copy_plan(unit: MergeUnit) -> CopyPlan:
-    """Return which files of the unit are copied, in key order."""
-    reading = unit.table.reading
-    inputs = [
-        CopyInput(stored(unit, file), reading.file_schema(file.schema_id), _merge_refusal(unit, part, file))
-        for part in unit.parts
-        for file in _files_of(part)
-    ]
-    return plan_copies(reading.file_io, file_spec(unit), inputs, unit.copy)
-
-
-def _merge_refusal(unit: MergeUnit, part: tuple[Run, ...], file: DataFile) -> SpliceReason | None:
-    """Return why a merge must decode a file: its rows may leave, or be replaced."""
-    if len(_files_of(part)) > 1:
-        return SpliceReason.OVERLAPS
-    if file.file_name in unit.deletions:
-        return SpliceReason.DELETED_ROWS
-    if file.delete_row_count is None or (unit.drop_deletes and file.delete_row_count):
-        return SpliceReason.DELETES
-    return None
-
-
-def _files_of(part: tuple[Run, ...]) -> list[DataFile]:
-    return [file for run in part for file in run]
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """A part of a unit. `footer` is that of its only file, which is copied; None: its runs are merged.
-    `number` is that of its first file among those of the unit, in key order.
-    """
-
-    runs: tuple[Run, ...]
-    number: int
-    footer: Footer | None
-
-
-def _list_parts(unit: MergeUnit, plan: CopyPlan) -> list[_Part]:
-    parts: list[_Part] = []
-    number = 0
-    for runs in unit.parts:
-        decision = plan.parts[number]
-        parts.append(_Part(runs, number, decision if isinstance(decision, Footer) else None))
-        number += len(_files_of(runs))
-    return parts
-
-
 def _run_copies(unit: MergeUnit, plan: CopyPlan) -> UnitResult:
-    """Copy the files that the plan copies, and merge what lies between them. Raises SpliceRefusal where pages
-    of a file are not as its footer says.
+    """Copy what the plan copies, and merge what lies between. Raises SpliceRefusal where pages of a file are
+    not as its footer says.
     """
-    table, inputs, parts = unit.table, UnitInputs(unit), _list_parts(unit, plan)
-    writer = SplicedWriter(table.reading.file_io, file_spec(unit), table.clock.now_ms)
-    lookup_files = LookupFiles(table.reading, unit.bucket_dir)
-    merges: dict[int, CertifiedMerge] = {}
+    copies = PartCopies(unit, plan)
+    lookup_files = LookupFiles(unit.table.reading, unit.bucket_dir)
     try:
-        for copies, members in groupby(parts, key=lambda part: part.footer is not None):
-            if copies:
-                for part in members:
-                    inputs.rows_in += _copy(unit, writer, part)
-            else:
-                writer.encode(_merge_parts(unit, tuple(members), inputs, merges))
-        spliced = writer.close()
-        files = lookup_files.write_for(tuple(one.file for one in spliced))
+        files = lookup_files.write_for(copies.write())
         marks: Marks = {}
         tallies = tuple(_tallies(unit, marks))
         outputs = _outputs(unit, files, marks)
-        check_row_groups(
-            table.proof,
-            unit.name,
-            [SpliceInput(stored(unit, file)) for runs in unit.parts for file in _files_of(runs)],
-            [SpliceOutput(stored(unit, file), one.origins) for file, one in zip(files, spliced, strict=True)],
-        )
-        sample = _sample(unit, merge_sample(unit, inputs, files), marks)
-        evidence = join_evidence(unit.name, (_evidence(unit, part, merges, marks) for part in parts))
+        copies.compare(files)
+        sample = _sample(unit, merge_sample(unit, copies.inputs, files), marks)
+        evidence = copies.evidence(marks)
     except BaseException:
-        writer.abort()
         lookup_files.abort()
+        copies.abort()
         raise
     return UnitResult(
         unit=unit.name,
         files=files,
-        rows_in=inputs.rows_in,
+        rows_in=copies.inputs.rows_in,
         inputs=tallies,
         proof=UnitProof(unit=unit.name, outputs=outputs, evidence=evidence, sample=sample),
         copied=CopyCount.of(plan),
     )
-
-
-def _copy(unit: MergeUnit, writer: SplicedWriter, part: _Part) -> int:
-    """Copy the only file of a part, and return its rows."""
-    (file,) = _files_of(part.runs)
-    reading = unit.table.reading
-    assert part.footer is not None
-    with open_small_whole(reading.file_io, part.footer.path) as source:
-        examine_pages(source, part.footer)
-        writer.copy(part.number, source, part.footer, (file, reading.file_schema(file.schema_id)))
-    return file.row_count
-
-
-def _merge_parts(
-    unit: MergeUnit, parts: Sequence[_Part], inputs: UnitInputs, merges: dict[int, CertifiedMerge]
-) -> Iterator[pa.RecordBatch]:
-    """Yield the rows that the merges of some parts leave, in key order."""
-    for part in parts:
-        share = replace(unit, runs=part.runs, parts=())
-        share_inputs = UnitInputs(share)
-        merge = merges[part.number] = CertifiedMerge(share, share_inputs)
-        for window in merge.windows():
-            if window.batch is not None and window.batch.num_rows:
-                yield _with_keys(window.batch, unit.table.schema.trimmed_primary_keys)
-        inputs.rows_in += share_inputs.rows_in
-
-
-def _evidence(
-    unit: MergeUnit, part: _Part, merges: Mapping[int, CertifiedMerge], marks: Marks
-) -> UnitEvidence:
-    """Return what a part did to its rows. A copy leaves all of them, which is what the proof compares."""
-    if part.footer is not None:
-        (file,) = _files_of(part.runs)
-        keys = marks_of(unit.table.proof, stored(unit, file), marks)
-        return UnitEvidence(rows=file.row_count, first_key=keys.keys[0], last_key=keys.last)
-    evidence = merges[part.number].evidence()
-    if not isinstance(evidence, UnitEvidence):
-        raise TypeError("a part of a unit that copies files makes new rows")
-    return evidence
 
 
 def _run_plain(unit: MergeUnit) -> UnitResult:
@@ -250,6 +142,7 @@ def _run_by_level(unit: MergeUnit, by_level: LookupMerge) -> UnitResult:
         files, changelog = lookup_files.write_for(rows.close()), changes.close()
         marks: Marks = {}
         tallies = tuple(_tallies(unit, marks))
+        sample_input = merge_sample(unit, inputs, files, changelog, merge.positions_found)
         moved = OutputEvidence(rows=total(tallies))  # a file that moves is what comes out
         outputs = _outputs(unit, files, marks) if by_level.rewrites else moved
         proof = UnitProof(
@@ -259,7 +152,7 @@ def _run_by_level(unit: MergeUnit, by_level: LookupMerge) -> UnitResult:
             changes=check_changelog(unit.table.proof, unit.name, [stored(unit, file) for file in changelog]),
             looked_up=_looked_up(unit, by_level, merge.positions_found),
             searched=_search(unit, by_level, merge.evidence().key_hashes),
-            sample=_sample(unit, merge_sample(unit, inputs, files, changelog, merge.positions_found), marks),
+            sample=_sample(unit, sample_input, marks),
         )
     except BaseException:
         lookup_files.abort()
@@ -339,13 +232,13 @@ class _KeyedWriter:
         if self._rule is not None:
             self._sorter.add(keyed(batch, self._rule))
         else:
-            self._writer.write(_with_keys(batch, self._keys))
+            self._writer.write(with_keys(batch, self._keys))
 
     def close(self) -> tuple[DataFile, ...]:
         if self._writer is None:
             return ()
         for batch in self._sorter.sorted():
-            self._writer.write(_with_keys(batch, self._keys))
+            self._writer.write(with_keys(batch, self._keys))
         self._scratch.close()
         return self._writer.close()
 
@@ -363,11 +256,3 @@ def _ahead(windows: Generator[Window], unit: MergeUnit) -> Generator[Window]:
 def _window_bytes(window: MergedWindow | LevelWindow) -> int:
     changes = window.changes if isinstance(window, LevelWindow) else None
     return sum(batch.nbytes for batch in (window.batch, changes) if batch is not None)
-
-
-def _with_keys(batch: pa.RecordBatch, keys: tuple[str, ...]) -> pa.RecordBatch:
-    """Return the batch with `_KEY_` columns beside the columns that they repeat (rule of the format); no
-    values are copied.
-    """
-    names = [KEY_PREFIX + key for key in keys] + batch.schema.names
-    return pa.RecordBatch.from_arrays([batch.column(key) for key in keys] + batch.columns, names=names)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+import pyarrow as pa
 from pyroaring import BitMap
 
 from lakecore.compact.engine.outputs import compacted_files
@@ -18,6 +19,7 @@ from lakecore.merge.sorted_merge import MergeSpec
 from lakecore.metadata.manifest.data_file import DataFile, FileSource
 from lakecore.metadata.manifest.index_file import DeletionFile
 from lakecore.metadata.options import SequenceOrder
+from lakecore.metadata.row_kind import KEY_PREFIX
 from lakecore.read.file.key_range import KeyRange
 from lakecore.row.sort_rule import SortRule
 from lakecore.store.indexes import load_deletions
@@ -60,6 +62,16 @@ class LookupMerge:
     top_level: int
     fresh: int
     above: tuple[tuple[DataFile, ...], ...]
+
+    @property
+    def needs_lookup(self) -> bool:
+        """Return whether changes are told of keys in level 0, which are looked up for it."""
+        return self.derivation is Derivation.LOOKUP and self.fresh > 0
+
+    @property
+    def asks_nearest(self) -> bool:
+        """Return whether the nearest level that has a key answers for it."""
+        return self.derivation is not Derivation.FULL
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,3 +192,11 @@ def _files(unit: MergeUnit, prefix: str, source: FileSource, *, changelog: bool)
     spec = compacted_files(unit.table, unit.bucket_dir, prefix, keyed=True, level=unit.output_level)
     columns = () if unit.rule is None or changelog else unit.rule.columns
     return replace(spec, source=source, changelog=changelog, clustering_columns=columns)
+
+
+def with_keys(batch: pa.RecordBatch, keys: tuple[str, ...]) -> pa.RecordBatch:
+    """Return the batch with `_KEY_` columns beside the columns that they repeat (rule of the format); no
+    values are copied.
+    """
+    names = [KEY_PREFIX + key for key in keys] + batch.schema.names
+    return pa.RecordBatch.from_arrays([batch.column(key) for key in keys] + batch.columns, names=names)
