@@ -7,14 +7,16 @@ from datetime import UTC, datetime
 from functools import partial
 
 from lakecore.clock import Clock, SystemClock
+from lakecore.errors import InvalidInputError
 from lakecore.executor import Executor
 from lakecore.fs.confined import with_trusted_roots
 from lakecore.jobs.definitions.repair import Purge, Undo
 from lakecore.jobs.runner.attempt import recorded
 from lakecore.jobs.runner.chore import Chore, ChoreKind, ChoreResult, Lake, Report, run_on_table
 from lakecore.jobs.runner.counts import UNKNOWN
-from lakecore.maintain.deletion.quarantine import purge, undo
+from lakecore.maintain.deletion.quarantine import due_for_purge, purge_runs, quarantined_size, undo
 from lakecore.maintain.deletion.runs import RunRecord, RunState, RunStore
+from lakecore.maintain.dropped.record import DroppedTable
 from lakecore.maintain.dropped.store import DroppedTables
 from lakecore.maintain.forecast.history import HistoryLine, HistoryStore
 from lakecore.maintain.holds.store import HoldStore
@@ -70,7 +72,7 @@ def run(
     clock = clock or SystemClock()
     runs = RunStore(lake.file_io, lake.warehouse, clock)
     if isinstance(job, Purge):
-        with recorded(lake, "", _PURGE, clock) as end:
+        with recorded(lake, "", _PURGE, clock, enabled=not job.dry_run) as end:
             end.report = report = _purge(job, lake, runs)
             return report
     record = runs.find(job.run_id)
@@ -80,16 +82,36 @@ def run(
 
 
 def _purge(job: Purge, lake: Lake, runs: RunStore) -> Report:
-    purged_runs = purge(runs, ttl_ms=job.ttl_ms, cap=job.cap)
-    dropped = DroppedTables(lake.file_io, lake.warehouse, runs.clock).purge(job.ttl_ms)
+    """Purge what is due, or the run that is named. Raises NotFoundError for an unknown run, InvalidInputError
+    for one whose files are not in the quarantine.
+    """
+    if job.purge_run:
+        due = [_find_quarantined(job.purge_run, runs)]
+    else:
+        due = due_for_purge(runs, ttl_ms=job.ttl_ms, cap=job.cap)
+    purged_runs = due if job.dry_run else purge_runs(runs, due)
+    tables = DroppedTables(lake.file_io, lake.warehouse, runs.clock)
+    dropped: tuple[DroppedTable, ...] = ()
+    if not job.purge_run:
+        dropped = tuple(tables.due_for_purge(job.ttl_ms)) if job.dry_run else tables.purge(job.ttl_ms)
     return Report(
         table="",
         job=_PURGE,
+        dry_run=job.dry_run,
         names=(*(record.id for record, _ in purged_runs), *(f"{one.table} {one.id}" for one in dropped)),
         bytes=sum(size for _, size in purged_runs),
         notes=_kept_back(runs),
         nothing_to_do=not purged_runs and not dropped,
     )
+
+
+def _find_quarantined(run_id: str, runs: RunStore) -> tuple[RunRecord, int]:
+    record = runs.find(run_id)
+    if record.state is not RunState.QUARANTINED:
+        raise InvalidInputError(
+            f"run {run_id} is {record.state.value}: the quarantine has no files of it to delete"
+        )
+    return record, quarantined_size(runs, record)
 
 
 def _undo(job: Undo, runs: RunStore, record: RunRecord, chore: Chore) -> ChoreResult | Report:

@@ -201,6 +201,10 @@ class Purge(Definition):
             default_text="100 gb",
         ),
     ] = None
+    purge_run: Annotated[
+        str, Parameter("Delete only the files of this run, whatever their age and size.")
+    ] = ""
+    dry_run: Annotated[bool, Parameter("Report what would be deleted, and delete nothing.")] = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,7 @@ they are too old or too many.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lakecore.errors import (
@@ -22,7 +23,7 @@ from lakecore.maintain.holds.store import HoldStore
 from lakecore.maintain.target import Target, in_threads
 from lakecore.store.paths import MAIN_BRANCH
 
-__all__ = ["UndoResult", "purge", "quarantined_size", "undo"]
+__all__ = ["UndoResult", "due_for_purge", "purge", "purge_runs", "quarantined_size", "undo"]
 
 logger = logging.getLogger(__name__)
 
@@ -100,31 +101,46 @@ def purge(runs: RunStore, *, ttl_ms: int, cap: int | None) -> list[tuple[RunReco
     """Delete for good the runs that are older than `ttl_ms`, and the oldest beyond `cap` bytes; return the
     runs and their bytes. Runs of tables that are on hold stay, and do not count for `cap`.
     """
+    return purge_runs(runs, due_for_purge(runs, ttl_ms=ttl_ms, cap=cap))
+
+
+def due_for_purge(runs: RunStore, *, ttl_ms: int, cap: int | None) -> list[tuple[RunRecord, int]]:
+    """Return the runs that `purge` deletes, with their bytes. It costs a listing for each quarantined run."""
     now = runs.clock.now_ms()
-    holds = HoldStore(runs.file_io, runs.warehouse, runs.clock)
-    on_hold = {hold.table for hold in holds.all()}
+    on_hold = {hold.table for hold in HoldStore(runs.file_io, runs.warehouse, runs.clock).all()}
     records = [record for record in runs.list() if record.state is RunState.QUARANTINED]
     records = [record for record in records if record.table not in on_hold]
     sizes = {record.id: quarantined_size(runs, record) for record in records}
     total = sum(sizes.values())
-    purged_runs = []
+    due = []
     for record in records:
         old = now - (record.finished_ms or record.started_ms) > ttl_ms
         if not old and (cap is None or total <= cap):
             continue
+        due.append((record, sizes[record.id]))
+        total -= sizes[record.id]
+    return due
+
+
+def purge_runs(runs: RunStore, due: Iterable[tuple[RunRecord, int]]) -> list[tuple[RunRecord, int]]:
+    """Delete the quarantined files of these runs for good, and return those that were deleted. A run whose
+    table is on hold stays. Raises UnavailableError.
+    """
+    holds = HoldStore(runs.file_io, runs.warehouse, runs.clock)
+    purged_runs = []
+    for record, size in due:
         try:
             if holds.of(record.table):
-                continue  # since a moment ago
+                continue
             statuses = runs.file_io.list(f"{runs.folder(record)}/kept")
             list(in_threads(lambda status: runs.file_io.delete(status.path), statuses))
-            runs.finish(record, RunState.PURGED, {"purged_bytes": sizes[record.id]})
+            runs.finish(record, RunState.PURGED, {"purged_bytes": size})
         except UnavailableError:
             raise
         except LakeError as err:
             logger.warning("the quarantine of run %s could not be emptied: %s", record.id, err)
             continue
-        total -= sizes[record.id]
-        purged_runs.append((record, sizes[record.id]))
+        purged_runs.append((record, size))
     return purged_runs
 
 

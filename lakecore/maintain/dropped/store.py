@@ -85,12 +85,8 @@ class DroppedTables(ServiceStore):
         """Delete for good the tables that were dropped more than `ttl_ms` ago, and return them. Tables that
         are on hold stay.
         """
-        holds = HoldStore(self.file_io, self.warehouse, self.clock)
         purged = []
-        for record in self.list():
-            old = self.clock.now_ms() - record.dropped_ms > ttl_ms and record.state is DropState.KEPT
-            if (not old and record.state is not DropState.PURGING) or holds.of(record.table):
-                continue
+        for record in self.due_for_purge(ttl_ms):
             try:
                 self.delete(record)
             except UnavailableError:
@@ -100,6 +96,14 @@ class DroppedTables(ServiceStore):
                 continue
             purged.append(record)
         return tuple(purged)
+
+    def due_for_purge(self, ttl_ms: int) -> Iterator[DroppedTable]:
+        """Yield the tables that `purge` deletes."""
+        holds = HoldStore(self.file_io, self.warehouse, self.clock)
+        for record in self.list():
+            old = self.clock.now_ms() - record.dropped_ms > ttl_ms and record.state is DropState.KEPT
+            if (old or record.state is DropState.PURGING) and not holds.of(record.table):
+                yield record
 
     def delete(self, record: DroppedTable) -> None:
         """Delete the files of a dropped table for good, then its record."""
