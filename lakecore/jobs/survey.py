@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lakecore.clock import Clock, SystemClock
@@ -33,7 +33,7 @@ from lakecore.maintain.survey.activity import (
     with_ended,
 )
 from lakecore.maintain.survey.measure import figures_of, rules_of
-from lakecore.maintain.survey.plan import DAY_MS, SICK_BELOW, due_in_days, health, state_of, with_day
+from lakecore.maintain.survey.plan import DAY_MS, due_in_days, health, state_of, with_day
 from lakecore.maintain.survey.record import DayPoint, Figures, State, TableRecord
 from lakecore.maintain.survey.store import Survey, SurveyStore
 from lakecore.maintain.table_key import table_key
@@ -47,7 +47,6 @@ __all__ = [
     "State",
     "Survey",
     "TableRecord",
-    "by_need",
     "counts",
     "latest_survey",
     "run",
@@ -138,14 +137,6 @@ def counts(survey: Survey) -> dict[str, int]:
     """Return the number of tables in each state, without the states of none."""
     states = Counter(record.state for record in survey.tables)
     return {state.value: states[state] for state in State if states[state]}
-
-
-def by_need(names: Iterable[str], survey: Survey | None) -> list[str]:
-    """Order names of tables by their health, the worst first. A table that the survey does not have is as one
-    that is just about to be sick. Without a survey the order is that of the names.
-    """
-    scores = {} if survey is None else {record.table: record.score for record in survey.tables}
-    return sorted(names, key=lambda name: (scores.get(name, SICK_BELOW), name))
 
 
 def _holds(lake: ListedLake, clock: Clock) -> Mapping[str, tuple[str, ...]]:

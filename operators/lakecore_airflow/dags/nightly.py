@@ -72,7 +72,9 @@ def build(lake: LakeDag) -> DAG:
         doc_md=DOC,
     ) as dag:
         tables = list_tables(
-            "Lists the tables, the worst first: one task of `compact` for each.", order="need"
+            "Lists the tables, the worst first: one task of `compact` for each.",
+            order="need",
+            until="{{ params.until or '' }}",
         )
         CompactTableOperator.partial(
             task_id="compact",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator, conf
 
 from lakecore_airflow.hooks import LakeHook, airflow_errors
+from lakecore_airflow.tasks.window import window_end_ms
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -31,8 +32,10 @@ class ListTablesOperator(BaseOperator):
     :param exclude: shell patterns; a table must match none of them. (templated)
     :param partition_key: only tables that are partitioned by this column, a text or a date. This reads the
         schema of every table that matches. (templated)
-    :param order: `name`, or `need`: the newest survey of the lake says which table is worst, and it comes
-        first. Without a survey the order is that of the names. (templated)
+    :param order: `name`, or `need`: tables that earlier windows left come first, then the worst by the newest
+        survey of the lake; a table with a busy writer waits for a quieter hour of the window. Without a
+        survey the order is that of the names. (templated)
+    :param until: the end of the window, for the order by need: a date and time, or `HH:MM` (UTC). (templated)
 
     Airflow maps over 1024 values by default (`[core] max_map_length`); more tables fail the task, which says
     so.
@@ -44,6 +47,7 @@ class ListTablesOperator(BaseOperator):
         "exclude",
         "partition_key",
         "order",
+        "until",
         "lake_conn_id",
     )
 
@@ -55,6 +59,7 @@ class ListTablesOperator(BaseOperator):
         exclude: Sequence[str] | str = (),
         partition_key: str | None = None,
         order: str = "name",
+        until: str | None = None,
         lake_conn_id: str = LakeHook.default_conn_name,
         **kwargs: Any,
     ) -> None:
@@ -64,6 +69,7 @@ class ListTablesOperator(BaseOperator):
         self.exclude = exclude
         self.partition_key = partition_key
         self.order = order
+        self.until = until
         self.lake_conn_id = lake_conn_id
 
     def execute(self, context: Context) -> list[str]:
@@ -76,7 +82,7 @@ class ListTablesOperator(BaseOperator):
             if self.partition_key:
                 chosen = [name for name in chosen if self._has_key(catalog, name)]
             if self.order == "need":
-                chosen = self._by_need(catalog, chosen)
+                chosen = self._by_need(catalog, chosen, context)
         self.log.info("%d of %d tables of %d databases", len(chosen), len(names), len(databases))
         check_map_length(chosen, "tables")
         return chosen
@@ -87,12 +93,14 @@ class ListTablesOperator(BaseOperator):
         if self.order not in _ORDERS:
             raise InvalidInputError(f"order={self.order!r}: use one of {', '.join(_ORDERS)}")
 
-    def _by_need(self, catalog: Catalog, names: list[str]) -> list[str]:
+    def _by_need(self, catalog: Catalog, names: list[str], context: Context) -> list[str]:
         """Return the names, the worst table first. A survey that cannot be read changes nothing but the
         order.
         """
+        from lakecore.clock import SystemClock
         from lakecore.errors import LakeError
-        from lakecore.jobs.survey import by_need, latest_survey
+        from lakecore.jobs.survey import latest_survey
+        from lakecore.jobs.window.order import by_need
 
         try:
             survey = latest_survey(catalog)
@@ -101,7 +109,8 @@ class ListTablesOperator(BaseOperator):
             return names
         if survey is None:
             self.log.info("the order is that of the names; the DAG lakecore_survey makes a survey")
-        return by_need(names, survey)
+        clock = SystemClock()
+        return by_need(names, survey, clock.now_ms(), window_end_ms(self.until, context, clock))
 
     def _databases(self, catalog: Catalog) -> list[str]:
         """Return the databases that match. One that is named and does not exist is left to the catalog, which

@@ -1,0 +1,78 @@
+"""This module counts what the work of a window used, from the ledger, and says when its budget is used up.
+
+A budget belongs to a run: all attempts that it began count, on whatever worker, and a retry goes on where the
+first try ended. It is looked at before a table begins; a table that has begun is worked on to its end, or to
+the end of the window, so that the sum may be exceeded by one table for each worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lakecore.clock import Clock
+from lakecore.errors import InvalidInputError
+from lakecore.jobs.cost.prices import PriceList
+from lakecore.jobs.runner.lake import Lake
+from lakecore.maintain.attempts.record import Attempt
+from lakecore.maintain.attempts.store import AttemptStore
+
+__all__ = ["Budget", "Usage", "usage_of", "usage_since"]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """This is what attempts used."""
+
+    bytes: int = 0
+    """They read these bytes to rewrite or remove them."""
+    core_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """These are the limits of a window; None is no limit."""
+
+    bytes: int | None = None
+    core_seconds: float | None = None
+    money: float | None = None
+    """It limits the core seconds, by the price list of the connection."""
+
+    @property
+    def is_given(self) -> bool:
+        """Return whether there is any limit."""
+        return not (self.bytes is None and self.core_seconds is None and self.money is None)
+
+    def reason_to_stop(self, usage: Usage, prices: PriceList) -> str:
+        """Return why nothing more may begin; the text is empty while the budget lasts. Raises
+        InvalidInputError for a limit of money without a price.
+        """
+        if self.bytes is not None and usage.bytes >= self.bytes:
+            return f"the budget of {self.bytes} bytes is used up ({usage.bytes})"
+        limits = [self.core_seconds] if self.core_seconds is not None else []
+        if self.money is not None:
+            limits.append(prices.core_seconds(self.money))
+        if limits and usage.core_seconds >= min(limits):
+            return f"the budget of {min(limits):.0f} core seconds is used up ({usage.core_seconds:.0f})"
+        return ""
+
+
+def usage_of(attempts: Iterable[Attempt], origin: Mapping[str, Any]) -> Usage:
+    """Return the sum over the attempts whose origin has all values of `origin`."""
+    size, core_seconds = 0, 0.0
+    for one in attempts:
+        if all(one.origin.get(name) == value for name, value in origin.items()):
+            size += int(one.figures.get("bytes_in") or one.figures.get("bytes") or 0)
+            core_seconds += float(one.cost.get("core_seconds") or 0)
+    return Usage(size, round(core_seconds, 3))
+
+
+def usage_since(lake: Lake, origin: Mapping[str, Any], since_ms: int, clock: Clock) -> Usage:
+    """Return what the ledger has of attempts of this origin since a moment. It costs a read for each attempt
+    of the day that has no file of its own yet. Raises UnavailableError, InvalidInputError without an origin.
+    """
+    if not origin:
+        raise InvalidInputError("a budget needs a run whose attempts count: start the job as a task of a DAG")
+    attempts = AttemptStore(lake.file_io, lake.warehouse).read(since_ms, clock.now_ms()).attempts
+    return usage_of(attempts, origin)
