@@ -13,12 +13,13 @@ from lakecore_airflow.tasks.engine import EngineTask
 from lakecore_airflow.tasks.identity import commit_identity
 from lakecore_airflow.tasks.job import flag
 from lakecore_airflow.tasks.lease_wait import LeaseWaitTask
+from lakecore_airflow.tasks.progress import ProgressReporter
 from lakecore_airflow.tasks.table_task import TableTask, xcom_summary
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from lakecore.jobs.compact import Progress, Report
+    from lakecore.jobs.compact import Report
 
 __all__ = ["CompactTableOperator"]
 
@@ -111,7 +112,13 @@ class CompactTableOperator(EngineTask, TableTask, LeaseWaitTask):
         if self.engine == AUTO:
             self._choose_engine(job, hook)
         with self.workers(hook) as executor:
-            return compact.run(job, hook.catalog(), executor, SystemClock(), on_progress=self._tell)
+            return compact.run(
+                job,
+                hook.catalog(),
+                executor,
+                SystemClock(),
+                on_progress=ProgressReporter(self.table, context, self.log),
+            )
 
     def _choose_engine(self, job: Compact, hook: LakeHook) -> None:
         from lakecore.clock import SystemClock
@@ -121,12 +128,6 @@ class CompactTableOperator(EngineTask, TableTask, LeaseWaitTask):
         choice = engine_for(job, hook.catalog(), SystemClock(), find_java)
         self.log.info("engine %s: %s", choice.engine, choice.reason)
         self.engine = choice.engine
-
-    def _tell(self, progress: Progress) -> None:
-        picks_done, total = progress.picks_done, progress.picks
-        self.log.info(
-            "%s: %d of %d picks are committed, %d rows", self.table, picks_done, total, progress.rows_done
-        )
 
     def _log(self, report: Report) -> None:
         if report.nothing_to_do:

@@ -1,0 +1,98 @@
+"""This module tells how far the work of a task is: in its log, and in its state, which the tab of the task
+shows.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lakecore.jobs.compact import Progress
+
+__all__ = ["PROGRESS_KEY", "ProgressReporter", "TaskProgress", "progress_text"]
+
+logger = logging.getLogger(__name__)
+
+PROGRESS_KEY = "lakecore_progress"
+"""This is the key of the task's state."""
+_EVERY_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskProgress:
+    """This is how far a task is. `rows` are those of the work that is planned so far."""
+
+    table: str
+    picks_done: int
+    picks: int
+    rows_done: int
+    rows: int
+    seconds: float
+    """These seconds have passed since the work began."""
+    seconds_left: float | None
+    """These are left if it goes on as so far; None before any row is done."""
+
+    @property
+    def percent(self) -> float:
+        """Return the share of rows that are done; that of picks where no row is to be read."""
+        part, whole = (self.rows_done, self.rows) if self.rows else (self.picks_done, self.picks)
+        return round(100 * part / whole, 1) if whole else 0.0
+
+
+def progress_text(one: TaskProgress) -> str:
+    """Return a line for a log: picks, rows, their share, rows a second, and the seconds that are left."""
+    rate = one.rows_done / one.seconds if one.seconds > 0 else 0.0
+    rest = "" if one.seconds_left is None else f", {one.seconds_left:.0f} s left"
+    return (
+        f"{one.table}: {one.picks_done} of {one.picks} picks are committed, {one.rows_done:,} of "
+        f"{one.rows:,} rows ({one.percent} %), {rate:,.0f} rows/s{rest}"
+    )
+
+
+class ProgressReporter:
+    """It is told of progress, and tells it on: each time in the log, and in the task's state some seconds
+    apart.
+    """
+
+    def __init__(
+        self, table: str, context: Any, log: Any, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._table = table
+        self._state = context.get("task_state_store") if hasattr(context, "get") else None
+        self._log = log
+        self._monotonic = monotonic
+        self._began = monotonic()
+        self._stored: float | None = None
+
+    def __call__(self, progress: Progress) -> None:
+        passed = self._monotonic() - self._began
+        one = TaskProgress(
+            table=self._table,
+            picks_done=progress.picks_done,
+            picks=progress.picks,
+            rows_done=progress.rows_done,
+            rows=progress.rows,
+            seconds=round(passed, 1),
+            seconds_left=_seconds_left(progress.rows_done, progress.rows, passed),
+        )
+        self._log.info("%s", progress_text(one))
+        if self._stored is None or passed - self._stored >= _EVERY_S or one.picks_done == one.picks:
+            self._stored = passed
+            self._store(one)
+
+    def _store(self, one: TaskProgress) -> None:
+        """Store the progress; a task goes on when Airflow cannot."""
+        if self._state is None:
+            return
+        try:
+            self._state.set(PROGRESS_KEY, asdict(one) | {"percent": one.percent})
+        except Exception as err:  # noqa: BLE001 - progress is for people; the work goes on without
+            logger.debug("progress is not stored: %s", err)
+
+
+def _seconds_left(rows: int, whole: int, passed: float) -> float | None:
+    return round(passed * (whole - rows) / rows, 1) if rows else None
