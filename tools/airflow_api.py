@@ -24,6 +24,11 @@ class BusyError(RuntimeError):
     """Airflow answered 503: it did nothing, and may be asked again."""
 
 
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
 class AirflowApi:
     """One Airflow; a failed call raises RuntimeError with the answer's text, an unreachable one OSError."""
 
@@ -60,6 +65,17 @@ class AirflowApi:
                 return int(answer.status), answer.read().decode()
         except urllib.error.HTTPError as err:
             return err.code, err.read().decode(errors="replace")
+
+    def send_form(self, path: str, fields: Mapping[str, str], origin: str | None = None) -> tuple[int, str]:
+        """Send a form as a browser does; the status of the answer, and the address that it leads to or its text."""
+        headers = {"Authorization": f"Bearer {self._token}", "Origin": origin or self.url}
+        body = urllib.parse.urlencode(fields).encode()
+        request = urllib.request.Request(self.url + path, body, headers)
+        try:
+            with urllib.request.build_opener(_NoRedirect).open(request, timeout=60) as answer:
+                return int(answer.status), answer.read().decode()
+        except urllib.error.HTTPError as err:
+            return err.code, err.headers.get("Location") or err.read().decode(errors="replace")
 
     def health(self) -> dict[str, str]:
         """State by component; nothing while the API does not answer."""

@@ -39,6 +39,7 @@ _DAGS = (
     "lakecore_batch_tags__unknown",
     "lakecore_partition__unknown",
     "lakecore_on_snapshot__unknown",
+    "lakecore_adhoc",
     "lakecore_survey",
     "lakecore_survey__unknown",
     "lakecore_service",

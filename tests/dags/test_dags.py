@@ -27,7 +27,7 @@ def test_every_file_holds_one_dag_without_errors(bag: DagBag) -> None:
 def test_every_dag_serialises_and_every_task_has_an_owner_and_retries(bag: DagBag) -> None:
     for dag in bag.dags.values():
         DagSerialization.validate_schema(DagSerialization.to_dict(dag))
-        assert dag.max_active_runs == 1
+        assert dag.max_active_runs == (16 if dag.dag_id == "lakecore_adhoc" else 1)
         for task in dag.tasks:
             assert task.owner == "data-platform"
             assert task.retries >= 1, (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import urllib.parse
 
 import pytest
@@ -49,6 +50,35 @@ def test_the_report_of_a_run_and_of_a_task(airflow: AirflowLake, viewer: Airflow
     assert (status, "tab.a_pk_runs" in text, "8 → " in text) == (200, True, True), text[-3000:]
     status, text = viewer.page(f"/lakecore/runs/lakecore_nightly/{run_id}/compact?map_index=0")
     assert (status, "rows_in" in text) == (200, True)
+
+
+def test_an_action_is_a_dry_run_first_and_only_for_who_may_start_runs(
+    airflow: AirflowLake, viewer: AirflowApi
+) -> None:
+    table = airflow.place("g1.a_pk_runs", "act")
+    path = f"/lakecore/table?name={table.name}"
+    assert "Look what it takes" not in viewer.page(path)[1]
+    token = re.search(r'name="token" value="([^"]+)"', airflow.api.page(path)[1])
+    assert token is not None
+    form = {"token": token[1], "action": "compact", "table": table.name, "strategy": "full"}
+    assert viewer.send_form("/lakecore/actions", form)[0] == 403
+    assert airflow.api.send_form("/lakecore/actions", form, "https://evil.example")[0] == 403
+    assert airflow.api.send_form("/lakecore/actions", form | {"token": "1.x"})[0] == 403
+    assert airflow.api.runs("lakecore_adhoc") == []
+    for confirm, outcome in (("", "would be: 8 → about"), ("yes", "8 → 3 files")):
+        before = table.latest_snapshot()
+        status, address = airflow.api.send_form("/lakecore/actions", form | {"confirm": confirm})
+        assert status == 303, address
+        run_id = urllib.parse.unquote(address.split("/")[1].split("?")[0])
+        assert airflow.end_of("lakecore_adhoc", run_id) == "success"
+        text = airflow.api.page(f"/lakecore/{address}")[1]
+        assert outcome in text, text[-3000:]
+        assert ("Do it: compact" in text) is not bool(confirm)
+        assert (airflow.load_table(table.name).latest_snapshot() != before) is bool(confirm)
+    log = airflow.api.call("GET", "/api/v2/eventLogs?event=lakecore_action")["event_logs"]
+    assert len(log) == 2
+    assert all(one["dag_id"] == "lakecore_adhoc" and table.name in one["extra"] for one in log)
+    assert "8 → 3 files" in viewer.page("/lakecore/history")[1]
 
 
 def test_airflow_shows_the_pages_in_its_menu_and_as_tabs(airflow: AirflowLake) -> None:

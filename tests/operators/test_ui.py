@@ -4,27 +4,48 @@ real Airflow (tests/dags/test_real_pages.py)."""
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from airflow.api_fastapi.common.db.common import _get_session
+from airflow.api_fastapi.core_api.security import get_user
 from starlette.testclient import TestClient
 
 from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
+from lakecore.clock import SystemClock
+from lakecore.errors import NotFoundError
+from lakecore.jobs import compact
+from lakecore.jobs.cost.prices import PriceList
+from lakecore.jobs.definitions.expiry import RemoveOrphanFiles
+from lakecore.jobs.definitions.tags import CreateTag
+from lakecore.jobs.runner.dispatch import run_chore
 from lakecore.jobs.survey import DayPoint, Job, State, Survey, TableRecord, run
-from lakecore_airflow.ui import app as pages
-from lakecore_airflow.ui import lake_data
+from lakecore.maintain.survey.activity import Lateness
+from lakecore_airflow.ui import actions, airflow_actions, lake_data, page, pages, run_page
+from lakecore_airflow.ui import app as routes
+from lakecore_airflow.ui.actions import Actions
+from lakecore_airflow.ui.airflow_data import WindowDag
 from lakecore_airflow.ui.charts import history_chart, level_picture, score_line
-from lakecore_airflow.ui.views import PAGE, LakeQuery, age_text, lake_view, outcome_of, run_view
+from lakecore_airflow.ui.policy_view import TablePolicy, policy_of
+from lakecore_airflow.ui.run_view import outcome_of, run_matrix, run_sums, run_view
+from lakecore_airflow.ui.tokens import VALID_MS, form_token, from_this_site, is_valid
+from lakecore_airflow.ui.views import PAGE, LakeQuery, lake_view
+from lakecore_airflow.ui.window_view import next_window
+from lakecore_airflow.ui.words import age_text, size_text
 from tests.support.golden import golden_table
 
 HOSTILE = "d.<img src=x onerror=alert(1)>\"'&"
 TASKS: list[dict[str, Any]] = []
+WINDOW = WindowDag(
+    "lakecore_nightly", exists=True, next_ms=100_000 * 86_400_000 + 2 * 3_600_000, until="05:00"
+)
 
 
 @pytest.fixture
@@ -43,13 +64,18 @@ def client(lake: FilesystemCatalog, monkeypatch: pytest.MonkeyPatch) -> Iterator
         "AIRFLOW_CONN_LAKE_DEFAULT", json.dumps({"conn_type": "lakecore", "host": lake.warehouse})
     )
     monkeypatch.setenv("AIRFLOW_CONN_OTHER", json.dumps({"conn_type": "http", "host": "example.org"}))
-    monkeypatch.setattr(pages, "get_user", nobody)
-    monkeypatch.setattr(pages, "requires_access_view", lambda *_: nobody)
-    monkeypatch.setattr(pages, "requires_access_dag", lambda *_: nobody)
-    monkeypatch.setattr(pages, "lake_connections", lambda session: [])
-    monkeypatch.setattr(pages, "reports_of_run", lambda session, *ids: [] if "/" in ids[1] else list(TASKS))
-    app = pages.new_app()
+    monkeypatch.setattr(routes, "requires_access_view", lambda *_: nobody)
+    monkeypatch.setattr(routes, "requires_access_dag", lambda *_: nobody)
+    monkeypatch.setattr(page, "lake_connections", lambda session: [])
+    monkeypatch.setattr(
+        run_page, "reports_of_run", lambda session, *ids: [] if "/" in ids[1] else list(TASKS)
+    )
+    monkeypatch.setattr(Actions, "for_user", lambda self, user: {"token": ""})
+    monkeypatch.setattr(pages, "window_dag", lambda session, dag_id: WINDOW)
+    monkeypatch.setattr(pages, "policy_of", lambda table: TablePolicy(problem="no policy"))
+    app = routes.new_app()
     app.dependency_overrides[_get_session] = nobody
+    app.dependency_overrides[get_user] = nobody
     with TestClient(app) as found:
         yield found
 
@@ -106,7 +132,7 @@ def test_only_connections_of_lakes_have_pages(client: TestClient) -> None:
 
 def test_a_page_runs_no_script_and_loads_nothing(client: TestClient, lake: FilesystemCatalog) -> None:
     run(Job(), lake)
-    for path in ("/", "/table?name=g1.a_pk_runs", "/runs/dag/run"):
+    for path in ("/", "/table?name=g1.a_pk_runs", "/runs/dag/run", "/history", "/window", "/quarantine"):
         answer = client.get(path)
         policy = answer.headers["content-security-policy"]
         assert "default-src 'none'" in policy
@@ -140,7 +166,7 @@ def test_hostile_names_and_texts_are_escaped(client: TestClient, monkeypatch: py
     assert "&lt;img" in answer
     assert "<img" not in answer
     days = [DayPoint(day * 86_400_000, day, day, 1, 1) for day in range(3)]
-    assert "<script" not in score_line(days) + level_picture({0: {"files": 1, "bytes": 1}})
+    assert "<script" not in score_line(days) + level_picture({(0, HOSTILE): (1, 1)})
 
 
 def test_ten_thousand_tables_are_listed_by_pages(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,12 +185,8 @@ def test_storage_that_does_not_answer_leaves_the_last_survey_on_the_page(
     monkeypatch.setattr(lake_data, "_FRESH_MS", 0)
     survey = Survey(started_ms=1, tables=records(3))
 
-    def read(self: lake_data.LakeData, conn_id: str) -> Survey:
-        self._surveys[conn_id] = lake_data._CachedSurvey(survey, self.now_ms())
-        return survey
-
     answered = threading.Event()
-    monkeypatch.setattr(lake_data.LakeData, "_read_survey", read)
+    monkeypatch.setattr(lake_data.LakeData, "_read_survey", lambda self, conn_id: survey)
     assert "d.t00001" in client.get("/").text
     monkeypatch.setattr(lake_data.LakeData, "_read_survey", lambda self, conn_id: answered.wait(60))
     text = client.get("/").text
@@ -193,9 +215,11 @@ def test_secrets_of_an_address_stay_out_of_a_page(
 def test_columns_order_the_tables(order: str, first: str) -> None:
     tables = [replace(one, figures=replace(one.figures, files=n)) for n, one in enumerate(records(4))]
     survey = Survey(started_ms=1, tables=tuple(tables))
-    view = lake_view(survey, LakeQuery.of({"order": order}))
+    view = lake_view(survey, LakeQuery.of({"order": order}), PriceList())
     assert view.rows[0].table == first
-    assert lake_view(survey, LakeQuery.of({"order": order, "reverse": "1"})).rows[-1].table == first
+    assert (
+        lake_view(survey, LakeQuery.of({"order": order, "reverse": "1"}), PriceList()).rows[-1].table == first
+    )
 
 
 def task(state: str, report: Mapping[str, Any] | None, name: str = "compact") -> dict[str, Any]:
@@ -208,7 +232,7 @@ def task(state: str, report: Mapping[str, Any] | None, name: str = "compact") ->
     [
         ({"nothing_to_do": True}, "nothing to do"),
         ({"before": {"files": 28}, "after": {"files": 2}}, "28 → 2 files"),
-        ({"before": {"files": 28}, "after": {"files": 2}, "dry_run": True}, "would be: 28 → 2 files"),
+        ({"before": {"files": 28}, "after": {"files": 2}, "dry_run": True}, "would be: 28 → about 2 files"),
         ({"files": 7}, "7 files removed"),
         ({"error": "it is damaged"}, "it is damaged"),
         ({"done": [{"job": "compact", "nothing_to_do": True}, {"job": "expire", "files": 2}]},
@@ -230,8 +254,246 @@ def test_failed_tasks_of_a_run_come_first(client: TestClient) -> None:
 def test_a_chart_needs_two_days() -> None:
     days = [DayPoint(day * 86_400_000, 100, day, 1, 1) for day in range(2)]
     assert history_chart(days[:1]) == score_line(days[:1]) == ""
-    assert history_chart(days).startswith("<svg")
+    assert "<svg" in history_chart(days)
     assert not [one for one in sys.meta_path if type(one).__module__ == "pygal"], "no import hook is left"
     assert "polyline" in score_line(days)
     assert age_text(1, 3 * 3_600_000) == "3 h ago"
     assert age_text(None, 5) == ""
+
+
+def test_every_attempt_is_on_the_page_history(client: TestClient, lake: FilesystemCatalog) -> None:
+    compact.run(compact.Job(table="g1.a_pk_runs", strategy=compact.Strategy.FULL), lake)
+    with pytest.raises(NotFoundError):
+        run_chore(CreateTag(table="g1.a_pk_runs", tag="t", snapshot=999), lake)
+    text = client.get("/history").text
+    assert "8 → " in text
+    assert "snapshot 999" in text
+    assert "median took" in text
+    only = client.get("/history", params={"state": "refused", "job": "create-tag", "days": "7"}).text
+    assert "8 → " not in only
+    assert "No attempt matches" in client.get("/history", params={"table": "nothing"}).text
+    lines = client.get("/api/v1/history", params={"since": "2020-01-01T00:00:00Z"})
+    assert lines.headers["content-type"].startswith("application/x-ndjson")
+    attempts = [json.loads(line) for line in lines.text.splitlines()]
+    assert [one["job"] for one in attempts] == ["compact", "create-tag"]
+    assert "money" not in attempts[0]["cost"], "there is no price list"
+    assert client.get("/api/v1/history", params={"since": "yesterday-ish"}).status_code == 400
+
+
+def test_prices_of_the_connection_make_money_of_core_seconds(
+    client: TestClient, lake: FilesystemCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    extra = {"price_core_hour": "3600", "price_gb_month": 0.02, "currency": "EUR"}
+    connection = {"conn_type": "lakecore", "host": lake.warehouse, "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE_DEFAULT", json.dumps(connection))
+    compact.run(compact.Job(table="g1.a_pk_runs", strategy=compact.Strategy.FULL), lake)
+    (one,) = [json.loads(line) for line in client.get("/api/v1/history").text.splitlines()]
+    assert one["cost"]["money"] == pytest.approx(one["cost"]["core_seconds"], rel=0.01)
+    run(Job(), lake)
+    run(Job(), lake)
+    assert "EUR" in client.get("/history").text
+    assert "Storage a month" in client.get("/").text
+
+
+def test_the_lake_as_csv_and_json(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    formula = replace(records(1)[0], table="=cmd|' /C calc'!A0", score=50)
+    survey = Survey(started_ms=1, tables=(*records(3), formula))
+    text = shown(client, monkeypatch, survey)("/lake.csv")
+    assert text.splitlines()[0].startswith("table,state,score")
+    assert "'=cmd" in text
+    assert len(text.splitlines()) == 5
+    assert len(json.loads(client.get("/lake.json?q=t00001").text)) == 1
+
+
+def test_the_quarantine_shows_what_can_be_taken_back(client: TestClient, lake: FilesystemCatalog) -> None:
+    orphan = Path(lake.load_table("g1.a_pk_runs").path, "bucket-0", "data-orphan-0.parquet")
+    orphan.write_bytes(b"x" * 2048)
+    os.utime(orphan, (1e9, 1e9))
+    run_chore(RemoveOrphanFiles(table="g1.a_pk_runs"), lake)
+    text = client.get("/quarantine").text
+    assert "remove-orphan-files" in text
+    assert size_text(2048) in text
+    assert "Undo" not in text, "a viewer has no buttons"
+
+
+def test_the_window_shows_the_plan_and_what_was_left(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    due = [
+        replace(one, expected_seconds=4000.0, late=Lateness(number, 1), score=50 + number)
+        for number, one in enumerate(records(4))
+    ]
+    text = shown(client, monkeypatch, Survey(started_ms=1, tables=tuple(due)))("/window")
+    assert text.index("left 3 nights in a row") < text.index("left 1 nights in a row")
+    assert "after the end" in text
+    assert "d.t00000" in text
+
+
+@pytest.mark.parametrize(
+    ("headers", "good"),
+    [
+        ({"host": "airflow:8080", "origin": "http://airflow:8080"}, True),
+        ({"host": "10.0.0.1:80", "origin": "https://airflow.example.org"}, True),
+        ({"host": "airflow:8080", "origin": "https://evil.example.org"}, False),
+        ({"host": "airflow:8080", "origin": "null"}, False),
+        ({"host": "airflow:8080"}, False),
+        ({"host": "a", "origin": "http://a", "sec-fetch-site": "cross-site"}, False),
+        ({"host": "a", "origin": "http://a", "sec-fetch-site": "same-origin"}, True),
+    ],
+)
+def test_only_pages_of_this_airflow_may_send_forms(headers: dict[str, str], good: bool) -> None:
+    assert from_this_site(headers, "https://airflow.example.org/base") is good
+
+
+def test_a_token_is_of_one_user_for_half_a_day() -> None:
+    token = form_token("secret", "ada", 1_000_000)
+    assert is_valid(token, "secret", "ada", 1_000_000 + VALID_MS)
+    assert not is_valid(token, "secret", "ada", 1_000_001 + VALID_MS)
+    assert not is_valid(token, "secret", "eve", 1_000_000)
+    assert not is_valid(token, "other", "ada", 1_000_000)
+    for forged in (
+        "",
+        ".",
+        "x.y",
+        "999999999999999999999.a",
+        token + "0",
+        token.replace("1000000", "1000001"),
+    ):
+        assert not is_valid(forged, "secret", "ada", 1_000_000)
+
+
+class Starts:
+    """It stands in for Airflow: what runs were started, and by whom."""
+
+    def __init__(self) -> None:
+        self.started: list[dict[str, Any]] = []
+
+    def start(self, session: Any, user: Any, conf: Mapping[str, Any]) -> str:
+        self.started.append(dict(conf))
+        return "manual__1"
+
+
+@pytest.fixture
+def starts(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> Starts:
+    found = Starts()
+    monkeypatch.setattr(airflow_actions, "start", found.start)
+    monkeypatch.setattr(airflow_actions, "secret_key", lambda: "secret")
+    user = SimpleNamespace(get_id=lambda: "ada", get_name=lambda: "ada")
+    client.app.dependency_overrides[get_user] = lambda: user
+    return found
+
+
+def post(client: TestClient, origin: str = "http://testserver", **fields: str) -> Any:
+    token = form_token("secret", "ada", SystemClock().now_ms())
+    return client.post(
+        "/actions", data={"token": token, **fields}, headers={"origin": origin}, follow_redirects=False
+    )
+
+
+def test_an_action_starts_a_run_first_as_a_dry_run(client: TestClient, starts: Starts) -> None:
+    answer = post(client, action="compact", table="d.t", strategy="full", dry_run="no")
+    assert answer.status_code == 303
+    assert answer.headers["location"].startswith("actions/manual__1?")
+    post(client, action="compact", table="d.t", confirm="yes")
+    post(client, action="hold", table="d.t", reason="it is repaired")
+    common = {"table": "d.t", "lake_conn_id": "lake_default"}
+    assert starts.started == [
+        {"action": "compact", "dry_run": True, "strategy": "full", **common},
+        {"action": "compact", "dry_run": False, **common},
+        {"action": "hold", "dry_run": False, "reason": "it is repaired", **common},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        ({"action": "drop", "table": "d.t"}, 400),
+        ({"action": "compact"}, 400),
+        ({"action": "undo", "table": "d.t"}, 400),
+        ({"action": "hold", "table": "d.t", "reason": " "}, 400),
+        ({"action": "compact", "table": "d.t", "strategy": "odd"}, 400),
+        ({"action": "compact", "table": "d.t", "conn": "other"}, 404),
+        ({"action": "compact", "table": "d.t", "token": "1.x"}, 403),
+        ({"action": "compact", "table": "d.t", "origin": "http://evil"}, 403),
+        ({"action": "compact", "table": "x" * 20_000}, 413),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_forms_that_are_refused_start_nothing(
+    client: TestClient, starts: Starts, fields: dict[str, str], status: int
+) -> None:
+    assert post(client, **fields).status_code == status
+    assert starts.started == []
+
+
+@pytest.mark.parametrize(
+    ("request_", "report", "expected"),
+    [
+        ({"action": "purge", "dry_run": True}, {"job": "purge-quarantine", "files": 2, "dry_run": True}, "would be: 2 files"),
+        ({"action": "maintain", "table": "d.t", "dry_run": True},
+         {"table": "d.t", "done": [{"job": "expire-snapshots", "files": 3, "dry_run": True}]}, "3 files removed"),
+        ({"action": "hold", "table": "d.t"}, {"job": "hold", "table": "d.t"}, "done"),
+    ],
+    ids=["purge", "maintain", "hold"],
+)  # fmt: skip
+def test_the_page_of_an_action_has_its_outcome_and_asks_before_it_changes(
+    client: TestClient,
+    starts: Starts,
+    monkeypatch: pytest.MonkeyPatch,
+    request_: dict[str, Any],
+    report: dict[str, Any],
+    expected: str,
+) -> None:
+    monkeypatch.setattr(airflow_actions, "run_conf", lambda session, run_id: ("success", request_))
+    monkeypatch.setattr(airflow_actions, "is_paused", lambda session: False)
+    monkeypatch.setattr(actions, "reports_of_run", lambda *_: [task("success", report, "act")])
+    text = client.get("/actions/manual__1").text
+    assert expected in text
+    monkeypatch.setattr(Actions, "for_user", lambda self, user: {"token": "t"})
+    text = client.get("/actions/manual__1").text
+    assert ("Do it: " in text) is bool(request_.get("dry_run"))
+
+
+def test_metrics_need_a_token_and_count_tables(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    page_of = shown(client, monkeypatch, Survey(started_ms=86_400_000, tables=records(5)))
+    assert client.get("/metrics").status_code == 401
+    monkeypatch.setenv("AIRFLOW__LAKECORE__METRICS_TOKEN", "t0ken")
+    assert client.get("/metrics").status_code == 401
+    assert page_of("/metrics").startswith('{"detail"')
+    text = client.get("/metrics", headers={"authorization": "Bearer t0ken"}).text
+    assert 'lakecore_tables{lake="lake_default",state="ok"} 5' in text
+    assert "# TYPE lakecore_survey_time_seconds gauge" in text
+    assert "d.t00001" not in text
+
+
+def test_a_policy_names_the_rule_that_decided(monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = [
+        {"tables": ["*"], "chores": {"compact": {}, "expire-snapshots": {"retain-max": 5}}},
+        {"tables": ["d.a"], "chores": {"expire-snapshots": {"retain-max": 9}}},
+    ]
+    monkeypatch.setenv("AIRFLOW_VAR_LAKECORE_POLICY", json.dumps(rules))
+    assert policy_of("d.a").chores == [("compact", "", 1), ("expire-snapshots", "retain-max: 9", 2)]
+    assert policy_of("d.b").chores[1] == ("expire-snapshots", "retain-max: 5", 1)
+    monkeypatch.setenv("AIRFLOW_VAR_LAKECORE_POLICY", "- tables: [")
+    assert "cannot be used" in policy_of("d.a").problem
+    monkeypatch.setenv("AIRFLOW_VAR_LAKECORE_POLICY", "/etc/policy.yaml")
+    assert "file" in policy_of("d.a").problem
+
+
+def test_a_run_of_many_jobs_is_a_matrix_with_failures_first() -> None:
+    good = task("success", {"table": "d.a", "done": [{"job": "compact", "nothing_to_do": True}]}, "maintain")
+    bad = task("failed", {"table": "d.b", "done": [], "failed": {"expire-tags": "it is damaged"}}, "maintain")
+    lines = run_view([good, bad])
+    matrix = run_matrix(lines)
+    assert matrix.jobs == ("expire-tags", "compact")
+    assert matrix.rows[0] == ("d.b", "failed", {"expire-tags": "failed: it is damaged"})
+    assert run_sums(lines)["Failed"] == "1"
+
+
+def test_the_next_window_is_tonight_or_open_now() -> None:
+    hour = 3_600_000
+    dag = WindowDag("nightly", exists=True, next_ms=26 * hour, until="05:00")
+    assert next_window(dag, 20 * hour) == (26 * hour, 29 * hour)
+    assert next_window(replace(dag, running_ms=26 * hour), 27 * hour) == (27 * hour, 29 * hour)
+    assert next_window(replace(dag, next_ms=None, until=""), 5 * hour) == (5 * hour, None)
+    assert next_window(replace(dag, until="late"), 5 * hour) == (26 * hour, None)

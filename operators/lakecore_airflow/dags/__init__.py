@@ -12,7 +12,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakecore_airflow.dags import batch_tags, maintenance, nightly, on_asset, on_snapshot, partition, survey
+from lakecore_airflow.dags import (
+    adhoc,
+    batch_tags,
+    maintenance,
+    nightly,
+    on_asset,
+    on_snapshot,
+    partition,
+    survey,
+)
 from lakecore_airflow.dags.parts import LakeDag
 from lakecore_airflow.dags.settings import DagSettings, SettingsError, find_settings, parse_settings
 
@@ -29,6 +38,7 @@ _DAGS: Mapping[str, tuple[Mapping[str, Any], Callable[[LakeDag], DAG]]] = {
     "on_snapshot": (on_snapshot.DEFAULTS, on_snapshot.build),
     "on_asset": (on_asset.DEFAULTS, on_asset.build),
     "survey": (survey.DEFAULTS, survey.build),
+    "adhoc": (adhoc.DEFAULTS, adhoc.build),
 }
 
 
@@ -42,10 +52,10 @@ def lakecore_dags(
     """Return DAGs by their ids, for `globals().update(lakecore_dags(…))` in a DAG file.
 
     `names`: short names (`nightly`, `maintenance`, `batch_tags`, `partition`, `on_snapshot`, `on_asset`,
-    `survey`); none: all. `beside`: the DAG file (`__file__`), in whose folder `lakecore.toml` is looked for.
-    `settings`: the contents of the table `airflow`, instead of a file. `policy` and `conn_ids` come before
-    both: the policy of the maintenance, and the connections, each of which gets DAGs of its own. DAGs of
-    another connection than `lake_default` have its id behind theirs: `lakecore_nightly__archive`.
+    `survey`, `adhoc`); none: all. `beside`: the DAG file (`__file__`), in whose folder `lakecore.toml` is
+    looked for. `settings`: the contents of the table `airflow`, instead of a file. `policy` and `conn_ids`
+    come before both: the policy of the maintenance, and the connections, each of which gets DAGs of its own.
+    DAGs of another connection than `lake_default` have its id behind theirs: `lakecore_nightly__archive`.
 
     Raises SettingsError for names, keys and files that cannot be used; Airflow shows it as an import error.
     """

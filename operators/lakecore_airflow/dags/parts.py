@@ -11,7 +11,7 @@ from typing import Any
 
 from airflow.sdk import DAG, CronTriggerTimetable, Param
 
-from lakecore_airflow.dags.settings import DEFAULT_CONNECTION
+from lakecore_airflow.dags.settings import dag_id_of
 from lakecore_airflow.lake.tables import ListTablesOperator, NamedTablesOperator
 
 __all__ = [
@@ -46,8 +46,7 @@ class LakeDag:
     @property
     def dag_id(self) -> str:
         """Return the id: `lakecore_nightly`, and for another connection than `lake_default` also that."""
-        suffix = "" if self.connection == DEFAULT_CONNECTION else f"__{self.connection}"
-        return f"lakecore_{self.name}{suffix}"
+        return dag_id_of(self.name, self.connection)
 
     def open(self, params: Mapping[str, Param], *, schedule: Any = None, **arguments: Any) -> DAG:
         """Return the DAG, which is a context manager for its tasks.
@@ -64,10 +63,9 @@ class LakeDag:
             schedule=schedule,
             start_date=datetime(2020, 1, 1, tzinfo=UTC),
             catchup=False,
-            max_active_runs=1,
             default_args={"owner": "data-platform", "retries": 2, "retry_delay": timedelta(minutes=1)},
             params={**params, "lake_conn_id": connection},
-            **arguments,
+            **{"max_active_runs": 1} | arguments,
         )
 
 

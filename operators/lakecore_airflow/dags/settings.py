@@ -13,7 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = ["DEFAULT_CONNECTION", "DagSettings", "SettingsError", "find_settings", "parse_settings"]
+__all__ = [
+    "DEFAULT_CONNECTION",
+    "DagSettings",
+    "SettingsError",
+    "dag_id_of",
+    "find_settings",
+    "parse_settings",
+]
 
 DEFAULT_CONNECTION = "lake_default"
 
@@ -57,6 +64,14 @@ class DagSettings:
                 f"airflow.{name} has no setting {strange[0]!r}; it has {', '.join(sorted(defaults))}"
             )
         return {**defaults, **values}
+
+
+def dag_id_of(name: str, connection: str) -> str:
+    """Return the id of a DAG by its short name: `lakecore_nightly`, and for another connection than
+    `lake_default` also that.
+    """
+    suffix = "" if connection == DEFAULT_CONNECTION else f"__{connection}"
+    return f"lakecore_{name}{suffix}"
 
 
 def find_settings(beside: str | Path | None, names: Sequence[str], environ: Mapping[str, str]) -> DagSettings:

@@ -106,21 +106,24 @@ class PlanMaintenanceOperator(LakeTask):
 
     :param policy: a list of rules (see `lakecore.jobs.policy`), the same as YAML text, or the path of a YAML
         file that has one. Empty: there is no policy. (templated)
+    :param tables: names `database.table`, split by commas: only these; None: all. (templated)
     :param dry_run: whether the tasks only report. None: only while there is no policy. (templated)
     """
 
-    template_fields: Sequence[str] = ("policy", "preview", "lake_conn_id")
+    template_fields: Sequence[str] = ("policy", "tables", "preview", "lake_conn_id")
 
     def __init__(
         self,
         *,
         policy: Sequence[Mapping[str, Any]] | str | None = None,
+        tables: str | None = None,
         dry_run: bool | str | None = None,
         lake_conn_id: str = LakeHook.default_conn_name,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.policy = policy
+        self.tables = tables
         self.preview = dry_run
         self.lake_conn_id = lake_conn_id
 
@@ -133,6 +136,7 @@ class PlanMaintenanceOperator(LakeTask):
             rules = parse_policy(_read(self.policy or PREVIEW), CHORES)
             catalog = LakeHook(self.lake_conn_id).catalog()
             tables = [f"{db}.{name}" for db in catalog.list_databases() for name in catalog.list_tables(db)]
+            tables = _only(tables, self.tables)
         extra = {"dry_run": True} if dry_run or not by_policy else {}
         planned = [{"table": table, "chores": chores_of(table, rules), **extra} for table in tables]
         with_chores = [one for one in planned if one["chores"]]
@@ -304,6 +308,17 @@ class MaintainTableOperator(EngineTask, TableTask):
             problems += [f"on hold, so not done: {', '.join(report['on_hold'])}"] if report["on_hold"] else []
             raise error(f"{self.table}: {'; '.join(problems)}")
         return report
+
+
+def _only(tables: Sequence[str], names: str | None) -> list[str]:
+    """Return the tables that are named, or all. Raises InvalidInputError for one that is not among them."""
+    from lakecore.errors import InvalidInputError
+
+    chosen = [name.strip() for name in (names or "").split(",") if name.strip()]
+    strange = sorted(set(chosen) - set(tables))
+    if strange:
+        raise InvalidInputError(f"the lake has no table {strange[0]!r}")
+    return chosen or list(tables)
 
 
 def _order(chores: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:

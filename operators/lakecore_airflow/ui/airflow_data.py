@@ -5,14 +5,58 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["MOST_TASKS", "lake_connections", "reports_of_run"]
+__all__ = ["MOST_TASKS", "WindowDag", "lake_connections", "progress_of", "reports_of_run", "window_dag"]
 
 MOST_TASKS = 5_000
 """A run with more tasks shows the first ones."""
 _KEYS = ("report", "refused", "return_value")
 """The XComs that have a report: of a task that failed, of one that was skipped, of one that ended well."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowDag:
+    """This is what Airflow knows of the DAG that works in windows."""
+
+    dag_id: str
+    exists: bool = False
+    is_paused: bool = False
+    next_ms: int | None = None
+    """Its next run is started then; None without a schedule, or while it is paused."""
+    running_ms: int | None = None
+    """The run that is running began then; None if none is."""
+    until: str = ""
+    """This is the end of the window of the run that is running, or else of the next one."""
+
+
+def window_dag(session: Any, dag_id: str) -> WindowDag:
+    """Return what Airflow knows of a DAG with a param `until`."""
+    from airflow.models.dag import DagModel
+    from airflow.models.dagrun import DagRun
+    from airflow.models.serialized_dag import SerializedDagModel
+    from sqlalchemy import select
+
+    model = DagModel.get_current(dag_id, session=session)
+    dag = SerializedDagModel.get_dag(dag_id, session=session)
+    if model is None or dag is None or model.is_stale:
+        return WindowDag(dag_id)
+    running = select(DagRun).where(DagRun.dag_id == dag_id, DagRun.state == "running")
+    run = session.scalar(running.order_by(DagRun.start_date).limit(1))
+    params = {**dag.params.dump(), **((run.conf or {}) if run is not None else {})}
+    return WindowDag(
+        dag_id,
+        exists=True,
+        is_paused=bool(model.is_paused),
+        next_ms=None if model.is_paused else _millis(model.next_dagrun_create_after),
+        running_ms=_millis(run.start_date) if run is not None else None,
+        until=str(params.get("until") or ""),
+    )
+
+
+def _millis(moment: Any) -> int | None:
+    return None if moment is None else int(moment.timestamp() * 1000)
 
 
 def lake_connections(session: Any) -> list[str]:
@@ -62,6 +106,27 @@ def reports_of_run(
     ]
 
 
+def progress_of(
+    session: Any, dag_id: str, run_id: str, task_id: str, map_index: int
+) -> Mapping[str, Any] | None:
+    """Return the progress that a running task has stored, with `updated_at`; None without one."""
+    from airflow.models.task_state_store import TaskStateStoreModel
+    from sqlalchemy import select
+
+    from lakecore_airflow.tasks.progress import PROGRESS_KEY
+
+    model = TaskStateStoreModel
+    place = (model.dag_id == dag_id, model.run_id == run_id, model.task_id == task_id)
+    row = session.scalar(select(model).where(*place, model.map_index == map_index, model.key == PROGRESS_KEY))
+    if row is None:
+        return None
+    value = row.value
+    if isinstance(value, str):
+        with suppress(ValueError):
+            value = json.loads(value)
+    return {**value, "updated_at": row.updated_at} if isinstance(value, Mapping) else None
+
+
 def _report(key: str, value: Any) -> Mapping[str, Any] | None:
     """Return the report that an XCom has, or None; XComs of other operators have none."""
     if isinstance(value, str):
@@ -69,5 +134,7 @@ def _report(key: str, value: Any) -> Mapping[str, Any] | None:
             value = json.loads(value)
     if key == "refused" and isinstance(value, str):
         return {"job": "", "skipped": value}
-    is_report = isinstance(value, Mapping) and ("nothing_to_do" in value or isinstance(value.get("job"), str))
+    is_report = isinstance(value, Mapping) and (
+        "nothing_to_do" in value or isinstance(value.get("job"), str) or isinstance(value.get("done"), list)
+    )
     return value if is_report else None

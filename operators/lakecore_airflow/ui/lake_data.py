@@ -11,15 +11,17 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LateError
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lakecore_airflow.hooks import LakeHook
 
 if TYPE_CHECKING:
     from lakecore.catalog.catalog import Catalog
+    from lakecore.jobs.attempts import Attempts
+    from lakecore.jobs.cost.prices import PriceList
     from lakecore.jobs.survey import Survey
 
-__all__ = ["LakeData", "SurveyState", "TableDetails"]
+__all__ = ["Answer", "LakeData", "Quarantine", "SurveyState", "TableDetails"]
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +32,9 @@ _MOST_FILES = 200_000
 """A page does not read the files of a table that has more."""
 _LISTED = 50
 _READERS = ("lakecore.catalog.filesystem", "lakecore.jobs.survey")
+
+_DAY_MS = 86_400_000
+_MOST_ANSWERS = 40
 
 T = TypeVar("T")
 
@@ -43,18 +48,27 @@ class SurveyState:
 
 
 @dataclass(frozen=True, slots=True)
+class Quarantine:
+    """These are the runs whose files are in the quarantine, the newest first, and the holds by table."""
+
+    runs: tuple[Mapping[str, Any], ...]
+    holds: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class TableDetails:
     """This is what a page reads of one table beside its survey. A part that could not be read is empty, and
     `problems` say why.
     """
 
     read_ms: int
-    levels: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
-    """It has the number of files and their bytes by level."""
+    cells: Mapping[tuple[int, str], tuple[int, int]] = field(default_factory=dict)
+    """It has the number of files and their bytes by level and bucket."""
     snapshots: tuple[Mapping[str, Any], ...] = ()
     """The newest snapshots are first."""
     tags: tuple[Mapping[str, Any], ...] = ()
     consumers: tuple[Mapping[str, Any], ...] = ()
+    holds: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
     """These sentences say what blocks the expiry of the table."""
     runs: tuple[Mapping[str, Any], ...] = ()
@@ -62,10 +76,13 @@ class TableDetails:
     problems: tuple[str, ...] = ()
 
 
-@dataclass
-class _CachedSurvey:
-    survey: Survey | None
-    read_ms: int
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[T]):
+    """This is what storage said, when it did, and why it says nothing now (`problem`)."""
+
+    value: T | None
+    read_ms: int = 0
+    problem: str = ""
 
 
 class LakeData:
@@ -73,7 +90,7 @@ class LakeData:
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(8, thread_name_prefix="lakecore-ui")
-        self._surveys: dict[str, _CachedSurvey] = {}
+        self._answers: dict[str, Any] = {}
         self._requests: dict[str, Future[Any]] = {}
         self._lock = threading.Lock()
 
@@ -87,15 +104,67 @@ class LakeData:
         """Return the newest survey of a lake. A survey that is known already is returned when storage does
         not answer in time.
         """
-        cached = self._surveys.get(conn_id)
-        if cached is not None and self.now_ms() - cached.read_ms < _FRESH_MS:
-            return SurveyState(cached.survey)
+        answer = self.ask(f"survey {conn_id}", lambda: self._read_survey(conn_id))
+        return SurveyState(answer.value, answer.problem)
+
+    def attempts(self, conn_id: str, days: int) -> Answer[Attempts]:
+        """Return the attempts of the last days, the oldest first."""
+
+        def read() -> Attempts:
+            from lakecore.jobs.attempts import AttemptFilter, attempts_of
+
+            since_ms = self.now_ms() - days * _DAY_MS
+            return attempts_of(self._catalog(conn_id), AttemptFilter(since_ms=since_ms))
+
+        return self.ask(f"attempts {conn_id} {days}", read)
+
+    def quarantine(self, conn_id: str) -> Answer[Quarantine]:
+        """Return the runs whose files are in the quarantine, the newest first, and the holds."""
+
+        def read() -> Quarantine:
+            from lakecore.jobs.holds import holds_of
+            from lakecore.jobs.quarantine import runs_of
+
+            catalog = self._catalog(conn_id)
+            runs = [run.to_json() for run in reversed(runs_of(catalog)) if run.state.value == "quarantined"]
+            return Quarantine(tuple(runs), {hold.table: str(hold) for hold in holds_of(catalog)})
+
+        return self.ask(f"quarantine {conn_id}", read)
+
+    def prices(self, conn_id: str) -> PriceList:
+        """Return the prices of a connection; what is no price counts as unknown."""
+        from lakecore.errors import LakeError
+        from lakecore.jobs.cost.prices import PriceList
+
         try:
-            survey = self._in_time(f"survey {conn_id}", lambda: self._read_survey(conn_id))
-            return SurveyState(survey)
+            return LakeHook(conn_id).price_list()
+        except LakeError as err:
+            logger.warning("connection %s: %s", conn_id, err)
+            return PriceList()
+
+    def ask(self, key: str, work: Callable[[], T]) -> Answer[T]:
+        """Return what `work` returns, or what it returned before when it fails or takes too long. An answer
+        is kept for some seconds.
+        """
+        cached: Answer[T] | None = self._answers.get(key)
+        if cached is not None and self.now_ms() - cached.read_ms < _FRESH_MS:
+            return cached
+        try:
+            return self._in_time(key, lambda: self._keep(key, work()))
         except Exception as err:  # noqa: BLE001 - the page says what it was, and shows what is known
-            logger.warning("the survey of %s could not be read: %s", conn_id, err)
-            return SurveyState(cached.survey if cached is not None else None, _sentence(err))
+            logger.warning("%s could not be read: %s", key, err)
+            last = cached or Answer(None)
+            return Answer(last.value, last.read_ms, _sentence(err))
+
+    def _keep(self, key: str, value: T) -> Answer[T]:
+        """Remember an answer, also one that came too late for its page; the oldest go."""
+        answer = Answer(value, self.now_ms())
+        with self._lock:
+            self._answers.pop(key, None)
+            self._answers[key] = answer
+            while len(self._answers) > _MOST_ANSWERS:
+                self._answers.pop(next(iter(self._answers)))
+        return answer
 
     def details(self, conn_id: str, table: str, files: int) -> TableDetails | str:
         """Return what storage has of one table, or why it could not be read. `files`: how many the survey
@@ -135,9 +204,7 @@ class LakeData:
     def _read_survey(self, conn_id: str) -> Survey | None:
         from lakecore.jobs.survey import latest_survey
 
-        survey = latest_survey(self._catalog(conn_id))
-        self._surveys[conn_id] = _CachedSurvey(survey, self.now_ms())
-        return survey
+        return latest_survey(self._catalog(conn_id))
 
     def _read_details(self, conn_id: str, name: str, files: int) -> TableDetails:
         catalog = self._catalog(conn_id)
@@ -162,24 +229,26 @@ class LakeData:
             problems.append(f"levels: the table has {files:,} files; they are not read for a page")
         return TableDetails(
             read_ms=self.now_ms(),
-            levels=part("levels", lambda: _levels(catalog, name), {}) if few else {},
+            cells=part("levels", lambda: _cells(catalog, name), {}) if few else {},
             snapshots=part("snapshots", lambda: rows("snapshots"), ()),
             tags=part("tags", lambda: rows("tags"), ()),
             consumers=part("consumers", lambda: rows("consumers"), ()),
+            holds=part("holds", lambda: _holds(catalog, name), ()),
             reasons=part("what blocks expiry", lambda: _reasons(catalog, name), ()),
             runs=part("runs", lambda: _runs(catalog, name), ()),
             problems=tuple(problems),
         )
 
 
-def _levels(catalog: Catalog, name: str) -> dict[int, dict[str, int]]:
-    files = catalog.load_table(f"{name}$files").scan(columns=("level", "file_size_in_bytes")).to_arrow()
-    levels: dict[int, dict[str, int]] = {}
-    for level, size in zip(files["level"].to_pylist(), files["file_size_in_bytes"].to_pylist(), strict=True):
-        one = levels.setdefault(level, {"files": 0, "bytes": 0})
-        one["files"] += 1
-        one["bytes"] += size
-    return levels
+def _cells(catalog: Catalog, name: str) -> dict[tuple[int, str], tuple[int, int]]:
+    columns = ("level", "partition", "bucket", "file_size_in_bytes")
+    files = catalog.load_table(f"{name}$files").scan(columns=columns).to_arrow()
+    cells: dict[tuple[int, str], tuple[int, int]] = {}
+    for level, partition, bucket, size in zip(*(files[name].to_pylist() for name in columns), strict=True):
+        key = (level, f"{partition or ''} {bucket}".strip())
+        count, total = cells.get(key, (0, 0))
+        cells[key] = (count + 1, total + size)
+    return cells
 
 
 def _reasons(catalog: Catalog, name: str) -> tuple[str, ...]:
@@ -188,6 +257,12 @@ def _reasons(catalog: Catalog, name: str) -> tuple[str, ...]:
 
     report = run_chore(Why(table=name), catalog)
     return tuple(filter(None, (report.blocker, *report.names, *report.notes)))
+
+
+def _holds(catalog: Catalog, name: str) -> tuple[str, ...]:
+    from lakecore.jobs.holds import holds_of
+
+    return tuple(str(hold) for hold in holds_of(catalog, table=name))
 
 
 def _runs(catalog: Catalog, name: str) -> tuple[Mapping[str, Any], ...]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+from lakecore_airflow.ui.words import money_text, size_text, span_text
+
 if TYPE_CHECKING:
+    from lakecore.jobs.cost.prices import PriceList
     from lakecore.jobs.survey import Survey, TableRecord
 
-__all__ = ["LakeQuery", "age_text", "lake_view", "outcome_of", "run_view", "size_text", "time_text"]
+__all__ = ["LakeQuery", "lake_records", "lake_view"]
 
 PAGE = 100
 """So many tables are on one page."""
@@ -28,9 +30,12 @@ COLUMNS: Mapping[str, str] = {
     "history": "History",
     "commit": "Last commit",
     "due": "Due in",
+    "expected": "Takes",
+    "done": "Last done",
 }
-_DESCENDING = frozenset({"files", "bytes", "runs", "history", "commit"})
+_DESCENDING = frozenset({"files", "bytes", "runs", "history", "commit", "expected", "done"})
 _HOUR_MS = 3_600_000
+_DAY_MS = 24 * _HOUR_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +91,10 @@ class LakeView:
     query: LakeQuery = field(default_factory=LakeQuery)
 
 
-def lake_view(survey: Survey, query: LakeQuery) -> LakeView:
+def lake_view(survey: Survey, query: LakeQuery, prices: PriceList) -> LakeView:
     """Return the page for a query."""
-    records = [record for record in survey.tables if _matches(record, query)]
+    records = lake_records(survey, query)
     descending = query.reverse != (query.order in _DESCENDING)
-    records.sort(key=lambda record: record.table)
-    records.sort(key=lambda record: _value(record, query.order), reverse=descending)
     pages = max(1, -(-len(records) // PAGE))
     page = min(query.page, pages)
     counts = Counter(record.state.value for record in survey.tables)
@@ -101,7 +104,7 @@ def lake_view(survey: Survey, query: LakeQuery) -> LakeView:
         pages=pages,
         page=page,
         states=[(state, counts[state]) for state in STATES if counts[state]],
-        tiles=_tiles(survey),
+        tiles=_tiles(survey, prices),
         headers=[
             (
                 title,
@@ -112,6 +115,15 @@ def lake_view(survey: Survey, query: LakeQuery) -> LakeView:
         ],
         query=replace(query, page=page),
     )
+
+
+def lake_records(survey: Survey, query: LakeQuery) -> list[TableRecord]:
+    """Return the tables that match a query, in its order."""
+    records = [record for record in survey.tables if _matches(record, query)]
+    descending = query.reverse != (query.order in _DESCENDING)
+    records.sort(key=lambda record: record.table)
+    records.sort(key=lambda record: _value(record, query.order), reverse=descending)
+    return records
 
 
 def _matches(record: TableRecord, query: LakeQuery) -> bool:
@@ -130,82 +142,33 @@ def _value(record: TableRecord, order: str) -> Any:
         "history": figures.history_bytes or 0,
         "commit": figures.snapshot_ms or 0,
         "due": 1e9 if record.due_in_days is None else record.due_in_days,
+        "expected": record.expected_seconds or 0,
+        "done": record.attempts[0].started_ms if record.attempts else 0,
     }
     return values[order]
 
 
-def _tiles(survey: Survey) -> dict[str, str]:
+def _tiles(survey: Survey, prices: PriceList) -> dict[str, str]:
     live = [record for record in survey.tables if record.state.value != "vanished"]
     counts = Counter(record.state.value for record in live)
     urgent = sum(counts[state] for state in ("broken", "sick", "unreachable"))
     sizes = [one.figures.history_bytes for one in live if one.figures.history_bytes is not None]
-    return {
+    live_bytes = sum(one.figures.bytes for one in live)
+    today = survey.started_ms // _DAY_MS
+    week = [day for day in survey.activity if day.day > today - 7]
+    failures = sum(day.failures for day in survey.activity if day.day >= today - 1)
+    core_seconds = sum(day.core_seconds for day in week)
+    tiles = {
         "Tables": f"{len(live):,}",
         "Sick or broken": f"{urgent:,}",
         "Due": f"{counts['due']:,}",
         "On hold": f"{counts['held']:,}",
+        "Failed since yesterday": f"{failures:,}",
         "Data files": f"{sum(one.figures.files for one in live):,}",
-        "Live": size_text(sum(one.figures.bytes for one in live)),
+        "Live": size_text(live_bytes),
         "Only for old snapshots": size_text(sum(sizes)) if sizes else "not measured",
+        "Core time, 7 days": span_text(core_seconds),
+        "Cost, 7 days": money_text(prices.work(core_seconds), prices.currency),
+        "Storage a month": money_text(prices.storage(live_bytes + sum(sizes)), prices.currency),
     }
-
-
-def size_text(size: int | None) -> str:
-    """Format a size as the command line does; an unknown one is an empty text."""
-    from lakecore.display import size_text as text_of
-
-    return text_of(size) or ""
-
-
-def time_text(millis: int | None) -> str:
-    """Format milliseconds since the epoch as `2026-11-21 09:46:10 UTC`; what is no date is an empty text."""
-    if not millis:
-        return ""
-    try:
-        return datetime.fromtimestamp(millis / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    except (ValueError, OverflowError, OSError):
-        return ""
-
-
-def age_text(millis: int | None, now_ms: int) -> str:
-    """Format how long ago something was: `3 h ago`."""
-    if not millis:
-        return ""
-    past = max(0, now_ms - millis)
-    for unit, size in (("d", 24 * _HOUR_MS), ("h", _HOUR_MS), ("min", 60_000)):
-        if past >= size:
-            return f"{past / size:.0f} {unit} ago"
-    return "just now"
-
-
-def outcome_of(report: Mapping[str, Any]) -> str:
-    """Say in a few words what the report of a task tells: `28 → 2 files`, `nothing to do`."""
-    if report.get("error"):
-        return str(report["error"])
-    if report.get("nothing_to_do"):
-        return "nothing to do"
-    parts = []
-    before, after = report.get("before"), report.get("after")
-    if isinstance(before, Mapping) and isinstance(after, Mapping) and before.get("files") is not None:
-        parts.append(f"{before['files']} → {after.get('files')} files")
-    names = {"files": "files removed", "snapshots_count": "snapshots", "names_count": "names"}
-    parts += [f"{report[key]} {text}" for key, text in names.items() if report.get(key) and not parts]
-    if report.get("picks_left"):
-        parts.append(f"{report['picks_left']} picks left")
-    if report.get("skipped"):
-        parts.append(str(report["skipped"]))
-    outcome = report.get("done")
-    if isinstance(outcome, list):
-        parts += [f"{one.get('job')}: {outcome_of(one)}" for one in outcome if isinstance(one, Mapping)]
-    text = ", ".join(parts) or "done"
-    return f"would be: {text}" if report.get("dry_run") else text
-
-
-def run_view(tasks: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return a line for each task of a run, failures first; `report` is its XCom, or None."""
-    order = {"failed": 0, "upstream_failed": 1, "up_for_retry": 2, "running": 3}
-    lines = [
-        {**task, "outcome": outcome_of(task["report"]) if isinstance(task["report"], Mapping) else ""}
-        for task in tasks
-    ]
-    return sorted(lines, key=lambda line: (order.get(line["state"], 9), line["task_id"], line["map_index"]))
+    return {title: text for title, text in tiles.items() if text}
