@@ -4,14 +4,16 @@ nothing is due.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from lakecore.compact.engine.attempt_files import AttemptFiles, EarlierCommits
 from lakecore.compact.engine.planner import PlanContext
 from lakecore.compact.engine.request import CompactRequest
 from lakecore.compact.engine.run import RewriteRun
 from lakecore.compact.engine.target import RewriteTarget
-from lakecore.compact.engine.work import PlannedRound, Round, Strategy
+from lakecore.compact.engine.work import PlannedRound, Round, RoundPlan, Strategy, WorkPick, outlines_of
 from lakecore.compact.kinds.postpone.apply import assignment_picks
 from lakecore.compact.kinds.postpone.assign import assign_buckets
 from lakecore.compact.planning import planner_of
@@ -91,15 +93,25 @@ class Compaction:
         if view.again is None and not self._assigned:
             self.before = entries
         deletions = {} if snapshot is None else scanner.deletions(snapshot)
-        planner = planner_of(self._context(view.executor))
+        context = self._context(view.executor)
+        planner = planner_of(context)
         assigned = entries.select(entries.bucket >= 0)  # rows that wait for a bucket are no pick
-        plan = planner.plan(assigned, view.file_prefix, view.lost, deletions)
-        if view.dry and self._postpones:
-            plan = replace(plan, picks=(*assignment_picks(plan.table, self.before), *plan.picks))
-        return PlannedRound(bool(plan.picks), lambda: plan)
+        plan = partial(planner.plan, assigned, view.file_prefix, view.lost, deletions)
+        if view.dry:
+            waiting = self._waiting_picks(context, assigned)
+            outlines = (*outlines_of(waiting), *planner.outline(assigned, view.lost, deletions))
+            return PlannedRound(bool(outlines), partial(_with_picks, waiting, plan), outlines)
+        round_plan = plan()
+        return PlannedRound(bool(round_plan.picks), lambda: round_plan)
 
     def finish(self, run: RewriteRun, names: AttemptFiles) -> None:
         """Do nothing, because nothing is left to do."""
+
+    def _waiting_picks(self, context: PlanContext, assigned: ManifestEntries) -> tuple[WorkPick, ...]:
+        """Return the picks of rows that wait for a bucket."""
+        if not self._postpones:
+            return ()
+        return assignment_picks(context.unit_table(assigned), self.before)
 
     @property
     def _postpones(self) -> bool:
@@ -115,3 +127,9 @@ class Compaction:
             seed=self.seed,
             copy=request.copy,
         )
+
+
+def _with_picks(first: tuple[WorkPick, ...], build: Callable[[], RoundPlan]) -> RoundPlan:
+    """Return the plan of a round with picks before its own."""
+    plan = build()
+    return replace(plan, picks=(*first, *plan.picks))

@@ -21,8 +21,12 @@ Ints: TypeAlias = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunColumns:
-    """The runs lie bucket after bucket, those of a bucket newest first, without their files."""
+    """The runs lie bucket after bucket, those of a bucket newest first."""
 
+    order: Ints
+    """These are the files run after run, as places in the columns."""
+    starts: Ints
+    """The files of each run start here in `order`; the last start is their number."""
     bounds: Ints
     """The runs of each bucket start here; the last bound is their number."""
     level: Ints
@@ -36,6 +40,11 @@ class RunColumns:
             levels, sizes = self.level[low:high].tolist(), self.size[low:high].tolist()
             yield tuple(map(LevelRun, levels, sizes))
 
+    def newest(self, bucket: int, count: int) -> Ints:
+        """Return the places of the files of the newest `count` runs of a bucket."""
+        first = int(self.bounds[bucket])
+        return self.order[self.starts[first] : self.starts[first + count]]
+
 
 def run_columns(bucket: Ints, level: Ints, size: Ints, first: Ints, last: Ints) -> RunColumns:
     """Return the runs of all buckets. `bucket` has ascending numbers from 0 on; `first` and `last` are the
@@ -46,7 +55,8 @@ def run_columns(bucket: Ints, level: Ints, size: Ints, first: Ints, last: Ints) 
     bucket, level, size, fresh = bucket[order], level[order], size[order], fresh[order]
     if not len(order):
         none = np.zeros(0, np.int64)
-        return RunColumns(np.zeros(1, np.int64), none, none, np.zeros(0, np.bool_))
+        one = np.zeros(1, np.int64)
+        return RunColumns(order, one, one, none, none, np.zeros(0, np.bool_))
     other = np.ones(len(order), np.bool_)
     other[1:] = (bucket[1:] != bucket[:-1]) | (level[1:] != level[:-1])
     starts = np.flatnonzero(other | fresh)
@@ -56,4 +66,5 @@ def run_columns(bucket: Ints, level: Ints, size: Ints, first: Ints, last: Ints) 
     tied = ~other[1:] & fresh[1:] & (first[1:] == first[:-1]) & (last[1:] == last[:-1])
     undecided = np.zeros(count, np.bool_)
     undecided[bucket[1:][tied]] = True
-    return RunColumns(bounds, level[starts], np.add.reduceat(size, starts), undecided)
+    sizes = np.add.reduceat(size, starts)
+    return RunColumns(order, np.append(starts, len(order)), bounds, level[starts], sizes, undecided)

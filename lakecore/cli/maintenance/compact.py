@@ -104,9 +104,9 @@ def _find_spark() -> None:
 def print_reports(session: Session, reports: Sequence[jobs.Report]) -> None:
     columns = ["table", "result", "files", "runs", "size", "rows", "seconds", "snapshot"]
     session.out.print(table_of(columns, [_report_row(report) for report in reports], whole=2))
-    for report in reports:
-        for line in _remarks(report):
-            session.out.print(f"{report.table}: {line}", markup=False)
+    lines = [f"{report.table}: {line}" for report in reports for line in _remarks(report)]
+    if lines:
+        session.out.print("\n".join(lines), markup=False)
 
 
 def _report_row(report: jobs.Report) -> list[Any]:

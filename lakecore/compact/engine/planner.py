@@ -10,7 +10,15 @@ from typing import Protocol, TypeVar
 
 from lakecore.compact.engine.schedule import scheduled
 from lakecore.compact.engine.target import RewriteTarget
-from lakecore.compact.engine.work import Place, RoundPlan, Strategy, UnitTable, WorkPick, place_name
+from lakecore.compact.engine.work import (
+    PickOutline,
+    Place,
+    RoundPlan,
+    Strategy,
+    UnitTable,
+    WorkPick,
+    place_name,
+)
 from lakecore.executor import Executor
 from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.metadata.manifest.entries import ManifestEntries
@@ -45,6 +53,12 @@ class TablePlanner(Protocol):
 
         The names of new files begin with `file_prefix`. Raises InvalidOptionError, UnsupportedError.
         """
+        ...
+
+    def outline(
+        self, entries: ManifestEntries, excluded: Collection[Place], deletions: Deletions
+    ) -> tuple[PickOutline, ...]:
+        """Return the same picks in numbers, for a dry run."""
         ...
 
 

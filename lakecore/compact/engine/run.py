@@ -20,7 +20,7 @@ from lakecore.compact.engine.refusal import PickFailure, failure_of
 from lakecore.compact.engine.request import CompactRequest
 from lakecore.compact.engine.run_commits import RunCommits
 from lakecore.compact.engine.target import RewriteTarget
-from lakecore.compact.engine.work import Place, PlannedRound, Round, RoundPlan
+from lakecore.compact.engine.work import PickOutline, Place, PlannedRound, Round, RoundPlan, outlines_of
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.snapshot import Snapshot
@@ -145,6 +145,16 @@ class RewriteRun:
         plan = self.kind.plan(view).build()
         self.picks_planned = len(plan.picks)
         return plan
+
+    def outline(self) -> tuple[PickOutline, ...]:
+        """Return what the first round would do, in numbers: `plan` without units."""
+        view = Round(snapshot=self._start(), executor=SerialExecutor(), file_prefix="none", dry=True)
+        planned = self.kind.plan(view)
+        outlines = planned.outlines
+        if outlines is None:
+            outlines = outlines_of(planned.build().picks)
+        self.picks_planned = len(outlines)
+        return outlines
 
     def run(self, executor: Executor) -> None:
         """Do it. Raises UnsupportedError, InvalidInputError before anything is touched; else what units and

@@ -4,14 +4,18 @@ unit. Picks, units and results can be pickled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from lakecore.clock import Clock
 from lakecore.compact.engine.strategy import Strategy
 from lakecore.executor import Executor
+from lakecore.metadata.manifest.byte_words import hash_bytes
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.index_file import DeletionFile
@@ -26,6 +30,7 @@ from lakecore.verify.proof.pick_proof import ProofContext, UnitProof
 from lakecore.write.files.copy_plan import NOTHING_COPIED, CopyCount
 
 __all__ = [
+    "PickOutline",
     "Place",
     "PlannedRound",
     "Round",
@@ -37,6 +42,7 @@ __all__ = [
     "UnitTable",
     "WorkPick",
     "attempt_name",
+    "outlines_of",
     "place_name",
 ]
 
@@ -178,6 +184,60 @@ class WorkPick:
         return sum(file.file_size for file in self.replaced)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PickOutline:
+    """An outline is a pick in numbers, as a dry run reports it. Sizes are in bytes."""
+
+    name: str
+    place: Place
+    reason: str
+    output_level: int
+    rewrites: int
+    """This is the number of files that are rewritten."""
+    rows: int
+    """This is the number of rows that are read, without deleted ones."""
+    size: int
+    """This is the size of the files that are rewritten."""
+    moved_rows: int
+    """This is the number of rows of files that only change their level."""
+    moved_size: int
+    moves: Mapping[int, int]
+    """This is the number of files that only change their level, by their level then."""
+    names: npt.NDArray[np.uint64]
+    """These are the hashes of the names of all these files."""
+
+    @classmethod
+    def of(cls, pick: WorkPick) -> PickOutline:
+        """Describe a pick that has units."""
+        moves: dict[int, int] = {}
+        for _, after in pick.moved:
+            moves[after.level] = moves.get(after.level, 0) + 1
+        moved = [before for before, _ in pick.moved]
+        return cls(
+            name=pick.name,
+            place=pick.place,
+            reason=pick.reason,
+            output_level=pick.output_level,
+            rewrites=len(pick.replaced),
+            rows=pick.rows,
+            size=pick.size,
+            moved_rows=sum(file.row_count for file in moved),
+            moved_size=sum(file.file_size for file in moved),
+            moves=moves,
+            names=hash_bytes([file.file_name.encode() for file in (*pick.replaced, *moved)]),
+        )
+
+    @property
+    def files(self) -> int:
+        """Return how many files the pick works on."""
+        return len(self.names)
+
+
+def outlines_of(picks: Iterable[WorkPick]) -> tuple[PickOutline, ...]:
+    """Describe the picks, in their order."""
+    return tuple(map(PickOutline.of, picks))
+
+
 @dataclass(frozen=True, slots=True)
 class RoundPlan:
     """It picks planned from one snapshot, and the function that runs their units."""
@@ -200,6 +260,8 @@ class PlannedRound:
 
     has_picks: bool
     build: Callable[[], RoundPlan]
+    outlines: tuple[PickOutline, ...] | None = None
+    """These are the picks in numbers, where a dry run is planned without building them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

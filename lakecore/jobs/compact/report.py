@@ -8,7 +8,7 @@ from typing import Any
 
 from lakecore.compact.engine.outcome import Outcome
 from lakecore.compact.engine.run import RewriteRun
-from lakecore.compact.engine.work import Strategy, WorkPick
+from lakecore.compact.engine.work import PickOutline, Strategy
 from lakecore.jobs.runner.report import JobReport
 from lakecore.jobs.runner.shape import Shape
 from lakecore.types.counted import counted
@@ -71,7 +71,7 @@ class Report(JobReport):
         return raw
 
 
-def with_run(report: Report, run: RewriteRun, planned: Sequence[WorkPick]) -> Report:
+def with_run(report: Report, run: RewriteRun, planned: Sequence[PickOutline]) -> Report:
     """Return `report` with the figures of `run`. `planned` are the picks of a dry run."""
     outcome = run.outcome
     snapshots = run.landed.ids + outcome.snapshots
@@ -101,12 +101,10 @@ def with_run(report: Report, run: RewriteRun, planned: Sequence[WorkPick]) -> Re
     )
 
 
-def _planned_text(pick: WorkPick) -> str:
-    parts = (
-        [f"merge {counted(len(pick.replaced), 'file')}, {counted(pick.rows, 'row')}"] if pick.replaced else []
-    )
-    if pick.moved:
-        parts.append(f"move {counted(len(pick.moved), 'file')}")
+def _planned_text(pick: PickOutline) -> str:
+    parts = [f"merge {counted(pick.rewrites, 'file')}, {counted(pick.rows, 'row')}"] if pick.rewrites else []
+    if pick.moves:
+        parts.append(f"move {counted(sum(pick.moves.values()), 'file')}")
     return f"{pick.name}: {pick.reason}: {', '.join(parts)}"
 
 

@@ -16,7 +16,7 @@ from lakecore.compact.engine.request import CompactRequest, RunName
 from lakecore.compact.engine.run import RewriteRun
 from lakecore.compact.engine.schedule import COMMIT_PICKS
 from lakecore.compact.engine.strategy import Strategy
-from lakecore.compact.engine.work import WorkPick
+from lakecore.compact.engine.work import PickOutline
 from lakecore.compact.kinds.sort.apply import Clustering
 from lakecore.compact.kinds.sort.plan import clusters
 from lakecore.compact.pool.pool import PlanBudget
@@ -82,11 +82,11 @@ class CompactTask:
                     started_ms = self._clock.now_ms()
                     executor = end.metered(self._executor)
                     started = self._clock.monotonic() - self._executor.startup_seconds
-                    planned: tuple[WorkPick, ...] = ()
+                    planned: tuple[PickOutline, ...] = ()
                     error: LakeError | None = None
                     try:
                         if self._job.dry_run:
-                            planned = run.plan().picks
+                            planned = run.outline()
                         else:
                             run.run(executor)
                     except LakeError as err:
@@ -128,13 +128,13 @@ class CompactTask:
             place_hold_for(error, holds, self._job.table, "compact", self._job.owner)
 
     def _forecast(
-        self, report: Report, run: RewriteRun, planned: Sequence[WorkPick], table: Table, lake: Lake
+        self, report: Report, run: RewriteRun, planned: Sequence[PickOutline], table: Table, lake: Lake
     ) -> Report:
         """Add to the report what the picks would leave and take."""
         from lakecore.jobs.runner import forecast
 
         work = forecast.Work(
-            files=sum(len(pick.replaced) + len(pick.moved) for pick in planned),
+            files=sum(pick.files for pick in planned),
             bytes=sum(pick.size for pick in planned),
             rows=sum(pick.rows for pick in planned),
         )

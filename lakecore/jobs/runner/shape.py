@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lakecore.compact.engine.work import WorkPick
-from lakecore.metadata.manifest.byte_words import hash_bytes
+from lakecore.compact.engine.work import PickOutline
 from lakecore.metadata.manifest.entries import ManifestEntries
 
 __all__ = ["Shape", "planned_shape"]
@@ -49,39 +48,34 @@ class Shape:
 
 
 def planned_shape(
-    entries: ManifestEntries, picks: Sequence[WorkPick], target_size: int, *, keyed: bool
+    entries: ManifestEntries, picks: Sequence[PickOutline], target_size: int, *, keyed: bool
 ) -> Shape:
     """Return the shape that `picks` would make of live `entries`. Bytes and rows are upper bounds: rows that
     replace each other, and better compression, are not known before. Cost: a sort of all names by hash.
     """
-    removed_files = [
-        file for pick in picks for file in (*pick.replaced, *(before for before, _ in pick.moved))
-    ]
-    hashes = hash_bytes([file.file_name.encode() for file in removed_files])
-    unchanged = entries.select(~np.isin(entries.name_hash, hashes))
+    names = np.sort(np.concatenate([np.zeros(0, np.uint64), *(pick.names for pick in picks)]))
+    ends = (np.searchsorted(names, entries.name_hash, side) for side in ("left", "right"))
+    unchanged = entries.select(np.equal(*ends))
     shape = Shape.of(unchanged, keyed=keyed)
     levels = dict(shape.levels)
     codes = {partition: code for code, partition in enumerate(unchanged.partitions)}
     runs = set(zip(*(column.tolist() for column in _levels(unchanged)), strict=True))
     fresh = 0
     for pick in picks:
-        size = sum(file.file_size for file in pick.replaced)
-        outputs = -(-size // target_size) if pick.rows else 0
-        for level, count in ((pick.output_level, outputs), *((after.level, 1) for _, after in pick.moved)):
+        outputs = -(-pick.size // target_size) if pick.rows else 0
+        for level, count in ((pick.output_level, outputs), *pick.moves.items()):
             levels[level] = levels.get(level, 0) + count
             run = (codes.get(pick.place.partition, -1), pick.place.bucket, level)
             fresh += bool(count) and (level == 0 or run not in runs)
             runs.add(run)
-    added = sum(file.file_size for file in removed_files), sum(pick.rows for pick in picks)
-    moved = sum(before.row_count for pick in picks for before, _ in pick.moved)
     files = sum(levels.values())
     return replace(
         shape,
         files=files,
         sorted_runs=shape.sorted_runs + fresh if keyed else files,
         levels={level: count for level, count in sorted(levels.items()) if count},
-        bytes=shape.bytes + added[0],
-        rows=shape.rows + added[1] + moved,
+        bytes=shape.bytes + sum(pick.size + pick.moved_size for pick in picks),
+        rows=shape.rows + sum(pick.rows + pick.moved_rows for pick in picks),
     )
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakecore.lsm.rewrite_columns import PickColumns, divide_columns
 from lakecore.lsm.rewrites import OutputRules, divide, worth_doing
 from lakecore.lsm.runs import drops_deletes, level_runs, number_of_levels
 from lakecore.lsm.sections import Section, sections
@@ -73,8 +76,34 @@ def answer(case: datadriven.Case) -> str:
         force_rewrite="force_rewrite" in case.args,
     )
     work = divide(files, int, rules)
+    assert from_columns(files, rules) == (
+        {file.file_name for stretch in work.rewrites for section in stretch for file in section.files},
+        {file.file_name for file in work.upgrades},
+    )
     lines = ["merge " + " ".join(f"[{show(section)}]" for section in stretch) for stretch in work.rewrites]
     return "\n".join([*lines, *(f"move {file.file_name}" for file in work.upgrades)] or ["nothing"])
+
+
+def from_columns(files: Sequence[DataFile], rules: OutputRules) -> tuple[set[str], set[str]]:
+    """The names of the files that are rewritten and moved, as the division by columns tells."""
+    deletes = np.array([file.delete_row_count != 0 for file in files])
+    tasks = divide_columns(
+        PickColumns(
+            pick=np.zeros(len(files), np.int64),
+            low=np.array([int(file.min_key) for file in files]),
+            high=np.array([int(file.max_key) for file in files]),
+            size=np.array([file.file_size for file in files]),
+            must_rewrite=rules.force_rewrite | ((rules.output_level == rules.max_level) & deletes),
+            upgrade=np.array([-1 if file.level == rules.output_level else 0 for file in files]),
+        ),
+        rules.small_file_size,
+    )
+    assert not tasks.announced.any()
+    rewritten, moved = (
+        {file.file_name for file, is_one in zip(files, mask.tolist(), strict=True) if is_one}
+        for mask in (tasks.rewritten, tasks.moved)
+    )
+    return rewritten, moved
 
 
 def test_tree(rewrite: bool) -> None:

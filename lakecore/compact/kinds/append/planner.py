@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lakecore.compact.engine.planner import PlanContext
 from lakecore.compact.engine.target import RewriteTarget
-from lakecore.compact.engine.work import Place, RoundPlan, Strategy
+from lakecore.compact.engine.work import PickOutline, Place, RoundPlan, Strategy, outlines_of
 from lakecore.compact.kinds.append.apply import work_picks
 from lakecore.compact.kinds.append.plan import JoinRequest, plan_joins
 from lakecore.compact.kinds.append.run import run_unit
@@ -39,6 +39,12 @@ class AppendPlanner:
         check_row_ids(target.name, target.reading.options, (f for pick in doable for f in pick.files))
         work = context.scheduled(work_picks(doable, table, file_prefix, context.copy))
         return RoundPlan(work, run_unit, table, outdated, entries)
+
+    def outline(
+        self, entries: ManifestEntries, excluded: Collection[Place], deletions: Deletions
+    ) -> tuple[PickOutline, ...]:
+        """Return the same picks in numbers."""
+        return outlines_of(self.plan(entries, "none", excluded, deletions).picks)
 
 
 def join_request(target: RewriteTarget, strategy: Strategy) -> JoinRequest:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from lakecore.compact.engine.planner import PlanContext
-from lakecore.compact.engine.work import Place, RoundPlan, Strategy
+from lakecore.compact.engine.work import PickOutline, Place, RoundPlan, Strategy, outlines_of
 from lakecore.compact.kinds.clustered_primary_key.apply import ClusteredBuilder
 from lakecore.compact.kinds.clustered_primary_key.plan import (
     ClusteredRequest,
@@ -56,6 +56,12 @@ class ClusteredPrimaryKeyPlanner:
         )
         work = context.scheduled(builder.work_picks(Picks(tuple(fresh), tuple(sorts))))
         return RoundPlan(work, run_unit, table, outdated | outdated_sorts, entries)
+
+    def outline(
+        self, entries: ManifestEntries, excluded: Collection[Place], deletions: Deletions
+    ) -> tuple[PickOutline, ...]:
+        """Return the same picks in numbers."""
+        return outlines_of(self.plan(entries, "none", excluded, deletions).picks)
 
     def _request(self, columns: tuple[str, ...], deletions: Deletions) -> ClusteredRequest:
         context, reading = self.context, self.context.target.reading

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from lakecore.compact.engine.planner import PlanContext
-from lakecore.compact.engine.work import Place, RoundPlan
+from lakecore.compact.engine.work import PickOutline, Place, RoundPlan, outlines_of
 from lakecore.compact.kinds.append.planner import join_request
 from lakecore.compact.kinds.data_evolution.apply import run_unit, work_picks
 from lakecore.compact.kinds.data_evolution.blob_plan import BlobRules
@@ -60,6 +60,12 @@ class DataEvolutionPlanner:
         doable, outdated = context.doable(picks, excluded)
         work = context.scheduled(work_picks(doable, table, file_prefix))
         return RoundPlan(work, run_unit, table, outdated, entries)
+
+    def outline(
+        self, entries: ManifestEntries, excluded: Collection[Place], deletions: Deletions
+    ) -> tuple[PickOutline, ...]:
+        """Return the same picks in numbers."""
+        return outlines_of(self.plan(entries, "none", excluded, deletions).picks)
 
 
 def _blob_rules(reading: ReadContext) -> BlobRules | None:

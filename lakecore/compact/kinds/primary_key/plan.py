@@ -13,9 +13,9 @@ import numpy.typing as npt
 from lakecore.compact.engine.work import Place, Strategy
 from lakecore.compact.kinds.primary_key.mode import Derivation, MergeMode
 from lakecore.lsm import full, universal
+from lakecore.lsm.bucket_columns import BucketColumns
 from lakecore.lsm.options import TreePolicy
 from lakecore.lsm.rewrites import OutputRules, PickWork, divide, worth_doing
-from lakecore.lsm.run_columns import run_columns
 from lakecore.lsm.runs import LevelRun, Pick, drops_deletes, level_runs, number_of_levels
 from lakecore.lsm.sections import KeyOf, Section
 from lakecore.metadata.key_numbers import key_numbers
@@ -24,7 +24,7 @@ from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.scan.change_scanner import Deletions
 from lakecore.types.datatypes import RowType
 
-__all__ = ["BucketPick", "PickRequest", "plan_bucket", "plan_picks", "stretch_runs"]
+__all__ = ["BucketPick", "PickRequest", "pick_runs", "plan_bucket", "plan_picks", "stretch_runs"]
 
 Ints: TypeAlias = npt.NDArray[Any]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -49,6 +49,12 @@ class PickRequest:
     expired: Callable[[DataFile], bool] | None = None
     key_type: RowType | None = None
     """The type of the keys that `key_of` orders; with it, keys of many files are compared as numbers."""
+
+    @property
+    def needs_files(self) -> bool:
+        """Return whether picks depend on more than the sizes, levels and keys of files."""
+        timed = self.strategy is not Strategy.FULL and self.policy.early_full.interval_ms is not None
+        return timed or self.expired is not None
 
     def has_deletions(self, place: Place, file: DataFile) -> bool:
         """Return whether some rows of the file are deleted."""
@@ -107,7 +113,7 @@ def plan_bucket(
     """
     runs = level_runs(files)
     max_level = number_of_levels(runs, request.policy.num_levels) - 1
-    chosen = _pick(runs, max_level, request)
+    chosen = pick_runs(runs, max_level, request)
     if chosen is None:
         return _plan_alone(place, runs, max_level, request)
     members = [file for run in runs[: chosen.count] for file in run.files]
@@ -197,7 +203,8 @@ def _last_full_ms(runs: tuple[LevelRun, ...], max_level: int) -> int | None:
     return max((time for time in times if time is not None), default=None)
 
 
-def _pick(runs: tuple[LevelRun, ...], max_level: int, request: PickRequest) -> Pick | None:
+def pick_runs(runs: tuple[LevelRun, ...], max_level: int, request: PickRequest) -> Pick | None:
+    """Return the rule's pick among the runs of a bucket, newest first."""
     policy = request.policy
     if request.strategy is Strategy.FULL:
         return full.pick(runs, max_level, force_rewrite=policy.force_rewrite)
@@ -218,25 +225,20 @@ def _buckets(
     """Yield buckets that may have something to do, with the order of their keys. Files become objects only
     for these.
     """
-    if not len(entries):
-        return
-    place = (entries.partition.astype(np.int64) << 32) | (entries.bucket.astype(np.int64) & 0xFFFFFFFF)
-    order = np.argsort(place, kind="stable")
-    first = np.diff(place[order], prepend=place[order[0]] - 1) != 0
-    bounds = np.append(np.flatnonzero(first), len(order))
-    needed = _may_need_work(entries.select(order), np.cumsum(first) - 1, request)
+    columns = BucketColumns.of(entries)
+    needed = _may_need_work(columns, request)
     marked = {(partition, bucket) for partition, bucket, _ in request.deletions}
     buckets = [
-        lanes
-        for lanes, needs in zip(np.split(order, bounds[1:-1]), needed.tolist(), strict=True)
-        if needs or _is_marked(entries, int(lanes[0]), marked)
+        columns.lanes(number)
+        for number, needs in enumerate(needed.tolist())
+        if needs or columns.is_one_of(number, marked)
     ]
     numbers = _key_numbers(entries, buckets, request.key_type)
     for lanes, files, keys in zip(buckets, entries.files_of(buckets), numbers, strict=True):
-        first_lane = int(lanes[0])
-        total = int(entries.total_buckets[first_lane])
-        where = Place(entries.partition_of(first_lane), int(entries.bucket[first_lane]), total)
-        yield where, files, None if keys is None else _number_order(files, *keys)
+        first = int(lanes[0])
+        total = int(entries.total_buckets[first])
+        place = Place(entries.partition_of(first), int(entries.bucket[first]), total)
+        yield place, files, None if keys is None else _number_order(files, *keys)
 
 
 def _key_numbers(
@@ -262,23 +264,12 @@ def _number_order(files: Sequence[DataFile], low: Ints, high: Ints) -> KeyOf:
     return numbers.__getitem__
 
 
-def _is_marked(entries: ManifestEntries, first: int, marked: set[tuple[bytes, int]]) -> bool:
-    """Return whether the bucket of an entry is one of `marked`."""
-    return bool(marked) and (entries.partition_of(first), int(entries.bucket[first])) in marked
-
-
-def _may_need_work(entries: ManifestEntries, bucket: Ints, request: PickRequest) -> Mask:
-    """Return which buckets may have a pick; in doubt one may. Buckets with deletions may have one besides.
-
-    `bucket` has ascending numbers from 0 on, one for each of `entries`.
-    """
-    columns = run_columns(
-        bucket, entries.level, entries.file_size, entries.min_sequence, entries.max_sequence
-    )
+def _may_need_work(columns: BucketColumns, request: PickRequest) -> Mask:
+    """Return which buckets may have a pick; in doubt one may. Buckets with deletions may have one besides."""
     always = request.strategy is Strategy.FULL and request.expired is not None
-    needed = columns.undecided | always
+    needed = columns.runs.undecided | always
     others = np.flatnonzero(~needed)
-    for number, runs in zip(others.tolist(), columns.runs_of(others), strict=True):
+    for number, runs in zip(others.tolist(), columns.runs.runs_of(others), strict=True):
         max_level = number_of_levels(runs, request.policy.num_levels) - 1
-        needed[number] = _pick(runs, max_level, request) is not None
+        needed[number] = pick_runs(runs, max_level, request) is not None
     return needed

@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+import numpy as np
+
 from lakecore.clock import local_ms
 from lakecore.compact.engine.planner import PlanContext
-from lakecore.compact.engine.work import Place, RoundPlan
+from lakecore.compact.engine.work import PickOutline, Place, RoundPlan, Strategy, outlines_of, place_name
 from lakecore.compact.kinds.primary_key import run
 from lakecore.compact.kinds.primary_key.apply import UnitBuilder
 from lakecore.compact.kinds.primary_key.expiry import Expiry
 from lakecore.compact.kinds.primary_key.mode import MergeMode
-from lakecore.compact.kinds.primary_key.plan import PickRequest, plan_picks
+from lakecore.compact.kinds.primary_key.plan import PickRequest, pick_runs, plan_picks
+from lakecore.lsm.bucket_picks import BucketPick, BucketRules, pick_buckets
 from lakecore.lsm.options import TreePolicy
 from lakecore.metadata.key_order import key_order
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.schema import TableSchema
 from lakecore.read.context import ReadContext
 from lakecore.scan.change_scanner import Deletions
 from lakecore.write.options import FileRules
@@ -48,6 +52,25 @@ class PrimaryKeyPlanner:
         )
         work = context.scheduled(builder.work_picks(picks))
         return RoundPlan(work, run.run_unit, table, outdated, entries)
+
+    def outline(
+        self, entries: ManifestEntries, excluded: Collection[Place], deletions: Deletions
+    ) -> tuple[PickOutline, ...]:
+        """Return the same picks in numbers. Only the files of few buckets become objects."""
+        request = self._request(deletions)
+        picks: tuple[BucketPick, ...] = ()
+        others = entries
+        if not request.needs_files:
+            marked = {(partition, bucket) for partition, bucket, _ in deletions}
+            picks, others = pick_buckets(entries, _bucket_rules(request), marked)
+        schema = self.context.target.reading.schema
+        outlines = [
+            _outline(pick, entries, schema)
+            for pick in picks
+            if pick.newest_schema <= schema.id and _place_of(pick, entries) not in excluded
+        ]
+        rest = self.plan(others, "none", excluded, deletions).picks if len(others) else ()
+        return (*outlines, *outlines_of(rest))
 
     def _request(self, deletions: Deletions) -> PickRequest:
         target, reading = self.context.target, self.context.target.reading
@@ -81,3 +104,40 @@ def _expired_test(reading: ReadContext, now_ms: int) -> Callable[[DataFile], boo
     if expiry is None:
         return None
     return lambda file: expiry.holds_expired(file, reading.file_schema(file.schema_id), now_ms)
+
+
+def _bucket_rules(request: PickRequest) -> BucketRules:
+    """Return the rules for picks from columns."""
+    return BucketRules(
+        num_levels=request.policy.num_levels,
+        small_file_size=request.policy.small_file_size,
+        key_type=request.key_type,
+        choose=lambda runs, max_level: pick_runs(runs, max_level, request),
+        upgrade=request.mode.upgrade,
+        force_rewrite=request.policy.force_rewrite and request.strategy is Strategy.FULL,
+        looks_up=request.mode.looks_up,
+    )
+
+
+def _place_of(pick: BucketPick, entries: ManifestEntries) -> Place:
+    first = pick.first
+    return Place(entries.partition_of(first), int(entries.bucket[first]), int(entries.total_buckets[first]))
+
+
+def _outline(pick: BucketPick, entries: ManifestEntries, schema: TableSchema) -> PickOutline:
+    """Return a pick from columns in numbers."""
+    level, place = pick.pick.output_level, _place_of(pick, entries)
+    read = np.concatenate([pick.rewritten, pick.announced])
+    return PickOutline(
+        name=place_name(place, schema),
+        place=place,
+        reason=f"{pick.pick.reason} to level {level}",
+        output_level=level if len(read) else 0,
+        rewrites=len(pick.rewritten),
+        rows=int(entries.row_count[read].sum()),
+        size=int(entries.file_size[pick.rewritten].sum()),
+        moved_rows=int(entries.row_count[pick.moved].sum()),
+        moved_size=int(entries.file_size[pick.moved].sum()),
+        moves={level: len(pick.moved)} if len(pick.moved) else {},
+        names=entries.name_hash[np.concatenate([pick.rewritten, pick.moved])],
+    )
