@@ -5,7 +5,10 @@ package that imports pyspark.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from lakecore.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -15,7 +18,24 @@ if TYPE_CHECKING:
     from lakecore.read.source.scan import Scan
     from lakecore.table import Commit, Table
 
-__all__ = ["lookup_join", "partitions_in", "register", "write", "write_stream"]
+__all__ = ["BucketShuffle", "lookup_join", "partitions_in", "register", "write", "write_stream"]
+
+
+@dataclass(frozen=True, slots=True)
+class BucketShuffle:
+    """It asks a lookup join to shuffle the rows of a DataFrame by the bucket of the table that they may
+    match, to so many tasks, each of which keeps its own buckets only.
+
+    The table needs fixed buckets whose number was never changed, and the columns that decide the bucket must
+    be looked up.
+    """
+
+    frame: DataFrame
+    tasks: int
+
+    def __post_init__(self) -> None:
+        if self.tasks < 1:
+            raise InvalidInputError(f"tasks={self.tasks}: must be at least 1")
 
 
 def register(spark: SparkSession) -> None:
@@ -30,7 +50,7 @@ def register(spark: SparkSession) -> None:
 
 
 def lookup_join(
-    frame: DataFrame,
+    frame: DataFrame | BucketShuffle,
     table: Table,
     on: str | Sequence[str] | Mapping[str, str],
     columns: Sequence[str] | None = None,
@@ -39,7 +59,7 @@ def lookup_join(
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
     """Add columns of the rows of `table` that the rows of a DataFrame match, batch or streaming, without a
-    shuffle.
+    shuffle unless the DataFrame comes in a BucketShuffle.
 
     `on` names columns, or maps columns of the DataFrame to columns of the table; `columns` are added, by
     default all. `how` is `left` or `inner`; a row that matches several rows comes several times. Each Python

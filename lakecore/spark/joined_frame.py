@@ -3,7 +3,7 @@
 A worker process loads one lookup table for each join, keeps it for later tasks and micro-batches, and follows
 the table at the refresh interval of its options. So each worker of an executor has a cache of its own (Spark
 runs one worker a core and reuses them), which costs a load of the table's columns each, and no shuffle of the
-DataFrame.
+DataFrame; or, with a shuffle, a load of the buckets of each task that it runs.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from lakecore.errors import InvalidInputError
+from lakecore.spark import BucketShuffle
+from lakecore.spark.bucket_shuffle import TaskBuckets, cast_key, shuffle_by_bucket
 from lakecore.spark.data_source.columns import ColumnsForSpark
 from lakecore.spark.data_source.request import NANOSECONDS
 from lakecore.spark.data_source.spark_types import spark_schema
@@ -89,10 +92,12 @@ def _of_this_process() -> _Worker:
     return _worker
 
 
-def join_frame(frame: DataFrame, table: Table, request: JoinRequest) -> DataFrame:
+def join_frame(frame: DataFrame | BucketShuffle, table: Table, request: JoinRequest) -> DataFrame:
     """Return the DataFrame with the columns of the rows that it matches; see `lakecore.spark.lookup_join`."""
     from pyspark.sql.types import StructType
 
+    shuffle = frame if isinstance(frame, BucketShuffle) else None
+    frame = frame.frame if isinstance(frame, BucketShuffle) else frame
     _check(frame, table, request)
     row_type = table.schema.row_type
     columns = tuple(name for name in request.columns if name not in request.on.values())
@@ -100,7 +105,11 @@ def join_frame(frame: DataFrame, table: Table, request: JoinRequest) -> DataFram
     added = spark_schema(row_type.select(columns), handling)
     schema = StructType([*frame.schema.fields, *added.fields])
     kinds = arrow_schema(row_type.select(tuple(request.on.values())))
-    task = _JoinTask(table, request, columns, tuple(kinds.types), ColumnsForSpark(added, handling))
+    lookup = table.with_options(request.options) if request.options else table
+    buckets = None if shuffle is None else TaskBuckets.of(lookup, request.on, columns, shuffle.tasks)
+    task = _JoinTask(table, request, columns, tuple(kinds.types), ColumnsForSpark(added, handling), buckets)
+    if shuffle is not None:
+        frame = shuffle_by_bucket(shuffle, table, request.on)
     return frame.mapInArrow(task, schema)
 
 
@@ -141,17 +150,21 @@ class _JoinTask:
     columns: tuple[str, ...]
     kinds: tuple[pa.DataType, ...]
     convert: ColumnsForSpark
+    shares: TaskBuckets | None
+    """The rows come with the number of their task; None: they were not shuffled by bucket."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         table: LookupTable | None = None
         for batch in batches:
             if batch.num_rows:
-                table = table or _of_this_process().table(self._name(), self._open)
-                yield from self._join(table, batch)
+                if table is None:
+                    buckets = None if self.shares is None else self.shares.of_this_task()
+                    table = _of_this_process().table(self._name(buckets), partial(self._open, buckets))
+                yield from self._join(table, batch if self.shares is None else self.shares.without(batch))
 
     def _join(self, lookup: LookupTable, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         names = [f"{_KEY}{number}" for number in range(len(self.kinds))]
-        keys = [_cast(batch, name, kind) for name, kind in zip(self.request.on, self.kinds, strict=True)]
+        keys = [cast_key(batch, name, kind) for name, kind in zip(self.request.on, self.kinds, strict=True)]
         left_batch = pa.RecordBatch.from_arrays([*batch.columns, *keys], [*batch.schema.names, *names])
         on = dict(zip(names, self.request.on.values(), strict=True))
         for joined in lookup.join_batches([left_batch], on, self.request.how):
@@ -160,29 +173,19 @@ class _JoinTask:
             schema = pa.schema([*batch.schema, *added.schema])
             yield pa.RecordBatch.from_arrays([*columns, *added.columns], schema=schema)
 
-    def _open(self) -> LookupTable:
+    def _open(self, buckets: tuple[int, ...] | None) -> LookupTable:
         request = self.request
         return self.table.new_lookup(
             tuple(request.on.values()),
             columns=tuple(dict.fromkeys((*request.on.values(), *self.columns))),
             options=request.options,
+            buckets=buckets,
         )
 
-    def _name(self) -> str:
+    def _name(self, buckets: tuple[int, ...] | None) -> str:
         request = self.request
-        parts = (tuple(request.on.values()), self.columns, sorted(request.options.items()))
+        parts = (tuple(request.on.values()), self.columns, sorted(request.options.items()), buckets)
         return sha256(pickle.dumps((self.table, parts))).hexdigest()
-
-
-def _cast(batch: pa.RecordBatch, name: str, kind: pa.DataType) -> pa.Array:
-    column = batch.column(name)
-    try:
-        return column if column.type == kind else column.cast(kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as err:
-        raise InvalidInputError(
-            f"column {name!r} is {column.type}, and the column of the table is {kind}: {err}; cast it "
-            "before the join"
-        ) from err
 
 
 def join_columns(on: Sequence[str] | Mapping[str, str] | str) -> dict[str, str]:

@@ -13,7 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 import lakecore
 from lakecore import spark as lakecore_spark
-from lakecore.errors import InvalidInputError
+from lakecore.errors import InvalidInputError, UnsupportedError
+from lakecore.spark import BucketShuffle
+from lakecore.spark.bucket_shuffle import TaskBuckets
 
 pytestmark = pytest.mark.slow
 
@@ -75,6 +77,60 @@ def test_a_lookup_join_is_the_join_of_spark(
     assert joined.count() > 100
 
 
+@pytest.mark.parametrize("cache", ["auto", "full"])
+def test_rows_are_shuffled_to_the_task_of_their_bucket(
+    session: SparkSession, table: lakecore.Table, cache: str
+) -> None:
+    """Each task finds rows of its own buckets only, so that a row in the wrong task would match nothing."""
+    on, options = {"article": "k", "p": "p"}, {"lookup.cache": cache}
+    plain = lakecore_spark.lookup_join(orders(session), table, on, ["name"], options=options)
+    shuffle = BucketShuffle(orders(session), tasks=2)
+    shuffled = lakecore_spark.lookup_join(shuffle, table, on, ["name"], options=options)
+    assert shuffled.columns == plain.columns
+    assert rows_of(shuffled) == rows_of(plain)
+    assert shuffled.rdd.getNumPartitions() == 2
+
+
+def test_which_tasks_keep_their_buckets_and_which_read_what_they_need(tmp_path: Path) -> None:
+    catalog = lakecore.load_catalog(tmp_path, create_warehouse=True)
+    for name, more, on, kept in (
+        ("by_key", {}, ["k"], False),
+        ("full", {"lookup.cache": "full"}, ["k"], True),
+        ("ordered", {"sequence.field": "v"}, ["k"], True),
+        ("other_column", {}, ["k", "v"], True),
+    ):
+        schema = {"columns": ["k INT", "v INT"], "primaryKeys": ["k"], "options": {"bucket": "5", **more}}
+        shares = TaskBuckets.of(catalog.create_table(f"d.{name}", schema), {one: one for one in on}, ["v"], 2)
+        assert (shares.is_kept, shares.buckets, shares.tasks) == (kept, 5, 2), name
+
+
+@pytest.mark.parametrize("function", ["default", "mod"])
+def test_rows_with_nulls_stay_in_a_shuffled_join(
+    session: SparkSession, tmp_path: Path, function: str
+) -> None:
+    catalog = lakecore.load_catalog(tmp_path, create_warehouse=True, **{"local.fsync": "false"})
+    options = {"bucket": "3", "bucket-function.type": function, "lookup.cache": "full"}
+    schema = {"columns": ["k BIGINT", "v STRING"], "primaryKeys": ["k"], "options": options}
+    table = catalog.create_table("d.t", schema)
+    table.write(arrow(table, [{"k": k, "v": f"v{k}"} for k in range(-5, 5)]))
+    frame = session.createDataFrame([(k,) for k in [None, -3, None, 2, 7]], "k INT")
+    joined = lakecore_spark.lookup_join(BucketShuffle(frame, 3), table, "k")
+    found = sorted(str((row["k"], row["v"])) for row in joined.collect())
+    assert found == sorted(map(str, [(None, None), (-3, "v-3"), (None, None), (2, "v2"), (7, None)]))
+
+
+def test_joins_that_cannot_be_shuffled_are_refused(session: SparkSession, table: lakecore.Table) -> None:
+    other = lakecore.load_catalog(Path(table.path).parents[1]).create_table(
+        "d.dynamic", {"columns": ["k INT", "v STRING"], "primaryKeys": ["k"], "options": {"bucket": "-1"}}
+    )
+    with pytest.raises(UnsupportedError, match="not a function of the keys"):
+        lakecore_spark.lookup_join(BucketShuffle(orders(session), 2), other, {"article": "k"}, ["v"])
+    with pytest.raises(InvalidInputError, match="k decides the bucket"):
+        lakecore_spark.lookup_join(BucketShuffle(orders(session), 2), table, {"p": "p"}, ["name"])
+    with pytest.raises(InvalidInputError, match="tasks=0"):
+        BucketShuffle(orders(session), 0)
+
+
 def test_a_worker_follows_the_table_and_keeps_its_cache(session: SparkSession, table: lakecore.Table) -> None:
     def join() -> list[str]:
         found = lakecore_spark.lookup_join(
@@ -93,7 +149,8 @@ def test_rows_of_a_stream_are_joined(session: SparkSession, table: lakecore.Tabl
     source = tmp_path / "orders"
     orders(session, 60).write.parquet(str(source))
     stream = session.readStream.schema("id INT, article INT, p INT").parquet(str(source))
-    joined = lakecore_spark.lookup_join(stream, table, {"article": "k", "p": "p"}, ["name"], how="inner")
+    on, shuffle = {"article": "k", "p": "p"}, BucketShuffle(stream, 2)
+    joined = lakecore_spark.lookup_join(shuffle, table, on, ["name"], how="inner")
     query = (
         joined.writeStream.format("memory")
         .queryName("joined")
@@ -102,9 +159,7 @@ def test_rows_of_a_stream_are_joined(session: SparkSession, table: lakecore.Tabl
         .start()
     )
     query.awaitTermination()
-    again = lakecore_spark.lookup_join(
-        orders(session, 60), table, {"article": "k", "p": "p"}, ["name"], how="inner"
-    )
+    again = lakecore_spark.lookup_join(orders(session, 60), table, on, ["name"], how="inner")
     assert rows_of(session.table("joined")) == rows_of(again)
     assert session.table("joined").count() > 10
 

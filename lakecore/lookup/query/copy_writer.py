@@ -67,6 +67,7 @@ class _WriteState:
     widths: Widths | None = None
     last: tuple[Any, ...] | None = None
     size: int = 0
+    text_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +140,7 @@ class DataFileCopy:
             starts=np.array(state.starts, np.int64),
             firsts=concat_keys(state.firsts, self._key_type),
             widths=state.widths or (),
+            text_bytes=state.text_bytes,
             filter=None if fpp is None else KeyFilter(state.hashes, count, fpp),
         )
 
@@ -158,6 +160,7 @@ class DataFileCopy:
         entries.last = last.values()[0]
         entries.starts.append(entries.starts[-1] + len(keys))
         entries.firsts.append(first)
+        entries.text_bytes += keys.text_bytes
         entries.widths = (
             keys.widths if entries.widths is None else tuple(map(max, entries.widths, keys.widths))
         )

@@ -36,7 +36,10 @@ __all__ = ["FileIndex", "Hits", "LookupFile"]
 Ints = np.ndarray[Any, Any]
 
 _WIDEST_KEY = 256
-"""Keys that take more bytes are compared as Python values, which costs some 20 us a key."""
+_MOST_PADDING = 4
+"""Packed keys that take more bytes than `_WIDEST_KEY`, and so many times the bytes of their texts, are
+compared as Python values, which costs some 20 us a key: one long text makes all packed keys as long.
+"""
 _numbers = itertools.count()
 
 
@@ -62,7 +65,15 @@ class FileIndex:
     firsts: KeyColumns
     """These are the first keys of the blocks."""
     widths: Widths
+    text_bytes: int
+    """These are the bytes of the texts of all keys."""
     filter: KeyFilter | None
+
+    @property
+    def is_wide(self) -> bool:
+        """Return whether packed keys would be mostly padding."""
+        width = sum(self.widths)
+        return width > _WIDEST_KEY and width * int(self.starts[-1]) > _MOST_PADDING * self.text_bytes
 
 
 class LookupFile:
@@ -73,7 +84,7 @@ class LookupFile:
         self._index = index
         self._blocks = blocks
         self._number = next(_numbers)
-        self._wide = sum(index.widths) > _WIDEST_KEY
+        self._wide = index.is_wide
 
     @property
     def size(self) -> int:

@@ -115,6 +115,12 @@ class KeyColumns:
         """Return the widths, in steps of 8 bytes, that cut none of the texts."""
         return tuple(-(-_longest(c) // _STEP) * _STEP for c in self.columns if _is_text(c.type))
 
+    @property
+    def text_bytes(self) -> int:
+        """Return the bytes of all texts."""
+        texts = [column for column in self.columns if _is_text(column.type)]
+        return sum(int(pc.sum(pc.binary_length(column)).as_py() or 0) for column in texts)
+
     def packed(self, widths: Widths) -> Packed:
         """Return the packed keys with these widths of texts. It is computed once for each widths."""
         packed_keys = self._packed.get(widths)

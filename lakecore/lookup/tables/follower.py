@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lakecore.errors import NotFoundError
+from lakecore.errors import NotFoundError, UnsupportedError
 from lakecore.lookup.tables.steps import Step, StepRules
 from lakecore.metadata.manifest.data_file import EntryKind
 from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.options import TableOptions
 from lakecore.metadata.snapshot import CommitKind, Snapshot
 from lakecore.predicate.tree import Predicate, columns_of, restricted
 from lakecore.read.source.batch import history_of
@@ -92,6 +93,8 @@ class Follower:
             self._last = latest_compacted_snapshot(self._table.schema.options, snapshots)
         else:
             self._last = snapshots.latest()
+        if self._last is not None:
+            self._check_buckets(self._last)
         return self._last
 
     def rows(self, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
@@ -124,6 +127,7 @@ class Follower:
         if snapshot is None:
             self._check_position(last)
             return None
+        self._check_buckets(snapshot)
         step, kind = self._rules.step(snapshot, last)
         if step is Step.LOAD and self._concerns(snapshot):
             raise LoadNeeded
@@ -177,6 +181,20 @@ class Follower:
         if filter_.serialized is not None and partition not in filter_.serialized:
             return False
         return bucket >= 0 if filter_.buckets is None else bucket in filter_.buckets
+
+    def _check_buckets(self, snapshot: Snapshot) -> None:
+        """Raise UnsupportedError where some buckets are read, and their number is another now: the keys of
+        the caller may be in others.
+        """
+        table, buckets = self._table, self._read.buckets
+        if buckets is None:
+            return
+        number = TableOptions.from_schema(table._stores.schemas.load(snapshot.schema_id)).bucket
+        if number != table.options.bucket:
+            raise UnsupportedError(
+                f"table {table.name}: buckets={sorted(buckets)}: of {table.options.bucket} buckets were made "
+                f"{number}; load the table again"
+            )
 
     def _concerns(self, snapshot: Snapshot) -> bool:
         """Return whether a snapshot added or removed files of a partition that is kept."""

@@ -6,12 +6,13 @@ Names and defaults are those of Paimon (FlinkConnectorOptions, CoreOptions).
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from lakecore.errors import InvalidOptionError, UnsupportedError
 from lakecore.lookup.query.cache_options import BLOOM, BLOOM_FPP, CODEC, MAX_DISK, MAX_MEMORY, RETENTION
+from lakecore.lookup.query.support import check_lookups
 from lakecore.lookup.tables.loaded_partitions import PARTITIONS
 from lakecore.lookup.tables.refresh_periods import Periods, parse_periods
 from lakecore.merge.engines.partial_update import REMOVE_ON_DELETE
@@ -29,6 +30,7 @@ __all__ = [
     "check_changes",
     "check_given",
     "follows_compactions",
+    "is_partial",
 ]
 
 
@@ -130,6 +132,23 @@ def check_given(options: Mapping[str, str]) -> None:
             names = ", ".join(sorted(_OBEYED))
             problem = _REFUSED.get(key, f"it has no effect on a lookup table; the options are {names}")
             raise InvalidOptionError(f"option {key}={value!r}: {problem}; leave it out")
+
+
+def is_partial(
+    table: str, schema: TableSchema, options: TableOptions, on: Sequence[str], columns: Sequence[str]
+) -> bool:
+    """Tell whether a lookup table by the columns `on` keeps only what lookups need: the option `lookup.cache`
+    allows it, `on` is the primary key, no option chooses partitions, and local queries answer for the table.
+    """
+    raw = schema.options
+    by_key = bool(schema.primary_keys) and set(on) == set(schema.primary_keys)
+    if CACHE.read(raw) is not CacheMode.AUTO or not by_key or PARTITIONS.read(raw) is not None:
+        return False
+    try:
+        check_lookups(table, schema, options, tuple(columns))
+    except UnsupportedError:
+        return False
+    return True
 
 
 def follows_compactions(schema: TableSchema, options: TableOptions) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lakecore.errors import InvalidInputError, UnsupportedError
+from lakecore.errors import InvalidInputError
 from lakecore.lookup.tables.blocks import BlockCache
 from lakecore.lookup.tables.follower import Follower, LookupRead
 from lakecore.lookup.tables.full_cache import FullCache
@@ -21,6 +21,7 @@ from lakecore.lookup.tables.lookup_options import (
     LookupOptions,
     check_changes,
     follows_compactions,
+    is_partial,
 )
 from lakecore.lookup.tables.partial_cache import PartialCache
 from lakecore.lookup.tables.refresh_turns import RefreshTurns
@@ -30,7 +31,7 @@ from lakecore.lookup.tables.upserts import ChangeRules
 from lakecore.metadata.options import ChangelogProducer, SequenceOrder
 from lakecore.metadata.row_kind import KIND_NAME
 from lakecore.predicate.parse import parse_where
-from lakecore.predicate.tree import Predicate
+from lakecore.predicate.tree import Predicate, columns_of
 from lakecore.read.source.readable import Readable
 from lakecore.read.source.scan import checked_columns
 from lakecore.scan.support import check_streamable
@@ -83,7 +84,7 @@ class LookupTable:
         """The Arrow schema of found rows; all columns are nullable."""
         self._scope = self._loaded_partitions()
         self._partitions: tuple[tuple[Any, ...], ...] | None = None
-        self._cache = self._partial(options) or self._full(options)
+        self._cache = self._partial() or self._full(options)
         clock = table._stores.clock
         moves = self._scope is not None
         self._turns = RefreshTurns(self._cache, options, clock, self._look_for_partitions if moves else None)
@@ -249,19 +250,17 @@ class LookupTable:
             self._cache.use_partitions(partitions)
         return changed
 
-    def _partial(self, options: LookupOptions) -> PartialCache | ServiceCache | None:
+    def _partial(self) -> PartialCache | ServiceCache | None:
         """Return a cache that keeps what lookups need, if the table and the request allow it; one that asks
         the query service, if the table has one.
         """
-        request, schema = self._request, self._table.schema
-        by_key = bool(schema.primary_keys) and set(request.on) == set(schema.primary_keys)
-        whole = self._scope is None and request.buckets is None
-        if options.cache is not CacheMode.AUTO or not by_key or not whole:
+        request, table = self._request, self._table
+        more = columns_of(request.where) if request.where is not None else ()
+        columns = (*request.columns, *more)
+        partial = is_partial(table.name, table.schema, table.options, request.on, columns)
+        if request.buckets is not None or not partial:
             return None
-        try:
-            local = PartialCache(self._table, request.columns, request.where)
-        except UnsupportedError:
-            return None
+        local = PartialCache(table, request.columns, request.where)
         query = self._open_service()
         return local if query is None else ServiceCache(self._table.name, query, request.where, local)
 

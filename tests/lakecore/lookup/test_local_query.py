@@ -173,17 +173,20 @@ def test_a_first_snapshot_that_expires_while_it_is_read(file: str, monkeypatch: 
     assert answers == []
 
 
-def test_long_keys() -> None:
+@pytest.mark.parametrize("width", [300, 3], ids=["all long", "one long"])
+def test_long_keys(width: int) -> None:
+    """Packed, or compared one by one where packed keys would be mostly padding."""
     table = key_table(memory_catalog(), ("a STRING", "b STRING", "v INT"), ("a", "b"))
-    rows = [{"a": "x" * 300 + str(n), "b": "y" * (n % 5), "v": n} for n in range(500)]
+    rows = [{"a": "x" * width + str(n), "b": "y" * (n % 5), "v": n} for n in range(500)]
+    rows.append({"a": "z" * 300, "b": "", "v": 500})
     put(table, rows, [{**row, "v": -row["v"]} for row in rows[::7]])
     wanted = pa.Table.from_pylist([{"a": row["a"], "b": row["b"]} for row in rows])
     with table.new_query() as query:
         query.refresh()
-        expected = [-n if n % 7 == 0 else n for n in range(500)]
+        expected = [-n if n % 7 == 0 else n for n in range(501)]
         assert query.lookup_table(wanted).rows.column("v").to_pylist() == expected
-        assert query.lookup((), 0, ("x" * 300 + "7", "yy")) == {**rows[7], "v": -7}
-        assert query.lookup((), 0, ("x" * 300 + "7", "y")) is None
+        assert query.lookup((), 0, ("x" * width + "7", "yy")) == {**rows[7], "v": -7}
+        assert query.lookup((), 0, ("x" * width + "7", "y")) is None
 
 
 def test_storage_that_fails_once_fails_one_call_only() -> None:

@@ -325,6 +325,17 @@ def test_tasks_that_hold_their_buckets_have_all_rows_together() -> None:
         append_table(memory_catalog("other")).new_lookup(["v"], buckets=[0])
 
 
+def test_another_number_of_buckets_ends_a_lookup_of_some_buckets() -> None:
+    catalog = memory_catalog()
+    table = key_table(catalog, bucket="2")
+    put(table, [{"k": 1, "v": "a"}])
+    with table.new_lookup(["k"], buckets=[0], options=FULL) as lookup:
+        catalog.alter_table(table.name, [{"op": "set", "key": "bucket", "value": "4"}])
+        catalog.load_table(table.name).overwrite(pa.table({"k": pa.array([2], pa.int32()), "v": ["b"]}))
+        with pytest.raises(UnsupportedError, match="of 2 buckets were made 4"):
+            lookup.lookup_key(1)
+
+
 def test_lookups_in_threads_see_whole_snapshots() -> None:
     """Each commit gives all keys one value: a lookup that saw two values would have seen half a commit."""
     table = key_table(memory_catalog())
