@@ -37,6 +37,7 @@ from tests.mutants.keyed_tables import (
     many_manifests,
     many_runs,
     many_sums,
+    own_keys,
     partial,
     partial_groups,
     postponed,
@@ -151,7 +152,7 @@ TABLES: dict[str, Make] = {
         partial_groups, aggregates, retractions, removed_records, first_row, first_row_told, lookup, lookup_sequence,
         lookup_aggregates, full_changes, vectors, vector_sums, cut, cut_vectors, cut_sums, many_runs, many_fresh_runs,
         many_sums, expiring, postponed, dynamic, snapshot_order, thin_orc, avro_levels, evolved, many_manifests, append,
-        append_buckets, tracked, column_files, blobs, unsorted, in_order_parts, clustering, clustered_keys, rescaled,
+        append_buckets, own_keys, tracked, column_files, blobs, unsorted, in_order_parts, clustering, clustered_keys, rescaled,
         rescaled_vectors, behind_large, row_kinds, indexed, expiring_told, groups_told, evolved_told, clustering_local,
         tracked_unsorted,
     )
@@ -178,6 +179,7 @@ _ORDERED = {"append_buckets", "behind_large"}
 _CUT = {"cut", "cut_vectors", "cut_sums"}
 _PASSES = {"many_runs", "many_fresh_runs", "many_sums"}
 _ELSEWHERE = {
+    "own_keys",
     "unsorted",
     "in_order_parts",
     "clustering",
@@ -201,6 +203,10 @@ def _cases() -> Iterator[Case]:
     yield Case(name="cut_vectors_some", table="cut_vectors", job=UNIVERSAL | CUT, cores=2)
     yield Case(name="lookup_forced", table="lookup", told=True, job=FULL | {
         "options": {"compaction.force-rewrite-all-files": "true"}})  # fmt: skip
+    for table in ("append", "append_buckets", "own_keys"):
+        ordered, job = table in _ORDERED, {"copy": "all"}
+        yield Case(name=f"{table}_copies", table=table, job=FULL | job, ordered=ordered)
+        yield Case(name=f"{table}_copies_some", table=table, job=UNIVERSAL | job, ordered=ordered)
     for strategy in ("order", "zorder"):
         job = {"order_strategy": strategy, "order_by": ["a", "b"], "options": {"target-file-size": "1 kb"}}
         yield Case(name=f"unsorted_{strategy}", table="unsorted", job=job, cores=2)
@@ -223,7 +229,7 @@ _TELLING = (
     "postponed_full", "unsorted_order", "many_manifests_full", "deduplicate_full", "column_files_full",
     "first_row_told_some", "full_changes_full", "lookup_aggregates_some", "apart_files_full", "cut_full",
     "vector_sums_full", "vector_sums_some", "rescaled_vectors_more", "clustered_keys_some", "clustering_full",
-    "expiring_full", "evolved_full", "many_runs_full", "many_fresh_runs_full",
+    "own_keys_copies", "append_buckets_copies", "append_copies", "expiring_full", "evolved_full", "many_runs_full", "many_fresh_runs_full",
 )  # fmt: skip
 """The cases that notice most, first: the runner takes the first ones that call the function with the bug."""
 

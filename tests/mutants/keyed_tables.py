@@ -51,6 +51,20 @@ def apart_files(lake: Any, name: str) -> None:
     put_rows(table, *([{"k": k, "v": "", "n": 0, "_kind": "-D"}] for k in (5, 910)), [plain_row(1200, dice)])
 
 
+def own_keys(lake: Any, name: str) -> None:
+    """Most files have keys that no other has, so that they can be copied; one has a delete, two meet in a few keys."""
+    table = create_table(
+        lake, name, COLUMNS, ["k"], target_file_size="8 kb", num_sorted_run__compaction_trigger="2"
+    )
+    dice = random.Random(5)
+    for low in (0, 300, 600, 900, 1200):
+        put_rows(table, [plain_row(low + i, dice) for i in range(250)])
+    put_rows(
+        table, [{"k": 1500, "v": "", "n": 0, "_kind": "-D"}, *(plain_row(1501 + i, dice) for i in range(40))]
+    )
+    put_rows(table, [plain_row(605 + 9 * i, dice) for i in range(9)])
+
+
 def sequence(lake: Any, name: str) -> None:
     def make(key: int, dice: random.Random) -> dict[str, Any]:
         return {**plain_row(key, dice), "s": dice.choice([None, dice.randrange(9)])}

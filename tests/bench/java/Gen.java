@@ -23,7 +23,8 @@ import java.util.List;
 /**
  * Tables of the benches. Arguments: WAREHOUSE ROWS RUNS TABLE[,TABLE]; a table is named by its kind and number of buckets: pk
  * (deduplicate), pu (partial-update), agg (aggregation), lkp (deduplicate with a lookup changelog); each of RUNS commits (or of
- * as many as a second number says: pk4_3) holds a random quarter of the key space, in random order. app: 400 files without a key; app_12: 12 files.
+ * as many as a second number says: pk4_3) holds a random quarter of the key space, in random order. seq: each commit holds keys of its own, above those of
+ * the one before; late: so too, and a last commit holds a tenth of the last keys again. app: 400 files without a key; app_12: 12 files.
  */
 public class Gen {
     static final int APPEND_FILES = 400;
@@ -117,7 +118,9 @@ public class Gen {
             catalog.dropTable(id, true);
             catalog.createTable(id, schema(kind, buckets), false);
             Table table = catalog.getTable(id);
-            if (keyed) {
+            if (kind.equals("seq") || kind.equals("late")) {
+                ordered(table, io, rows / commits, commits, kind.equals("late"));
+            } else if (keyed) {
                 keyed(table, io, rows / commits * 4, commits);
             } else {
                 append(table, io, rows, numbers.length > 1 ? commits : APPEND_FILES);
@@ -140,6 +143,20 @@ public class Gen {
                     if ((mix(key * 1_000_003L + run * 77L + 5) & 3) == 0) {
                         write.write(row(key, run));
                     }
+                }
+                commit.commit(write.prepareCommit());
+            }
+        }
+    }
+
+    static void ordered(Table table, IOManager io, long each, int runs, boolean late) throws Exception {
+        for (int run = 0; run < (late ? runs + 1 : runs); run++) {
+            long first = Math.min(run, runs - 1) * each;
+            BatchWriteBuilder builder = table.newBatchWriteBuilder();
+            try (BatchTableWrite write = builder.newWrite(); BatchTableCommit commit = builder.newCommit()) {
+                write.withIOManager(io);
+                for (long i = 0; i < each; i += run < runs ? 1 : 10) {
+                    write.write(row(first + i, run));
                 }
                 commit.commit(write.prepareCommit());
             }
