@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from lakecore.clock import Clock, SystemClock
 from lakecore.errors import InvalidInputError, printable
 from lakecore.jobs.runner.lake import Lake
+from lakecore.jobs.runner.rights import grants_of
 from lakecore.maintain.attempts.record import DAY_MS, Attempt, AttemptState
 from lakecore.maintain.attempts.store import Attempts, AttemptStore
 
@@ -59,8 +60,9 @@ def attempts_of(lake: Lake, attempt_filter: AttemptFilter, clock: Clock | None =
     """
     now_ms = (clock or SystemClock()).now_ms()
     since_ms = now_ms - DEFAULT_DAYS * DAY_MS if attempt_filter.since_ms is None else attempt_filter.since_ms
-    attempts = AttemptStore(lake.file_io, lake.warehouse).read(since_ms, now_ms)
-    return Attempts(tuple(one for one in attempts.attempts if attempt_filter.wants(one)), attempts.damaged)
+    attempts, grants = AttemptStore(lake.file_io, lake.warehouse).read(since_ms, now_ms), grants_of(lake)
+    visible = (one for one in attempts.attempts if attempt_filter.wants(one) and grants.may_see(one.table))
+    return Attempts(tuple(visible), attempts.damaged)
 
 
 def newest_by_table(attempts: Iterable[Attempt]) -> dict[str, dict[str, Attempt]]:

@@ -15,6 +15,7 @@ from lakecore.jobs.repair_plan import plan_repair
 from lakecore.jobs.runner.attempt import recorded
 from lakecore.jobs.runner.chore import DAY_MS
 from lakecore.jobs.runner.lake import Lake
+from lakecore.jobs.runner.rights import grants_of
 from lakecore.maintain.holds.store import HoldStore
 from lakecore.maintain.holds.user import this_user
 from lakecore.maintain.lease.lease import holder
@@ -72,10 +73,13 @@ def run(job: Job, lake: Lake, clock: Clock | None = None) -> CheckResult:
 def _check(job: Job, lake: Lake, clock: Clock) -> CheckResult:
     started = clock.monotonic()
     store = HoldStore(lake.file_io, lake.warehouse, clock)
-    before = store.of(job.table) if job.holds else ()
+    may_hold = grants_of(lake).may_change(job.table)
+    before = store.of(job.table) if job.holds and may_hold else ()
     report = _look(job, lake, clock)
     notes: tuple[str, ...] = ()
-    if job.holds and (before or report.damage):
+    if job.holds and report.damage and not may_hold:
+        notes = ("the table was not put on hold: that needs the privilege INSERT",)
+    elif job.holds and (before or report.damage):
         notes = after_check(store, job, report.damage, before, job.owner or this_user())
     seconds = round(clock.monotonic() - started, 3)
     return CheckResult(table=job.table, report=report, seconds=seconds, holds=notes)

@@ -13,6 +13,7 @@ from lakecore.errors import CorruptDataError, InvalidInputError, NotFoundError, 
 from lakecore.executor import Executor
 from lakecore.jobs.definitions.repair import HoldTable, ReleaseTable
 from lakecore.jobs.runner.chore import Lake, Report
+from lakecore.jobs.runner.rights import grants_of
 from lakecore.maintain.deletion.runs import Removal, RunRecord, RunState, RunStore
 from lakecore.maintain.holds.record import EndsWith, Hold
 from lakecore.maintain.holds.store import HoldStore
@@ -28,8 +29,10 @@ def run(
     """Place or end holds. This works without the table's lease, and on a table that cannot be opened: a hold
     must always be possible.
 
-    Raises InvalidInputError for an empty reason, NotFoundError for a table that does not exist.
+    Raises InvalidInputError for an empty reason, NotFoundError for a table that does not exist, and
+    PrivilegeError for a user who may not change it.
     """
+    grants_of(lake).check_change(job.table)
     clock = clock or SystemClock()
     store = HoldStore(lake.file_io, lake.warehouse, clock)
     if isinstance(job, ReleaseTable):
@@ -43,10 +46,13 @@ def holds_of(
     """Return the holds of one table, or of those whose names match a glob, by table. Cost: a listing a table
     that ever had one, and a small read a hold.
     """
-    store = HoldStore(lake.file_io, lake.warehouse, clock or SystemClock())
-    if table is not None:
-        return store.of(table)
-    return tuple(hold for hold in store.all() if fnmatchcase(hold.table, pattern))
+    store, grants = HoldStore(lake.file_io, lake.warehouse, clock or SystemClock()), grants_of(lake)
+    holds = store.all() if table is None else store.of(table)
+    return tuple(
+        hold
+        for hold in holds
+        if grants.may_see(hold.table) and (table is not None or fnmatchcase(hold.table, pattern))
+    )
 
 
 def recorded(store: HoldStore, table: str, job: str, parameters: Mapping[str, Any]) -> RunRecord:
@@ -104,11 +110,11 @@ def _by(job: HoldTable | ReleaseTable) -> str:
 
 
 def _check_exists(table: str, lake: Lake) -> None:
-    """Raise NotFoundError, InvalidInputError unless the table exists, PrivilegeError for a user who may not
-    change it. A table that is too damaged to be opened exists.
+    """Raise NotFoundError, InvalidInputError unless the table exists. A table that is too damaged to be
+    opened exists.
     """
     try:
-        lake.load_table(table)._check_insert()
+        lake.load_table(table)
     except (CorruptDataError, UnsupportedError):
         return
     except NotFoundError as err:

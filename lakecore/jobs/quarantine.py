@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
+from lakecore.catalog.privileges.grants import Privilege
 from lakecore.clock import Clock, SystemClock
 from lakecore.errors import InvalidInputError
 from lakecore.executor import Executor
@@ -14,6 +15,7 @@ from lakecore.jobs.definitions.repair import Purge, Undo
 from lakecore.jobs.runner.attempt import recorded
 from lakecore.jobs.runner.chore import Chore, ChoreKind, ChoreResult, Lake, Report, run_on_table
 from lakecore.jobs.runner.counts import UNKNOWN
+from lakecore.jobs.runner.rights import grants_of
 from lakecore.maintain.deletion.quarantine import due_for_purge, purge_runs, quarantined_size, undo
 from lakecore.maintain.deletion.runs import RunRecord, RunState, RunStore
 from lakecore.maintain.dropped.record import DroppedTable
@@ -30,12 +32,14 @@ _PURGE = "purge-quarantine"
 
 def runs_of(lake: Lake, table: str | None = None) -> tuple[RunRecord, ...]:
     """Return the ledger, oldest first: the runs that removed files, and the last runs of each job that
-    removed none.
+    removed none. Runs on tables that the user may neither read nor change are left out.
     """
+    grants = grants_of(lake)
     removals = RunStore(lake.file_io, lake.warehouse, SystemClock()).list(table)
     lines = HistoryStore(lake.file_io, lake.warehouse).of(table)
-    others = (_record(line) for line in lines if line.run is None)
-    return tuple(sorted((*removals, *others), key=lambda record: (record.started_ms, record.id)))
+    records = (*removals, *(_record(line) for line in lines if line.run is None))
+    visible = (record for record in records if grants.may_see(record.table))
+    return tuple(sorted(visible, key=lambda record: (record.started_ms, record.id)))
 
 
 def _record(line: HistoryLine) -> RunRecord:
@@ -67,7 +71,8 @@ def run(
     job: Undo | Purge, lake: Lake, executor: Executor | None = None, clock: Clock | None = None
 ) -> Report:
     """Undo a run or purge the quarantine. Raises NotFoundError for an unknown run, InvalidInputError for one
-    that kept nothing.
+    that kept nothing, PrivilegeError for a purge by a user without INSERT and DROP_TABLE on the catalog, or
+    of one run without INSERT on its table.
     """
     clock = clock or SystemClock()
     runs = RunStore(lake.file_io, lake.warehouse, clock)
@@ -83,11 +88,15 @@ def run(
 
 def _purge(job: Purge, lake: Lake, runs: RunStore) -> Report:
     """Purge what is due, or the run that is named. Raises NotFoundError for an unknown run, InvalidInputError
-    for one whose files are not in the quarantine.
+    for one whose files are not in the quarantine, PrivilegeError.
     """
+    grants = grants_of(lake)
     if job.purge_run:
         due = [_find_quarantined(job.purge_run, runs)]
+        grants.check_change(due[0][0].table)
     else:
+        grants.check(Privilege.INSERT)
+        grants.check(Privilege.DROP_TABLE)
         due = due_for_purge(runs, ttl_ms=job.ttl_ms, cap=job.cap)
     purged_runs = due if job.dry_run else purge_runs(runs, due)
     tables = DroppedTables(lake.file_io, lake.warehouse, runs.clock)

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from lakecore.catalog.privileges.grants import Privilege
 from lakecore.clock import Clock, SystemClock
 from lakecore.errors import InvalidInputError, LakeError, UnavailableError, UnsupportedError, explain
 from lakecore.executor import Executor
@@ -19,6 +20,7 @@ from lakecore.jobs.definitions.survey import SurveyTables as Job
 from lakecore.jobs.runner.attempt import recorded
 from lakecore.jobs.runner.forecast import COMPACT, Work, forecast_of
 from lakecore.jobs.runner.lake import target_of
+from lakecore.jobs.runner.rights import grants_of
 from lakecore.maintain.attempts.record import Attempt
 from lakecore.maintain.attempts.store import AttemptStore
 from lakecore.maintain.forecast.history import HistoryStore
@@ -63,12 +65,14 @@ def run(job: Job, lake: ListedLake, executor: Executor | None = None, clock: Clo
     """Look at the tables that match the patterns, and store the survey. A table that cannot be read has a
     record that says why. Records of tables that the patterns leave out stay as they were.
 
-    Raises InvalidInputError for patterns, UnavailableError when storage does not answer.
+    Raises InvalidInputError for patterns, UnavailableError when storage does not answer, PrivilegeError for a
+    user without INSERT on the catalog.
     """
     if job.max_concurrent_tables < 1:
         raise InvalidInputError(f"max-concurrent-tables={job.max_concurrent_tables}: use 1 or more")
     clock = clock or SystemClock()
     with recorded(lake, "", "survey", clock, enabled=not job.dry_run) as end:
+        grants_of(lake).check(Privilege.INSERT)
         survey = _survey(job, lake, clock)
         end.figures = {"tables": len(survey.tables), "states": counts(survey)}
         return survey
@@ -124,13 +128,22 @@ def _tidy_ledger(lake: ListedLake, clock: Clock) -> None:
 
 
 def latest_survey(lake: ListedLake) -> Survey | None:
-    """Return the newest survey of a lake; None without one. Raises UnavailableError."""
-    return SurveyStore(lake.file_io, lake.warehouse).latest()
+    """Return the newest survey of a lake; None without one. Tables that the user may neither read nor change
+    are left out. Raises UnavailableError.
+    """
+    return _visible(lake, SurveyStore(lake.file_io, lake.warehouse).latest())
 
 
 def survey_of_day(lake: ListedLake, day: str) -> Survey | None:
-    """Return the last survey of a day, `2026-11-22` (UTC); None without one. Raises UnavailableError."""
-    return SurveyStore(lake.file_io, lake.warehouse).of_day(day)
+    """Return the last survey of a day, `2026-11-22` (UTC), as `latest_survey` does; None without one."""
+    return _visible(lake, SurveyStore(lake.file_io, lake.warehouse).of_day(day))
+
+
+def _visible(lake: ListedLake, survey: Survey | None) -> Survey | None:
+    if survey is None:
+        return None
+    grants = grants_of(lake)
+    return replace(survey, tables=tuple(one for one in survey.tables if grants.may_see(one.table)))
 
 
 def counts(survey: Survey) -> dict[str, int]:

@@ -100,6 +100,20 @@ class Grants:
         if not self.has(privilege, database, table):
             raise no_privilege(self.user, privilege, str(Securable(database, table)))
 
+    def may_change(self, table: str) -> bool:
+        """Return whether the user has INSERT on the table of this name."""
+        return self.has(Privilege.INSERT, *_parts(table))
+
+    def check_change(self, table: str) -> None:
+        """Raise PrivilegeError for a user without INSERT on the table of this name."""
+        self.check(Privilege.INSERT, *_parts(table))
+
+    def may_see(self, table: str) -> bool:
+        """Return whether the user may see records of the table of this name: with SELECT or INSERT, as for
+        its files. Records of no table, the empty name, are visible to all.
+        """
+        return not table or any(self.has(one, *_parts(table)) for one in (Privilege.SELECT, Privilege.INSERT))
+
     def on_table(self, name: TableName) -> TableRights:
         """Return what the user may do with the files of a table, or of a branch."""
         names = (name.database, str(TableName("", name.table, name.branch)).removeprefix("."))
@@ -109,3 +123,9 @@ class Grants:
             select=self.has(Privilege.SELECT, *names),
             insert=self.has(Privilege.INSERT, *names),
         )
+
+
+def _parts(name: str) -> tuple[str, str]:
+    """Split the name of a table in a record, which may be forged and one that no table can have."""
+    database, _, table = name.partition(".")
+    return database, table

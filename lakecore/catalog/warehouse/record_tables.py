@@ -14,6 +14,7 @@ from dataclasses import fields
 from functools import partial
 from typing import Any, TypeAlias
 
+from lakecore.catalog.privileges.grants import Grants
 from lakecore.clock import Clock
 from lakecore.errors import printable
 from lakecore.fs.file_io import FileIO
@@ -73,8 +74,9 @@ _HEALTH = columns(
 )
 
 
-def record_table(kind: str, file_io: FileIO, warehouse: str, clock: Clock) -> CatalogTable:
-    """Return a table of `RECORD_TABLES`.
+def record_table(kind: str, file_io: FileIO, warehouse: str, clock: Clock, grants: Grants) -> CatalogTable:
+    """Return a table of `RECORD_TABLES`, without the tables that a user with these `grants` may neither read
+    nor change.
 
     `runs` has a row for each attempt of a job in the ledger, the oldest first; an attempt on the whole lake,
     such as a survey, has empty names. A scan costs two requests for each of the 400 days that the ledger
@@ -88,15 +90,21 @@ def record_table(kind: str, file_io: FileIO, warehouse: str, clock: Clock) -> Ca
     The errors of a scan are those of storage: UnavailableError.
     """
     row_type, maker = _KINDS[kind]
-    make = partial(maker, file_io, warehouse, clock)
+    make = partial(maker, file_io, warehouse, clock, grants.may_see)
     return CatalogTable(kind, row_type, make, make if kind == "runs" else None)
 
 
-def _runs(file_io: FileIO, warehouse: str, clock: Clock, where: Predicate | None = None) -> Iterator[Row]:
+def _runs(
+    file_io: FileIO,
+    warehouse: str,
+    clock: Clock,
+    may_see: Callable[[str], bool],
+    where: Predicate | None = None,
+) -> Iterator[Row]:
     least, greatest = bounds_of(where, "started_at")
     attempts = AttemptStore(file_io, warehouse).read(max(0, least or 0), clock.now_ms(), greatest)
     _warn(attempts.damaged, "the ledger", warehouse)
-    return map(_run, attempts.attempts)
+    return (_run(one) for one in attempts.attempts if may_see(one.table))
 
 
 def _run(one: Attempt) -> Row:
@@ -117,12 +125,12 @@ def _run(one: Attempt) -> Row:
     )
 
 
-def _health(file_io: FileIO, warehouse: str, _: Clock) -> Iterable[Row]:
+def _health(file_io: FileIO, warehouse: str, _: Clock, may_see: Callable[[str], bool]) -> Iterable[Row]:
     survey = SurveyStore(file_io, warehouse).latest()
     if survey is None:
         return ()
     _warn(survey.damaged, "the survey", warehouse)
-    return map(_health_of, survey.tables)
+    return (_health_of(one) for one in survey.tables if may_see(one.table))
 
 
 def _health_of(one: TableRecord) -> Row:
@@ -139,7 +147,9 @@ def _health_of(one: TableRecord) -> Row:
 
 
 _Maker: TypeAlias = Callable[..., Iterable[Row]]
-"""It gets the storage, the warehouse and the clock; one that can read less for a filter gets that, too."""
+"""It gets the storage, the warehouse, the clock and which tables are visible; one that can read less for a
+filter gets that, too.
+"""
 _KINDS: Mapping[str, tuple[RowType, _Maker]] = {"health": (_HEALTH, _health), "runs": (_RUNS, _runs)}
 RECORD_TABLES = tuple(_KINDS)
 """These are the tables of `sys` that lakecore adds."""

@@ -19,7 +19,7 @@ from lakecore.catalog.names import (
     check_data_table,
     check_name,
 )
-from lakecore.catalog.privileges.grants import Privilege
+from lakecore.catalog.privileges.grants import ROOT, Grants, Privilege
 from lakecore.catalog.warehouse.alteration import alter_schema
 from lakecore.catalog.warehouse.database_catalog import DatabaseCatalog
 from lakecore.catalog.warehouse.record_tables import RECORD_TABLES, record_table
@@ -109,7 +109,9 @@ class WarehouseCatalog(DatabaseCatalog):
             options_of_catalog = {"warehouse": self.warehouse}
             return cast("Table", catalog_table(parsed.table, self._all_tables, options_of_catalog))
         if parsed.database == CATALOG_DATABASE and parsed.table in RECORD_TABLES:
-            return cast("Table", record_table(parsed.table, self.file_io, self.warehouse, self.clock))
+            grants = Grants(ROOT, {}) if self.privileges is None else self.privileges.grants()
+            records = record_table(parsed.table, self.file_io, self.warehouse, self.clock, grants)
+            return cast("Table", records)
         rights = self._rights(parsed)
         if rights is not None and parsed.system is not None:
             rights.check_select()

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from lakecore.errors import InvalidInputError, NotFoundError, UnsupportedError
 from lakecore.format.data_reader import open_reader
-from lakecore.fs.file_io import FileIO, FileStatus, RangeSource
+from lakecore.fs.file_io import SERVICE, FileIO, FileStatus, RangeSource
 from lakecore.types.arrow import row_type_from_arrow
 from lakecore.types.datatypes import DataField, RowType, with_nullable
 
@@ -63,8 +63,7 @@ def read_directory(file_io: FileIO, directory: str) -> HiveDirectory:
     Raises NotFoundError without files, UnsupportedError for a Paimon table, links and other formats,
     InvalidInputError for files whose partitions or columns differ.
     """
-    if file_io.stat(f"{directory}/schema/schema-0") is not None:
-        raise UnsupportedError(f"{directory} is a Paimon table; read it as one")
+    _check_outside_of_tables(file_io, directory)
     files = tuple(_files(file_io, directory, (), 0))
     if not files:
         raise NotFoundError(f"{directory} has no data files")
@@ -90,6 +89,18 @@ def read_directory(file_io: FileIO, directory: str) -> HiveDirectory:
             f"{directory}: {', '.join(both)} is a column of the files and of the partitions"
         )
     return HiveDirectory(files, keys, columns)
+
+
+def _check_outside_of_tables(file_io: FileIO, directory: str) -> None:
+    """Raise UnsupportedError for the directory of a Paimon table, one in it, and one of lakecore's own."""
+    if SERVICE in directory.split("/"):
+        raise UnsupportedError(f"{directory} has files of lakecore itself; restore or undo brings them back")
+    scheme, mark, rest = directory.rpartition("://")
+    parts = rest.split("/")
+    for count in range(len(parts), 0, -1):
+        path = scheme + mark + "/".join(parts[:count])
+        if file_io.stat(f"{path}/schema/schema-0") is not None:
+            raise UnsupportedError(f"{directory} belongs to the Paimon table at {path}; read it as a table")
 
 
 def columns_of_file(file_io: FileIO, file: SourceFile) -> tuple[DataField, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lakecore.catalog.catalog import Catalog
+from lakecore.catalog.privileges.grants import Privilege
 from lakecore.clock import Clock, SystemClock
 from lakecore.errors import LakeError, NotFoundError, explain
 from lakecore.executor import Executor
@@ -11,14 +12,17 @@ from lakecore.jobs.definitions.migration import MigrateDatabase as Job
 from lakecore.jobs.definitions.migration import MigrateTable
 from lakecore.jobs.migration import migrate_table
 from lakecore.jobs.runner.report import Report
+from lakecore.jobs.runner.rights import grants_of
 
 __all__ = ["Job", "run"]
 
 
 def run(job: Job, lake: Catalog, executor: Executor | None = None, clock: Clock | None = None) -> Report:
     """Make a table of each directory. One that fails does not stop the others: the notes name it, and tables
-    that were migrated stay. Raises the first error when all fail.
+    that were migrated stay. Raises the first error when all fail, and PrivilegeError for a user without
+    ADMIN.
     """
+    grants_of(lake).check(Privilege.ADMIN)
     clock = clock or SystemClock()
     started = clock.monotonic()
     root = plain_path(job.source)

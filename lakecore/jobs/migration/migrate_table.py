@@ -14,6 +14,7 @@ import pyarrow as pa
 from lakecore.catalog.catalog import Catalog
 from lakecore.catalog.column_text import parse_type_text
 from lakecore.catalog.definition import TableDefinition
+from lakecore.catalog.privileges.grants import Privilege
 from lakecore.clock import Clock, SystemClock
 from lakecore.commit.request import CommitRequest
 from lakecore.errors import AlreadyExistsError, CommitUncertainError, InvalidInputError, LakeError
@@ -24,6 +25,7 @@ from lakecore.fs.resolve import plain_path
 from lakecore.jobs.definitions.migration import MigrateTable as Job
 from lakecore.jobs.migration.hive_directory import HiveDirectory, SourceFile, read_directory
 from lakecore.jobs.runner.report import Report
+from lakecore.jobs.runner.rights import grants_of
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.manifest.data_file import EMPTY_STATS, DataFile, FileSource
 from lakecore.row.binary_row import encode_row
@@ -40,8 +42,10 @@ _CHUNK = 8 << 20
 
 def run(job: Job, lake: Catalog, executor: Executor | None = None, clock: Clock | None = None) -> Report:
     """Make the table of one directory. Raises AlreadyExistsError for a table that has rows or other columns,
-    and the errors of `read_directory`, before anything is written.
+    and the errors of `read_directory`, before anything is written; PrivilegeError for a user without ADMIN,
+    because the files are read with the rights of lakecore.
     """
+    grants_of(lake).check(Privilege.ADMIN)
     clock = clock or SystemClock()
     started = clock.monotonic()
     source = read_directory(lake.file_io, plain_path(job.source))

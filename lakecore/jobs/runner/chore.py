@@ -19,6 +19,7 @@ from lakecore.jobs.runner.forecast import PastRun, forecast_of, remember
 from lakecore.jobs.runner.lake import Lake, target_of
 from lakecore.jobs.runner.metered import peak_memory
 from lakecore.jobs.runner.report import Report
+from lakecore.jobs.runner.rights import grants_of
 from lakecore.maintain.deletion.latest import check_latest
 from lakecore.maintain.deletion.quarantine import purge_quietly
 from lakecore.maintain.deletion.runs import RunStore
@@ -231,7 +232,8 @@ def _run_on_table(
             result = replace(result, report=_complete(result, chore, started, landings))
         expected = _settle(result, chore, started_ms) if wet else None
         if quarantine and wet and safety.purges:
-            purge_quietly(runs, job.table, ttl_ms=safety.quarantine_ttl_ms, cap=safety.quarantine_cap)
+            ttl, cap = safety.quarantine_ttl_ms, safety.quarantine_cap
+            purge_quietly(runs, job.table, grants_of(lake).may_change, ttl_ms=ttl, cap=cap)
     return result.report, expected
 
 

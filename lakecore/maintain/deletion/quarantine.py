@@ -5,7 +5,7 @@ they are too old or too many.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from lakecore.errors import (
@@ -97,19 +97,26 @@ def quarantined_size(runs: RunStore, record: RunRecord) -> int:
         return 0
 
 
-def purge(runs: RunStore, *, ttl_ms: int, cap: int | None) -> list[tuple[RunRecord, int]]:
+def purge(
+    runs: RunStore, *, ttl_ms: int, cap: int | None, may_change: Callable[[str], bool] | None = None
+) -> list[tuple[RunRecord, int]]:
     """Delete for good the runs that are older than `ttl_ms`, and the oldest beyond `cap` bytes; return the
-    runs and their bytes. Runs of tables that are on hold stay, and do not count for `cap`.
+    runs and their bytes. Runs of tables that are on hold, or that `may_change` leaves out, stay, and do not
+    count for `cap`.
     """
-    return purge_runs(runs, due_for_purge(runs, ttl_ms=ttl_ms, cap=cap))
+    return purge_runs(runs, due_for_purge(runs, ttl_ms=ttl_ms, cap=cap, may_change=may_change))
 
 
-def due_for_purge(runs: RunStore, *, ttl_ms: int, cap: int | None) -> list[tuple[RunRecord, int]]:
+def due_for_purge(
+    runs: RunStore, *, ttl_ms: int, cap: int | None, may_change: Callable[[str], bool] | None = None
+) -> list[tuple[RunRecord, int]]:
     """Return the runs that `purge` deletes, with their bytes. It costs a listing for each quarantined run."""
     now = runs.clock.now_ms()
     on_hold = {hold.table for hold in HoldStore(runs.file_io, runs.warehouse, runs.clock).all()}
     records = [record for record in runs.list() if record.state is RunState.QUARANTINED]
     records = [record for record in records if record.table not in on_hold]
+    if may_change is not None:
+        records = [record for record in records if may_change(record.table)]
     sizes = {record.id: quarantined_size(runs, record) for record in records}
     total = sum(sizes.values())
     due = []
@@ -144,12 +151,14 @@ def purge_runs(runs: RunStore, due: Iterable[tuple[RunRecord, int]]) -> list[tup
     return purged_runs
 
 
-def purge_quietly(runs: RunStore, table: str, *, ttl_ms: int, cap: int | None) -> None:
-    """Purge after a run, and prune the oldest lines of its table's ledger. A failure is left to the next
-    purge.
+def purge_quietly(
+    runs: RunStore, table: str, may_change: Callable[[str], bool], *, ttl_ms: int, cap: int | None
+) -> None:
+    """Purge after a run what is of tables that its user may change, and prune the oldest lines of its table's
+    ledger. A failure is left to the next purge.
     """
     try:
-        purge(runs, ttl_ms=ttl_ms, cap=cap)
+        purge(runs, ttl_ms=ttl_ms, cap=cap, may_change=may_change)
         runs.forget(table)
     except LakeError as err:
         logger.warning("old files of the quarantine %s could not be removed: %s", runs.root, err)

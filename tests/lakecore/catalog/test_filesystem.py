@@ -210,7 +210,7 @@ def test_a_warehouse_on_an_object_store(tmp_path: Path, monkeypatch: pytest.Monk
             UnsupportedError,
             "metastore=hive: this release has no.*there are filesystem [(]password, user[)]; jdbc [(]catalog-key",
         ),
-        ({"metastore": "rest"}, InvalidOptionError, "token.provider is missing"),
+        ({"metastore": "rest"}, InvalidOptionError, "option uri is missing"),
         ({"metastore": "glue"}, UnsupportedError, "metastore=glue: there is no such catalog"),
         ({"user": "root"}, InvalidInputError, "option user.*no users"),
         ({"password": "geheim"}, InvalidInputError, "option password"),
