@@ -14,7 +14,7 @@ from airflow.sdk import Asset, AssetAlias
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-__all__ = ["announce", "table_asset"]
+__all__ = ["announce", "announce_change", "table_asset"]
 
 _DEFAULT_CONN = "lake_default"
 _PARTITIONED = "partitioned"
@@ -64,6 +64,13 @@ def announce(
             event.extra.update(extra | {"nothing_to_do": idle})
             if outlet.extra.get(_PARTITIONED) and names_are in _KEYS and not report.get("dry_run"):
                 event.add_partitions(list(keys))
-        elif isinstance(outlet, AssetAlias) and not idle:
-            asset = table_asset(str(report["table"]), lake_conn_id=task.lake_conn_id)
-            context["outlet_events"][outlet].add(asset, extra)
+    if not idle:
+        announce_change(context, task, str(report["table"]), extra)
+
+
+def announce_change(context: Context, task: Any, table: str, extra: Mapping[str, Any]) -> None:
+    """Add the asset of a table that a task has changed to those outlets of the task that are aliases."""
+    for outlet in task.outlets or ():
+        if isinstance(outlet, AssetAlias):
+            asset = table_asset(table, lake_conn_id=task.lake_conn_id)
+            context["outlet_events"][outlet].add(asset, dict(extra))

@@ -12,19 +12,16 @@ from airflow.sdk import BaseOperatorLink
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
 
-__all__ = ["ReportLink", "TableLink"]
+__all__ = ["ReportLink", "TableLink", "report_address"]
 
 
 class ReportLink(BaseOperatorLink):
-    """This link leads to the XComs of the task instance, which contain its report."""
+    """This link leads to the tab of the task instance that shows its report (`ui.plugin`)."""
 
     name = "Report"
 
     def get_link(self, operator: BaseOperator, *, ti_key: Any) -> str:
-        parts = (ti_key.dag_id, "runs", ti_key.run_id, "tasks", ti_key.task_id)
-        place = "/".join(quote(part, safe="") for part in parts)
-        mapped = f"/mapped/{ti_key.map_index}" if ti_key.map_index >= 0 else ""
-        return f"{_root()}/dags/{place}{mapped}/xcom"
+        return report_address(ti_key)
 
 
 class TableLink(BaseOperatorLink):
@@ -38,6 +35,14 @@ class TableLink(BaseOperatorLink):
         from lakecore_airflow.hooks import LakeHook
 
         return LakeHook(operator.lake_conn_id).table_url(operator.table) or ""
+
+
+def report_address(task: Any) -> str:
+    """Return the address of the report of a task instance, or of its key."""
+    parts = (task.dag_id, "runs", task.run_id, "tasks", task.task_id)
+    place = "/".join(quote(part, safe="") for part in parts)
+    mapped = f"/mapped/{task.map_index}" if task.map_index is not None and task.map_index >= 0 else ""
+    return f"{_root()}/dags/{place}{mapped}/plugin/lake_task"
 
 
 def _root() -> str:

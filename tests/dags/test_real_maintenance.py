@@ -44,7 +44,9 @@ def test_a_policy_maintains_the_lake(airflow: AirflowLake) -> None:
     place = f"/api/v2/dags/lakecore_maintenance/dagRuns/{urllib.parse.quote(tasks[0]['dag_run_id'], safe='')}"
     task = done[first.name]
     found = airflow.api.call("GET", f"{place}/taskInstances/maintain/links?map_index={task['map_index']}")
-    assert found["extra_links"]["Report"].endswith(f"/tasks/maintain/mapped/{task['map_index']}/xcom")
+    assert found["extra_links"]["Report"].endswith(
+        f"/tasks/maintain/mapped/{task['map_index']}/plugin/lake_task"
+    )
     assert found["extra_links"]["Table"] is None, "the connection names no page"
 
 

@@ -6,16 +6,18 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
-from airflow.sdk import DAG, Asset, AssetAlias
+from airflow.sdk import DAG, Asset, AssetAlias, BaseNotifier
 from airflow.sdk.execution_time.context import OutletEventAccessors
 from airflow.sdk.observability import stats
 
 from lakecore_airflow.assets import table_asset
 from lakecore_airflow.get_provider_info import get_provider_info
+from lakecore_airflow.lake.compact_database import CompactDatabaseOperator
 from lakecore_airflow.links import ReportLink, TableLink
+from lakecore_airflow.notifier import LakeNotifier
 from lakecore_airflow.operators.compact import CompactTableOperator
 from lakecore_airflow.operators.expire import ExpireSnapshotsOperator
 from lakecore_airflow.operators.partitions import MarkPartitionDoneOperator
@@ -76,6 +78,49 @@ def test_an_alias_gets_the_tables_that_were_changed(table: str) -> None:
     assert events[lake].asset_alias_events == [], "a table in good shape was not changed"
 
 
+class _Mail(BaseNotifier):
+    template_fields = ("text",)
+    sent: ClassVar[list[str]] = []
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text = "{{ lake_text }}"
+
+    def notify(self, context: Any) -> None:
+        self.sent.append(self.text)
+
+
+def test_a_notifier_sends_the_outcome_or_the_error_which_is_no_template(table: str) -> None:
+    operator = CompactTableOperator(task_id="task", table=table, strategy="full", engine="local")
+    _Mail.sent.clear()
+    run = context()
+    operator.execute(run)
+    for error in (None, ValueError("s3://user:geheim@x is {{ 7 * 7 }}")):
+        LakeNotifier(_Mail())({**run, "task": operator, "exception": error})
+    ended, failed = _Mail.sent
+    assert ended.startswith(f"dag, task: {table}: 8 → ")
+    assert ended.endswith("/dags/dag/runs/run1/tasks/task/plugin/lake_task")
+    assert "failed: " in failed
+    assert "{{ 7 * 7 }}" in failed
+    assert "geheim" not in failed
+
+
+def test_an_alias_of_a_whole_lake_gets_each_table_that_was_changed(table: str) -> None:
+    lake = AssetAlias("lake")
+    operator = CompactDatabaseOperator(task_id="c", strategy="full", engine="local", outlets=[lake])
+    report, events = _run(operator)
+    found = events[lake].asset_alias_events
+    assert {event.dest_asset_key.name for event in found} == {
+        f"lake_default/{table}",
+        f"lake_default/{PARTED}",
+    }
+    assert all(event.extra["snapshot"] for event in found)
+    later = OutletEventAccessors()
+    operator.execute(context(run_id="run2") | {"outlet_events": later})
+    assert (report["changed"], later[lake].asset_alias_events) == (2, [])
+    assert [link.name for link in operator.operator_extra_links] == ["Report"]
+
+
 class _Backend:
     """Keeps what would be sent."""
 
@@ -121,7 +166,9 @@ def test_links_lead_to_the_report_and_to_the_page_of_the_table(
 ) -> None:
     operator = ExpireSnapshotsOperator(task_id="t", table=table)
     ti = FakeTaskInstance(dag_id="my dag", run_id="manual__2026-11-21T05:00:00+00:00", map_index=3)
-    place = "/dags/my%20dag/runs/manual__2026-11-21T05%3A00%3A00%2B00%3A00/tasks/task/mapped/3/xcom"
+    place = (
+        "/dags/my%20dag/runs/manual__2026-11-21T05%3A00%3A00%2B00%3A00/tasks/task/mapped/3/plugin/lake_task"
+    )
     assert ReportLink().get_link(operator, ti_key=ti).endswith(place)
     assert TableLink().get_link(operator, ti_key=ti) == ""
     extra = {"table_url": "https://catalog.example/{database}/{table}?tab=files"}

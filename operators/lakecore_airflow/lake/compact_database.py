@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from lakecore.jobs.definitions.compaction import CompactDatabase
+from lakecore_airflow.assets import announce_change
 from lakecore_airflow.hooks import LakeHook, airflow_errors, is_permanent
+from lakecore_airflow.links import ReportLink
 from lakecore_airflow.reports.metrics import count
 from lakecore_airflow.tasks.engine import EngineTask
 from lakecore_airflow.tasks.identity import commit_identity
@@ -16,7 +18,7 @@ from lakecore_airflow.tasks.job import JobTask
 from lakecore_airflow.tasks.table_task import xcom_summary
 
 if TYPE_CHECKING:
-    from airflow.sdk import Context
+    from airflow.sdk import BaseOperatorLink, Context
 
     from lakecore.jobs import compact
     from lakecore.jobs.compact_database import Report
@@ -31,7 +33,8 @@ class CompactDatabaseOperator(EngineTask, JobTask):
     A table that fails does not stop the others. The task fails at the end; it is not retried when no retry
     can repair any of the failures. A retry uses the commit identity of the first try and finds what is done
     already. A table that another chore holds is skipped and named in the report. The report is the XCom
-    (small JSON: counts, and the first failed and skipped tables), also of a task that fails.
+    (small JSON: counts, and the first failed and skipped tables), also of a task that fails. An outlet that
+    is an `AssetAlias` gets the assets of the tables that were changed.
 
     :param including_databases: regular expression for whole names of databases. (templated)
     :param including_tables: the same for `database.table`. (templated)
@@ -59,6 +62,7 @@ class CompactDatabaseOperator(EngineTask, JobTask):
     settings: ClassVar[Mapping[str, Any]] = {"engine": "spark", "master": None, "spark_conf": None}
     doing = "compacting many tables"
     only_waits = True
+    operator_extra_links: Sequence[BaseOperatorLink] = (ReportLink(),)
     ui_color = "#dcefe3"
 
     def execute(self, context: Context) -> dict[str, Any]:
@@ -69,7 +73,11 @@ class CompactDatabaseOperator(EngineTask, JobTask):
             callbacks = compact.Callbacks(on_done=self._tell)
             report = compact_database.run(self._job(context), hook.catalog(), executor, None, callbacks)
         for table in report.changed:
-            count("compact", table.to_json())
+            raw = table.to_json()
+            count("compact", raw)
+            if not table.dry_run:
+                extra = {"table": table.table, "job": "compact", "snapshot": raw.get("snapshot")}
+                announce_change(context, self, table.table, extra)
         summary = _xcom_summary(report)
         self.log.info("%s", {name: summary[name] for name in (*report.counts(), "seconds")})
         if report.failed:
@@ -97,7 +105,7 @@ class CompactDatabaseOperator(EngineTask, JobTask):
 def _xcom_summary(report: Report) -> dict[str, Any]:
     """Shorten the report for XCom to counts, sums, and the first tables that failed or were skipped."""
     changed = report.changed
-    raw = report.counts() | {
+    raw = {"job": "compact-database", **report.counts()} | {
         "seconds": report.seconds,
         **{name: sum(getattr(one, name) for one in changed) for name in ("files_in", "bytes_in", "rows_in")},
         "failures": [
