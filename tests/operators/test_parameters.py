@@ -65,6 +65,10 @@ OF_THE_TASK = {
     "plan": "whether fsck pushes a plan of repair as XCom",
     "skip_expired": "whether Airflow skips the task when the snapshot has expired",
     "skip_unsupported": "whether Airflow skips the task",
+    "on_window_end": "how the task ends when its window is over",
+    "budget_bytes": "of all tasks of a DAG run",
+    "budget_core_seconds": "of all tasks of a DAG run",
+    "budget_money": "of all tasks of a DAG run",
 }
 LACKING = {
     ("hold", "options"): "a hold opens no table",

@@ -28,13 +28,14 @@ from lakecore.jobs.definitions.tags import CreateTag
 from lakecore.jobs.runner.dispatch import run_chore
 from lakecore.jobs.survey import DayPoint, Job, State, Survey, TableRecord, run
 from lakecore.maintain.survey.activity import Lateness
+from lakecore_airflow.reports.outcome import outcome_of
 from lakecore_airflow.ui import actions, airflow_actions, lake_data, page, pages, run_page
 from lakecore_airflow.ui import app as routes
 from lakecore_airflow.ui.actions import Actions
 from lakecore_airflow.ui.airflow_data import WindowDag
 from lakecore_airflow.ui.charts import history_chart, level_picture, score_line
 from lakecore_airflow.ui.policy_view import TablePolicy, policy_of
-from lakecore_airflow.ui.run_view import outcome_of, run_matrix, run_sums, run_view
+from lakecore_airflow.ui.run_view import run_matrix, run_sums, run_view
 from lakecore_airflow.ui.tokens import VALID_MS, form_token, from_this_site, is_valid
 from lakecore_airflow.ui.views import PAGE, LakeQuery, lake_view
 from lakecore_airflow.ui.window_view import next_window

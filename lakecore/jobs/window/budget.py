@@ -7,9 +7,10 @@ the end of the window, so that the sum may be exceeded by one table for each wor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from lakecore.clock import Clock
 from lakecore.errors import InvalidInputError
@@ -17,8 +18,11 @@ from lakecore.jobs.cost.prices import PriceList
 from lakecore.jobs.runner.lake import Lake
 from lakecore.maintain.attempts.record import Attempt
 from lakecore.maintain.attempts.store import AttemptStore
+from lakecore.options import parse_size
 
 __all__ = ["Budget", "Usage", "usage_of", "usage_since"]
+
+N = TypeVar("N", int, float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,17 @@ class Budget:
     money: float | None = None
     """It limits the core seconds, by the price list of the connection."""
 
+    @classmethod
+    def parse(cls, size: Any, core_seconds: Any, money: Any) -> Budget:
+        """Read limits as users write them: `200 gb`, `36000`, `2.50`; an empty one is no limit. Raises
+        InvalidInputError.
+        """
+        return cls(
+            bytes=_limit("budget_bytes", size, parse_size),
+            core_seconds=_limit("budget_core_seconds", core_seconds, float),
+            money=_limit("budget_money", money, float),
+        )
+
     @property
     def is_given(self) -> bool:
         """Return whether there is any limit."""
@@ -56,6 +71,18 @@ class Budget:
         if limits and usage.core_seconds >= min(limits):
             return f"the budget of {min(limits):.0f} core seconds is used up ({usage.core_seconds:.0f})"
         return ""
+
+
+def _limit(name: str, value: Any, parse: Callable[[str], N]) -> N | None:
+    if value is None or not str(value).strip():
+        return None
+    try:
+        limit = parse(str(value))
+        if 0 <= limit < math.inf:
+            return limit
+    except ValueError:
+        pass
+    raise InvalidInputError(f"{name}={value!r} is no limit: write a number that is not negative")
 
 
 def usage_of(attempts: Iterable[Attempt], origin: Mapping[str, Any]) -> Usage:

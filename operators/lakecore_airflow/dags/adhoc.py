@@ -13,6 +13,7 @@ from lakecore_airflow.operators.fsck import FsckOperator
 from lakecore_airflow.operators.holds import HoldTableOperator, ReleaseTableOperator
 from lakecore_airflow.operators.ledger import PurgeQuarantineOperator, UndoOperator
 from lakecore_airflow.policy.maintain import MaintainTableOperator, PlanMaintenanceOperator
+from lakecore_airflow.reports.outcome import LABEL
 
 __all__ = ["ACTIONS", "DEFAULTS", "build"]
 
@@ -72,7 +73,7 @@ def _actions() -> list[Any]:
         lake_conn_id=CONNECTION,
     )
     MaintainTableOperator.partial(
-        task_id="maintain", lake_conn_id=CONNECTION, map_index_template="{{ task.table }}"
+        task_id="maintain", lake_conn_id=CONNECTION, map_index_template=LABEL
     ).expand_kwargs(plan.output)
     return [
         plan,

@@ -12,6 +12,7 @@ from lakecore_airflow.dags.parts import (
     table_params,
 )
 from lakecore_airflow.operators.period_tags import CreateBatchTagsOperator
+from lakecore_airflow.reports.outcome import LABEL
 
 __all__ = ["DEFAULTS", "build"]
 
@@ -79,6 +80,6 @@ def build(lake: LakeDag) -> DAG:
             backfill="{{ params.backfill or '' }}",
             skip_expired="{{ not params.strict }}",
             lake_conn_id=CONNECTION,
-            map_index_template="{{ task.table }}",
+            map_index_template=LABEL,
         ).expand(table=tables.output)
     return dag

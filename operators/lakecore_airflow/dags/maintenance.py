@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, Param
 
-from lakecore_airflow.dags.parts import CONNECTION, LakeDag, until_param
+from lakecore_airflow.dags.parts import CONNECTION, LakeDag, until_param, window_end_param
 from lakecore_airflow.policy.maintain import MaintainTableOperator, PlanMaintenanceOperator
+from lakecore_airflow.reports.outcome import LABEL
 
 __all__ = ["DEFAULTS", "build"]
 
@@ -16,6 +17,7 @@ DEFAULTS = {
     "policy": None,
     "until": "08:00",
     "engine": "local",
+    "on_window_end": "skip",
 }
 
 DOC = """
@@ -59,6 +61,7 @@ def build(lake: LakeDag) -> DAG:
             "lakecore_policy; without that, every table is only looked at.",
         ),
         "until": until_param(settings["until"]),
+        "on_window_end": window_end_param(settings["on_window_end"]),
         "engine": Param(
             settings["engine"],
             enum=["local", "spark"],
@@ -88,10 +91,11 @@ def build(lake: LakeDag) -> DAG:
         MaintainTableOperator.partial(
             task_id="maintain",
             until="{{ params.until or '' }}",
+            on_window_end="{{ params.on_window_end }}",
             engine="{{ params.engine }}",
             lake_conn_id=CONNECTION,
             max_active_tis_per_dag=4,
-            map_index_template="{{ task.table }}",
+            map_index_template=LABEL,
             doc_md="The chores of one table, one after another. Its report is the XCom `return_value`.",
         ).expand_kwargs(plan.output)
     return dag

@@ -4,6 +4,9 @@ time.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from airflow.sdk import DAG, Param
 
 from lakecore_airflow.dags.parts import (
@@ -14,8 +17,10 @@ from lakecore_airflow.dags.parts import (
     list_tables,
     table_params,
     until_param,
+    window_end_param,
 )
 from lakecore_airflow.operators.compact import CompactTableOperator
+from lakecore_airflow.reports.outcome import LABEL
 
 __all__ = ["DEFAULTS", "build"]
 
@@ -26,6 +31,10 @@ DEFAULTS = {
     "until": "05:00",
     "engine": "auto",
     "proof": "sampled",
+    "on_window_end": "skip",
+    "budget_bytes": "",
+    "budget_core_seconds": "",
+    "budget_money": "",
 }
 
 DOC = """
@@ -37,6 +46,9 @@ whose health is worst by the newest survey (DAG `lakecore_survey`) comes first.
   report of each table (files, sorted runs, bytes, rows before and after, proof) is the XCom of its task.
 * Nothing is deleted: the files that a compaction replaced belong to older snapshots until these expire.
 * At the end of the window the finished work is committed and the rest is reported; the next night continues.
+  Tasks that did nothing any more are skipped (`on_window_end`).
+* `budget_bytes`, `budget_core_seconds` and `budget_money` limit what all tasks of a run use together: when it
+  is used up, no further table begins, as at the end of the window.
 * `max_active_runs` and `max_active_tis_per_dag` are 1: one table, and one run, at a time. Other writers
   and DAGs may work on the same tables: when commits conflict, the first one wins, and no data is lost.
 
@@ -64,6 +76,8 @@ def build(lake: LakeDag) -> DAG:
             description="keys: keys of all rows; sampled: also every column of at least one row of 16; "
             "full: every column of all rows.",
         ),
+        "on_window_end": window_end_param(settings["on_window_end"]),
+        **_budget_params(settings),
     }
     with lake.open(
         params,
@@ -82,11 +96,27 @@ def build(lake: LakeDag) -> DAG:
             until="{{ params.until or '' }}",
             engine="{{ params.engine }}",
             proof="{{ params.proof }}",
+            on_window_end="{{ params.on_window_end }}",
+            budget_bytes="{{ params.budget_bytes or '' }}",
+            budget_core_seconds="{{ params.budget_core_seconds or '' }}",
+            budget_money="{{ params.budget_money or '' }}",
             lake_conn_id=CONNECTION,
             skip_unsupported=True,
             max_active_tis_per_dag=1,
-            map_index_template="{{ task.table }}",
+            map_index_template=LABEL,
             doc_md="Compacts one table. Its report is the XCom `return_value`; a table that this release "
             "cannot compact is skipped, and the XCom `refused` says why.",
         ).expand(table=tables.output)
     return dag
+
+
+def _budget_params(settings: Mapping[str, Any]) -> dict[str, Param]:
+    words = {
+        "budget_bytes": "Begin no table after so much was read to be rewritten: 200 gb. Empty: no limit.",
+        "budget_core_seconds": "The same for core seconds.",
+        "budget_money": "The same for money, by price_core_hour of the connection.",
+    }
+    return {
+        name: Param(settings[name] or None, type=["null", "string", "number"], description=text)
+        for name, text in words.items()
+    }

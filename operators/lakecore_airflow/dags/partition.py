@@ -16,6 +16,7 @@ from lakecore_airflow.dags.parts import (
     until_param,
 )
 from lakecore_airflow.operators.compact import CompactTableOperator
+from lakecore_airflow.reports.outcome import LABEL
 
 __all__ = ["DEFAULTS", "build"]
 
@@ -81,7 +82,7 @@ def build(lake: LakeDag) -> DAG:
             lake_conn_id=CONNECTION,
             skip_unsupported=True,
             max_active_tis_per_dag=1,
-            map_index_template="{{ task.table }}",
+            map_index_template=LABEL,
             doc_md="Compacts the partition of one table.",
         ).expand(table=tables.output)
     return dag

@@ -24,6 +24,7 @@ __all__ = [
     "named_tables_param",
     "table_params",
     "until_param",
+    "window_end_param",
 ]
 
 CONNECTION = "{{ params.lake_conn_id }}"
@@ -130,4 +131,14 @@ def until_param(value: str | None) -> Param:
         type=["null", "string"],
         description="End of the window: HH:MM (UTC) after the run's start, or a date and time. "
         "Work in hand is committed, the rest is reported. Empty: no end.",
+    )
+
+
+def window_end_param(value: str) -> Param:
+    """Return the param that says how tasks end that leave work to the next window."""
+    return Param(
+        value,
+        type="string",
+        enum=["success", "skip", "fail"],
+        description="How a task that leaves work ends. skip: skipped if it did nothing; fail: failed.",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
@@ -14,7 +15,8 @@ from lakecore_airflow.tasks.identity import commit_identity
 from lakecore_airflow.tasks.job import flag
 from lakecore_airflow.tasks.lease_wait import LeaseWaitTask
 from lakecore_airflow.tasks.progress import ProgressReporter
-from lakecore_airflow.tasks.table_task import TableTask, xcom_summary
+from lakecore_airflow.tasks.table_task import TableTask, tell_outcome, xcom_summary
+from lakecore_airflow.tasks.window import check_window_end, end_with_work_left, run_started_ms
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -64,6 +66,13 @@ class CompactTableOperator(EngineTask, TableTask, LeaseWaitTask):
         (templated)
     :param skip_unsupported: skip the task, instead of failing it, when this release cannot compact the table.
         (templated)
+    :param on_window_end: how the task ends when it leaves work, because its window is over or the budget is
+        used up: `success`; `skip`: it is skipped if it did nothing; `fail`: it fails, without a retry.
+        (templated)
+    :param budget_bytes: begin no table once the tasks of the same DAG run have read so much to rewrite it,
+        `200 gb`; None: no limit. (templated)
+    :param budget_core_seconds: the same for the core seconds of these tasks. (templated)
+    :param budget_money: the same for their money, by the prices of the connection. (templated)
     """
 
     definition = Compact
@@ -72,17 +81,26 @@ class CompactTableOperator(EngineTask, TableTask, LeaseWaitTask):
         "master": None,
         "spark_conf": None,
         "skip_unsupported": False,
+        "on_window_end": "success",
+        "budget_bytes": None,
+        "budget_core_seconds": None,
+        "budget_money": None,
     }
     doing = "compacting a table"
     ui_color = "#dcefe3"
 
     skip_unsupported: bool | str
+    on_window_end: str
+    budget_bytes: str | int | None
+    budget_core_seconds: str | float | None
+    budget_money: str | float | None
 
     def run_job(self, context: Context) -> dict[str, Any]:
         from lakecore.errors import UnsupportedError
 
         try:
             with airflow_errors():
+                check_window_end(self.on_window_end)
                 report = self._compact(context)
         except Exception as err:  # the cause decides: unsupported tables may be skipped by request
             if flag("skip_unsupported", self.skip_unsupported) and isinstance(
@@ -91,6 +109,7 @@ class CompactTableOperator(EngineTask, TableTask, LeaseWaitTask):
                 reason = str(err.__cause__)
                 self.log.warning("left alone: %s", reason)
                 context["ti"].xcom_push("refused", reason)
+                tell_outcome(context, {"skipped": reason})
                 raise AirflowSkipException(reason) from err
             raise
         if self._killed:
@@ -98,7 +117,13 @@ class CompactTableOperator(EngineTask, TableTask, LeaseWaitTask):
                 f"killed: {report.picks_done} picks are committed, {report.picks_left} left"
             )
         self._log(report)
-        return self.publish_report(context, "compact", xcom_summary(report.to_json(), "dropped", "planned"))
+        raw = xcom_summary(report.to_json(), "dropped", "planned")
+        summary = self.publish_report(context, "compact", raw)
+        if report.picks_left and not report.dry_run:
+            context["ti"].xcom_push("report", summary)
+            text = f"{self.table}: {report.picks_left} picks are left for the next window"
+            end_with_work_left(self.on_window_end, text, idle=not report.picks_done)
+        return summary
 
     def _compact(self, context: Context) -> Report:
         from lakecore.clock import SystemClock
@@ -109,6 +134,9 @@ class CompactTableOperator(EngineTask, TableTask, LeaseWaitTask):
         user, identifier = commit_identity(context["ti"])
         name = {"commit_user": user, "commit_identifier": identifier}
         job = new_job(Compact, self.job_fields(context) | name)
+        if reason := self._reason_to_stop(job, hook, context):
+            self.log.warning("%s; what %s needs is left for the next window", reason, self.table)
+            job = replace(job, until_ms=SystemClock().now_ms())
         if self.engine == AUTO:
             self._choose_engine(job, hook)
         with self.workers(hook) as executor:
@@ -119,6 +147,19 @@ class CompactTableOperator(EngineTask, TableTask, LeaseWaitTask):
                 SystemClock(),
                 on_progress=ProgressReporter(self.table, context, self.log),
             )
+
+    def _reason_to_stop(self, job: Compact, hook: LakeHook, context: Context) -> str:
+        """Return why the budget of the DAG run lets no further table begin, or an empty text."""
+        from lakecore.clock import SystemClock
+        from lakecore.jobs.window.budget import Budget, usage_since
+
+        budget = Budget.parse(self.budget_bytes, self.budget_core_seconds, self.budget_money)
+        if job.dry_run or not budget.is_given:
+            return ""
+        clock, ti = SystemClock(), context["ti"]
+        run = {"dag": ti.dag_id, "run": ti.run_id}
+        usage = usage_since(hook.catalog(), run, run_started_ms(context, clock), clock)
+        return budget.reason_to_stop(usage, hook.price_list())
 
     def _choose_engine(self, job: Compact, hook: LakeHook) -> None:
         from lakecore.clock import SystemClock

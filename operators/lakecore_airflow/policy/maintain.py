@@ -30,8 +30,13 @@ from lakecore_airflow.tasks.chore_request import ChoreRequest, PolicyChore
 from lakecore_airflow.tasks.engine import EngineTask
 from lakecore_airflow.tasks.identity import commit_identity
 from lakecore_airflow.tasks.job import flag
-from lakecore_airflow.tasks.table_task import TableTask
-from lakecore_airflow.tasks.window import run_started_ms, window_end_ms
+from lakecore_airflow.tasks.table_task import TableTask, tell_outcome
+from lakecore_airflow.tasks.window import (
+    check_window_end,
+    end_with_work_left,
+    run_started_ms,
+    window_end_ms,
+)
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -69,6 +74,10 @@ _REPORTED = (
     "bytes",
     "files_in",
     "files_out",
+    "before",
+    "after",
+    "forecast",
+    "bytes_in",
     "picks_left",
     "files_left",
     "dropped_count",
@@ -165,6 +174,8 @@ class MaintainTableOperator(EngineTask, TableTask):
         A time may be given as an age, `2 d` before the run started. (templated)
     :param until: begin no further chore after this time: a date and time, or `HH:MM` (UTC) after the run's
         start. (templated) A compaction that runs then commits what is proven and leaves the rest.
+    :param on_window_end: how the task ends when chores are left, because the window is over: `success`;
+        `skip`: it is skipped if no chore began; `fail`: it fails, without a retry. (templated)
     :param dry_run: report what would happen and change nothing. (templated)
     :param wait: how long each chore waits for a table that another task holds, for example `10 min`.
         (templated)
@@ -179,6 +190,7 @@ class MaintainTableOperator(EngineTask, TableTask):
         "table",
         "chores",
         "until",
+        "on_window_end",
         "preview",
         "wait",
         "engine",
@@ -194,6 +206,7 @@ class MaintainTableOperator(EngineTask, TableTask):
         table: str,
         chores: Mapping[str, Mapping[str, Any]],
         until: str | None = None,
+        on_window_end: str = "success",
         dry_run: bool | str = False,
         wait: str | None = None,
         engine: str = "local",
@@ -206,6 +219,7 @@ class MaintainTableOperator(EngineTask, TableTask):
         self.table = table
         self.chores = chores
         self.until = until
+        self.on_window_end = on_window_end
         self.preview = dry_run
         self.wait = wait
         self.engine = engine
@@ -224,6 +238,7 @@ class MaintainTableOperator(EngineTask, TableTask):
         report["held"] = on_hold  # the earlier key, for one release
         report |= {"failed": {}, "left": [], "dry_run": bool(flag("dry_run", self.preview))}
         with airflow_errors():
+            check_window_end(self.on_window_end)
             end = window_end_ms(self.until, context, clock)
             safety = fields_of(Safety, {"wait": self.wait}, clock.now_ms())
             names = _order(self.chores)
@@ -301,12 +316,17 @@ class MaintainTableOperator(EngineTask, TableTask):
             self.log.warning("this was a dry run: nothing was changed")
         if report["left"]:
             self.log.warning("the window is over; left for the next run: %s", ", ".join(report["left"]))
-        if errors:
+        tell_outcome(context, report)
+        if errors or report["left"]:
             context["ti"].xcom_push("report", report)
+        if errors:
             error = AirflowFailException if all(map(is_permanent, errors)) else AirflowException
             problems = [f"{k}: {v}" for k, v in report["failed"].items()]
             problems += [f"on hold, so not done: {', '.join(report['on_hold'])}"] if report["on_hold"] else []
             raise error(f"{self.table}: {'; '.join(problems)}")
+        if report["left"]:
+            text = f"{self.table}: the window is over; left for the next run: {', '.join(report['left'])}"
+            end_with_work_left(self.on_window_end, text, idle=len(report["left"]) == len(self.chores))
         return report
 
 

@@ -5,18 +5,19 @@ and lineage.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from lakecore_airflow.assets import announce
 from lakecore_airflow.links import ReportLink, TableLink
 from lakecore_airflow.reports.lineage import lineage_of
 from lakecore_airflow.reports.metrics import count
+from lakecore_airflow.reports.outcome import label_of
 from lakecore_airflow.secrets import LakeTask
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperatorLink, Context
 
-__all__ = ["TableTask", "xcom_summary"]
+__all__ = ["TableTask", "tell_outcome", "xcom_summary"]
 
 _LISTED = 20
 
@@ -40,6 +41,7 @@ class TableTask(LakeTask):
         """
         if self._report is None or not report.get("nothing_to_do"):
             self._report = report  # of several reports lineage tells the last that changed something
+        tell_outcome(context, report)
         announce(context, self, job, report, (self.names_are, names))
         count(job, report)
         return report
@@ -49,6 +51,11 @@ class TableTask(LakeTask):
         if self._report is None:
             return None
         return lineage_of(self.table, self.lake_conn_id, self._report)
+
+
+def tell_outcome(context: Context, report: Mapping[str, Any]) -> None:
+    """Let the label of a mapped task name its outcome, see `reports.outcome.LABEL`."""
+    cast("dict[str, Any]", context)["outcome"] = label_of(report)
 
 
 def xcom_summary(raw: Mapping[str, Any], *lists: str) -> dict[str, Any]:

@@ -9,7 +9,9 @@ if TYPE_CHECKING:
 
     from lakecore.clock import Clock
 
-__all__ = ["run_started_ms", "window_end_ms"]
+__all__ = ["check_window_end", "end_with_work_left", "run_started_ms", "window_end_ms"]
+
+_ENDS = ("success", "skip", "fail")
 
 
 def window_end_ms(until: str | None, context: Context, clock: Clock) -> int | None:
@@ -20,6 +22,28 @@ def window_end_ms(until: str | None, context: Context, clock: Clock) -> int | No
     from lakecore.jobs.runner.until import parse_until
 
     return parse_until(until, run_started_ms(context, clock)) if until else None
+
+
+def check_window_end(value: str) -> None:
+    """Check a value of `on_window_end`. Raises InvalidInputError."""
+    from lakecore.errors import InvalidInputError
+
+    if value not in _ENDS:
+        raise InvalidInputError(f"on_window_end={value!r}: use one of {', '.join(_ENDS)}")
+
+
+def end_with_work_left(value: str, text: str, *, idle: bool) -> None:
+    """End a task that left work for the next window, as `on_window_end` says: with `skip` the task is skipped
+    if it did nothing at all (`idle`), with `fail` it fails without a retry. Otherwise it succeeds.
+
+    Raises AirflowSkipException, AirflowFailException.
+    """
+    from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+    if value == "fail":
+        raise AirflowFailException(text)
+    if value == "skip" and idle:
+        raise AirflowSkipException(text)
 
 
 def run_started_ms(context: Context, clock: Clock) -> int:

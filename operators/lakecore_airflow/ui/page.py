@@ -11,10 +11,10 @@ from fastapi.responses import HTMLResponse
 from jinja2 import DictLoader, Environment, StrictUndefined, select_autoescape
 
 from lakecore_airflow.hooks import LakeHook
+from lakecore_airflow.reports.outcome import outcome_of
 from lakecore_airflow.ui import charts, words
 from lakecore_airflow.ui.airflow_data import lake_connections
 from lakecore_airflow.ui.lake_data import LakeData
-from lakecore_airflow.ui.run_view import outcome_of
 
 __all__ = ["PageMaker"]
 

@@ -9,33 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lakecore_airflow.reports.outcome import outcome_of
 from lakecore_airflow.ui.words import size_text
 
-__all__ = ["RunMatrix", "outcome_of", "run_matrix", "run_sums", "run_view"]
-
-
-def outcome_of(report: Mapping[str, Any]) -> str:
-    """Say in a few words what the report of a task tells: `28 → 2 files`, `nothing to do`."""
-    if report.get("error"):
-        return str(report["error"])
-    if report.get("nothing_to_do"):
-        return "nothing to do"
-    parts = []
-    before, after = report.get("before"), report.get("after")
-    if isinstance(before, Mapping) and isinstance(after, Mapping) and before.get("files") is not None:
-        about = "about " if report.get("dry_run") else ""
-        parts.append(f"{before['files']} → {about}{after.get('files')} files")
-    names = {"files": "files removed", "snapshots_count": "snapshots", "names_count": "names"}
-    parts += [f"{report[key]} {text}" for key, text in names.items() if report.get(key) and not parts]
-    if report.get("picks_left") and not report.get("dry_run"):
-        parts.append(f"picks left: {report['picks_left']}")
-    if report.get("skipped"):
-        parts.append(str(report["skipped"]))
-    jobs = report.get("done")
-    if isinstance(jobs, list):
-        parts += [f"{one.get('job')}: {outcome_of(one)}" for one in jobs if isinstance(one, Mapping)]
-    text = ", ".join(parts) or "done"
-    return f"would be: {text}" if report.get("dry_run") else text
+__all__ = ["RunMatrix", "run_matrix", "run_sums", "run_view"]
 
 
 def run_view(tasks: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
