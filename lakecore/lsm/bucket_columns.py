@@ -47,6 +47,14 @@ class BucketColumns:
         """Return the places of the files of a bucket."""
         return self.order[self.bounds[bucket] : self.bounds[bucket + 1]]
 
+    def newest(self, bucket: int, count: int) -> Ints:
+        """Return the places of the files of the newest `count` runs of a bucket."""
+        return self.order[self.runs.files(bucket, 0, count)]
+
+    def older(self, bucket: int, count: int) -> Ints:
+        """Return the places of the files of the other runs."""
+        return self.order[self.runs.files(bucket, count)]
+
     def is_one_of(self, bucket: int, places: Collection[tuple[bytes, int]]) -> bool:
         """Return whether a bucket, as its partition and number, is among `places`."""
         lane = int(self.order[self.bounds[bucket]])

