@@ -158,6 +158,15 @@ def copied() -> Scenario:
     return replace(Scenario.of(catalog, table, Strategy.FULL), copy=CopyMode.ALL)
 
 
+def keyed_copied() -> Scenario:
+    """Files whose keys no other has are copied, and two others merged between them."""
+    catalog = memory_catalog("fault-compact-keyed-copied")
+    table = key_table(catalog)
+    firsts = (0, 10, 20, 22, 30, 40)
+    put(table, *([{"k": first + n, "v": f"v{first}"} for n in range(5)] for first in firsts))
+    return replace(Scenario.of(catalog, table, Strategy.FULL), copy=CopyMode.ALL)
+
+
 def blobs_joined() -> Scenario:
     """Ordinary files and the blob files beside them, some of which were written over."""
     catalog = memory_catalog("fault-compact-blobs")
@@ -200,7 +209,7 @@ def _cases() -> list[Any]:
     cases += [(keyed_universal, mode) for mode in (*SETTLED, FaultMode.TORN)]
     cases += [(looked_up, mode) for mode in (FaultMode.ERROR, FaultMode.TORN)]
     cases += [(deleted, mode) for mode in SETTLED]
-    cases += [(copied, mode) for mode in (FaultMode.ERROR, FaultMode.TORN)]
+    cases += [(make, mode) for make in (copied, keyed_copied) for mode in (FaultMode.ERROR, FaultMode.TORN)]
     cases += [(blobs_joined, mode) for mode in (FaultMode.ERROR,)]
     return [
         pytest.param(

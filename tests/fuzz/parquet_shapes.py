@@ -1,6 +1,6 @@
 """Parquet files of many shapes in one table, joined by copies of their row groups: Java reads what it read before.
 
-    python -m tests.fuzz.parquet_shapes --seed 1 --cases 2000
+    python -m tests.fuzz.parquet_shapes --seed 1 --cases 2000 [--minutes 20] [--figures docs/figures]
 
 A case has a table of random columns, and files by several writers: Java, lakecore, pyarrow and arrow-rs (arro3-io), with
 random encodings, dictionaries, versions of pages, sizes of pages and row groups, indexes, checksums, statistics. Java 1.4.2
@@ -16,10 +16,11 @@ import argparse
 import json
 import random
 import shutil
+import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,6 +38,7 @@ from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER
 from lakecore.row.json_rows import batch_to_json
 from lakecore.table import Table
+from tests.bench.figures import conditions, write_figures
 from tests.fuzz.parquet_values import KINDS, some_batch
 from tests.fuzz.row_lines import read_lines
 from tests.support.golden import canonical
@@ -100,7 +102,7 @@ def run_case(seed: int, folder: Path, java: Oracle) -> Verdict:
     for number, writer in enumerate(writers):
         place = 0 if keyed and dice.random() < 0.15 else number  # there are keys of the first file, too
         add_file(dice, catalog, place, writer, (folder, java))
-    asked = [None, *conditions(dice)]
+    asked = [None, *some_conditions(dice)]
     try:
         before = [read(java, folder, where) for where in asked]
     except OracleError:
@@ -206,7 +208,7 @@ def by_arrow_rs(
     )
 
 
-def conditions(dice: random.Random) -> Iterator[list[Any]]:
+def some_conditions(dice: random.Random) -> Iterator[list[Any]]:
     """Conditions on the column that every row group has bounds of."""
     for _ in range(2):
         yield [dice.choice(("=", ">", "<", ">=")), "id", dice.randrange(-5, 5 * MOST_ROWS)]
@@ -241,28 +243,59 @@ def unreadable(catalog: FilesystemCatalog) -> str:
     return ""
 
 
+def run_cases(seeds: Iterable[int], until: float) -> Iterator[Verdict]:
+    """Run cases until a time of the monotonic clock. The folder of a case with a problem stays."""
+    with ExitStack() as stack:
+        judges = [stack.enter_context(Oracle(version)) for version in VERSIONS]
+        for seed in seeds:
+            if time.monotonic() > until:
+                return
+            folder = Path(tempfile.mkdtemp(prefix="shapes-"))
+            verdict = run_case(seed, folder, judges[seed % len(judges)])
+            yield verdict
+            if verdict.problem:
+                print(f"seed {seed}: {verdict.problem}; the table is in {folder}")
+            else:
+                shutil.rmtree(folder)
+
+
+def count_verdicts(verdicts: Iterable[Verdict]) -> dict[str, Any]:
+    """What became of all cases, for the figures."""
+    cases = copies = files = 0
+    problems, writers, reasons = Counter[str](), Counter[str](), Counter[str]()
+    for verdict in verdicts:
+        cases += 1
+        copies += bool(verdict.copied)
+        files += verdict.copied
+        problems.update([verdict.problem] if verdict.problem else [])
+        writers.update(verdict.writers)
+        reasons.update(verdict.decoded)
+    return {
+        "cases": cases,
+        "cases_with_copies": copies,
+        "files_copied": files,
+        "problems": dict(problems),
+        "files_by_writer": dict(writers.most_common()),
+        "not_copied": dict(reasons.most_common()),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cases", type=int, default=200)
+    parser.add_argument("--minutes", type=float, default=600, help="begin no other case after so long")
+    parser.add_argument("--figures", type=Path, help="directory of the figures")
     options = parser.parse_args()
-    started, copied, writers, reasons = time.time(), Counter[str](), Counter[str](), Counter[str]()
-    with ExitStack() as stack:
-        judges = [stack.enter_context(Oracle(version)) for version in VERSIONS]
-        for seed in range(options.seed, options.seed + options.cases):
-            folder = Path(tempfile.mkdtemp(prefix="shapes-"))
-            verdict = run_case(seed, folder, judges[seed % len(judges)])
-            if verdict.problem:
-                raise SystemExit(f"seed {seed}: {verdict.problem}; the table is in {folder}")
-            shutil.rmtree(folder)
-            copied["cases"] += bool(verdict.copied)
-            copied["files"] += verdict.copied
-            writers.update(verdict.writers)
-            reasons.update(verdict.decoded)
-    print(
-        f"{options.cases} cases from seed {options.seed} in {time.time() - started:.0f} s: {dict(copied)} copied"
-    )
-    print(f"files by writer: {dict(writers)}; decoded: {dict(reasons)}")
+    measured, started = conditions(VERSIONS), time.monotonic()
+    seeds = range(options.seed, options.seed + options.cases)
+    cases = run_cases(seeds, started + 60 * options.minutes)
+    figures = {"seed": options.seed, **count_verdicts(cases)}
+    figures["seconds"] = round(time.monotonic() - started)
+    print(json.dumps(figures, indent=2))
+    if options.figures:
+        print(write_figures("parquet_shapes", measured, figures, options.figures))
+    sys.exit(bool(figures["problems"]))
 
 
 if __name__ == "__main__":

@@ -82,8 +82,8 @@ class _CompactionJob(_RewritingJob):
     copy: Annotated[
         CopyMode,
         Parameter(
-            "Copy row groups of parquet files of append tables without decoding them: `large` ones, `all`, "
-            "or none (`off`)."
+            "Copy row groups of parquet files without decoding them: of append tables, and of merges where "
+            "keys are in one file only. `large` ones, `all`, or none (`off`)."
         ),
     ] = CopyMode.OFF
 
