@@ -9,10 +9,10 @@ The file is `$LAKECORE_CONFIG`, else `lakecore.toml` in the working directory, e
 `~/.config/lakecore/lakecore.toml`; it wins over the files of `CatalogStore`. A value is a text, or
 `{ env = "NAME" }` or `{ file = "PATH" }`, which is looked up when the catalog is opened.
 
-`LAKECORE_CATALOG__PROD__WAREHOUSE` sets `warehouse` of `prod` and wins
-over the file; in the rest of such a name `__` stands for a dot and `_` for a dash (`…__S3__ACCESS_KEY`).
-`LAKECORE_CATALOG` names the catalog, and `LAKECORE_WAREHOUSE` the warehouse, when none is given. The option
-`default-database` of a catalog, and `LAKECORE_DATABASE`, complete names of tables without a database.
+`LAKECORE_CATALOG__PROD__WAREHOUSE` sets `warehouse` of `prod` and wins over the file; in the rest of such a
+name `__` stands for a dot and `_` for a dash (`…__S3__ACCESS_KEY`). `LAKECORE_CATALOG` names the catalog, and
+`LAKECORE_WAREHOUSE` the warehouse, when none is given. The option `default-database` of a catalog, and
+`LAKECORE_DATABASE`, complete names of tables without a database.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ def duckdb(connection: Any, catalog: Catalog, tables: Iterable[str] | None = Non
     of now.
 
     `tables` None means all tables, which costs a look at each, and leaves out those that this release cannot
-    read. A view of the same name is replaced. Raises NotFoundError, and
-    UnsupportedError for a table of `tables` that this release cannot read.
+    read. A view of the same name is replaced. Raises NotFoundError, and UnsupportedError for a table of
+    `tables` that this release cannot read.
     """
     from lakecore.read.source.dataset import ScanDataset  # brings pandas in
 

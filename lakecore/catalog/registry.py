@@ -48,11 +48,11 @@ def load_catalog(
 ) -> Catalog:
     """Open a warehouse: its location, the name of a configured catalog, or None for the configured default.
 
-    The option `metastore` chooses the kind of catalog. `options` reach the storage
-    (`**{"s3.endpoint": …}`) and win over configured ones. Raises NotFoundError
-    when there is no such catalog or warehouse, InvalidInputError for what is not a location, UnsupportedError
-    and InvalidOptionError for options that this catalog does not obey, and PrivilegeError for a user whom a
-    warehouse with Paimon's privileges does not let in (`user` and `password`).
+    The option `metastore` chooses the kind of catalog. `options` reach the storage (`**{"s3.endpoint": …}`)
+    and win over configured ones. Raises NotFoundError when there is no such catalog or warehouse,
+    InvalidInputError for what is not a location, UnsupportedError and InvalidOptionError for options that
+    this catalog does not obey, and PrivilegeError for a user whom a warehouse with Paimon's privileges does
+    not let in (`user` and `password`).
     """
     config = _config(None if warehouse is None else os.fspath(warehouse), options)
     merged = {**config.options, **{key: str(value) for key, value in options.items()}}

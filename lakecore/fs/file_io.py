@@ -1,9 +1,9 @@
 """This module has the protocol that all bytes pass through. It moves bytes: it knows neither parquet nor
 tables.
 
-Paths are plain strings: an absolute local path, `s3://bucket/key` or `memory://name/key`.
-Errors are lakecore's: NotFoundError, AlreadyExistsError, and UnavailableError with a remedy for what
-storage refuses. Implementations pickle, so that a task on a Spark executor can carry one.
+Paths are plain strings: an absolute local path, `s3://bucket/key` or `memory://name/key`. Errors are
+lakecore's: NotFoundError, AlreadyExistsError, and UnavailableError with a remedy for what storage refuses.
+Implementations pickle, so that a task on a Spark executor can carry one.
 """
 
 from __future__ import annotations

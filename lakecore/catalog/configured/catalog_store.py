@@ -1,8 +1,8 @@
 """This module keeps definitions of catalogs in files, one each, so that they outlive a process.
 
 The directory is `$LAKECORE_CATALOG_STORE`, else `~/.config/lakecore/catalogs`. A file is `NAME.toml`, which
-only its owner can read. It appears whole or not at all, and of two
-processes that create one name, one succeeds.
+only its owner can read. It appears whole or not at all, and of two processes that create one name, one
+succeeds.
 """
 
 from __future__ import annotations

@@ -2,6 +2,6 @@
 
 Tables `paimon_tables`, `paimon_database_properties`, `paimon_table_properties` and `paimon_distributed_locks`
 are those of Paimon 1.4 and 2.0, so that Java and lakecore work on one database in turns. Files lie where the
-filesystem catalog has them. Views (`paimon_views` of 2.0) are neither read nor changed,
-but their names count.
+filesystem catalog has them. Views (`paimon_views` of 2.0) are neither read nor changed, but their names
+count.
 """

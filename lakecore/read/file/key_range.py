@@ -98,8 +98,7 @@ def read_range(
 ) -> Iterator[pa.RecordBatch]:
     """Read `rows` of a key-value file, in key order. `columns` must hold the key columns.
 
-    A file without usable page bounds is decoded from its start. For
-    the errors see `read_file`.
+    A file without usable page bounds is decoded from its start. For the errors see `read_file`.
     """
     pages = open_pages(ctx, bucket_dir, file)
     pages_of_key = None if pages is None else key_pages(ctx, bucket_dir, file, pages)

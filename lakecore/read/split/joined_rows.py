@@ -75,8 +75,7 @@ def read_joined(
 ) -> Iterator[pa.RecordBatch]:
     """Read `rows` in the order of their ids. `files` are those of whole row ranges.
 
-    It holds a batch of each file of a
-    range, and up to 64 MB of blobs.
+    It holds a batch of each file of a range, and up to 64 MB of blobs.
 
     Raises NotFoundError, CorruptDataError, also where files of a range differ in their rows; UnsupportedError
     for references that this release does not resolve.

@@ -67,9 +67,8 @@ def read_split(
 ) -> Iterator[pa.RecordBatch]:
     """Read the rows of a split that `request` asks for.
 
-    It holds some batches of every run that is
-    open; more runs than memory allows are merged in passes over local disk. Raises NotFoundError when a file
-    does not exist, CorruptDataError, UnsupportedError.
+    It holds some batches of every run that is open; more runs than memory allows are merged in passes over
+    local disk. Raises NotFoundError when a file does not exist, CorruptDataError, UnsupportedError.
     """
     rows = indexed_split(ctx, split, request)
     if rows is not None:

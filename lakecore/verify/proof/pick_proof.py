@@ -78,10 +78,10 @@ class PickProof:
 
     `uncompared`: columns that should be, but changed their type in a way that may change values. `fold`: the
     account of a merge that makes new rows; then `lost` and `dropped` are empty. `postponed`: how rows were
-    compared that had no bucket and got one (`verify.postponed`); None for other picks.
-    `sorted_by`: the order that the outputs have, where it is not that of the inputs. `sample`: rows of which
-    all columns were compared, chosen by `seed`. `read`, `new_files`, `changelog_files`: the inputs, outputs
-    and changelog files that were read. `looked_up`: rows that were looked up, by file.
+    compared that had no bucket and got one (`verify.postponed`); None for other picks. `sorted_by`: the order
+    that the outputs have, where it is not that of the inputs. `sample`: rows of which all columns were
+    compared, chosen by `seed`. `read`, `new_files`, `changelog_files`: the inputs, outputs and changelog
+    files that were read. `looked_up`: rows that were looked up, by file.
     """
 
     pick: str
@@ -120,8 +120,8 @@ def tally_input(
     """Count and digest of the live rows of one input, read whole.
 
     `first_row`: live rows of the inputs before it (append tables). `deleted`: positions that do not count.
-    `marks`: gets those of the file, which has its keys in order.
-    Raises ProofError when the file does not hold as many rows as its manifest entry says, CorruptDataError.
+    `marks`: gets those of the file, which has its keys in order. Raises ProofError when the file does not
+    hold as many rows as its manifest entry says, CorruptDataError.
     """
     rows, row_count = ZERO, 0
     schema = context.schemas[stored.file.schema_id]

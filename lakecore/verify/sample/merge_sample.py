@@ -3,8 +3,8 @@
 Nothing is taken from the merge. The rows of the range are read from the inputs once more, and from the files
 of other levels where the rules look there: these must be the rows that the merge looked up. What must become
 of all of them is worked out anew (`window_results`, `recompute`) and compared, column by column, with the
-rows of the outputs and the lines of the changelog.
-Ranges are chosen by the seed of the run, among the keys of the outputs, until one row of 16 was looked at.
+rows of the outputs and the lines of the changelog. Ranges are chosen by the seed of the run, among the keys
+of the outputs, until one row of 16 was looked at.
 """
 
 from __future__ import annotations

@@ -32,8 +32,7 @@ class AppendChange:
     """It iterates over the rows to append, and notes which rows or files they replace.
 
     It holds the rows of one data file. Where files are written anew, the rows of a file with a changed row
-    are
-    all appended, the others in their old form.
+    are all appended, the others in their old form.
     """
 
     deletion: RowDeletion

@@ -32,8 +32,7 @@ class MergeRules:
     matched: MatchedRows = MatchedRows.UPDATE
     set: Mapping[str, Any] = field(default_factory=dict)
     """These are the values of an update: expressions see the columns of the row and, as `source.NAME`, those
-    of
-    the source. Empty: the columns that the source has, but for those of `on`.
+    of the source. Empty: the columns that the source has, but for those of `on`.
     """
     not_matched: UnmatchedRows = UnmatchedRows.INSERT
     delete_not_matched_by_source: bool = False

@@ -28,8 +28,7 @@ def change_rows(session: WriteSession, new_change: Callable[[], RowChange]) -> M
 
     `new_change` makes the change for each attempt anew. With a primary key this removes and replaces what
     others write for the same keys meanwhile, as `Table.delete` does; without one, commits of others that
-    touch
-    the same files make it read again. Raises CommitConflictError when other commits won every retry.
+    touch the same files make it read again. Raises CommitConflictError when other commits won every retry.
     """
     schema = session.stores.schema
 

@@ -58,8 +58,8 @@ class BlobUnit:
 def run_blobs(unit: BlobUnit) -> UnitResult:
     """Copy, read back. On any failure the file of this attempt is removed again.
 
-    It reads each value twice and writes it once; holds 20 bytes a row, and 1 MB of a value.
-    Raises ProofError when the output does not hold, NotFoundError, CorruptDataError, UnavailableError.
+    It reads each value twice and writes it once; holds 20 bytes a row, and 1 MB of a value. Raises ProofError
+    when the output does not hold, NotFoundError, CorruptDataError, UnavailableError.
     """
     table = unit.table
     reading = table.reading
