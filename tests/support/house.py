@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from itertools import combinations
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -20,7 +21,18 @@ from unittest.mock import patch
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "lakecore"
 
-__all__ = ["figures", "imports_of", "modules_by_folder", "unit_modules"]
+BLOCK = 9
+"""So many lines that stand again elsewhere are a repeated block; empty lines and imports do not count."""
+
+__all__ = [
+    "figures",
+    "imports_of",
+    "modules_by_folder",
+    "planners",
+    "repeated_blocks",
+    "sources",
+    "unit_modules",
+]
 
 
 def _modules() -> Iterator[Path]:
@@ -57,6 +69,44 @@ def _pairs_inside(package: str) -> int:
         if other != name
     }
     return len(pairs)
+
+
+def planners() -> set[str]:
+    """The modules called `plan`, which only decide, by their dotted names."""
+    return {
+        path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
+        for path in _modules()
+        if path.stem == "plan"
+    }
+
+
+def repeated_blocks(texts: Mapping[str, str]) -> set[tuple[str, str]]:
+    """The pairs of files that have the same `BLOCK` lines one after the other; a pair may be one file twice."""
+    places: dict[tuple[str, ...], list[str]] = {}
+    for name, text in texts.items():
+        lines = list(_code_lines(text))
+        for start in range(len(lines) - BLOCK + 1):
+            places.setdefault(tuple(lines[start : start + BLOCK]), []).append(name)
+    return {pair for names in places.values() for pair in combinations(sorted(names), 2)}
+
+
+def _code_lines(text: str) -> Iterator[str]:
+    """The lines of a module without imports, indentation and empty lines."""
+    inside = False
+    for line in text.splitlines():
+        stripped = line.strip()
+        if stripped.startswith(("from ", "import ")) and not inside:
+            inside = stripped.endswith("(")
+        elif inside:
+            inside = stripped != ")"
+        elif stripped:
+            yield stripped
+
+
+def sources(*folders: str) -> Mapping[str, str]:
+    """The text of every module below the folders, by its path below the root."""
+    paths = sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    return {path.relative_to(ROOT).as_posix(): path.read_text() for path in paths}
 
 
 def unit_modules() -> set[str]:
@@ -105,6 +155,7 @@ def figures() -> dict[str, int]:
         "import pairs inside compact": _pairs_inside("lakecore/compact"),
         "modules that a unit of a primary-key merge passes through": len(units),
         "packages of these": len({name.split("/")[0] for name in units if "/" in name}),
+        "pairs of places with the same more than 8 lines": len(repeated_blocks(sources("lakecore"))),
         "ordinary words, which the glossary does not define": len(words),
     }
 

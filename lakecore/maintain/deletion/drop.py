@@ -7,12 +7,12 @@ files.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from lakecore.maintain.deletion.candidates import PlannedDeletion, ReferencedFiles
+from lakecore.maintain.deletion.candidates import Candidates, PlannedDeletion, ReferencedFiles
 from lakecore.maintain.deletion.quarantined import QuarantinedRoots
 from lakecore.maintain.deletion.reachable import Reach
 from lakecore.maintain.deletion.roots import Root, RootKind, RootSet
@@ -45,6 +45,19 @@ class RequiredFiles:
         (reach, roots), (lenient, more) = self._staying, self._quarantined
         return reach.data(roots, hashes).joined(lenient.data(more, hashes))
 
+    def deletions(
+        self, candidates: Candidates, metadata: Mapping[str, int], why: str
+    ) -> list[PlannedDeletion]:
+        """Return what may be deleted of data files and of `metadata`, paths with their sizes: what is not
+        required.
+        """
+        data = candidates.planned_deletions(self.data(candidates.hashes()), why)
+        needed = self.metadata()
+        return [
+            *data,
+            *(PlannedDeletion(path, size, why) for path, size in metadata.items() if path not in needed),
+        ]
+
 
 def plan_removal(
     target: Target, old_roots: Sequence[Root], remaining: RootSet, quarantined: QuarantinedRoots, why: str
@@ -68,11 +81,4 @@ def plan_removal(
     ]
     candidates = old.candidates(lists, EntryKind.ADD)
     needs = RequiredFiles(target, remaining.roots, quarantined)
-    protected = needs.data(candidates.hashes())
-    needed = needs.metadata()
-    metadata = [
-        PlannedDeletion(path, size, why)
-        for path, size in old.metadata(old_roots).items()
-        if path not in needed
-    ]
-    return Removal(roots, (*candidates.planned_deletions(protected, why), *metadata))
+    return Removal(roots, tuple(needs.deletions(candidates, old.metadata(old_roots), why)))

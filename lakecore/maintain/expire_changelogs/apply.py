@@ -86,15 +86,7 @@ def _files(target: Target, old_roots: Sequence[Root], needs: RequiredFiles) -> l
     deltas = [r.snapshot.delta_manifest_list for r in old_roots if r.snapshot.changelog_manifest_list is None]
     parts = [old.candidates([name for name in changelogs if name is not None], EntryKind.ADD)]
     parts += [old.candidates(deltas, kind) for kind in EntryKind]
-    candidates = Candidates.joined(parts)
-    protected = needs.data(candidates.hashes())
-    needed = needs.metadata()
-    metadata = [
-        PlannedDeletion(path, size, _WHY)
-        for path, size in old.metadata(old_roots).items()
-        if path not in needed
-    ]
-    return [*candidates.planned_deletions(protected, _WHY), *metadata]
+    return needs.deletions(Candidates.joined(parts), old.metadata(old_roots), _WHY)
 
 
 def settle(target: Target) -> None:

@@ -117,15 +117,7 @@ def _files(
             parts.append(old.candidates(state, EntryKind.ADD))
     changelogs = [root.snapshot.changelog_manifest_list for root in old_roots]
     parts.append(old.candidates([name for name in changelogs if name is not None], EntryKind.ADD))
-    candidates = Candidates.joined(parts)
-    protected = needs.data(candidates.hashes())
-    needed = needs.metadata()
-    metadata = [
-        PlannedDeletion(path, size, _WHY)
-        for path, size in old.metadata(old_roots).items()
-        if path not in needed
-    ]
-    return [*candidates.planned_deletions(protected, _WHY), *metadata]
+    return needs.deletions(Candidates.joined(parts), old.metadata(old_roots), _WHY)
 
 
 def _write_changelogs(target: Target, changelogs: Sequence[Root]) -> None:

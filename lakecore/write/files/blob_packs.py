@@ -23,7 +23,8 @@ from lakecore.metadata.row_kind import is_retract
 from lakecore.read.columns.blob_values import OpenSources
 from lakecore.types.datatypes import DataType, MapType
 from lakecore.write.files.inline_blobs import check_references
-from lakecore.write.files.rolling import FileSpec, tolerated
+from lakecore.write.files.removal import remove_created
+from lakecore.write.files.rolling import FileSpec
 from lakecore.write.rows.incoming import Rows
 
 __all__ = ["BlobPacks"]
@@ -79,14 +80,9 @@ class BlobPacks:
 
     def abort(self) -> None:
         """Remove every pack. It may follow `close`, and be repeated."""
-        for path, writer in self._open.values():
-            with tolerated(path):
-                writer.abort()
-        self._open.clear()
+        writers, self._open = tuple(self._open.values()), {}
         paths, self._paths = self._paths, []
-        for path in paths:
-            with tolerated(path):
-                self._file_io.delete(path)
+        remove_created(self._file_io, writers, paths)
 
     def _pack(self, name: str, column: pa.Array, kind: DataType) -> pa.Array:
         if pa.types.is_binary(column.type):

@@ -21,7 +21,8 @@ from lakecore.metadata.manifest.data_file import EMPTY_ROW, EMPTY_STATS, DataFil
 from lakecore.metadata.options import TableOptions
 from lakecore.read.columns.blob_values import OpenSources
 from lakecore.write.files.inline_blobs import check_references, check_views
-from lakecore.write.files.rolling import FileSpec, RollingWriter, slices, tolerated
+from lakecore.write.files.removal import remove_created
+from lakecore.write.files.rolling import FileSpec, RollingWriter, slices
 
 __all__ = ["BlobFiles", "DedicatedFiles", "open_files"]
 
@@ -202,14 +203,9 @@ class BlobFiles:
 
     def abort(self) -> None:
         self._files.clear()
-        if self._current is not None:
-            with tolerated(self._current[0]):
-                self._current[1].abort()
-            self._current = None
+        current, self._current = self._current, None
         paths, self._paths = self._paths, []
-        for path in paths:
-            with tolerated(path):
-                self._file_io.delete(path)
+        remove_created(self._file_io, [] if current is None else [current], paths)
 
     def _roll(self) -> None:
         if self._current is None:

@@ -6,9 +6,7 @@ Append and compaction write through this. Rows arrive in file order; the caller 
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -16,7 +14,6 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from lakecore.clock import local_ms
-from lakecore.errors import LakeError
 from lakecore.format.blob.sidecar import REFERENCES_SUFFIX, Pack, encode_packs, referenced_packs
 from lakecore.format.data_writer import DataFileWriter, WriterOptions, open_shredding_writer, open_writer
 from lakecore.format.row.layout import check_row_files
@@ -37,11 +34,10 @@ from lakecore.read.file.row_ids import tracked_type
 from lakecore.types.arrow import arrow_schema
 from lakecore.types.datatypes import RowType
 from lakecore.write.files.file_meta import FileSummary, data_file
+from lakecore.write.files.removal import remove_created
 from lakecore.write.options import FileRules
 
-__all__ = ["FileSpec", "RollingWriter", "check_file_options", "slices", "stored_columns", "tolerated"]
-
-logger = logging.getLogger(__name__)
+__all__ = ["FileSpec", "RollingWriter", "check_file_options", "slices", "stored_columns"]
 
 _MIN_SLICE = 1000
 _CHECKS_PER_FILE = 8
@@ -210,19 +206,11 @@ class RollingWriter:
         return tuple(self._files)
 
     def abort(self) -> None:
-        """Remove everything that this writer created. It may follow `close`, and be repeated.
-
-        A file that storage refuses to remove is logged: it stays as an orphan, which no reader sees.
-        """
+        """Remove everything that this writer created. It may follow `close`, and be repeated."""
         paths, self._paths = self._paths, []
         self._files.clear()
-        if self._current is not None:
-            with tolerated(self._current.name):
-                self._current.writer.abort()
-            self._current = None
-        for path in paths:
-            with tolerated(path):
-                self._file_io.delete(path)
+        current, self._current = self._current, None
+        remove_created(self._file_io, [] if current is None else [(current.name, current.writer)], paths)
 
     @cached_property
     def _shaper(self) -> Shredder | None:
@@ -299,15 +287,6 @@ class RollingWriter:
     def _creation_time(self) -> int:
         """Return the creation time. Rule of the format: the writer's local wall clock, as if it were UTC."""
         return local_ms(self._now_ms())
-
-
-@contextmanager
-def tolerated(path: str) -> Iterator[None]:
-    """Log what storage refuses to remove within the block."""
-    try:
-        yield
-    except LakeError as err:
-        logger.warning("file %s of a failed write could not be removed: %s", path, err)
 
 
 @dataclass(slots=True)

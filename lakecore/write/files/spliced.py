@@ -26,7 +26,8 @@ from lakecore.metadata.schema import TableSchema
 from lakecore.types.arrow import arrow_schema
 from lakecore.write.files.file_meta import FileSummary, data_file
 from lakecore.write.files.merged_bounds import MergedBounds
-from lakecore.write.files.rolling import FileSpec, stored_columns, tolerated
+from lakecore.write.files.removal import remove_created
+from lakecore.write.files.rolling import FileSpec, stored_columns
 
 __all__ = ["SplicedFile", "SplicedWriter", "encoded_footer"]
 
@@ -99,13 +100,8 @@ class SplicedWriter:
         """
         paths, self._paths = self._paths, []
         self._files.clear()
-        if self._current is not None:
-            with tolerated(self._current.name):
-                self._current.writer.abort()
-            self._current = None
-        for path in paths:
-            with tolerated(path):
-                self._file_io.delete(path)
+        current, self._current = self._current, None
+        remove_created(self._file_io, [] if current is None else [(current.name, current.writer)], paths)
 
     def _block(self) -> _Block:
         options = WriterOptions.from_options(self._spec.options, self._spec.rules.compression)
