@@ -17,7 +17,7 @@ import pytest
 from tests.support.grammar import has_main_verb
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("lakecore", "operators", "dags")
+FOLDERS = ("lakecore", "operators", "dags", "plugins", "pyspark_lakecore")
 
 ELLIPTIC = ("Of", "By", "As", "With", "Less")
 """First words of docstrings that have no verb: `Of those, which are left`."""
@@ -97,7 +97,7 @@ def names(tree: ast.Module) -> Iterator[str]:
 
 PACKAGES = sorted(
     {path.relative_to(ROOT).parent.as_posix() for path in ROOT.glob("lakecore/*/__init__.py")}
-    | {"operators", "dags"}
+    | {"operators", "dags", "plugins", "pyspark_lakecore"}
 )
 
 
@@ -248,6 +248,43 @@ DOCUMENTS = sorted(
     path.relative_to(ROOT).as_posix()
     for path in (*ROOT.glob("docs/*.md"), ROOT / "CONTRIBUTING.md", ROOT / "README.md")
 )
+
+
+def broken_lines(text: str) -> Iterator[str]:
+    """Lines that end in the middle of a paragraph though the next word has room: what an edit left behind."""
+    for before, line, after in zip(
+        text.splitlines(), text.splitlines()[1:], text.splitlines()[2:], strict=False
+    ):
+        margins = {len(one) - len(one.lstrip()) for one in (before, line, after)}
+        goes_on = re.match(r"[a-z]+\b(?!\s*[:=])", after.strip()) and re.search(r"[\w,]$", line)
+        if len(before) > 70 and len(line) < 60 and len(margins) == 1 and goes_on:
+            yield line.strip()
+
+
+def test_paragraphs_of_docstrings_fill_their_lines() -> None:
+    broken = [
+        f"{path}: {line}"
+        for path, tree in modules()
+        for _, _, text in (*docstrings(tree), *attribute_docstrings(tree))
+        for line in broken_lines(text)
+    ]
+    assert broken == [], "wrap these paragraphs again"
+
+
+@pytest.mark.parametrize(
+    ("line", "after", "expected"),
+    [
+        ("file is", "written anew, and its new form is appended.", ["file is"]),
+        ("It is written anew.", "its new form is appended.", []),
+        ("one two:", "three", []),
+        ("  one two", "three", []),
+        ("key = value", "other = value", []),
+        ("file is", "", []),
+    ],
+)
+def test_broken_lines_are_seen(line: str, after: str, expected: list[str]) -> None:
+    before = "A row is replaced: it is deleted by a deletion vector where the table has them, else its data"
+    assert list(broken_lines(f"{before}\n{line}\n{after}")) == expected
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

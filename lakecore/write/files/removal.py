@@ -20,20 +20,20 @@ class _Writer(Protocol):
 
 
 def remove_created(file_io: FileIO, writers: Iterable[tuple[str, _Writer]], paths: Iterable[str]) -> None:
-    """Abort the writers of open files, each with the name that the log has for it, and delete `paths`.
+    """Remove open files through their writers, each with its name for the log, and delete `paths`.
 
     A file that storage refuses to remove is logged: it stays as an orphan, which no reader sees.
     """
     for name, writer in writers:
-        with _logged(name):
+        with _log_failure(name):
             writer.abort()
     for path in paths:
-        with _logged(path):
+        with _log_failure(path):
             file_io.delete(path)
 
 
 @contextmanager
-def _logged(name: str) -> Iterator[None]:
+def _log_failure(name: str) -> Iterator[None]:
     try:
         yield
     except LakeError as err:
