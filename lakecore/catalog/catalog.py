@@ -9,6 +9,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from lakecore.catalog.definition import TableDefinition
+from lakecore.catalog.objects.function import Functions
+from lakecore.catalog.objects.view import Views
 from lakecore.clock import Clock
 from lakecore.fs.allowed_paths import AllowedPaths
 from lakecore.fs.file_io import FileIO
@@ -51,6 +53,14 @@ class Catalog(Protocol):
     @property
     def allowed_paths(self) -> AllowedPaths:
         """Return the paths that the catalog itself may change."""
+
+    @property
+    def views(self) -> Views:
+        """Return the views. Raises UnsupportedError for a kind of catalog without any."""
+
+    @property
+    def functions(self) -> Functions:
+        """Return the functions. Raises UnsupportedError for a kind of catalog without any."""
 
     def close(self) -> None:
         """Close connections. The catalog is not used afterwards."""

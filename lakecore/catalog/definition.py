@@ -21,7 +21,7 @@ from lakecore.scan.support import TABLE_TYPES
 from lakecore.types.arrow import row_type_from_arrow
 from lakecore.types.datatypes import DataField, parse_type, with_nullable
 
-__all__ = ["TableDefinition", "first_schema"]
+__all__ = ["TableDefinition", "columns_from_json", "first_schema"]
 
 _EMPTY: Mapping[str, str] = {}
 
@@ -82,6 +82,20 @@ class TableDefinition:
             options={str(key): _option_text(value) for key, value in (raw.get("options") or {}).items()},
             comment=raw.get("comment"),
         )
+
+
+def columns_from_json(raw: Any) -> tuple[DataField, ...]:
+    """Parse columns that belong to no table, numbered from 0, as `TableDefinition.from_json` does. Raises
+    InvalidInputError, also for names that are empty or appear twice.
+    """
+    if not isinstance(raw, list | tuple) or not raw:
+        raise InvalidInputError(f'columns {raw!r}: write a list such as ["k BIGINT NOT NULL"]')
+    columns = tuple(_column(column) for column in raw)
+    names = [column.name for column in columns]
+    if not all(name.strip() for name in names) or len(set(names)) < len(names):
+        raise InvalidInputError(f"columns {', '.join(names)}: each needs a name of its own")
+    ids = count()
+    return tuple(numbered_column(column, lambda: next(ids)) for column in columns)
 
 
 def first_schema(definition: TableDefinition, time_millis: int) -> TableSchema:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from lakecore.catalog.names import TableName, check_name
+from lakecore.errors import InvalidInputError
 
-__all__ = ["ResourcePaths", "object_name"]
+__all__ = ["ResourcePaths", "object_name", "split_object"]
 
 Path = tuple[str, ...]
 
@@ -30,6 +31,19 @@ class ResourcePaths:
     def table(self, name: TableName, *parts: str) -> Path:
         """Return the path of a table or of a branch of one, or below it."""
         return self.database(name.database, "tables", object_name(name), *parts)
+
+    def object(self, kind: str, name: str) -> Path:
+        """Return the path of a view or a function, `db.name`; `kind` is `views` or `functions`."""
+        database, own_name = split_object(name)
+        return self.database(database, kind, own_name)
+
+
+def split_object(name: str) -> tuple[str, str]:
+    """Split `db.name` of a view or a function. Raises InvalidInputError."""
+    database, dot, own_name = name.partition(".")
+    if not dot or not own_name:
+        raise InvalidInputError(f"{name!r}: write DATABASE.NAME")
+    return check_name(database, "database"), check_name(own_name, "name")
 
 
 def object_name(name: TableName) -> str:

@@ -29,6 +29,7 @@ from lakecore.catalog.rest.options import HEADER_PREFIX, OPTIONS, PREFIX, RestOp
 from lakecore.catalog.rest.resource_paths import ResourcePaths, object_name
 from lakecore.catalog.rest.rest_storage import RestStorage
 from lakecore.catalog.rest.rest_table import load_rest_table
+from lakecore.catalog.rest.rest_views import RestFunctions, RestViews
 from lakecore.catalog.rest.settled import settled
 from lakecore.catalog.warehouse.table_defaults import table_defaults, with_table_defaults
 from lakecore.clock import Clock, SystemClock
@@ -119,6 +120,16 @@ class RestCatalog:
     @cached_property
     def _paths(self) -> ResourcePaths:
         return ResourcePaths(PREFIX.read(self.options) or "")
+
+    @property
+    def views(self) -> RestViews:
+        """Return the views of the server."""
+        return RestViews.of(self.client, self._paths)
+
+    @property
+    def functions(self) -> RestFunctions:
+        """Return the functions of the server."""
+        return RestFunctions.of(self.client, self._paths)
 
     def close(self) -> None:
         """Close the connections."""

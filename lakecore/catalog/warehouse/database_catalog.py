@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NoReturn
 
 from lakecore.catalog.catalog import Database
 from lakecore.catalog.names import (
@@ -21,7 +22,7 @@ from lakecore.catalog.privileges.manager import Privileges
 from lakecore.catalog.warehouse.removal import TableRemoval
 from lakecore.clock import Clock, SystemClock
 from lakecore.display import one_line
-from lakecore.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from lakecore.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedError
 from lakecore.fs.allowed_paths import AllowedPaths
 from lakecore.fs.confined import confine
 from lakecore.fs.file_io import FileIO
@@ -82,6 +83,16 @@ class DatabaseCatalog(ABC):
         """Raise PrivilegeError for a privilege that the user of the catalog does not have."""
         if self.privileges is not None:
             self.privileges.check(privilege, database, table)
+
+    @property
+    def views(self) -> NoReturn:
+        """Raise UnsupportedError: lakecore reads and changes views of REST catalogs only."""
+        raise _no_objects("views")
+
+    @property
+    def functions(self) -> NoReturn:
+        """Raise UnsupportedError: only REST catalogs have functions."""
+        raise _no_objects("functions")
 
     def close(self) -> None:  # noqa: B027 - most kinds have nothing to close
         """Close connections; without any it does nothing."""
@@ -221,3 +232,10 @@ class DatabaseCatalog(ABC):
         for status in self.file_io.list(path):
             self._storage.remove_directory(status.path)
         self._storage.remove_directory(path)
+
+
+def _no_objects(kind: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"this kind of catalog has no {kind} for lakecore; use a catalog with metastore=rest, or the engine "
+        "that created them"
+    )
