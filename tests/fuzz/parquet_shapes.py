@@ -5,9 +5,9 @@
 A case has a table of random columns, and files by several writers: Java, lakecore, pyarrow and arrow-rs (arro3-io), with
 random encodings, dictionaries, versions of pages, sizes of pages and row groups, indexes, checksums, statistics. Java 1.4.2
 and 2.0.0 in turns are asked for all rows and for two conditions before and after the compaction, and what their `fsck`
-finds; pyarrow reads the new files with checksums. A third of the tables have a key, and most of their files other keys
-than the others. Files that Java reads otherwise than lakecore, or not at all, tell nothing of copies: they are counted.
-The seed of a case that fails is printed.
+finds; pyarrow reads the new files with checksums, and DuckDB, where all was copied, the rows that were there before. A third
+of the tables have a key, and most of their files other keys than the others. Files that Java reads otherwise than lakecore,
+or not at all, tell nothing of copies: they are counted. The seed of a case that fails is printed.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -110,12 +111,15 @@ def run_case(seed: int, folder: Path, java: Oracle) -> Verdict:
     rows = read_lines(catalog.load_table(NAME).scan())
     if before[0] != rows:
         return Verdict(0, {"Java reads its files otherwise": 1}, writers)
+    stored = duckdb_rows(catalog)
     job = compact.Job(table=NAME, strategy=compact.Strategy.FULL, copy=CopyMode.ALL)
     report = compact.run(job, catalog)
     after = [read(java, folder, where) for where in asked]
     problem = compare(before, after) or damage(java, folder) or unreadable(catalog)
     if not problem and read_lines(catalog.load_table(NAME).scan()) != rows:
         problem = "lakecore reads other rows than before"
+    if not problem and stored is not None and not report.decoded_because and report.files_copied:
+        problem = compare_duckdb(stored, duckdb_rows(catalog))
     return Verdict(report.files_copied, report.decoded_because, writers, problem)
 
 
@@ -234,13 +238,36 @@ def damage(java: Oracle, folder: Path) -> str:
 
 def unreadable(catalog: FilesystemCatalog) -> str:
     """What pyarrow says of the new files, page by page."""
-    table = catalog.load_table(NAME)
-    folder = Path(table.path.removeprefix("file://")) / "bucket-0"
-    for file in live_files(table):
-        found = pq.ParquetFile(folder / file.file_name, page_checksum_verification=True).read().num_rows
+    for path, file in data_files(catalog):
+        found = pq.ParquetFile(path, page_checksum_verification=True).read().num_rows
         if found != file.row_count:
             return f"{file.file_name} has {found} rows instead of {file.row_count}"
     return ""
+
+
+def duckdb_rows(catalog: FilesystemCatalog) -> Counter[str] | None:
+    """The rows of all files as DuckDB reads them; None where it does not read one of them."""
+    rows = Counter[str]()
+    for path, _ in data_files(catalog):
+        try:
+            found = duckdb.sql(f"SELECT * FROM read_parquet('{path}')").fetchall()
+        except (duckdb.Error, ValueError, OverflowError):  # some times are none of Python's
+            return None
+        rows.update(map(repr, found))
+    return rows
+
+
+def compare_duckdb(before: Counter[str], after: Counter[str] | None) -> str:
+    """What DuckDB reads otherwise of files that were all copied: rows that are encoded anew may have other types there."""
+    if after is None:
+        return "DuckDB does not read the new files"
+    return "" if before == after else f"DuckDB reads other rows: {sorted((after - before).keys())[:3]}"
+
+
+def data_files(catalog: FilesystemCatalog) -> list[tuple[Path, DataFile]]:
+    table = catalog.load_table(NAME)
+    folder = Path(table.path.removeprefix("file://")) / "bucket-0"
+    return [(folder / file.file_name, file) for file in live_files(table)]
 
 
 def run_cases(seeds: Iterable[int], until: float) -> Iterator[Verdict]:

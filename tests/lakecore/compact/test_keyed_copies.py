@@ -117,16 +117,19 @@ def test_what_overlaps_is_merged_between_the_copies(tmp_path: Path) -> None:
     check(catalog)
 
 
-def test_deletes_stay_where_they_must_and_are_dropped_where_they_may(tmp_path: Path) -> None:
+def test_deletes_are_dropped_and_files_that_are_decoded_lie_side_by_side(tmp_path: Path) -> None:
     catalog = new_table(tmp_path)
     disjoint(catalog, range(2))
     put(catalog, range(2 * ROWS, 3 * ROWS), "some gone", {2 * ROWS + 5: "-D"})
+    disjoint(catalog, range(3, 4))
+    put(catalog, range(3 * ROWS + 5, 4 * ROWS, 100), "late")
+    expected = rows(catalog)
     report = compacted(catalog)
     assert report.files_copied == 2
-    assert report.decoded_because == {SpliceReason.DELETES.value: 1}
-    assert rows(catalog).num_rows == 3 * ROWS - 1
+    assert report.decoded_because == {SpliceReason.DELETES.value: 1, SpliceReason.OVERLAPS.value: 2}
+    assert rows(catalog).equals(expected)
     (file,) = live_files(catalog.load_table(NAME))
-    assert (file.row_count, file.delete_row_count) == (3 * ROWS - 1, 0)
+    assert (file.row_count, file.delete_row_count) == (4 * ROWS - 1, 0)
     check(catalog)
 
 
@@ -256,5 +259,8 @@ def test_bytes_that_differ_are_refused(tmp_path: Path, monkeypatch: pytest.Monke
         check_row_groups(context, unit, inputs, outputs, copied)
 
     monkeypatch.setattr(copies, "check_row_groups", check_groups)
+    folder = Path(catalog.load_table(NAME).path) / "bucket-0"
+    inputs = set(folder.iterdir())
     with pytest.raises(ProofError, match="other bytes"):
         compacted(catalog, proof=ProofMode.KEYS)
+    assert set(folder.iterdir()) == inputs
