@@ -26,6 +26,10 @@ def main() -> None:
             *("lookup", "--rows", "100000" if small else "1000000", "--runs", "1" if small else "3"),
             *("--load-rows", "500000" if small else "5000000"),
         ],
+        [
+            *("query_service", "--rows", "100000" if small else "1000000"),
+            *("--seconds", "1" if small else "8"),
+        ],
         ["maintain", "--snapshots", "200" if small else "2000", "--files", "100000" if small else "1000000"],
         ["compact", "--rows", "500000" if small else "5000000", "--runs", "2" if small else "5"],
     ]

@@ -108,7 +108,7 @@ class Run:
 
     def kill(self, workers: Sequence[int]) -> None:
         """Kill a Python worker or an executor now and then."""
-        while not self.ended.wait(self.dice.uniform(2, 6)):
+        while not self.ended.wait(self.dice.uniform(4, 16)):
             found = [one for worker in workers for one in processes(worker)]
             python = [pid for pid, line in found if "pyspark" in line and "java" not in line]
             executors = [pid for pid, line in found if "CoarseGrainedExecutorBackend" in line]

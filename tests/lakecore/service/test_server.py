@@ -124,6 +124,26 @@ def test_slow_and_half_frames_are_dropped(table: Table, query: SerializedQuery) 
         assert len(closed(address, whole)) > 20
 
 
+def test_clients_that_are_killed_leave_nothing(table: Table, query: SerializedQuery) -> None:
+    """The system resets the connection of a killed process, wherever it was."""
+    chance = random.Random(3)
+    frame = encode_frame(Frame(FrameType.REQUEST, 1, encode_request(request(table, *range(50)))))
+    with KvQueryServer(query) as server:
+        address = server.start()
+        with KvQueryClient(lambda: (address,), QUICK) as client:
+            for _ in range(100):
+                with socket.create_connection((address.host, address.port), 5) as plain:
+                    plain.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    plain.sendall((frame * 3)[: chance.randrange(3 * len(frame) + 1)])
+                    time.sleep(chance.random() / 500)
+                assert client.ask(request(table, 1))[0] is not None
+            end = time.monotonic() + 10
+            while server.figures.connections > 1 and time.monotonic() < end:
+                time.sleep(0.01)
+            assert server.figures.connections == 1
+            assert server.figures.failures == 0
+
+
 def test_connections_are_bounded(table: Table, query: SerializedQuery) -> None:
     with KvQueryServer(query, options=ServerOptions(max_connections=1)) as server:
         address = server.start()
