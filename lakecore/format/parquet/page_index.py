@@ -7,6 +7,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ __all__ = ["ColumnPages", "RowGroupPages", "page_bounds", "read_row_groups"]
 _ROW_GROUPS = 4
 _COLUMNS, _GROUP_ROWS = 1, 3
 _META_DATA, _OFFSET_INDEX, _OFFSET_LENGTH, _COLUMN_INDEX, _COLUMN_LENGTH = 3, 4, 5, 6, 7
+_PATH = 3
 _NULL_PAGES, _MIN_VALUES, _MAX_VALUES = 1, 2, 3
 _FORMATS = {pa.int8(): "<i", pa.int16(): "<i", pa.int32(): "<i", pa.int64(): "<q", pa.date32(): "<i"}
 _SHORT, _LONG = 9, 18
@@ -46,35 +48,45 @@ class ColumnPages:
         return first, last
 
 
-@dataclass(frozen=True, slots=True)
 class RowGroupPages:
     """These are the pages of a row group: its first row in the file, its rows, and its leaf columns in
-    order of the schema.
+    order of the schema, which are read when somebody asks for them.
     """
 
-    group: Struct
-    first_row: int
-    rows: int
-    columns: tuple[ColumnPages, ...]
+    def __init__(self, source: Any, group: Struct, first_row: int) -> None:
+        self._source = source
+        self.group = group
+        self.first_row = first_row
+        self.rows = int(group[_GROUP_ROWS].value)
+
+    @cached_property
+    def columns(self) -> tuple[ColumnPages, ...]:
+        """Return the page locations of every leaf column. Raises ValueError on damage."""
+        chunks = self.group[_COLUMNS].value.values
+        return tuple(_column_pages(self._source, chunk, self.rows) for chunk in chunks)
 
 
 def read_row_groups(source: Any, meta: Struct) -> tuple[RowGroupPages, ...] | None:
-    """Return the page locations of every column, or None when the file has no offset index, or one with
-    pages that do not begin with a row. Raises ValueError on damage.
+    """Return the pages of all row groups, or None when a column has no offset index, or one with pages that
+    do not begin with a row. Raises ValueError on damage.
     """
     groups = []
     first_row = 0
     for group in meta[_ROW_GROUPS].value.values:
-        rows = int(group[_GROUP_ROWS].value)
-        columns = []
-        for chunk in group[_COLUMNS].value.values:
-            pages = _column_pages(source, chunk, rows)
-            if pages is None:
-                return None
-            columns.append(pages)
-        groups.append(RowGroupPages(group, first_row, rows, tuple(columns)))
-        first_row += rows
+        chunks = group[_COLUMNS].value.values
+        if any(_OFFSET_INDEX not in chunk or _begins_within_row(source, chunk) for chunk in chunks):
+            return None
+        groups.append(RowGroupPages(source, group, first_row))
+        first_row += groups[-1].rows
     return tuple(groups)
+
+
+def _begins_within_row(source: Any, chunk: Struct) -> bool:
+    """Return whether a page begins within a row. Only values of nested columns are several of a row."""
+    if len(chunk[_META_DATA].value[_PATH].value.values) == 1:
+        return False
+    _, _, firsts = page_locations(_read(source, chunk, _OFFSET_INDEX, _OFFSET_LENGTH))
+    return bool((np.diff(firsts) == 0).any())
 
 
 def page_bounds(
@@ -118,15 +130,12 @@ def _value(raw: bytes, kind: pa.DataType) -> Any:
     return internal_value(struct.unpack(code, raw)[0], kind)
 
 
-def _column_pages(source: Any, chunk: Struct, rows: int) -> ColumnPages | None:
-    if _OFFSET_INDEX not in chunk:
-        return None
+def _column_pages(source: Any, chunk: Struct, rows: int) -> ColumnPages:
     offsets, sizes, firsts = page_locations(_read(source, chunk, _OFFSET_INDEX, _OFFSET_LENGTH))
     first_rows = np.append(firsts, np.int64(rows))
-    steps = np.diff(first_rows)
-    if first_rows[0] != 0 or (steps < 0).any():
+    if first_rows[0] != 0 or (np.diff(first_rows) <= 0).any():
         raise ValueError("the first rows of pages in the offset index do not increase")
-    return ColumnPages(chunk, offsets, sizes, first_rows) if (steps > 0).all() else None
+    return ColumnPages(chunk, offsets, sizes, first_rows)
 
 
 def _read(source: Any, chunk: Struct, offset: int, length: int) -> bytes:

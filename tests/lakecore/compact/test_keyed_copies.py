@@ -13,7 +13,9 @@ import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
 from lakecore.commit.request import CommitRequest
-from lakecore.compact.kinds.primary_key import copies
+from lakecore.compact.engine.work import UnitResult
+from lakecore.compact.kinds.primary_key import copies, run
+from lakecore.compact.kinds.primary_key.unit import MergeUnit
 from lakecore.errors import ProofError
 from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.format.parquet.splice.reasons import SpliceReason, SpliceRefusal
@@ -260,7 +262,14 @@ def test_bytes_that_differ_are_refused(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(copies, "check_row_groups", check_groups)
     folder = Path(catalog.load_table(NAME).path) / "bucket-0"
-    inputs = set(folder.iterdir())
+    inputs, run_unit = set(folder.iterdir()), run.run_unit
+
+    def watched(unit: MergeUnit) -> UnitResult:
+        try:
+            return run_unit(unit)
+        finally:
+            assert set(folder.iterdir()) == inputs, "the unit itself removes its files"
+
+    monkeypatch.setattr(run, "run_unit", watched)
     with pytest.raises(ProofError, match="other bytes"):
         compacted(catalog, proof=ProofMode.KEYS)
-    assert set(folder.iterdir()) == inputs
