@@ -261,7 +261,7 @@ class _Draft:
         if old.nullable and not new.nullable and is_on(self.old.options, _KEEPS_NULLABLE, default=True):
             raise InvalidInputError(
                 f"column {_dotted_name(path)}: rows may hold nulls, so it cannot become NOT NULL; if you "
-                f"are sure that none does, set option {_KEEPS_NULLABLE}=false first"
+                f"are sure that no row has one, set option {_KEEPS_NULLABLE}=false first"
             )
 
     def _check_not_key(self, path: FieldPath, verb: str) -> None:

@@ -43,7 +43,7 @@ class AttemptFilter:
     def __post_init__(self) -> None:
         states = [state.value for state in AttemptState]
         if self.state and self.state not in states:
-            raise InvalidInputError(f"state {self.state!r} is none of {', '.join(states)}")
+            raise InvalidInputError(f"state {self.state!r} is unknown; use one of {', '.join(states)}")
 
     def wants(self, one: Attempt) -> bool:
         """Return whether an attempt fulfils the conditions except for the time."""

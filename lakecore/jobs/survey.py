@@ -124,7 +124,7 @@ def _tidy_ledger(lake: ListedLake, clock: Clock) -> None:
     try:
         AttemptStore(lake.file_io, lake.warehouse).tidy(clock)
     except LakeError as err:
-        logger.warning("the ledger was not tidied: %s", err)
+        logger.warning("old records of the ledger were not removed: %s", err)
 
 
 def latest_survey(lake: ListedLake) -> Survey | None:

@@ -273,4 +273,4 @@ class SocketLoop:
         try:
             work()
         except Exception:
-            logger.exception("the query server has failed to look after its connections")
+            logger.exception("the query server failed while it served its connections")

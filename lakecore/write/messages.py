@@ -117,7 +117,7 @@ def _decode(kind: Any, raw: Any) -> Any:
 
 def _decode_record(kind: Any, raw: dict[str, Any]) -> Any:
     if set(raw) != {one.name for one in fields(kind)}:
-        raise ValueError(f"{kind.__name__} has not the fields {', '.join(raw)}")
+        raise ValueError(f"{kind.__name__} does not have the fields {', '.join(raw)}")
     hints = _hints(kind)
     return kind(**{name: _decode(hints[name], one) for name, one in raw.items()})
 

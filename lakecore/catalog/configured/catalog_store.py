@@ -38,7 +38,7 @@ def configured_value(value: object) -> ConfiguredValue:
     if isinstance(value, dict):
         return Reference.from_toml(value)
     if isinstance(value, list):
-        raise ValueError("a value is no list")
+        raise ValueError("a value cannot be a list")
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -97,4 +97,4 @@ class JdbcLock:
                     {"id": self.lock_id, "at": acquired},
                 )
         except LakeError as err:
-            logger.warning("lock %s could not be released: %s; it ends by its time", self.lock_id, err)
+            logger.warning("lock %s could not be released: %s; it expires by itself", self.lock_id, err)

@@ -37,7 +37,7 @@ class Privilege(StrEnum):
         try:
             return cls(text.strip().upper())
         except ValueError as err:
-            raise InvalidInputError(f"privilege {text!r}: there are {', '.join(cls)}") from err
+            raise InvalidInputError(f"privilege {text!r} is unknown; use one of {', '.join(cls)}") from err
 
 
 _OF_DATABASES = (Privilege.CREATE_TABLE, Privilege.DROP_DATABASE, Privilege.ALTER_DATABASE)

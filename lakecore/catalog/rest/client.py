@@ -141,8 +141,8 @@ class RestClient:
             raise LostAnswerError(f"{text}; {UNKNOWN}") from err
         except (httpx.HTTPError, httpx.InvalidURL) as err:
             raise UnavailableError(
-                f"{what}: {self.options.uri} cannot be asked ({mask_secrets(reason(err))}); check the "
-                "option uri"
+                f"{what}: no request can be sent to {self.options.uri} ({mask_secrets(reason(err))}); check "
+                "the option uri"
             ) from err
 
     def _send(self, request: RestRequest) -> _Answer:

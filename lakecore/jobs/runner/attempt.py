@@ -156,7 +156,7 @@ def _tidy_sometimes(lake: Lake, name: str, clock: Clock) -> None:
     try:
         AttemptStore(lake.file_io, lake.warehouse).tidy(clock)
     except Exception as err:  # noqa: BLE001 - the job is done; this must not make it fail
-        logger.warning("the ledger was not tidied: %s", err)
+        logger.warning("old records of the ledger were not removed: %s", err)
 
 
 def _store(lake: Lake, make: Callable[[], Attempt]) -> Attempt | None:

@@ -192,8 +192,8 @@ class Follower:
         number = TableOptions.from_schema(table._stores.schemas.load(snapshot.schema_id)).bucket
         if number != table.options.bucket:
             raise UnsupportedError(
-                f"table {table.name}: buckets={sorted(buckets)}: of {table.options.bucket} buckets were made "
-                f"{number}; load the table again"
+                f"table {table.name}: buckets={sorted(buckets)}: the table had {table.options.bucket} "
+                f"buckets and has {number} now; load it again"
             )
 
     def _concerns(self, snapshot: Snapshot) -> bool:

@@ -209,7 +209,7 @@ def _as_table(rows: Sequence[Mapping[str, Any]], schema: TableSchema) -> pa.Tabl
     try:
         columns = {name: pa.array([row[name] for row in rows], fields.get(name)) for name in names}
     except (pa.ArrowInvalid, pa.ArrowTypeError) as err:
-        raise InvalidInputError(f"a partition value has not the type of its column: {err}") from err
+        raise InvalidInputError(f"a partition value does not have the type of its column: {err}") from err
     return pa.table(columns)
 
 

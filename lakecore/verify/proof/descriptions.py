@@ -86,7 +86,8 @@ def _check_numbers(pick: str, read: Sequence[DataFile], new_files: Sequence[Data
     if new_files[0].min_sequence_number != low:
         raise ProofError(
             pick,
-            f"{new_files[0].file_name} begins with {new_files[0].min_sequence_number}, its rows with {low}",
+            f"{new_files[0].file_name} begins with sequence number {new_files[0].min_sequence_number}, but "
+            f"its rows begin with {low}",
         )
     for file in new_files:
         if file.max_sequence_number - file.min_sequence_number + 1 != file.row_count:
@@ -95,7 +96,9 @@ def _check_numbers(pick: str, read: Sequence[DataFile], new_files: Sequence[Data
         if left.max_sequence_number >= right.min_sequence_number:
             raise ProofError(pick, f"{right.file_name} does not come after {left.file_name}")
     if new_files[-1].max_sequence_number > high:
-        raise ProofError(pick, f"{new_files[-1].file_name} ends behind the rows that were read, at {high}")
+        raise ProofError(
+            pick, f"{new_files[-1].file_name} ends behind sequence number {high} of the rows that were read"
+        )
 
 
 def _first(unit: str, file: DataFile) -> int:

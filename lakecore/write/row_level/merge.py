@@ -119,7 +119,7 @@ class MergeInto:
             row = int(rows[np.flatnonzero(np.bincount(rows)[rows] > 1)[0]])
             key = ", ".join(f"{name}={batch.column(name)[row].as_py()!r}" for name in self.on)
             raise InvalidInputError(
-                f"several rows of the source match the row with {key}; it takes one at most"
+                f"several rows of the source match the row with {key}; at most one may match"
             )
         return source_of
 

@@ -52,7 +52,7 @@ def test_right_ones_pass() -> None:
         (made("new", file_source=FileSource.APPEND), KEYED, "does not say"),
         (made("new", file_source=None), FREE, "does not say"),
         (made("new", 0), SORTED, "not in the order of keys"),
-        (made("new", 0, (0, 9)), BUCKETS, "begins with 0"),
+        (made("new", 0, (0, 9)), BUCKETS, "begins with sequence number 0"),
         (made("new", 0, (20, 41)), BUCKETS, "ends behind"),
         (made("new", 0, (20, 29), row_count=3), BUCKETS, "other sequence numbers than rows"),
     ],
