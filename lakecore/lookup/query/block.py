@@ -97,6 +97,11 @@ class Block:
         return self._keys.packed(self._widths)
 
     @cached_property
+    def _integers(self) -> memoryview | None:
+        """Return the packed keys if they are integers, which are searched in a third of the time."""
+        return self.packed.data if self.packed.dtype == np.int64 else None
+
+    @cached_property
     def values(self) -> list[tuple[Any, ...]]:
         """Return the keys of the rows as Python values, for keys that are too wide to be packed."""
         return self._keys.values()
@@ -136,8 +141,11 @@ class Block:
 
     def row(self, key: Any) -> int:
         """Return the row of one packed key, given as a Python value; -1 if it has none."""
-        packed = self.packed
-        at = bisect_left(range(len(packed)), key, key=packed.item)
+        packed, integers = self.packed, self._integers
+        if integers is None:
+            at = bisect_left(range(len(packed)), key, key=packed.item)
+        else:
+            at = bisect_left(integers, key)
         return at if at < len(packed) and packed.item(at) == key else -1
 
     def rows(self, keys: Packed) -> Ints:
