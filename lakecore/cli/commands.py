@@ -25,7 +25,7 @@ TABLES: Mapping[str, str] = MappingProxyType(
         "tables": "tables.inspect",
         "describe": "tables.inspect",
         "snapshots": "tables.inspect",
-        "files": "tables.inspect",
+        "files": "tables.files",
         "create": "tables.create",
         "alter": "tables.alter",
         "create-database": "tables.databases",

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any, Protocol
 
 import typer
@@ -41,33 +42,55 @@ def print_json(console: Console, value: Any) -> None:
     console.file.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
-def print_rows(session: Session, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    """Print a list of objects (`--json`), or a table with `columns`."""
-    if session.json:
-        print_json(session.out, list(rows))
-        return
-    cells = ([row.get(name) for name in columns] for row in rows)
-    if len(rows) > _MANY_ROWS:
-        session.out.file.writelines(f"{line}\n" for line in _plain_lines(columns, cells))
+def print_rows(session: Session, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    """Print a list of objects (`--json`), or a table with `columns`. Of many rows it holds the first ones
+    only, and writes a line for each.
+    """
+    rest = iter(rows)
+    first = list(islice(rest, _MANY_ROWS + 1))
+    if len(first) > _MANY_ROWS:
+        lines = _json_lines(first, rest) if session.json else _plain_lines(columns, first, rest)
+        session.out.file.writelines(f"{line}\n" for line in lines)
+    elif session.json:
+        print_json(session.out, first)
     else:
-        session.out.print(table_of(columns, cells))
+        session.out.print(table_of(columns, ([row.get(name) for name in columns] for row in first)))
 
 
-def _plain_lines(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
-    """Yield a table line by line, some 10 us a row: nothing is folded, numbers are aligned to the right."""
-    cells = list(rows)
+def _json_lines(first: Iterable[Mapping[str, Any]], rest: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a list of objects, each on a line."""
+    start = "["
+    for row in chain(first, rest):
+        yield start
+        start = json.dumps(row, ensure_ascii=False) + ","
+    yield start.removesuffix(",")
+    yield "]"
+
+
+def _plain_lines(
+    columns: Sequence[str], first: Sequence[Mapping[str, Any]], rest: Iterable[Mapping[str, Any]] = ()
+) -> Iterator[str]:
+    """Yield a table line by line, some 10 us a row: nothing is folded, numbers are aligned to the right. The
+    `first` rows set the widths; later values may be longer.
+    """
+    cells = [[row.get(name) for name in columns] for row in first]
     texts = [[printable(cell) for cell in row] for row in (columns, *cells)]
     widths = [max(map(_width, column)) for column in zip(*texts, strict=True)]
     right = [any(_is_number(cell) for cell in column) for column in zip(*cells, strict=True)]
-    for number, row in enumerate(texts):
-        padding = (" " * (width - _width(text)) for text, width in zip(row, widths, strict=True))
-        aligned = (
-            space + text if numeric else text + space
-            for text, space, numeric in zip(row, padding, right, strict=True)
-        )
-        yield f" {'  '.join(aligned)}".rstrip()
-        if number == 0:
-            yield " " + "  ".join("-" * width for width in widths)
+    yield _line(texts[0], widths, right)
+    yield " " + "  ".join("-" * width for width in widths)
+    for text in texts[1:]:
+        yield _line(text, widths, right)
+    for row in rest:
+        yield _line([printable(row.get(name)) for name in columns], widths, right)
+
+
+def _line(texts: Iterable[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    cells = []
+    for text, width, numeric in zip(texts, widths, right, strict=True):
+        places = width if text.isascii() else width - cell_len(text) + len(text)
+        cells.append(text.rjust(places) if numeric else text.ljust(places))
+    return f" {'  '.join(cells)}".rstrip()
 
 
 def _is_number(value: Any) -> bool:
@@ -113,6 +136,8 @@ def printable(value: Any) -> str:
     """Return text that cannot move the cursor or change colours: control characters are escaped."""
     if value is None:
         return ""
+    if type(value) is int:
+        return str(value)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     if text.isprintable():
         return text

@@ -1,29 +1,25 @@
-"""This module has the commands that look: databases, tables, describe, snapshots, files."""
+"""This module has the commands that look: databases, tables, describe, snapshots."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakecore.cli.output import print_json, print_rows, size_text, table_of, time_text
+from lakecore.cli.output import print_json, print_rows, table_of, time_text
 from lakecore.cli.session import Session, session_of
 from lakecore.clock import SystemClock
-from lakecore.row.binary_row import decode_row
-from lakecore.row.partition_path import parse_partitions, partition_text
 from lakecore.store.two_writers import other_writers
-from lakecore.types.datatypes import RowType
 from lakecore.types.sql import type_text
 
 if TYPE_CHECKING:
     from lakecore.maintain.holds.record import Hold
     from lakecore.metadata.snapshot import Snapshot
-    from lakecore.scan.filters import ScanFilter
     from lakecore.table import Table
 
-__all__ = ["databases", "describe", "files", "snapshots", "tables"]
+__all__ = ["databases", "describe", "snapshots", "tables"]
 
 TableArgument = Annotated[
     str, typer.Argument(metavar="DB.TABLE", help="Name the table, or a branch of it: DB.TABLE$branch_B.")
@@ -164,76 +160,3 @@ def _snapshot_row(snapshot: Snapshot, tags: Any) -> dict[str, Any]:
         "tags": list(tags),
         "properties": dict(snapshot.properties or {}),
     }
-
-
-def files(
-    context: typer.Context,
-    table: TableArgument,
-    snapshot: Annotated[int | None, typer.Option(help="Use the snapshot with this id.")] = None,
-    tag: Annotated[str | None, typer.Option(help="Use the snapshot of this tag.")] = None,
-    where: Annotated[str | None, typer.Option(help="Take only these partitions: 'dt=a,hh=b;dt=c'.")] = None,
-) -> None:
-    """List the live data files of a table."""
-    from lakecore.scan.filters import EVERYTHING, ScanFilter  # help needs no tables
-    from lakecore.scan.time_travel import TimeTravel, snapshot_as_of
-
-    session = session_of(context)
-    loaded = session.catalog.load_table(table)
-    start = snapshot_as_of(
-        TimeTravel(snapshot=snapshot, tag=tag), loaded._stores.snapshots, loaded._stores.tags
-    )
-    schema = loaded.schema
-    scan_filter = EVERYTHING
-    if where is not None:
-        default = loaded.options.partition_default_name
-        scan_filter = ScanFilter(partitions=parse_partitions(where, schema.partition_type, default))
-    rows = [] if start is None else list(_file_rows(loaded, start, scan_filter))
-    if session.json:
-        print_json(session.out, rows)
-        return
-    columns = [
-        "partition",
-        "bucket",
-        "level",
-        "file",
-        "size",
-        "rows",
-        "delete_rows",
-        "min_key",
-        "max_key",
-        "schema_id",
-    ]
-    print_rows(session, [{**row, "size": size_text(row["size"])} for row in rows], columns)
-    total = size_text(sum(row["size"] for row in rows))
-    session.note(f"{len(rows)} files, {total}, {sum(row['rows'] for row in rows)} rows before merging")
-
-
-def _file_rows(table: Table, snapshot: Snapshot, scan_filter: ScanFilter) -> Iterator[dict[str, Any]]:
-    schema = table.schema
-    for entry in table._scanner.live_entries(snapshot, scan_filter):
-        file = entry.file
-        yield {
-            "partition": _row_text(entry.partition, schema.partition_type),
-            "bucket": entry.bucket,
-            "level": file.level,
-            "file": file.file_name,
-            "size": file.file_size,
-            "rows": file.row_count,
-            "delete_rows": file.delete_row_count,
-            "min_key": _row_text(file.min_key, schema.key_type),
-            "max_key": _row_text(file.max_key, schema.key_type),
-            "min_sequence": file.min_sequence_number,
-            "max_sequence": file.max_sequence_number,
-            "schema_id": file.schema_id,
-            "source": None if file.file_source is None else file.file_source.name,
-            "created": time_text(file.creation_time),
-            "external_path": file.external_path,
-        }
-
-
-def _row_text(data: bytes, kind: RowType) -> str | None:
-    from lakecore.metadata.manifest.data_file import EMPTY_ROW  # help needs no tables
-
-    if not kind.fields or data == EMPTY_ROW:
-        return None
-    return partition_text(decode_row(data, kind), kind)

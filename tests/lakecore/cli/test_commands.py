@@ -49,14 +49,18 @@ def test_tables_of_many_rows_have_a_line_for_each_row(
     assert len(lines) == 2 + 2
     assert set(lines[1]) == {" ", "-"}
     assert [line.split()[0] for line in lines[2:]] == ["p=a", "p=b"]
-    names = {row["file"] for row in cli("files", parted, "--json").json}
+    listed = cli("files", parted, "--json")
+    assert len(listed.out.splitlines()) == 2 + 2
+    names = {row["file"] for row in listed.json}
     assert {line.split()[3] for line in lines[2:]} == names
-    rows = [["ü漢", 1, None], ["\x1b[2J", 1234, "x"]]
-    assert list(output._plain_lines(["name", "n", "note"], rows)) == [
+    rows = [{"name": "ü漢", "n": 1}, {"name": "\x1b[2J", "n": 1234, "note": "x"}]
+    later = [{"name": "longer than", "n": 5, "note": "y"}]
+    assert list(output._plain_lines(["name", "n", "note"], rows, later)) == [
         " name        n  note",
         " -------  ----  ----",
         " ü漢         1",
         " \\x1b[2J  1234  x",
+        " longer than     5  y",
     ]
 
 
