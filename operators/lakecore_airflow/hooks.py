@@ -191,6 +191,8 @@ class LakeHook(BaseHook):
         from lakecore.errors import LakeError
         from lakecore.spark.master import check_form, check_master
 
+        if not self.get_connection(self.lake_conn_id).host:  # Airflow tests a form under a random id
+            return False, "the connection names no warehouse: put its path or s3:// address there"
         master = self.spark_master()
         try:
             databases = self.catalog().list_databases()

@@ -25,28 +25,41 @@ def outcome_of(report: Mapping[str, Any]) -> str:
     """Say in a few words what the report of a task tells: `28 → 2 files`, `nothing to do`."""
     if report.get("error"):
         return str(report["error"])
-    if report.get("nothing_to_do"):
-        return "nothing to do"
-    parts = []
-    before, after = report.get("before"), report.get("after")
-    if isinstance(before, Mapping) and isinstance(after, Mapping) and before.get("files") is not None:
-        about = "about " if report.get("dry_run") else ""
-        parts.append(f"{before['files']} → {about}{after.get('files')} files")
-    names = {"files": "files removed", "snapshots_count": "snapshots", "names_count": "names"}
-    parts += [f"{report[key]} {text}" for key, text in names.items() if report.get(key) and not parts]
-    if report.get("picks_left") and not report.get("dry_run"):
+    jobs = report.get("done")
+    if isinstance(jobs, list):
+        parts = [f"{one.get('job')}: {outcome_of(one)}" for one in jobs if isinstance(one, Mapping)]
+        return ", ".join([*parts, *_not_done(report)]) or "nothing to do"
+    parts = [] if report.get("nothing_to_do") else _changes(report)
+    dry_run = bool(report.get("dry_run"))
+    if report.get("picks_left") and not dry_run:
         parts.append(f"picks left: {report['picks_left']}")
     if report.get("skipped"):
         parts.append(str(report["skipped"]))
-    jobs = report.get("done")
-    if isinstance(jobs, list):
-        parts += [f"{one.get('job')}: {outcome_of(one)}" for one in jobs if isinstance(one, Mapping)]
-    for word in ("failed", "refused", "on_hold"):
-        reasons = report.get(word)
-        if isinstance(reasons, Mapping) and reasons:
-            parts.append(f"{word.replace('_', ' ')}: {', '.join(map(str, reasons))}")
-    rest = report.get("left")
-    if isinstance(rest, list) and rest:
-        parts.append(f"left: {', '.join(map(str, rest))}")
-    text = ", ".join(parts) or "done"
-    return f"would be: {text}" if report.get("dry_run") else text
+    if not parts:
+        return "nothing to do" if dry_run or report.get("nothing_to_do") else "done"
+    text = ", ".join(parts)
+    return f"would be: {text}" if dry_run else text
+
+
+def _changes(report: Mapping[str, Any]) -> list[str]:
+    """Return the change of the number of files, else how many files, snapshots or names were removed."""
+    before, after = report.get("before"), report.get("after")
+    if (
+        isinstance(before, Mapping)
+        and isinstance(after, Mapping)
+        and before.get("files") != after.get("files")
+    ):
+        about = "about " if report.get("dry_run") else ""
+        return [f"{before.get('files')} → {about}{after.get('files')} files"]
+    names = {"files": "files removed", "snapshots_count": "snapshots", "names_count": "names"}
+    return [f"{report[key]} {text}" for key, text in names.items() if report.get(key)][:1]
+
+
+def _not_done(report: Mapping[str, Any]) -> list[str]:
+    """Return which jobs of a policy failed, were refused, were stopped by a hold, or are left."""
+    parts = []
+    for word in ("failed", "refused", "on_hold", "left"):
+        names = report.get(word)
+        if isinstance(names, Mapping | list) and names:
+            parts.append(f"{word.replace('_', ' ')}: {', '.join(map(str, names))}")
+    return parts

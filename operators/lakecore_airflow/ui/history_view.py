@@ -124,8 +124,8 @@ def attempt_line(one: Attempt, prices: PriceList) -> dict[str, Any]:
 
 
 def _outcome(one: Attempt) -> str:
-    if one.error:
-        return one.error
+    if one.error or one.state.value == "nothing":
+        return one.error or ""
     figures = one.figures
     before, after = figures.get("before"), figures.get("after")
     parts = []
