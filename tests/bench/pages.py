@@ -1,0 +1,203 @@
+"""The pages of a real Airflow in a real browser: pictures, what a phone shows, and seconds for 10,000 tables.
+
+    .venv/bin/python -m tests.bench.pages [--pictures FOLDER] [--figures DIRECTORY]
+
+It needs the package `chromium` of Debian, and takes some four minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+import tarfile
+import tempfile
+import time
+import urllib.parse
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from lakecore.catalog.filesystem import load_catalog
+from lakecore.clock import SystemClock
+from lakecore.jobs.survey import DayPoint, State, Survey, TableRecord
+from lakecore.maintain.survey.record import Deduction, Figures
+from lakecore.maintain.survey.store import SurveyStore
+from tests.bench.figures import FIGURES, conditions, write_figures
+from tests.support.chromium import Chromium
+from tools.airflow_api import ENDED, AirflowApi
+from tools.airflow_server import AirflowServer
+
+_ROOT = Path(__file__).resolve().parents[2]
+_DAY_MS = 86_400_000
+_TABLES = 10_000
+_DAGS = ("lakecore_survey", "lakecore_adhoc", "lakecore_nightly")
+_POLICY = [
+    {"tables": ["*"], "chores": {"compact": {}, "expire-snapshots": {}, "remove-orphan-files": {}}},
+    {"tables": ["shop.events"], "chores": {"expire-snapshots": {"retain-max": 50}}},
+]
+_WIDTHS = {"light": 1280, "dark": 1280, "phone": 390}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pictures", type=Path, default=_ROOT / ".cache" / "pages")
+    parser.add_argument("--figures", type=Path, default=FIGURES)
+    parser.add_argument("--note", help="what else the machine did")
+    options = parser.parse_args()
+    options.pictures.mkdir(parents=True, exist_ok=True)
+    measured = conditions() | {"note": options.note}
+    with tempfile.TemporaryDirectory() as folder, serve(Path(folder)) as server:
+        for dag_id in _DAGS:
+            server.api.wait(dag_id, partial(server.api.has_dag, dag_id), 300)
+        paths = {name: f"/lakecore/{path}" for name, path in pages(server.api).items()}
+        with Chromium() as browser:
+            browser.cookie(server.url, "_token", server.api._token)
+            wide = look(browser, server.url, paths, options.pictures)
+            figures = {"tables": _TABLES, "too_wide": wide, "seconds": seconds(browser, server.url)}
+    print(json.dumps(figures, indent=2))
+    write_figures("pages", measured, figures, options.figures)
+
+
+def serve(home: Path) -> AirflowServer:
+    """An Airflow with the demo's lake, and a lake of which there is only a survey of 10,000 tables."""
+    with tarfile.open(_ROOT / "demo" / "lake.tar.xz") as archive:
+        archive.extractall(home, filter="data")
+    catalog = load_catalog(str(home / "big"), create_warehouse=True)
+    store = SurveyStore(catalog.file_io, catalog.warehouse)
+    store.add(large_survey(SystemClock().now_ms()))
+    (home / "lakecore.toml").write_text("[airflow]\n")
+    prices = {"price_core_hour": "0.08", "price_gb_month": "0.02", "currency": "EUR"}
+    lakes = {"LAKE_DEFAULT": home / "lake", "BIG": home / "big"}
+    connections = {
+        f"AIRFLOW_CONN_{name}": json.dumps({"conn_type": "lakecore", "host": str(path), "extra": prices})
+        for name, path in lakes.items()
+    }
+    more = {
+        "AIRFLOW_VAR_LAKECORE_POLICY": json.dumps(_POLICY),
+        "LAKECORE_CONFIG": str(home / "lakecore.toml"),
+    }
+    return AirflowServer(home / "airflow", connections | more)
+
+
+def large_survey(now_ms: int) -> Survey:
+    chance = random.Random(1)
+    return Survey(
+        started_ms=now_ms, tables=tuple(record(number, now_ms, chance) for number in range(_TABLES))
+    )
+
+
+def record(number: int, now_ms: int, chance: random.Random) -> TableRecord:
+    score = chance.randint(0, 100)
+    days = (
+        DayPoint(
+            now_ms - day * _DAY_MS, chance.randint(0, 100), chance.randint(9, 99), 10**8, chance.randint(1, 9)
+        )
+        for day in range(13, -1, -1)
+    )
+    return TableRecord(
+        table=f"db{number % 40:02}.table_{number:05}",
+        state=State.OK if score > 80 else State.DUE if score > 50 else State.SICK,
+        surveyed_ms=now_ms,
+        score=score,
+        days=tuple(days),
+        expected_seconds=float(chance.randint(1, 60)) if score <= 80 else None,
+        figures=Figures(
+            files=chance.randint(9, 2000),
+            bytes=chance.randint(10**6, 10**11),
+            sorted_runs=chance.randint(1, 9),
+        ),
+        deductions=(Deduction("sorted-runs", 100 - score, "a bucket has 9 sorted runs"),)
+        if score < 100
+        else (),
+    )
+
+
+def pages(api: AirflowApi) -> dict[str, str]:
+    """The pages below `/lakecore/`, after actions and a run that they show."""
+    api.unpause("lakecore_survey")
+    api.unpause("lakecore_adhoc")
+    end_of(api, "lakecore_survey", api.trigger("lakecore_survey", {}))
+    forms = {
+        "compact": {"action": "compact", "table": "shop.orders", "strategy": "full"},
+        "maintain": {"action": "maintain", "table": "shop.events"},
+        "hold": {"action": "hold", "table": "shop.customers", "reason": "its writer is being repaired"},
+    }
+    actions = {name: act(api, form) for name, form in forms.items()}
+    api.unpause("lakecore_nightly")
+    run_id = api.trigger("lakecore_nightly", {"engine": "local", "until": ""})
+    end_of(api, "lakecore_nightly", run_id)
+    end_of(api, "lakecore_survey", api.trigger("lakecore_survey", {}))
+    first = min(api.runs("lakecore_nightly"), key=lambda run: str(run["start_date"]))["dag_run_id"]
+    return {
+        "lake": "",
+        "table": "table?name=shop.orders",
+        "history": "history",
+        "window": "window?conn=big",
+        "quarantine": "quarantine",
+        "report": f"runs/lakecore_nightly/{urllib.parse.quote(first, safe='')}",
+        **actions,
+    }
+
+
+def act(api: AirflowApi, form: Mapping[str, str]) -> str:
+    """Press a button of a table's page, and wait for what it started; the address of its page."""
+    text = api.page(f"/lakecore/table?name={form['table']}")[1]
+    token = re.search(r'name="token" value="([^"]+)"', text)
+    status, address = api.send_form("/lakecore/actions", {"token": token[1] if token else "", **form})
+    if status != 303:
+        raise RuntimeError(f"{form['action']}: {status} {address}")
+    end_of(api, "lakecore_adhoc", urllib.parse.unquote(address.split("/")[1].split("?")[0]))
+    return address
+
+
+def end_of(api: AirflowApi, dag_id: str, run_id: str) -> None:
+    state = api.wait(f"the end of {dag_id}", lambda: ended(api, dag_id, run_id), 300)
+    if state != "success":
+        raise RuntimeError(f"{dag_id} {run_id}: {state}")
+
+
+def ended(api: AirflowApi, dag_id: str, run_id: str) -> str | None:
+    state = api.run_state(dag_id, run_id)
+    return state if state in ENDED else None
+
+
+def look(browser: Chromium, url: str, paths: Mapping[str, str], folder: Path) -> list[str]:
+    """Take pictures of each page; those that are wider than their window."""
+    wide = []
+    for name, path in paths.items():
+        for kind, width in _WIDTHS.items():
+            browser.look(width=width, dark=kind == "dark")
+            browser.open(url + path)
+            browser.picture(folder / f"{name}-{kind}.png")
+            if browser.run("document.documentElement.scrollWidth > innerWidth") or not browser.run(
+                "document.title"
+            ):
+                wide.append(f"{name}-{kind}")
+    return wide
+
+
+def seconds(browser: Chromium, url: str) -> dict[str, Any]:
+    """Seconds until the first byte and until the page is complete, for the lake of 10,000 tables, five times."""
+    times = list(loads(browser, f"{url}/lakecore/?conn=big", 6))
+    rest = {name: round(median(one[name] for one in times[1:]), 3) for name in times[0]}
+    return {"first": times[0], "median_of_5": rest}
+
+
+def loads(browser: Chromium, url: str, count: int) -> Iterator[dict[str, float]]:
+    for _ in range(count):
+        browser.open(url)
+        time.sleep(0.2)
+        entry = browser.run("JSON.stringify(performance.getEntriesByType('navigation')[0])")
+        found = json.loads(entry)
+        yield {
+            "first_byte": round(found["responseStart"] / 1000, 3),
+            "complete": round(found["loadEventEnd"] / 1000, 3),
+        }
+
+
+if __name__ == "__main__":
+    main()
