@@ -52,13 +52,15 @@ READING = {
     "SurveyOperator",
     "NamedTablesOperator",
     "MaintainTableOperator",
+    "MigrateDatabaseOperator",
+    "MigrateTableOperator",
     "PlanMaintenanceOperator",
     "PurgeQuarantineOperator",
     "QueryServiceOperator",
     "RewriteFileIndexOperator",
     "UndoOperator",
 }
-"""Operators of jobs that do not begin as chores do: they read, rewrite, run chores, or look at holds themselves."""
+"""Operators of jobs that do not begin as chores do: they read, rewrite, make tables, run chores, or look at holds themselves."""
 
 
 @pytest.fixture
