@@ -56,11 +56,12 @@ READING = {
     "MigrateTableOperator",
     "PlanMaintenanceOperator",
     "PurgeQuarantineOperator",
+    "RepairCatalogOperator",
     "QueryServiceOperator",
     "RewriteFileIndexOperator",
     "UndoOperator",
 }
-"""Operators of jobs that do not begin as chores do: they read, rewrite, make tables, run chores, or look at holds themselves."""
+"""Operators of jobs that do not begin as chores do: they read, rewrite, make tables or names, run chores, or look at holds themselves."""
 
 
 @pytest.fixture
