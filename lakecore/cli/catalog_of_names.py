@@ -12,7 +12,7 @@ from lakecore.errors import InvalidInputError
 
 __all__ = ["choose_catalog"]
 
-_TABLES = ("table", "tables", "new_name")
+_TABLES = ("table", "tables", "new_name", "function", "view")
 _DATABASES = ("database", "target")
 
 

@@ -124,6 +124,10 @@ MAINTENANCE: Mapping[str, str] = MappingProxyType(
         "analyze": "maintenance.analyze",
         "migrate-table": "maintenance.migration",
         "migrate-database": "maintenance.migration",
+        "create-function": "maintenance.objects",
+        "alter-function": "maintenance.objects",
+        "drop-function": "maintenance.objects",
+        "alter-view-dialect": "maintenance.objects",
         "remove-unexisting-files": "maintenance.unexisting",
         "remove-unexisting-manifests": "maintenance.unexisting",
     }

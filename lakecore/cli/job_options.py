@@ -24,7 +24,7 @@ __all__ = ["JobOptions", "job_options_of", "options_of_job"]
 
 J = TypeVar("J", bound=Definition)
 
-_TEXTS = (Kind.NAMES, Kind.MOMENT, Kind.DURATION, Kind.END, Kind.SIZE)
+_TEXTS = (Kind.NAMES, Kind.MOMENT, Kind.DURATION, Kind.END, Kind.SIZE, Kind.VALUE)
 _QUARANTINE = ("quarantine", "quarantine_ttl_ms", "quarantine_cap")
 
 

@@ -15,6 +15,7 @@ import pytest
 from lakecore.catalog.objects.function import Function
 from lakecore.catalog.objects.view import View
 from lakecore.catalog.registry import load_catalog
+from lakecore.cli.main import main
 from lakecore.errors import LakeError
 from tests.support.oracle import Oracle, OracleError
 from tests.support.rest_server import TOKEN, rest_server
@@ -61,7 +62,7 @@ class Both:
             "token.provider": "bear",
             "token": TOKEN,
         }
-        self.oracle, self.catalog = oracle, load_catalog(path.name, **options)
+        self.options, self.catalog = options, load_catalog(path.name, **options)
         words = [str(path), f"warehouse={path.name}", *(f"{key}={value}" for key, value in options.items())]
         self.java = partial(oracle.call, "catalog", "|".join(words))
 
@@ -131,3 +132,38 @@ def test_a_view_gets_another_name(oracle2: Oracle, tmp_path: Path) -> None:
     both.catalog.views.create("d.v", VIEW, if_not_exists=True)
     both.catalog.views.rename("d.v", "d.w")
     assert list(both.java("show-objects")) == ["view d.w"]
+
+
+def test_procedures_are_commands(
+    oracle2: Oracle, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = Both(oracle2, tmp_path)
+    for key, value in {"warehouse": tmp_path.name, **both.options}.items():
+        monkeypatch.setenv(f"LAKECORE_CATALOG__LAKE__{key.upper().replace('.', '__')}", value)
+    both.catalog.create_database("d")
+    both.catalog.views.create("d.v", VIEW)
+    change = {"action": "addDefinition", "name": "spark", "definition": SQL}
+    for words in (
+        ["create-function", "d.f", "--function-definition", json.dumps({"inputParams": ["x INT"]})],
+        ["create-function", "d.f", "--if-not-exists"],
+        ["alter-function", "d.f", "--change", json.dumps(change)],
+        ["alter-view-dialect", "d.v", "add", "--engine", "flink", "--query", "select 1"],
+        ["create-function", "d.g"],
+        ["drop-function", "d.g"],
+        ["drop-function", "d.g", "--if-exists"],
+    ):
+        assert main([*words, "--catalog", "lake"]) == 0, words
+    shown = both.java("show-objects")
+    assert set(shown) == {"view d.v", "function d.f"}
+    assert shown["function d.f"]["definitions"] == {"spark": SQL}
+    assert shown["view d.v"]["dialects"] == {"flink": "select 1"}
+    for words, text in (
+        (["alter-view-dialect", "d.v", "add", "--engine", "spark"], "add needs a query"),
+        (["alter-view-dialect", "d.v", "drop", "--query", "select 1"], "dropped without a query"),
+        (["alter-function", "d.f", "--change", "[]"], "write a JSON object"),
+        (["create-function", "d.1"], "at least one letter"),
+        (["drop-function", "d.g"], "404"),
+    ):
+        capfd.readouterr()
+        assert main([*words, "--catalog", "lake"]) != 0, words
+        assert text in capfd.readouterr().err

@@ -63,7 +63,7 @@ def run_many(
 
 
 def _blank(job: object) -> Report:
-    return Report(table=str(getattr(job, "table", "")), job=_name(job))
+    return Report(table=str(getattr(job, "table", "") or getattr(job, "target", "")), job=_name(job))
 
 
 def _run(run: Callable[[J], Report], job: J, *, passes_over: bool) -> Report:

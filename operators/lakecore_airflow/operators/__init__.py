@@ -38,6 +38,12 @@ if TYPE_CHECKING:
         WhyOperator,
     )
     from lakecore_airflow.operators.migration import MigrateDatabaseOperator, MigrateTableOperator
+    from lakecore_airflow.operators.objects import (
+        AlterFunctionOperator,
+        AlterViewDialectOperator,
+        CreateFunctionOperator,
+        DropFunctionOperator,
+    )
     from lakecore_airflow.operators.orphans import RemoveOrphanFilesOperator
     from lakecore_airflow.operators.partitions import (
         DropPartitionOperator,
@@ -72,6 +78,8 @@ if TYPE_CHECKING:
     from lakecore_airflow.policy.maintain import MaintainTableOperator, PlanMaintenanceOperator
 
 __all__ = [
+    "AlterFunctionOperator",
+    "AlterViewDialectOperator",
     "AnalyzeOperator",
     "ApplyRepairPlanOperator",
     "ClearConsumersOperator",
@@ -80,9 +88,11 @@ __all__ = [
     "CompactTableOperator",
     "CreateBatchTagsOperator",
     "CreateBranchOperator",
+    "CreateFunctionOperator",
     "CreateTagOperator",
     "DeleteBranchOperator",
     "DeleteTagOperator",
+    "DropFunctionOperator",
     "DropPartitionOperator",
     "ExpireChangelogsOperator",
     "ExpireConsumersOperator",
@@ -127,18 +137,21 @@ __all__ = [
 ]
 
 _HOMES = {
-    "MigrateDatabaseOperator": "lakecore_airflow.operators.migration",
-    "MigrateTableOperator": "lakecore_airflow.operators.migration",
+    "AlterFunctionOperator": "lakecore_airflow.operators.objects",
+    "AlterViewDialectOperator": "lakecore_airflow.operators.objects",
     "AnalyzeOperator": "lakecore_airflow.operators.analyze",
+    "ApplyRepairPlanOperator": "lakecore_airflow.operators.repair",
     "ClearConsumersOperator": "lakecore_airflow.operators.consumers",
     "CompactDatabaseOperator": "lakecore_airflow.lake.compact_database",
     "CompactManifestOperator": "lakecore_airflow.operators.repair",
     "CompactTableOperator": "lakecore_airflow.operators.compact",
     "CreateBatchTagsOperator": "lakecore_airflow.operators.period_tags",
     "CreateBranchOperator": "lakecore_airflow.operators.branches",
+    "CreateFunctionOperator": "lakecore_airflow.operators.objects",
     "CreateTagOperator": "lakecore_airflow.operators.tags",
     "DeleteBranchOperator": "lakecore_airflow.operators.branches",
     "DeleteTagOperator": "lakecore_airflow.operators.tags",
+    "DropFunctionOperator": "lakecore_airflow.operators.objects",
     "DropPartitionOperator": "lakecore_airflow.operators.partitions",
     "ExpireChangelogsOperator": "lakecore_airflow.operators.expire",
     "ExpireConsumersOperator": "lakecore_airflow.operators.consumers",
@@ -154,6 +167,8 @@ _HOMES = {
     "MaintainTableOperator": "lakecore_airflow.policy.maintain",
     "MarkPartitionDoneOperator": "lakecore_airflow.operators.partitions",
     "MergeBranchOperator": "lakecore_airflow.operators.branches",
+    "MigrateDatabaseOperator": "lakecore_airflow.operators.migration",
+    "MigrateTableOperator": "lakecore_airflow.operators.migration",
     "NamedTablesOperator": "lakecore_airflow.lake.tables",
     "PlanMaintenanceOperator": "lakecore_airflow.policy.maintain",
     "PurgeQuarantineOperator": "lakecore_airflow.operators.ledger",
@@ -164,10 +179,9 @@ _HOMES = {
     "RemoveUnexistingManifestsOperator": "lakecore_airflow.operators.repair",
     "RenameBranchOperator": "lakecore_airflow.operators.branches",
     "RenameTagOperator": "lakecore_airflow.operators.tags",
+    "RepairCatalogOperator": "lakecore_airflow.operators.repair",
     "RepairEarliestSnapshotOperator": "lakecore_airflow.operators.repair",
     "RepairHintsOperator": "lakecore_airflow.operators.repair",
-    "ApplyRepairPlanOperator": "lakecore_airflow.operators.repair",
-    "RepairCatalogOperator": "lakecore_airflow.operators.repair",
     "RepairOperator": "lakecore_airflow.operators.repair",
     "ReplaceTagOperator": "lakecore_airflow.operators.tags",
     "RescaleOperator": "lakecore_airflow.operators.rescale",

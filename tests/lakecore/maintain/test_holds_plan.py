@@ -71,6 +71,8 @@ why                             allowed          reads
 """
 
 NO_CHORES = {
+    "alter-function": "touches no table",
+    "alter-view-dialect": "touches no table",
     "alter": "changes the schema as its user asks",
     "alter-database": "touches no table",
     "attempts": "reads",
@@ -78,6 +80,7 @@ NO_CHORES = {
     "compact-database": "is compact, on many tables",
     "create": "makes a table",
     "create-database": "touches no table",
+    "create-function": "touches no table",
     "create-catalog": "stores a definition; touches no table",
     "create-privileged-user": "changes privileges; touches no table",
     "drop-catalog": "removes a definition; touches no table",
@@ -91,6 +94,7 @@ NO_CHORES = {
     "databases": "reads",
     "delete": "commits the deletion of rows as its user asks; files stay",
     "describe": "reads",
+    "drop-function": "touches no table",
     "drop-database": "is drop-table, on the tables of a database",
     "dropped-tables": "reads",
     "files": "reads",
