@@ -139,9 +139,14 @@ def test_changes_of_a_stream_say_what_they_are(lake: Any) -> None:
     table = lake.create_table("d.t", definition | {"options": {"bucket": "1", "changelog-producer": "input"}})
     put(table)
     stream = table.stream()
-    assert repr(stream.poll().rows) == "<Scan d.t at snapshot 1: columns 3>"
+    assert repr(stream) == "<Stream d.t>"
+    state = stream.poll()
+    assert repr(state) == "<Changes d.t at snapshot 1: next snapshot 2, parts 1>"
+    assert repr(state.rows) == "<Scan d.t at snapshot 1: columns 3>"
     put(table, 1)
     assert repr(stream.poll().rows) == "<Scan d.t, changes of snapshots 2 to 2: columns 3>"
+    assert repr(stream) == "<Stream d.t: next snapshot 3>"
+    assert repr(table.stream(consumer="c")) == "<Stream d.t: consumer c>"
 
 
 def test_system_tables_and_catalogs_are_one_line(lake: Any) -> None:

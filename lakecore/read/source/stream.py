@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakecore.display import one_line
 from lakecore.errors import InvalidInputError, NotFoundError
 from lakecore.fs.confined import rights_of
 from lakecore.metadata.snapshot import Snapshot
@@ -76,6 +77,11 @@ class Changes:
     parts: Sequence[Any]
     """These are the parts of the scan to read."""
 
+    def __repr__(self) -> str:
+        """Return on one line what was read; reads nothing."""
+        facts = {"next snapshot": self.next_snapshot, "parts": len(self.parts)}
+        return one_line("Changes", self.rows.source.description, facts)
+
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the requested columns, then `_VALUE_KIND` (0 insert, 1 update before, 2 update after, 3
         delete).
@@ -124,6 +130,16 @@ class Stream:
             self._begin_at(position)
         elif position is None:
             self._find_start()
+
+    def __repr__(self) -> str:
+        """Return name and position on one line; reads nothing."""
+        facts = {
+            "next snapshot": self.next_snapshot,
+            "consumer": self.consumer,
+            "watermark": self.watermark,
+            "ended": self.ended or None,
+        }
+        return one_line("Stream", self._table.name, facts)
 
     @property
     def next_snapshot(self) -> int | None:
