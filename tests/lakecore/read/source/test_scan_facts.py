@@ -88,7 +88,7 @@ def test_partitions_of_a_join() -> None:
         scan.in_partitions([{"v": 1}])
     with pytest.raises(InvalidInputError, match="different partition columns"):
         scan.in_partitions([{"p": 1}, {"q": "x"}])
-    with pytest.raises(InvalidInputError, match="has not the type"):
+    with pytest.raises(InvalidInputError, match="does not have the type"):
         scan.in_partitions([{"p": "x"}])
 
 
