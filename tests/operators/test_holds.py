@@ -43,8 +43,12 @@ BASES = (
     "TableTask",
 )
 READING = {
+    "AlterFunctionOperator",
+    "AlterViewDialectOperator",
     "CompactDatabaseOperator",
     "CompactTableOperator",
+    "CreateFunctionOperator",
+    "DropFunctionOperator",
     "FsckOperator",
     "ListHoldsOperator",
     "ListRunsOperator",
