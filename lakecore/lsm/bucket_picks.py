@@ -22,7 +22,7 @@ from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.types.datatypes import RowType
 
-__all__ = ["BucketPick", "BucketRules", "pick_buckets"]
+__all__ = ["BucketRules", "ColumnPick", "pick_buckets"]
 
 Ints: TypeAlias = npt.NDArray[Any]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -47,7 +47,7 @@ class BucketRules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class BucketPick:
+class ColumnPick:
     """It is the pick of one bucket; files are places in the entries."""
 
     pick: Pick
@@ -66,7 +66,7 @@ class BucketPick:
 
 def pick_buckets(
     entries: ManifestEntries, rules: BucketRules, excluded: Collection[tuple[bytes, int]] = ()
-) -> tuple[tuple[BucketPick, ...], ManifestEntries]:
+) -> tuple[tuple[ColumnPick, ...], ManifestEntries]:
     """Return the picks among live `entries`, and the files of the buckets that have to be looked at file by
     file: the `excluded` ones, as partition and bucket, are among them. It costs some 1 us for each file of a
     bucket with a pick.
@@ -109,7 +109,7 @@ def _choices(columns: BucketColumns, buckets: Ints, rules: BucketRules) -> Itera
 
 def _picks(
     columns: BucketColumns, choices: Sequence[_Choice], rules: BucketRules
-) -> tuple[BucketPick, ...] | None:
+) -> tuple[ColumnPick, ...] | None:
     """Return the picks that do something; None where keys have no order as numbers."""
     if not choices:
         return ()
@@ -141,11 +141,11 @@ def _picks(
     return tuple(picks)
 
 
-def _pick(columns: BucketColumns, choice: _Choice, files: Sequence[Ints], rules: BucketRules) -> BucketPick:
+def _pick(columns: BucketColumns, choice: _Choice, files: Sequence[Ints], rules: BucketRules) -> ColumnPick:
     rewritten, moved, announced = files
     above = columns.older(choice.bucket, choice.pick.count) if rules.looks_up else rewritten[:0]
     read = np.concatenate([rewritten, announced, above])
-    return BucketPick(
+    return ColumnPick(
         pick=choice.pick,
         rewritten=rewritten,
         moved=moved,

@@ -4,7 +4,7 @@
 
 The table (`GenPlan.java`) has a primary key, 100 partitions of 100 buckets and ten commits, and no data files. Java and
 lakecore plan in turns, each in a process of its own: from process start, again in the warm process (median), and the
-scan of one partition. `compact --dry-run` of the same table is lakecore's command, from process start.
+scan of one partition. Commands of lakecore run on the same table from process start, with time, CPU and peak memory.
 """
 
 from __future__ import annotations
@@ -25,6 +25,13 @@ from tests.bench.tables import CACHE, PAIMON, ROOT, compile_java, java
 
 PARTITIONS, BUCKETS = 100, 100
 DAY = "day-000042"
+COMMANDS = (
+    "compact --dry-run",
+    "compact --dry-run --strategy full",
+    "describe",
+    "expire-snapshots --dry-run",
+    "files",
+)
 
 
 def main() -> None:
@@ -44,7 +51,8 @@ def main() -> None:
         "runs": options.runs,
         **compare(warehouse, table, options),
     }
-    figures["dry_run"] = dry_run(warehouse, table)
+    figures["dry_run"] = run_command(warehouse, COMMANDS[0], table)
+    figures["commands"] = {line: run_command(warehouse, line, table) for line in COMMANDS[1:]}
     write_figures("plan_java", measured, figures, options.figures)
     print(json.dumps(figures, indent=2))
 
@@ -112,16 +120,22 @@ def serve(warehouse: str) -> None:
         print(json.dumps(report), flush=True)
 
 
-def dry_run(warehouse: Path, table: str) -> dict[str, float]:
-    """The time of `lakecore compact --dry-run` from process start, and its CPU."""
-    before, started = os.times(), time.monotonic()
+def run_command(warehouse: Path, arguments: str, table: str) -> dict[str, float]:
+    """Time, CPU and memory of a command of lakecore on the table, from process start."""
+    started = time.monotonic()
     start = "import sys; from lakecore.cli.main import main; sys.exit(main())"
-    arguments = ["--warehouse", str(warehouse), "compact", f"db.{table}", "--dry-run"]
-    command = [sys.executable, "-c", start, *arguments]
-    subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
-    after = os.times()
-    cpu = after.children_user + after.children_system - before.children_user - before.children_system
-    return {"seconds": round(time.monotonic() - started, 3), "cpu": round(cpu, 3)}
+    name, *options = arguments.split()
+    command = [sys.executable, "-c", start, "--warehouse", str(warehouse), name, f"db.{table}", *options]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return {
+        "seconds": round(time.monotonic() - started, 3),
+        "cpu": round(used.ru_utime + used.ru_stime, 3),
+        "peak_mb": round(used.ru_maxrss / 1024, 1),
+    }
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ def of_pick(pick: BucketPick) -> tuple[Any, ...]:
     return pick.place, pick.reason, pick.output_level, pick.newest_schema, *files
 
 
-def of_columns(found: bucket_picks.BucketPick, entries: ManifestEntries) -> tuple[Any, ...]:
+def of_columns(found: bucket_picks.ColumnPick, entries: ManifestEntries) -> tuple[Any, ...]:
     lanes = (found.rewritten, found.moved, found.announced)
     files = tuple(tuple(sorted(file.file_name for file in entries.files(part))) for part in lanes)
     pick = found.pick

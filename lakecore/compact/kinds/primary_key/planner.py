@@ -15,7 +15,7 @@ from lakecore.compact.kinds.primary_key.apply import UnitBuilder
 from lakecore.compact.kinds.primary_key.expiry import Expiry
 from lakecore.compact.kinds.primary_key.mode import MergeMode
 from lakecore.compact.kinds.primary_key.plan import PickRequest, pick_runs, plan_picks
-from lakecore.lsm.bucket_picks import BucketPick, BucketRules, pick_buckets
+from lakecore.lsm.bucket_picks import BucketRules, ColumnPick, pick_buckets
 from lakecore.lsm.options import TreePolicy
 from lakecore.metadata.key_order import key_order
 from lakecore.metadata.manifest.data_file import DataFile
@@ -58,7 +58,7 @@ class PrimaryKeyPlanner:
     ) -> tuple[PickOutline, ...]:
         """Return the same picks in numbers. Only the files of few buckets become objects."""
         request = self._request(deletions)
-        picks: tuple[BucketPick, ...] = ()
+        picks: tuple[ColumnPick, ...] = ()
         others = entries
         if not request.needs_files:
             marked = {(partition, bucket) for partition, bucket, _ in deletions}
@@ -119,12 +119,12 @@ def _bucket_rules(request: PickRequest) -> BucketRules:
     )
 
 
-def _place_of(pick: BucketPick, entries: ManifestEntries) -> Place:
+def _place_of(pick: ColumnPick, entries: ManifestEntries) -> Place:
     first = pick.first
     return Place(entries.partition_of(first), int(entries.bucket[first]), int(entries.total_buckets[first]))
 
 
-def _outline(pick: BucketPick, entries: ManifestEntries, schema: TableSchema) -> PickOutline:
+def _outline(pick: ColumnPick, entries: ManifestEntries, schema: TableSchema) -> PickOutline:
     """Return a pick from columns in numbers."""
     level, place = pick.pick.output_level, _place_of(pick, entries)
     read = np.concatenate([pick.rewritten, pick.announced])
