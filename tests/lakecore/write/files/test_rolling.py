@@ -11,7 +11,7 @@ import pytest
 
 from lakecore.errors import InvalidOptionError
 from lakecore.format.data_reader import open_reader
-from lakecore.fs.memory import MemoryFileIO
+from lakecore.fs.memory import MemoryFileIO, MemoryOutput
 from lakecore.metadata.manifest.data_file import EMPTY_ROW, EMPTY_STATS, FileSource
 from lakecore.row.binary_row import decode_row
 from lakecore.write.files.rolling import FileSpec, RollingWriter, check_file_options
@@ -140,6 +140,25 @@ def test_abort_removes_what_was_made(storage: MemoryFileIO, closed: bool) -> Non
     writer.abort()
 
     assert names(storage) == []
+
+
+def test_abort_gives_up_the_file_that_is_open(storage: MemoryFileIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On an object store an upload that is neither finished nor given up stays, though no path shows it."""
+    outputs: list[MemoryOutput] = []
+    open_output = storage.open_output
+
+    def recorded(path: str) -> MemoryOutput:
+        outputs.append(open_output(path))
+        return outputs[-1]
+
+    monkeypatch.setattr(storage, "open_output", recorded)
+    writer = RollingWriter(storage, spec(), lambda: NOW)
+    writer.write(rows(list(range(10))))
+    assert [output.closed for output in outputs] == [False]
+
+    writer.abort()
+
+    assert [output.closed for output in outputs] == [True]
 
 
 @pytest.mark.parametrize(
