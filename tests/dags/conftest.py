@@ -122,6 +122,11 @@ class AirflowLake:
         return str(task["state"])
 
 
+def table_of(task: Mapping[str, Any]) -> str:
+    """The table of a mapped task: its label goes on with the outcome."""
+    return str(task["rendered_map_index"]).partition(" · ")[0]
+
+
 @pytest.fixture(scope="session")
 def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowLake]:
     """Started once (20 s on two free cores). Tests that ask for it are slow."""

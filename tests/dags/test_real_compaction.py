@@ -10,7 +10,7 @@ import pytest
 
 from lakecore.metadata.snapshot import CommitKind
 from lakecore.table import Table
-from tests.dags.conftest import AirflowLake, rows
+from tests.dags.conftest import AirflowLake, rows, table_of
 from tests.support.golden import GoldenTable, View, golden_table, set_option
 
 pytestmark = pytest.mark.slow
@@ -27,7 +27,7 @@ def by_table(airflow: AirflowLake, tasks: list[dict[str, Any]]) -> dict[str, tup
     """State and report (or the reason of a refusal) of each mapped task."""
     mapped = [task for task in tasks if task["task_id"] == "compact"]
     return {
-        task["rendered_map_index"]: (
+        table_of(task): (
             task["state"],
             airflow.api.xcom(task) or airflow.api.xcom(task, "refused"),
         )

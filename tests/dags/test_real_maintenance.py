@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lakecore.jobs.versions import tags
-from tests.dags.conftest import WATCHED, AirflowLake
+from tests.dags.conftest import WATCHED, AirflowLake, table_of
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +33,7 @@ def test_a_policy_maintains_the_lake(airflow: AirflowLake) -> None:
     before = second._stores.snapshots.list_ids()
     state, tasks = airflow.run("lakecore_maintenance", {"policy": policy, "until": ""})
     assert state == "success"
-    done = {task["rendered_map_index"]: task for task in tasks if task["task_id"] == "maintain"}
+    done = {table_of(task): task for task in tasks if task["task_id"] == "maintain"}
     jobs = {name: [one["job"] for one in airflow.api.xcom(task)["done"]] for name, task in done.items()}
     assert jobs == {
         first.name: ["compact", "expire-tags", "expire-snapshots"],

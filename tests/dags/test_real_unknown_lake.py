@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.dags.conftest import AirflowLake
+from tests.dags.conftest import AirflowLake, table_of
 from tests.support.golden import golden_table
 
 pytestmark = pytest.mark.slow
@@ -49,7 +49,7 @@ def test_every_dag_is_green_on_an_unknown_lake_and_removes_nothing(airflow: Airf
     before = digests(airflow.unknown)
 
     done = [task for task in run(airflow, "maintenance") if task["task_id"] == "maintain"]
-    reports = {task["rendered_map_index"]: airflow.api.xcom(task) for task in done}
+    reports = {table_of(task): airflow.api.xcom(task) for task in done}
     assert sorted(reports) == sorted(f"strange.{name.partition('.')[2]}" for name in TABLES)
     assert all(report["dry_run"] for report in reports.values())
     planned = {one["job"]: one for one in reports["strange.a_append_bucket_auto"]["done"]}
@@ -62,7 +62,7 @@ def test_every_dag_is_green_on_an_unknown_lake_and_removes_nothing(airflow: Airf
     assert digests(airflow.unknown) == before
     assert {task["state"] for task in run(airflow, "on_snapshot")} == {"success", "skipped"}
     compacted = run(airflow, "partition")
-    assert {task["rendered_map_index"] for task in compacted if task["task_id"] == "compact"} == {
+    assert {table_of(task) for task in compacted if task["task_id"] == "compact"} == {
         "strange.a_old082_append",
         "strange.a_pk_dedup_b3_part",
     }, "the tables with a partition key dt"
