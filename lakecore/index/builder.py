@@ -67,16 +67,16 @@ class FileIndexBuilder:
         return encode_container(self.blobs())
 
 
-def _writer(kind: AtomicType, rules: Rules) -> _Writer:
+def _writer(data_type: AtomicType, rules: Rules) -> _Writer:
     match rules:
         case BloomFilterRules():
-            return BloomFilterWriter(kind, rules)
+            return BloomFilterWriter(data_type, rules)
         case BitmapRules():
-            return BitmapWriter(kind, rules)
+            return BitmapWriter(data_type, rules)
         case RangeBitmapRules():
-            return RangeBitmapWriter(kind, rules)
+            return RangeBitmapWriter(data_type, rules)
         case _:
-            return BsiWriter(kind)
+            return BsiWriter(data_type)
 
 
 def _values_of(maps: pa.MapArray, key: str) -> pa.Array:
