@@ -22,12 +22,12 @@ def shredder_for(row_type: RowType, raw: Mapping[str, str], kind: str, codec: st
     return MapShredder.of(row_type, raw, kind, codec)
 
 
-def _holds_variant(data_type: DataType) -> bool:
-    match data_type:
+def _holds_variant(kind: DataType) -> bool:
+    match kind:
         case AtomicType():
-            return data_type.root is TypeRoot.VARIANT
+            return kind.root is TypeRoot.VARIANT
         case RowType(fields=fields):
             return any(_holds_variant(field.type) for field in fields)
         case MapType():
-            return _holds_variant(data_type.key) or _holds_variant(data_type.value)
-    return _holds_variant(data_type.element)
+            return _holds_variant(kind.key) or _holds_variant(kind.value)
+    return _holds_variant(kind.element)

@@ -154,13 +154,13 @@ def recorded_key_bounds(file: DataFile, key_type: RowType) -> dict[str, ColumnBo
     return {KEY_PREFIX + name: bound for name, bound in bounds.items()}
 
 
-def _decode_stats(stats: SimpleStats, data_type: RowType, name: str) -> dict[str, ColumnBounds]:
-    if len(stats.null_counts) != len(data_type.fields):
+def _decode_stats(stats: SimpleStats, kind: RowType, name: str) -> dict[str, ColumnBounds]:
+    if len(stats.null_counts) != len(kind.fields):
         return {}
-    lows, highs = (decode_row(row, data_type, name) for row in (stats.min_values, stats.max_values))
+    lows, highs = (decode_row(row, kind, name) for row in (stats.min_values, stats.max_values))
     return {
         column: ColumnBounds(low, high, None if nulls is None or nulls < 0 else nulls)
-        for column, low, high, nulls in zip(data_type.names, lows, highs, stats.null_counts, strict=True)
+        for column, low, high, nulls in zip(kind.names, lows, highs, stats.null_counts, strict=True)
     }
 
 

@@ -67,16 +67,16 @@ class FileIndexBuilder:
         return encode_container(self.blobs())
 
 
-def _writer(data_type: AtomicType, rules: Rules) -> _Writer:
+def _writer(kind: AtomicType, rules: Rules) -> _Writer:
     match rules:
         case BloomFilterRules():
-            return BloomFilterWriter(data_type, rules)
+            return BloomFilterWriter(kind, rules)
         case BitmapRules():
-            return BitmapWriter(data_type, rules)
+            return BitmapWriter(kind, rules)
         case RangeBitmapRules():
-            return RangeBitmapWriter(data_type, rules)
+            return RangeBitmapWriter(kind, rules)
         case _:
-            return BsiWriter(data_type)
+            return BsiWriter(kind)
 
 
 def _values_of(maps: pa.MapArray, key: str) -> pa.Array:

@@ -88,14 +88,14 @@ _ROOTS = {
 }
 
 
-def can_index(data_type: DataType, index: IndexType) -> bool:
-    """Return whether an index of this type can index values of `data_type`."""
-    if not isinstance(data_type, AtomicType) or data_type.root not in _ROOTS[index]:
+def can_index(kind: DataType, index: IndexType) -> bool:
+    """Return whether an index of this type can index values of `kind`."""
+    if not isinstance(kind, AtomicType) or kind.root not in _ROOTS[index]:
         return False
-    if data_type.root is TypeRoot.DECIMAL:
-        return data_type.precision <= _LONGEST_DECIMAL
-    if index is IndexType.RANGE_BITMAP and data_type.root in _TIMES:
-        return data_type.precision <= COARSE_DIGITS
+    if kind.root is TypeRoot.DECIMAL:
+        return kind.precision <= _LONGEST_DECIMAL
+    if index is IndexType.RANGE_BITMAP and kind.root in _TIMES:
+        return kind.precision <= COARSE_DIGITS
     return True
 
 

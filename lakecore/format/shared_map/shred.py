@@ -175,12 +175,12 @@ class _SharedMaps:
         return {name: column.notes(self._codec) for name, column in self.columns.items()}
 
 
-def _group_type(data_type: MapType, columns: int) -> RowType:
-    value = with_nullable(data_type.value, True)
+def _group_type(kind: MapType, columns: int) -> RowType:
+    value = with_nullable(kind.value, True)
     parts = [(MAPPING, ArrayType(_INT)), *((f"{COLUMN}{i}", value) for i in range(columns))]
     parts.append((OVERFLOW, MapType(_INT, value)))
     fields = tuple(DataField(i, name, part) for i, (name, part) in enumerate(parts))
-    return RowType(fields, data_type.nullable)
+    return RowType(fields, kind.nullable)
 
 
 class _Column:

@@ -38,9 +38,9 @@ def _parse_schema(text: str) -> RowType | None:
     return kind
 
 
-def _check(data_type: DataType, path: str, depth: int) -> None:
+def _check(kind: DataType, path: str, depth: int) -> None:
     """Raise ValueError for what Java does not read as typed columns."""
-    match data_type:
+    match kind:
         case RowType(fields=fields) if fields and depth:
             for field in fields:
                 _check(field.type, f"{path}.{field.name}", depth - 1)
@@ -49,7 +49,7 @@ def _check(data_type: DataType, path: str, depth: int) -> None:
         case AtomicType(root=root) if root is TypeRoot.VARIANT or root in SCALARS:
             return
         case _:
-            raise ValueError(f"{path}: values cannot be stored as {data_type}; write VARIANT there")
+            raise ValueError(f"{path}: values cannot be stored as {kind}; write VARIANT there")
 
 
 def _natural(text: str) -> int:

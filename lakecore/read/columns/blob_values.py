@@ -186,20 +186,20 @@ def cut_by_size(sizes: Ints) -> Iterator[tuple[int, int]]:
 
 
 def resolve_references(
-    file_io: FileIO, root: str, name: str, column: pa.Array, data_type: DataType | None = None
+    file_io: FileIO, root: str, name: str, column: pa.Array, kind: DataType | None = None
 ) -> pa.Array:
     """Replace a column of references by the bytes they refer to; other bytes stay. `root` is the path of the
     table.
 
-    `data_type` is BLOB (None), or a list or map of it. Raises UnsupportedError for bytes of another storage than
+    `kind` is BLOB (None), or a list or map of it. Raises UnsupportedError for bytes of another storage than
     the table's, InvalidOptionError for a file outside the warehouse and the roots of the catalog option
     `blob-roots`, NotFoundError, CorruptDataError.
     """
     with OpenSources(file_io, root, name) as sources:
         rows = column.to_pylist()
-        if data_type is None or is_blob(data_type):
+        if kind is None or is_blob(kind):
             return _binary([sources.bytes_of(row) for row in rows])
-        if isinstance(data_type, MapType):
+        if isinstance(kind, MapType):
             maps = [row and [(key, sources.bytes_of(value)) for key, value in row] for row in rows]
             return pa.array(maps, column.type)
         return pa.array([row and [sources.bytes_of(value) for value in row] for row in rows], column.type)

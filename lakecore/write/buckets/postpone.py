@@ -175,13 +175,13 @@ def writer_prefix(prefix: str, user: str, writer: int, unique: str) -> str:
     return f"{prefix}-u-{safe}-s-{writer}-w-{unique}"
 
 
-def _fits_avro(data_type: DataType) -> bool:
-    match data_type:
+def _fits_avro(kind: DataType) -> bool:
+    match kind:
         case AtomicType():
-            return data_type.root is not TypeRoot.VARIANT and data_type.precision <= _AVRO_DIGITS.get(data_type.root, 38)
+            return kind.root is not TypeRoot.VARIANT and kind.precision <= _AVRO_DIGITS.get(kind.root, 38)
         case ArrayType() | MultisetType() | VectorType():
-            return _fits_avro(data_type.element)
+            return _fits_avro(kind.element)
         case MapType():
-            return _fits_avro(data_type.key) and _fits_avro(data_type.value)
+            return _fits_avro(kind.key) and _fits_avro(kind.value)
         case RowType():
-            return all(_fits_avro(field.type) for field in data_type.fields)
+            return all(_fits_avro(field.type) for field in kind.fields)

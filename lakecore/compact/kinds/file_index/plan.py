@@ -80,10 +80,10 @@ def file_specs(
     return tuple(out)
 
 
-def _indexed_type(data_type: DataType, key: str | None) -> DataType | None:
+def _indexed_type(kind: DataType, key: str | None) -> DataType | None:
     if key is None:
-        return data_type
-    return data_type.value if isinstance(data_type, MapType) else None
+        return kind
+    return kind.value if isinstance(kind, MapType) else None
 
 
 def need_of(
