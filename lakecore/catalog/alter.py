@@ -341,23 +341,23 @@ def _index(siblings: Fields, name: str | None) -> int:
     )
 
 
-def _part(kind: DataType, depth: int) -> DataType:
+def _part(data_type: DataType, depth: int) -> DataType:
     """Return the element or value `depth` arrays and maps down."""
     for _ in range(depth):
-        match kind:
+        match data_type:
             case ArrayType():
-                kind = kind.element
+                data_type = data_type.element
             case MapType():
-                kind = kind.value
-    return kind
+                data_type = data_type.value
+    return data_type
 
 
-def _with_part(kind: DataType, depth: int, part: DataType) -> DataType:
-    match kind:
+def _with_part(data_type: DataType, depth: int, part: DataType) -> DataType:
+    match data_type:
         case ArrayType() if depth:
-            return replace(kind, element=_with_part(kind.element, depth - 1, part))
+            return replace(data_type, element=_with_part(data_type.element, depth - 1, part))
         case MapType() if depth:
-            return replace(kind, value=_with_part(kind.value, depth - 1, part))
+            return replace(data_type, value=_with_part(data_type.value, depth - 1, part))
     return part
 
 
@@ -367,8 +367,8 @@ def _with_default(column: DataField, value: str | None) -> DataField:
     return changed
 
 
-def _is_blob(kind: DataType) -> bool:
-    return isinstance(kind, AtomicType) and kind.root is TypeRoot.BLOB
+def _is_blob(data_type: DataType) -> bool:
+    return isinstance(data_type, AtomicType) and data_type.root is TypeRoot.BLOB
 
 
 def _dotted_name(path: FieldPath) -> str:

@@ -92,12 +92,12 @@ def _check_beside_key(schema: TableSchema, options: TableOptions, blobs: Set[str
             )
 
 
-def _has_blob(kind: DataType) -> bool:
-    match kind:
+def _has_blob(data_type: DataType) -> bool:
+    match data_type:
         case ArrayType() | MultisetType() | VectorType():
-            return _has_blob(kind.element)
+            return _has_blob(data_type.element)
         case MapType():
-            return _has_blob(kind.key) or _has_blob(kind.value)
+            return _has_blob(data_type.key) or _has_blob(data_type.value)
         case RowType():
-            return any(_has_blob(field.type) for field in kind.fields)
-    return is_blob(kind)
+            return any(_has_blob(field.type) for field in data_type.fields)
+    return is_blob(data_type)

@@ -27,18 +27,20 @@ def numbered_column(column: DataField, next_id: Callable[[], int]) -> DataField:
     return replace(column, id=own, type=numbered_type(column.type, next_id))
 
 
-def numbered_type(kind: DataType, next_id: Callable[[], int]) -> DataType:
+def numbered_type(data_type: DataType, next_id: Callable[[], int]) -> DataType:
     """Return the same type with fresh ids in all of its rows."""
-    match kind:
+    match data_type:
         case RowType():
-            return replace(kind, fields=tuple(_numbered_field(field, next_id) for field in kind.fields))
+            return replace(
+                data_type, fields=tuple(_numbered_field(field, next_id) for field in data_type.fields)
+            )
         case ArrayType() | MultisetType() | VectorType():
-            return replace(kind, element=numbered_type(kind.element, next_id))
+            return replace(data_type, element=numbered_type(data_type.element, next_id))
         case MapType():
-            key = numbered_type(kind.key, next_id)
-            return replace(kind, key=key, value=numbered_type(kind.value, next_id))
+            key = numbered_type(data_type.key, next_id)
+            return replace(data_type, key=key, value=numbered_type(data_type.value, next_id))
         case AtomicType():
-            return kind
+            return data_type
 
 
 def _numbered_field(field: DataField, next_id: Callable[[], int]) -> DataField:

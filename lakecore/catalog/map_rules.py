@@ -79,10 +79,10 @@ def _check_types(schema: TableSchema) -> None:
             raise InvalidOptionError(f"option fields.*{_SUFFIX}: it cannot be used in a table with {what}")
 
 
-def _parts(kind: DataType) -> Iterator[DataType]:
+def _parts(data_type: DataType) -> Iterator[DataType]:
     """Yield a type and all types nested in it."""
-    yield kind
-    match kind:
+    yield data_type
+    match data_type:
         case RowType(fields=fields):
             inner = [field.type for field in fields]
         case MapType(key=key, value=value):
@@ -90,7 +90,7 @@ def _parts(kind: DataType) -> Iterator[DataType]:
         case AtomicType():
             inner = []
         case _:
-            inner = [kind.element]
+            inner = [data_type.element]
     for part in inner:
         yield from _parts(part)
 
@@ -102,9 +102,9 @@ def _root(root: TypeRoot) -> Callable[[DataType], bool]:
 _is_blob, _is_variant = _root(TypeRoot.BLOB), _root(TypeRoot.VARIANT)
 
 
-def _is_vector(kind: DataType) -> bool:
-    return isinstance(kind, VectorType)
+def _is_vector(data_type: DataType) -> bool:
+    return isinstance(data_type, VectorType)
 
 
-def _is_multiset(kind: DataType) -> bool:
-    return isinstance(kind, MultisetType)
+def _is_multiset(data_type: DataType) -> bool:
+    return isinstance(data_type, MultisetType)

@@ -56,32 +56,32 @@ def _edit(fields: Fields, path: FieldPath, at: int, edit: Callable[..., Fields],
     return tuple(replace(f, type=changed_type) if f is column else f for f in fields)
 
 
-def _descend(kind: DataType, path: FieldPath, at: int) -> tuple[RowType | None, int]:
+def _descend(data_type: DataType, path: FieldPath, at: int) -> tuple[RowType | None, int]:
     """Descend through arrays and maps along `path`; returns the row reached, and the parts of the path
     used.
     """
     used = 0
     while at + used < len(path):
         part = path[at + used]
-        match kind:
+        match data_type:
             case ArrayType() if part == _ELEMENT:
-                kind = kind.element
+                data_type = data_type.element
             case MapType() if part == _VALUE:
-                kind = kind.value
+                data_type = data_type.value
             case RowType():
-                return kind, used
+                return data_type, used
             case _:
                 return None, used
         used += 1
-    return (kind if isinstance(kind, RowType) else None), used
+    return (data_type if isinstance(data_type, RowType) else None), used
 
 
-def _with_row(kind: DataType, row: RowType) -> DataType:
-    match kind:
+def _with_row(data_type: DataType, row: RowType) -> DataType:
+    match data_type:
         case ArrayType():
-            return replace(kind, element=_with_row(kind.element, row))
+            return replace(data_type, element=_with_row(data_type.element, row))
         case MapType():
-            return replace(kind, value=_with_row(kind.value, row))
+            return replace(data_type, value=_with_row(data_type.value, row))
     return row
 
 

@@ -143,24 +143,24 @@ def _levels(schema: TableSchema) -> tuple[int, ...]:
     return tuple(int(level) for part in parts if (level := part.partition(":")[0].strip()).isdigit())
 
 
-def _problem(kind: DataType, file_format: str) -> str | None:
-    match kind:
+def _problem(data_type: DataType, file_format: str) -> str | None:
+    match data_type:
         case VectorType() if file_format == "orc":
             return "VECTOR"
         case AtomicType():
-            return _atomic_problem(kind, file_format)
+            return _atomic_problem(data_type, file_format)
         case ArrayType() | MultisetType() | VectorType():
-            return _problem(kind.element, file_format)
+            return _problem(data_type.element, file_format)
         case MapType():
-            return _problem(kind.key, file_format) or _problem(kind.value, file_format)
+            return _problem(data_type.key, file_format) or _problem(data_type.value, file_format)
         case RowType():
-            return next(filter(None, (_problem(f.type, file_format) for f in kind.fields)), None)
+            return next(filter(None, (_problem(f.type, file_format) for f in data_type.fields)), None)
 
 
-def _atomic_problem(kind: AtomicType, file_format: str) -> str | None:
-    timestamp = kind.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
-    if file_format == "avro" and timestamp and kind.precision > _AVRO_DIGITS:
-        return str(kind)
-    if file_format == "orc" and kind.root is TypeRoot.VARIANT:
-        return str(kind)
+def _atomic_problem(data_type: AtomicType, file_format: str) -> str | None:
+    timestamp = data_type.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+    if file_format == "avro" and timestamp and data_type.precision > _AVRO_DIGITS:
+        return str(data_type)
+    if file_format == "orc" and data_type.root is TypeRoot.VARIANT:
+        return str(data_type)
     return None

@@ -11,7 +11,7 @@ import pyarrow as pa
 __all__ = ["map_children", "map_leaves", "map_type", "view_as"]
 
 
-def map_type(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+def map_type(data_type: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
     """Return a nested type with its children changed; any other type is returned as it is. Field metadata
     is kept.
     """
@@ -19,15 +19,15 @@ def map_type(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) ->
     def field(inner: pa.Field) -> pa.Field:
         return inner.with_type(change(inner.type))
 
-    if pa.types.is_struct(kind):
-        return pa.struct([field(kind.field(i)) for i in range(kind.num_fields)])
-    if pa.types.is_map(kind):
-        return pa.map_(field(kind.key_field), field(kind.item_field))
-    if pa.types.is_fixed_size_list(kind):
-        return pa.list_(field(kind.value_field), kind.list_size)
-    if pa.types.is_list(kind):
-        return pa.list_(field(kind.value_field))
-    return kind
+    if pa.types.is_struct(data_type):
+        return pa.struct([field(data_type.field(i)) for i in range(data_type.num_fields)])
+    if pa.types.is_map(data_type):
+        return pa.map_(field(data_type.key_field), field(data_type.item_field))
+    if pa.types.is_fixed_size_list(data_type):
+        return pa.list_(field(data_type.value_field), data_type.list_size)
+    if pa.types.is_list(data_type):
+        return pa.list_(field(data_type.value_field))
+    return data_type
 
 
 def map_children(

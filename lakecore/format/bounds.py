@@ -39,11 +39,15 @@ class ColumnBounds:
     null_count: int | None = None
 
 
-def has_bounds(kind: pa.DataType) -> bool:
+def has_bounds(data_type: pa.DataType) -> bool:
     """Return whether statistics order a type. Rule of the format: bytes and nested types have no order."""
-    if pa.types.is_nested(kind):
+    if pa.types.is_nested(data_type):
         return False
-    return not (pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind) or pa.types.is_null(kind))
+    return not (
+        pa.types.is_binary(data_type)
+        or pa.types.is_fixed_size_binary(data_type)
+        or pa.types.is_null(data_type)
+    )
 
 
 class ArrowBounds:
@@ -153,37 +157,39 @@ def parquet_bounds(
     return out
 
 
-def leaves(kind: pa.DataType) -> int:
+def leaves(data_type: pa.DataType) -> int:
     """Return the number of leaf columns that parquet stores for a type."""
-    if not pa.types.is_nested(kind):
+    if not pa.types.is_nested(data_type):
         return 1
-    if pa.types.is_map(kind):
-        return leaves(kind.key_type) + leaves(kind.item_type)
-    if pa.types.is_struct(kind):
-        return sum(leaves(field.type) for field in kind)
-    return leaves(kind.value_type)
+    if pa.types.is_map(data_type):
+        return leaves(data_type.key_type) + leaves(data_type.item_type)
+    if pa.types.is_struct(data_type):
+        return sum(leaves(field.type) for field in data_type)
+    return leaves(data_type.value_type)
 
 
-def _over_groups(metadata: Any, leaf: int, kind: pa.DataType, bounds: ColumnBounds) -> ColumnBounds:
+def _over_groups(metadata: Any, leaf: int, data_type: pa.DataType, bounds: ColumnBounds) -> ColumnBounds:
     nulls = bounds.null_count
     for group in range(metadata.num_row_groups):
         column = metadata.row_group(group).column(leaf)
         stats = column.statistics
         if stats is not None and stats.has_min_max:
-            bounds = _wider(bounds, internal_value(stats.min_raw, kind), internal_value(stats.max_raw, kind))
-        elif not pa.types.is_floating(kind) and (stats is None or stats.null_count != column.num_values):
+            bounds = _wider(
+                bounds, internal_value(stats.min_raw, data_type), internal_value(stats.max_raw, data_type)
+            )
+        elif not pa.types.is_floating(data_type) and (stats is None or stats.null_count != column.num_values):
             return ColumnBounds(null_count=nulls)  # (a group of floats without bounds holds only NaN)
     return bounds
 
 
-def internal_value(raw: Any, kind: pa.DataType) -> Any:
+def internal_value(raw: Any, data_type: pa.DataType) -> Any:
     """Convert a physical value of parquet to an internal value."""
-    if pa.types.is_decimal(kind):
+    if pa.types.is_decimal(data_type):
         number = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else raw
-        return _unscaled_decimal(number, kind.scale)
-    if pa.types.is_timestamp(kind):
-        return raw * _NANOS[kind.unit]
-    if pa.types.is_string(kind):
+        return _unscaled_decimal(number, data_type.scale)
+    if pa.types.is_timestamp(data_type):
+        return raw * _NANOS[data_type.unit]
+    if pa.types.is_string(data_type):
         return raw.decode() if isinstance(raw, bytes) else raw
     return raw
 

@@ -33,32 +33,32 @@ __all__ = ["canonical", "same_lists", "without_trailing_spaces"]
 _NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
-def canonical(array: pa.Array, kind: DataType, path: str) -> pa.Array:
+def canonical(array: pa.Array, data_type: DataType, path: str) -> pa.Array:
     """Return `array` as `arrow_type(kind)`, at no cost if it is already. Raises CorruptDataError for other
     values.
     """
-    target = arrow_type(kind)
-    padded = path.endswith(".orc") and _holds_char(kind)
+    target = arrow_type(data_type)
+    padded = path.endswith(".orc") and _holds_char(data_type)
     if array.type == target and not padded:
         return array
     try:
-        return _convert(array, kind, target, path)
+        return _convert(array, data_type, target, path)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as err:
         raise CorruptDataError(
-            path, f"has a column of type {array.type}, but the schema says {kind}: {err}"
+            path, f"has a column of type {array.type}, but the schema says {data_type}: {err}"
         ) from err
 
 
-def without_trailing_spaces(array: pa.Array, kind: DataType) -> pa.Array:
+def without_trailing_spaces(array: pa.Array, data_type: DataType) -> pa.Array:
     """Return `array` without trailing spaces in CHAR values, as ORC stores them; it has the Arrow type of
-    `kind`.
+    `data_type`.
     """
-    return canonical(array, kind, ".orc") if _holds_char(kind) else array
+    return canonical(array, data_type, ".orc") if _holds_char(data_type) else array
 
 
-def _holds_char(kind: DataType) -> bool:
+def _holds_char(data_type: DataType) -> bool:
     """Return whether a type contains a CHAR, which ORC reads without trailing spaces."""
-    match kind:
+    match data_type:
         case AtomicType(root=TypeRoot.CHAR):
             return True
         case RowType(fields=fields):
@@ -76,8 +76,8 @@ def same_lists(array: pa.Array, target: pa.DataType, values: pa.Array) -> pa.Arr
     return pa.Array.from_buffers(target, len(array), buffers, -1, array.offset, children=[values])
 
 
-def _convert(array: pa.Array, kind: DataType, target: pa.DataType, path: str) -> pa.Array:
-    match kind:
+def _convert(array: pa.Array, data_type: DataType, target: pa.DataType, path: str) -> pa.Array:
+    match data_type:
         case RowType(fields=fields):
             return _struct(array, [(f.name, f.type) for f in fields], target, path)
         case ArrayType(element=element) if pa.types.is_list(array.type):
@@ -96,7 +96,7 @@ def _convert(array: pa.Array, kind: DataType, target: pa.DataType, path: str) ->
             return _map(array, (canonical(array.keys, element, path), array.items.cast(pa.int32())), target)
         case VectorType():
             return array.cast(target)
-    if path.endswith(".orc") and _holds_char(kind):
+    if path.endswith(".orc") and _holds_char(data_type):
         return pc.utf8_rtrim(array.cast(target), characters=" ")
     return _atomic(array, target, path)
 

@@ -56,28 +56,28 @@ _Writer = TypeVar("_Writer")
 
 
 def open_writer(
-    file_io: FileIO, path: str, kind: str, schema: pa.Schema, options: WriterOptions
+    file_io: FileIO, path: str, file_format: str, schema: pa.Schema, options: WriterOptions
 ) -> DataFileWriter:
-    """Start a data file of format `kind`. `schema` has ids and nullability, as `types.arrow.arrow_schema`
+    """Start a data file of `file_format`. `schema` has ids and nullability, as `types.arrow.arrow_schema`
     makes them.
 
     Raises UnsupportedError for another format or a codec or column type the format cannot hold.
     """
-    if kind not in _WRITERS:
+    if file_format not in _WRITERS:
         raise UnsupportedError(
-            f"{path}: data files of format {kind!r} cannot be written; this release writes "
+            f"{path}: data files of format {file_format!r} cannot be written; this release writes "
             + ", ".join(sorted(_WRITERS))
         )
-    return _open(file_io, path, lambda output: _WRITERS[kind](output, schema, options))
+    return _open(file_io, path, lambda output: _WRITERS[file_format](output, schema, options))
 
 
 def open_shredding_writer(
-    file_io: FileIO, path: str, kind: str, shredder: Shredder, options: WriterOptions
+    file_io: FileIO, path: str, file_format: str, shredder: Shredder, options: WriterOptions
 ) -> DataFileWriter:
     """Start a data file whose columns `shredder` lays out. It is opened with its first rows, or by
     `close`.
     """
-    make = _SHAPABLE[kind]
+    make = _SHAPABLE[file_format]
     return ShreddingWriter(
         lambda schema: _open(file_io, path, lambda output: make(output, schema, options)), shredder
     )

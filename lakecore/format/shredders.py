@@ -12,22 +12,22 @@ from lakecore.types.datatypes import AtomicType, DataType, MapType, RowType, Typ
 __all__ = ["shredder_for"]
 
 
-def shredder_for(row_type: RowType, raw: Mapping[str, str], kind: str, codec: str) -> Shredder | None:
-    """Return the shredder for files of format `kind`; None if they store the columns as they are. Raises
+def shredder_for(row_type: RowType, raw: Mapping[str, str], file_format: str, codec: str) -> Shredder | None:
+    """Return the shredder for files of `file_format`; None if they store the columns as they are. Raises
     InvalidOptionError.
     """
-    variants = VariantShredder.of(row_type, raw, kind)
+    variants = VariantShredder.of(row_type, raw, file_format)
     if variants is not None or any(map(_holds_variant, (field.type for field in row_type))):
         return variants  # (Java reads no file that has maps and variants in other shapes)
-    return MapShredder.of(row_type, raw, kind, codec)
+    return MapShredder.of(row_type, raw, file_format, codec)
 
 
-def _holds_variant(kind: DataType) -> bool:
-    match kind:
+def _holds_variant(data_type: DataType) -> bool:
+    match data_type:
         case AtomicType():
-            return kind.root is TypeRoot.VARIANT
+            return data_type.root is TypeRoot.VARIANT
         case RowType(fields=fields):
             return any(_holds_variant(field.type) for field in fields)
         case MapType():
-            return _holds_variant(kind.key) or _holds_variant(kind.value)
-    return _holds_variant(kind.element)
+            return _holds_variant(data_type.key) or _holds_variant(data_type.value)
+    return _holds_variant(data_type.element)

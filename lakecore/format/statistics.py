@@ -96,14 +96,14 @@ def stats_modes(
 
 
 def key_modes(
-    key_type: RowType, raw: Mapping[str, str], default: str, kind: str, *, thin: bool = False
+    key_type: RowType, raw: Mapping[str, str], default: str, file_format: str, *, thin: bool = False
 ) -> tuple[StatsMode, ...]:
-    """Return the modes of the key statistics of a file of format `kind`, as Java Paimon 1.4.2 chooses them.
+    """Return the modes of the key statistics of a file of `file_format`, as Java Paimon 1.4.2 chooses them.
 
     Avro files treat keys as the table treats its columns; others keep 128 code points of them. In thin mode
     there are no key columns, so a mode set for the value column counts.
     """
-    otherwise = _mode("metadata.stats-mode", default) if kind == "avro" else _KEY_MODE
+    otherwise = _mode("metadata.stats-mode", default) if file_format == "avro" else _KEY_MODE
     return tuple(_own_mode(field.name, raw if thin else {}, otherwise) for field in key_type.fields)
 
 
@@ -154,13 +154,13 @@ def recorded_key_bounds(file: DataFile, key_type: RowType) -> dict[str, ColumnBo
     return {KEY_PREFIX + name: bound for name, bound in bounds.items()}
 
 
-def _decode_stats(stats: SimpleStats, kind: RowType, name: str) -> dict[str, ColumnBounds]:
-    if len(stats.null_counts) != len(kind.fields):
+def _decode_stats(stats: SimpleStats, data_type: RowType, name: str) -> dict[str, ColumnBounds]:
+    if len(stats.null_counts) != len(data_type.fields):
         return {}
-    lows, highs = (decode_row(row, kind, name) for row in (stats.min_values, stats.max_values))
+    lows, highs = (decode_row(row, data_type, name) for row in (stats.min_values, stats.max_values))
     return {
         column: ColumnBounds(low, high, None if nulls is None or nulls < 0 else nulls)
-        for column, low, high, nulls in zip(kind.names, lows, highs, stats.null_counts, strict=True)
+        for column, low, high, nulls in zip(data_type.names, lows, highs, stats.null_counts, strict=True)
     }
 
 

@@ -75,10 +75,10 @@ class BitmapWriter:
     It is for columns of few values.
     """
 
-    def __init__(self, kind: AtomicType, rules: BitmapRules) -> None:
-        self._codec = KeyCodec(kind)
+    def __init__(self, data_type: AtomicType, rules: BitmapRules) -> None:
+        self._codec = KeyCodec(data_type)
         self._rules = rules
-        self._log = ValueLog(kind)
+        self._log = ValueLog(data_type)
 
     def add(self, array: pa.Array) -> None:
         self._log.add(array)
@@ -167,14 +167,14 @@ def _with_numbers(keys: pa.Array, *columns: Ints) -> pa.Array:
     return joined_pairs(keys, fixed_binary(numbers, 4 * len(columns)))
 
 
-def search(data: bytes, kind: AtomicType, rows: int, query: Query, path: str) -> BitMap | None:
+def search(data: bytes, data_type: AtomicType, rows: int, query: Query, path: str) -> BitMap | None:
     """Return the rows that match the query, or None for ranges. `rows` is the number of rows of the file.
     Raises CorruptDataError.
     """
     if isinstance(query, Range):
         return None
     try:
-        index = _Reader(data, KeyCodec(kind), rows, path)
+        index = _Reader(data, KeyCodec(data_type), rows, path)
         match query:
             case Nulls():
                 return index.nulls()
@@ -273,7 +273,7 @@ class _Reader:
         if width is not None:
             layout = np.dtype([("value", f">i{width}"), ("offset", ">i4"), ("rest", f"V{extra - 4}")])
             records = np.frombuffer(self._data, layout, count, at)
-            values = decode_numbers(records["value"], self._codec.kind).tolist()
+            values = decode_numbers(records["value"], self._codec.data_type).tolist()
             return dict(zip(values, records["offset"].tolist(), strict=True)), at + count * layout.itemsize
         entries: Entries = {}
         for _ in range(count):

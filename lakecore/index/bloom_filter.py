@@ -73,8 +73,8 @@ class BloomFilterWriter:
     `bits / 8` bytes whatever the number of rows; for a small filter, one byte for each bit.
     """
 
-    def __init__(self, kind: AtomicType, rules: BloomFilterRules) -> None:
-        self._kind = kind
+    def __init__(self, data_type: AtomicType, rules: BloomFilterRules) -> None:
+        self._kind = data_type
         self._functions = rules.functions
         self._bits = rules.bits
         self._small = rules.bits <= _SMALL_BITS
@@ -94,7 +94,7 @@ class BloomFilterWriter:
         return _HEAD.pack(self._functions) + packed.tobytes()
 
 
-def search(data: bytes, kind: AtomicType, query: Query, path: str) -> BitMap | None:
+def search(data: bytes, data_type: AtomicType, query: Query, path: str) -> BitMap | None:
     """Return no rows where none of the values can be in the file, and None (unknown) otherwise.
 
     Raises CorruptDataError.
@@ -111,14 +111,14 @@ def search(data: bytes, kind: AtomicType, query: Query, path: str) -> BitMap | N
     if not query.values:
         return BitMap()
     if len(query.values) == 1:
-        bit_positions = _bits_of_one(query.values, kind, functions, 8 * (len(data) - _HEAD.size))
+        bit_positions = _bits_of_one(query.values, data_type, functions, 8 * (len(data) - _HEAD.size))
         return None if all(data[at] & bit for at, bit in bit_positions) else BitMap()
     bits = np.frombuffer(data, np.uint8, offset=_HEAD.size)
     if functions * len(query.values) <= _FEW:
-        places, value_bits = _value_bits(query.values, kind, functions, 8 * len(bits))
+        places, value_bits = _value_bits(query.values, data_type, functions, 8 * len(bits))
         return None if (bits[places] & value_bits != 0).all(axis=0).any() else BitMap()
     may = np.ones(len(query.values), bool)
-    for positions in _positions(_value_hashes(query.values, kind), functions, len(bits) * 8):
+    for positions in _positions(_value_hashes(query.values, data_type), functions, len(bits) * 8):
         may &= (bits[positions >> 3] & _bit(positions)) != 0
         if not may.any():
             return BitMap()
@@ -127,23 +127,23 @@ def search(data: bytes, kind: AtomicType, query: Query, path: str) -> BitMap | N
 
 @lru_cache(_MOST_VALUES)
 def _value_bits(
-    values: tuple[Any, ...], kind: AtomicType, functions: int, bits: int
+    values: tuple[Any, ...], data_type: AtomicType, functions: int, bits: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
     """Return, for each function and value, the byte that has its bit, and the bit in it. They are the same
     for many files.
     """
-    positions = np.stack(list(_positions(_value_hashes(values, kind), functions, bits)))
+    positions = np.stack(list(_positions(_value_hashes(values, data_type), functions, bits)))
     return positions >> 3, _bit(positions)
 
 
 @lru_cache(_MOST_VALUES)
 def _bits_of_one(
-    values: tuple[Any, ...], kind: AtomicType, functions: int, bits: int
+    values: tuple[Any, ...], data_type: AtomicType, functions: int, bits: int
 ) -> tuple[tuple[int, int], ...]:
     """Return the same as `_value_bits` for one value, by the bytes of the whole blob: without numpy a search
     takes a microsecond.
     """
-    places, value_bits = _value_bits(values, kind, functions, bits)
+    places, value_bits = _value_bits(values, data_type, functions, bits)
     return tuple(zip((places[:, 0] + _HEAD.size).tolist(), value_bits[:, 0].tolist(), strict=True))
 
 
@@ -161,23 +161,23 @@ def _positions(hashes: Hashes, functions: int, bits: int) -> Iterator[Hashes]:
         yield (np.where(combined < 0, ~combined, combined).view(np.uint32) % np.uint32(bits)).astype(np.int64)
 
 
-def _column_hashes(array: pa.Array, kind: AtomicType) -> Hashes:
-    if width_of(kind) is None:
-        return xxhash64(stored_texts(array, kind)).view(np.int64)
-    return _long_hash(_raw(stored_numbers(array, kind)[0], kind))
+def _column_hashes(array: pa.Array, data_type: AtomicType) -> Hashes:
+    if width_of(data_type) is None:
+        return xxhash64(stored_texts(array, data_type)).view(np.int64)
+    return _long_hash(_raw(stored_numbers(array, data_type)[0], data_type))
 
 
-def _value_hashes(values: tuple[Any, ...], kind: AtomicType) -> Hashes:
+def _value_hashes(values: tuple[Any, ...], data_type: AtomicType) -> Hashes:
     """Return the hashes of stored values."""
-    if width_of(kind) is None:
+    if width_of(data_type) is None:
         return xxhash64(pa.array(values, pa.large_binary())).view(np.int64)
-    return _long_hash(_raw(np.array(values, np.int64), kind))
+    return _long_hash(_raw(np.array(values, np.int64), data_type))
 
 
-def _raw(numbers: Hashes, kind: AtomicType) -> Hashes:
+def _raw(numbers: Hashes, data_type: AtomicType) -> Hashes:
     """Return what is hashed: the number, or the bits of a float as a signed number."""
-    if kind.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
-        return float_bits(numbers, kind).astype(np.int64)
+    if data_type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+        return float_bits(numbers, data_type).astype(np.int64)
     return numbers
 
 

@@ -36,8 +36,8 @@ class BsiWriter:
     at most 128 of them.
     """
 
-    def __init__(self, kind: AtomicType) -> None:
-        self._kind = kind
+    def __init__(self, data_type: AtomicType) -> None:
+        self._kind = data_type
         self._rows = 0
         self._halves = (_HalfWriter(), _HalfWriter())
 

@@ -36,7 +36,7 @@ class FileIndexBuilder:
     """
 
     def __init__(self, specs: Sequence[IndexSpec]) -> None:
-        self._indexes = [(spec, _writer(spec.kind, spec.rules)) for spec in specs]
+        self._indexes = [(spec, _writer(spec.data_type, spec.rules)) for spec in specs]
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add the next rows of the file; columns are found by name.
@@ -67,16 +67,16 @@ class FileIndexBuilder:
         return encode_container(self.blobs())
 
 
-def _writer(kind: AtomicType, rules: Rules) -> _Writer:
+def _writer(data_type: AtomicType, rules: Rules) -> _Writer:
     match rules:
         case BloomFilterRules():
-            return BloomFilterWriter(kind, rules)
+            return BloomFilterWriter(data_type, rules)
         case BitmapRules():
-            return BitmapWriter(kind, rules)
+            return BitmapWriter(data_type, rules)
         case RangeBitmapRules():
-            return RangeBitmapWriter(kind, rules)
+            return RangeBitmapWriter(data_type, rules)
         case _:
-            return BsiWriter(kind)
+            return BsiWriter(data_type)
 
 
 def _values_of(maps: pa.MapArray, key: str) -> pa.Array:

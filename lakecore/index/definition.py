@@ -58,14 +58,15 @@ Rules: TypeAlias = BloomFilterRules | BitmapRules | RangeBitmapRules | NoRules
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexSpec:
-    """This is one index. `key` is that of a map column whose values are indexed, else None; `kind` is the
-    type of the values.
+    """This is one index. `key` is that of a map column whose values are indexed, else None.
+
+    `data_type` is the type of the values.
     """
 
     type: IndexType
     column: str
     key: str | None
-    kind: AtomicType
+    data_type: AtomicType
     rules: Rules
 
     @property
@@ -88,14 +89,14 @@ _ROOTS = {
 }
 
 
-def can_index(kind: DataType, index: IndexType) -> bool:
-    """Return whether an index of this type can index values of `kind`."""
-    if not isinstance(kind, AtomicType) or kind.root not in _ROOTS[index]:
+def can_index(data_type: DataType, index: IndexType) -> bool:
+    """Return whether an index of this type can index values of `data_type`."""
+    if not isinstance(data_type, AtomicType) or data_type.root not in _ROOTS[index]:
         return False
-    if kind.root is TypeRoot.DECIMAL:
-        return kind.precision <= _LONGEST_DECIMAL
-    if index is IndexType.RANGE_BITMAP and kind.root in _TIMES:
-        return kind.precision <= COARSE_DIGITS
+    if data_type.root is TypeRoot.DECIMAL:
+        return data_type.precision <= _LONGEST_DECIMAL
+    if index is IndexType.RANGE_BITMAP and data_type.root in _TIMES:
+        return data_type.precision <= COARSE_DIGITS
     return True
 
 
@@ -186,7 +187,7 @@ def _spec(schema: TableSchema, place: tuple[IndexType, str, str | None], raw: Ma
     assert isinstance(value, AtomicType)
     if isinstance(rules, BitmapRules):
         rules.check_width(f"{_PREFIX}{kind.value}.{column}", width_of(value) or 0)
-    return IndexSpec(type=kind, column=column, key=key, kind=value, rules=rules)
+    return IndexSpec(type=kind, column=column, key=key, data_type=value, rules=rules)
 
 
 def _value_type(field: DataField, key: str | None, option: str) -> DataType:

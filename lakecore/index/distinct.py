@@ -38,8 +38,8 @@ class ValueLog:
     bytes per row.
     """
 
-    def __init__(self, kind: AtomicType) -> None:
-        self._kind = kind
+    def __init__(self, data_type: AtomicType) -> None:
+        self._kind = data_type
         self._values: list[Any] = []
         self._codes: list[npt.NDArray[Any]] = []
 

@@ -26,17 +26,17 @@ _INT = struct.Struct(">i")
 class KeyCodec:
     """It says how values of one type are stored. `width`: bytes of each, None where that varies."""
 
-    kind: AtomicType
+    data_type: AtomicType
 
     @property
     def width(self) -> int | None:
-        return width_of(self.kind)
+        return width_of(self.data_type)
 
     def encode(self, distinct: DistinctValues) -> pa.Array:
         """Return each value, in order, as large binary."""
         width = self.width
         if width is not None:
-            return fixed_binary(encode_numbers(distinct.values, self.kind), width)
+            return fixed_binary(encode_numbers(distinct.values, self.data_type), width)
         sizes = fixed_binary(np.diff(offsets_of(distinct.values)).astype(">i4").tobytes(), _INT.size)
         return joined_pairs(sizes, distinct.values)
 
@@ -47,7 +47,7 @@ class KeyCodec:
             if len(data) - at < width or at < 0:
                 raise IndexError("a value ends after the index")
             stored = np.frombuffer(data, f">i{width}", 1, at)
-            return int(decode_numbers(stored, self.kind)[0]), at + width
+            return int(decode_numbers(stored, self.data_type)[0]), at + width
         (length,) = _INT.unpack_from(data, at)
         end = at + _INT.size + length
         if length < 0 or end > len(data):

@@ -74,20 +74,20 @@ class Range:
 Query: TypeAlias = Nulls | Present | Among | Without | Range
 
 
-def query_of(leaf: Leaf, kind: AtomicType) -> Query | None:
-    """Return the query for a column stored as `kind`, or None where indexes cannot help.
+def query_of(leaf: Leaf, data_type: AtomicType) -> Query | None:
+    """Return the query for a column stored as `data_type`, or None where indexes cannot help.
 
     The same is asked of many files. Not so for floats: -0.0 and 0.0 are equal, their questions are not.
     """
-    return _query(leaf, kind) if kind.root in _FLOATS else _known_query(leaf, kind)
+    return _query(leaf, data_type) if data_type.root in _FLOATS else _known_query(leaf, data_type)
 
 
 @lru_cache(_MOST_VALUES)
-def _known_query(leaf: Leaf, kind: AtomicType) -> Query | None:
-    return _query(leaf, kind)
+def _known_query(leaf: Leaf, data_type: AtomicType) -> Query | None:
+    return _query(leaf, data_type)
 
 
-def _query(leaf: Leaf, kind: AtomicType) -> Query | None:
+def _query(leaf: Leaf, data_type: AtomicType) -> Query | None:
     match leaf:
         case IsNull():
             return Nulls()
@@ -96,13 +96,13 @@ def _query(leaf: Leaf, kind: AtomicType) -> Query | None:
         case Like():
             return Present()
         case StartsWith(prefix=prefix):
-            return _prefix(prefix.encode()) if is_text(kind) else None
+            return _prefix(prefix.encode()) if is_text(data_type) else None
         case Compare(op=op, value=value):
-            return None if _is_nan(value) else _compare(op, value, kind)
+            return None if _is_nan(value) else _compare(op, value, data_type)
         case In(values=values):
-            return None if any(map(_is_nan, values)) else _among(_exact(values, kind))
+            return None if any(map(_is_nan, values)) else _among(_exact(values, data_type))
         case NotIn(values=values):
-            return None if any(map(_is_nan, values)) else _without(values, kind)
+            return None if any(map(_is_nan, values)) else _without(values, data_type)
 
 
 def _among(stored: tuple[Any, ...]) -> Query:
@@ -117,32 +117,32 @@ def _is_nan(value: Any) -> bool:
     return bool(value != value)
 
 
-def _exact(values: tuple[Any, ...], kind: AtomicType) -> tuple[Any, ...]:
+def _exact(values: tuple[Any, ...], data_type: AtomicType) -> tuple[Any, ...]:
     """Return values as they are stored. Zero is two values of a float, which a predicate takes for one."""
-    stored_values = [stored_value(value, kind) for value in values]
-    if kind.root in _FLOATS and any(value == 0 for value in values):
-        stored_values += [stored_value(zero, kind) for zero in (-0.0, 0.0)]
+    stored_values = [stored_value(value, data_type) for value in values]
+    if data_type.root in _FLOATS and any(value == 0 for value in values):
+        stored_values += [stored_value(zero, data_type) for zero in (-0.0, 0.0)]
     return tuple(dict.fromkeys(stored_values))
 
 
-def _coarse(kind: AtomicType) -> bool:
+def _coarse(data_type: AtomicType) -> bool:
     """Return whether several values of the column are one value of the index."""
-    return kind.root in _TIMESTAMPS and kind.precision > COARSE_DIGITS
+    return data_type.root in _TIMESTAMPS and data_type.precision > COARSE_DIGITS
 
 
-def _without(values: tuple[Any, ...], kind: AtomicType) -> Query:
-    if _coarse(kind) or len(values) > _MAX_VALUES:
+def _without(values: tuple[Any, ...], data_type: AtomicType) -> Query:
+    if _coarse(data_type) or len(values) > _MAX_VALUES:
         return Present()
-    return Without(tuple(stored_value(value, kind) for value in values))
+    return Without(tuple(stored_value(value, data_type) for value in values))
 
 
-def _compare(op: Comparison, value: Any, kind: AtomicType) -> Query:
+def _compare(op: Comparison, value: Any, data_type: AtomicType) -> Query:
     if op is Comparison.EQ:
-        return Among(_exact((value,), kind))
+        return Among(_exact((value,), data_type))
     if op is Comparison.NE:
-        return _without((value,), kind)
-    closed = _coarse(kind) or (kind.root in _FLOATS and value == 0)
-    stored = _exact((value,), kind)
+        return _without((value,), data_type)
+    closed = _coarse(data_type) or (data_type.root in _FLOATS and value == 0)
+    stored = _exact((value,), data_type)
     if op in (Comparison.LT, Comparison.LE):
         return Range(high=max(stored), high_open=op is Comparison.LT and not closed)
     return Range(low=min(stored), low_open=op is Comparison.GT and not closed)

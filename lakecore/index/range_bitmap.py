@@ -59,10 +59,10 @@ class RangeBitmapRules:
                 f"option {key}.chunk-size={self.chunk_size}: must be at most {_MAX_CHUNK} bytes"
             )
 
-    def size_for(self, kind: AtomicType) -> int:
+    def size_for(self, data_type: AtomicType) -> int:
         if self.chunk_size is not None:
             return self.chunk_size
-        return 0 if kind.root in _UNCHUNKED else 16 << 10
+        return 0 if data_type.root in _UNCHUNKED else 16 << 10
 
 
 class RangeBitmapWriter:
@@ -70,10 +70,10 @@ class RangeBitmapWriter:
     end.
     """
 
-    def __init__(self, kind: AtomicType, rules: RangeBitmapRules) -> None:
-        self._codec = KeyCodec(kind)
-        self._chunk_size = rules.size_for(kind)
-        self._log = ValueLog(kind)
+    def __init__(self, data_type: AtomicType, rules: RangeBitmapRules) -> None:
+        self._codec = KeyCodec(data_type)
+        self._chunk_size = rules.size_for(data_type)
+        self._log = ValueLog(data_type)
 
     def add(self, array: pa.Array) -> None:
         self._log.add(array)
@@ -147,12 +147,12 @@ def _encode_slices(distinct: DistinctValues) -> bytes:
     return b"".join((head, *places, present, *encoded))
 
 
-def search(data: bytes, kind: AtomicType, rows: int, query: Query, path: str) -> BitMap | None:
+def search(data: bytes, data_type: AtomicType, rows: int, query: Query, path: str) -> BitMap | None:
     """Return the rows that may match the query. `rows` is the number of rows of the data file. Raises
     CorruptDataError.
     """
     try:
-        return _Reader(data, KeyCodec(kind), rows, path).search(query)
+        return _Reader(data, KeyCodec(data_type), rows, path).search(query)
     except (struct.error, IndexError, ValueError) as err:
         raise CorruptDataError(path, f"is not a range-bitmap index: {err}") from err
 
@@ -239,7 +239,7 @@ class _Dictionary:
         if width is None:
             place, is_present = self._find_text(start, size, offsets, value)
         else:
-            keys = decode_numbers(np.frombuffer(self._data, f">i{width}", size, start), self._codec.kind)
+            keys = decode_numbers(np.frombuffer(self._data, f">i{width}", size, start), self._codec.data_type)
             place = int(np.searchsorted(keys, value))
             is_present = place < size and int(keys[place]) == value
         return code + 1 + place, is_present

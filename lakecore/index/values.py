@@ -57,26 +57,26 @@ _MICROS_PER_NANO = 1000
 _FLOAT_ORDER = {4: (np.int32, np.int32(0x7FFFFFFF)), 8: (np.int64, np.int64(0x7FFFFFFFFFFFFFFF))}
 
 
-def is_text(kind: AtomicType) -> bool:
-    return kind.root in _TEXTS
+def is_text(data_type: AtomicType) -> bool:
+    return data_type.root in _TEXTS
 
 
-def width_of(kind: AtomicType) -> int | None:
+def width_of(data_type: AtomicType) -> int | None:
     """Return the bytes of a value, or None for text and bytes. It never raises KeyError, because other types
     have no index.
     """
-    return _WIDTHS.get(kind.root)
+    return _WIDTHS.get(data_type.root)
 
 
-def stored_numbers(array: pa.Array, kind: AtomicType) -> tuple[Numbers, npt.NDArray[np.bool_] | None]:
+def stored_numbers(array: pa.Array, data_type: AtomicType) -> tuple[Numbers, npt.NDArray[np.bool_] | None]:
     """Return the values in the order of their type, with 0 for null, and which rows have one (None: all)."""
-    array = normal_array(array, kind)
+    array = normal_array(array, data_type)
     valid = None if array.null_count == 0 else np.asarray(array.is_valid())
-    return _numbers(array, kind), valid
+    return _numbers(array, data_type), valid
 
 
-def _numbers(array: pa.Array, kind: AtomicType) -> Numbers:
-    root = kind.root
+def _numbers(array: pa.Array, data_type: AtomicType) -> Numbers:
+    root = data_type.root
     if root is TypeRoot.DECIMAL:
         return _unscaled_words(array)
     if root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
@@ -102,9 +102,9 @@ def _flip(bits: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.where(bits < 0, bits ^ mask, bits)
 
 
-def float_bits(numbers: Numbers, kind: AtomicType) -> npt.NDArray[Any]:
+def float_bits(numbers: Numbers, data_type: AtomicType) -> npt.NDArray[Any]:
     """Return the bits of floats, from their numbers in order."""
-    return _flip(numbers.astype(_FLOAT_ORDER[_WIDTHS[kind.root]][0]))
+    return _flip(numbers.astype(_FLOAT_ORDER[_WIDTHS[data_type.root]][0]))
 
 
 def _unscaled_words(array: pa.Array) -> Numbers:
@@ -123,31 +123,31 @@ def _unscaled_words(array: pa.Array) -> Numbers:
     return low
 
 
-def stored_texts(array: pa.Array, kind: AtomicType) -> pa.Array:
+def stored_texts(array: pa.Array, data_type: AtomicType) -> pa.Array:
     """Return text and bytes as large binary."""
-    return normal_array(array, kind).cast(pa.binary()).cast(pa.large_binary())
+    return normal_array(array, data_type).cast(pa.binary()).cast(pa.large_binary())
 
 
-def stored_value(value: Any, kind: AtomicType) -> Any:
+def stored_value(value: Any, data_type: AtomicType) -> Any:
     """Return one value of a predicate (see `predicate.tree`) as an index stores it."""
-    array = arrow_values([value], arrow_type(kind))
-    if width_of(kind) is None:
-        return stored_texts(array, kind)[0].as_py()
-    return int(stored_numbers(array, kind)[0][0])
+    array = arrow_values([value], arrow_type(data_type))
+    if width_of(data_type) is None:
+        return stored_texts(array, data_type)[0].as_py()
+    return int(stored_numbers(array, data_type)[0][0])
 
 
-def encode_numbers(numbers: Numbers | Sequence[int], kind: AtomicType) -> bytes:
+def encode_numbers(numbers: Numbers | Sequence[int], data_type: AtomicType) -> bytes:
     """Return the numbers as big-endian bytes, one after another."""
-    width = _WIDTHS[kind.root]
+    width = _WIDTHS[data_type.root]
     values = np.asarray(numbers, np.int64)
-    if kind.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
-        return float_bits(values, kind).astype(f">i{width}").tobytes()
+    if data_type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+        return float_bits(values, data_type).astype(f">i{width}").tobytes()
     return values.astype(f">i{width}").tobytes()
 
 
-def decode_numbers(stored: npt.NDArray[Any], kind: AtomicType) -> Numbers:
-    """Return numbers in order, from big-endian values of the width of `kind`."""
+def decode_numbers(stored: npt.NDArray[Any], data_type: AtomicType) -> Numbers:
+    """Return numbers in order, from big-endian values of the width of `data_type`."""
     native = stored.astype(stored.dtype.newbyteorder("="))
-    if kind.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+    if data_type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
         native = _flip(native)
     return native.astype(np.int64)

@@ -30,11 +30,11 @@ def plain_values(column: pa.Array) -> np.ndarray[Any, Any] | None:
     return _view(column, np.complex128) if pa.types.is_decimal128(kind) else None
 
 
-def plain_array(values: np.ndarray[Any, Any], kind: pa.DataType) -> pa.Array:
+def plain_array(values: np.ndarray[Any, Any], data_type: pa.DataType) -> pa.Array:
     """Return the column of such values; `values` must not change any more."""
-    if pa.types.is_boolean(kind):
-        return pa.array(values, kind)
-    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
+    if pa.types.is_boolean(data_type):
+        return pa.array(values, data_type)
+    return pa.Array.from_buffers(data_type, len(values), [None, pa.py_buffer(values)])
 
 
 def _view(column: pa.Array, dtype: Any) -> np.ndarray[Any, Any]:

@@ -115,16 +115,16 @@ def is_ordinary_file(name: str) -> bool:
     return not (is_blob_file(name) or is_vector_file(name))
 
 
-def is_blob(kind: DataType) -> bool:
-    return isinstance(kind, AtomicType) and kind.root is TypeRoot.BLOB
+def is_blob(data_type: DataType) -> bool:
+    return isinstance(data_type, AtomicType) and data_type.root is TypeRoot.BLOB
 
 
-def holds_blobs(kind: DataType) -> bool:
+def holds_blobs(data_type: DataType) -> bool:
     """Return whether a blob file can hold the type: BLOB, ARRAY<BLOB> or MAP<X, BLOB>."""
-    match kind:
+    match data_type:
         case ArrayType(element=inner) | MapType(value=inner):
             return is_blob(inner)
-    return is_blob(kind)
+    return is_blob(data_type)
 
 
 def managed_columns(row_type: RowType, raw: Mapping[str, str]) -> tuple[str, ...]:

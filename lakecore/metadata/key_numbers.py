@@ -99,18 +99,18 @@ class _Keys:
         """Return the value at `offset` of each key."""
         return np.ndarray((self.count,), dtype, self.buffer, offset=offset, strides=(self.width,))
 
-    def _field(self, slot: int, kind: DataType) -> Iterator[I64]:
-        if not isinstance(kind, AtomicType):
+    def _field(self, slot: int, data_type: DataType) -> Iterator[I64]:
+        if not isinstance(data_type, AtomicType):
             raise _NoVectorOrder
-        if kind.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
-            yield _float_order(self._at(slot, "<" + ("f4" if kind.root is TypeRoot.FLOAT else "f8")))
-        elif kind.root in FIXED_FORMATS:
-            yield self._whole(slot, FIXED_FORMATS[kind.root])
-        elif _is_long(kind):
+        if data_type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+            yield _float_order(self._at(slot, "<" + ("f4" if data_type.root is TypeRoot.FLOAT else "f8")))
+        elif data_type.root in FIXED_FORMATS:
+            yield self._whole(slot, FIXED_FORMATS[data_type.root])
+        elif _is_long(data_type):
             yield self._whole(slot, "q")
-        elif kind.root in _TIMESTAMPS:
+        elif data_type.root in _TIMESTAMPS:
             yield from self._nanos(slot)
-        elif kind.root in _STRINGS:
+        elif data_type.root in _STRINGS:
             yield from self._strings(slot)
         else:
             raise _NoVectorOrder
@@ -154,11 +154,11 @@ class _Keys:
         return rows
 
 
-def _is_long(kind: AtomicType) -> bool:
+def _is_long(data_type: AtomicType) -> bool:
     """Return whether the slot is one number of eight bytes, beside the types of FIXED_FORMATS."""
-    if kind.root is TypeRoot.DECIMAL:
-        return kind.precision <= MAX_COMPACT_DECIMAL
-    return kind.root in _TIMESTAMPS and kind.precision <= COMPACT_MILLIS
+    if data_type.root is TypeRoot.DECIMAL:
+        return data_type.precision <= MAX_COMPACT_DECIMAL
+    return data_type.root in _TIMESTAMPS and data_type.precision <= COMPACT_MILLIS
 
 
 def _float_order(values: Ints) -> I64:

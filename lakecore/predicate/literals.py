@@ -83,9 +83,9 @@ def _atomic(field: DataField) -> AtomicType:
     return field.type
 
 
-def _value(field: DataField, kind: AtomicType, literal: Literal) -> Any:
+def _value(field: DataField, data_type: AtomicType, literal: Literal) -> Any:
     """Return the value of the literal, not yet fitted to the steps of the type."""
-    root = kind.root
+    root = data_type.root
     if isinstance(literal, bool):
         return literal if root is TypeRoot.BOOLEAN else _mismatch(field, literal, "true")
     if isinstance(literal, bytes):
@@ -94,19 +94,21 @@ def _value(field: DataField, kind: AtomicType, literal: Literal) -> Any:
         if root in _FLOATS:
             return float(literal)
         return literal if root in _NUMBERS else _mismatch(field, literal, literal)
-    return _from_text(field, kind, literal)
+    return _from_text(field, data_type, literal)
 
 
-def _from_text(field: DataField, kind: AtomicType, text: str) -> Any:
+def _from_text(field: DataField, data_type: AtomicType, text: str) -> Any:
     try:
-        if kind.root in _NUMBERS - set(_FLOATS):
+        if data_type.root in _NUMBERS - set(_FLOATS):
             number = Decimal(text.strip())
-            return number if number.is_finite() else parse_value(text, kind)
-        return parse_value(text, kind)
+            return number if number.is_finite() else parse_value(text, data_type)
+        return parse_value(text, data_type)
     except InvalidInputError as err:
         raise InvalidInputError(f"column {field.name}: {err}") from err
     except ArithmeticError as err:
-        raise InvalidInputError(f"column {field.name}: {text!r} is not a number, as {kind} needs") from err
+        raise InvalidInputError(
+            f"column {field.name}: {text!r} is not a number, as {data_type} needs"
+        ) from err
 
 
 def _mismatch(field: DataField, literal: Literal, text: Any) -> Any:
@@ -120,28 +122,30 @@ def _mismatch(field: DataField, literal: Literal, text: Any) -> Any:
     )
 
 
-def _steps(kind: AtomicType) -> _Steps | None:
-    root = kind.root
+def _steps(data_type: AtomicType) -> _Steps | None:
+    root = data_type.root
     if root in _INTEGER_BITS:
         limit = 1 << (_INTEGER_BITS[root] - 1)
         return _Steps(Fraction(1), -limit, limit - 1)
     if root is TypeRoot.DECIMAL:
-        limit = 10**kind.precision - 1
-        return _Steps(Fraction(1, 10**kind.scale), -limit, limit)
+        limit = 10**data_type.precision - 1
+        return _Steps(Fraction(1, 10**data_type.scale), -limit, limit)
     if root in _TIMESTAMPS:
         # Arrow holds whole ticks of milli-, micro- or nanoseconds in 64 bits.
-        tick = 1_000_000 if kind.precision <= 3 else 1000 if kind.precision <= 6 else 1
+        tick = 1_000_000 if data_type.precision <= 3 else 1000 if data_type.precision <= 6 else 1
         return _Steps(Fraction(tick), -(1 << 63), (1 << 63) - 1)
     return None
 
 
-def _from_steps(count: int, steps: _Steps, kind: AtomicType) -> Any:
-    if kind.root is TypeRoot.DECIMAL:
-        return Decimal(count).scaleb(-kind.scale, _DECIMALS)
+def _from_steps(count: int, steps: _Steps, data_type: AtomicType) -> Any:
+    if data_type.root is TypeRoot.DECIMAL:
+        return Decimal(count).scaleb(-data_type.scale, _DECIMALS)
     return int(count * steps.step)
 
 
-def _on_steps(column: str, op: Comparison, exact: Fraction, steps: _Steps, kind: AtomicType) -> Predicate:
+def _on_steps(
+    column: str, op: Comparison, exact: Fraction, steps: _Steps, data_type: AtomicType
+) -> Predicate:
     low, rest = exact.__floor__(), exact.denominator != 1
     if exact < steps.low or exact > steps.high:
         below = exact > steps.high
@@ -154,4 +158,4 @@ def _on_steps(column: str, op: Comparison, exact: Fraction, steps: _Steps, kind:
     if rest:
         # Between two steps: below it is up to the lower step, above it is beyond the lower step.
         op = Comparison.LE if op in (Comparison.LT, Comparison.LE) else Comparison.GT
-    return Compare(column, op, _from_steps(low, steps, kind))
+    return Compare(column, op, _from_steps(low, steps, data_type))

@@ -133,23 +133,23 @@ def _fixed_slots(array: pa.Array, root: TypeRoot, nulls: NDArray[np.bool_] | Non
     return _clear(bits.astype(np.uint64), nulls)
 
 
-def _timestamps(array: pa.Array, kind: AtomicType, nulls: NDArray[np.bool_] | None) -> _Column:
+def _timestamps(array: pa.Array, data_type: AtomicType, nulls: NDArray[np.bool_] | None) -> _Column:
     ticks = _values(array, "<i8")
     per_milli = _UNIT_PER_MILLI[array.type.unit]
     millis = np.floor_divide(ticks, per_milli) if per_milli > 1 else ticks.copy()
     tail = _clear(millis.view(np.uint64), nulls)
-    if kind.precision <= COMPACT_MILLIS:
+    if data_type.precision <= COMPACT_MILLIS:
         return _Column(tail, nulls)
     nanos = (ticks - millis * per_milli) * (1_000_000 // per_milli)
     slots = _clear(nanos.astype(np.uint64), nulls)
     return _Column(slots, nulls, tail, np.ones(len(array), np.int64))
 
 
-def _decimals(array: pa.Array, kind: AtomicType, nulls: NDArray[np.bool_] | None) -> _Column:
+def _decimals(array: pa.Array, data_type: AtomicType, nulls: NDArray[np.bool_] | None) -> _Column:
     offset = array.offset * 16
     buffer = array.buffers()[1]
     raw = np.frombuffer(buffer, np.uint8, len(array) * 16, offset).reshape(-1, 16)
-    if kind.precision <= MAX_COMPACT_DECIMAL:
+    if data_type.precision <= MAX_COMPACT_DECIMAL:
         return _Column(_clear(raw[:, :8].copy().view("<u8").reshape(-1), nulls), nulls)
     big = raw[:, ::-1]
     negative = big[:, 0] >> 7

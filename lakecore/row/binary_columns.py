@@ -71,23 +71,23 @@ class _Decoder:
         if (self._slots + _WORD * arity.astype(np.int64) > self._ends).any():
             raise ValueError("a row is shorter than its fields")
 
-    def column(self, number: int, kind: DataType) -> pa.Array:
+    def column(self, number: int, data_type: DataType) -> pa.Array:
         """Return one column."""
         bits = self._data[self._starts + (number + 8) // 8] >> (number % 8) & 1
         valid, slots = bits == 0, self._slots + _WORD * number
-        if not isinstance(kind, AtomicType) or kind.root is TypeRoot.VARIANT:
-            return self._one_by_one(number, valid, kind)
+        if not isinstance(data_type, AtomicType) or data_type.root is TypeRoot.VARIANT:
+            return self._one_by_one(number, valid, data_type)
         words = self._words[slots]
-        if kind.root in FIXED_FORMATS:
-            dtype = np.dtype(_NUMPY[FIXED_FORMATS[kind.root]])
-            return fixed_column(words.astype(_UNSIGNED[dtype.itemsize]).view(dtype), valid, kind)
-        if kind.root is TypeRoot.DECIMAL and kind.precision <= MAX_COMPACT_DECIMAL:
-            return small_decimal_column(words.view("<i8"), valid, kind)
-        if kind.root is TypeRoot.DECIMAL:
-            return decimal_column(self._data, *self._parts(words, valid), valid, kind)
-        if kind.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
-            return self._timestamps(words, valid, kind)
-        return bytes_column(self._data, *self._texts(words, slots, valid), valid, kind)
+        if data_type.root in FIXED_FORMATS:
+            dtype = np.dtype(_NUMPY[FIXED_FORMATS[data_type.root]])
+            return fixed_column(words.astype(_UNSIGNED[dtype.itemsize]).view(dtype), valid, data_type)
+        if data_type.root is TypeRoot.DECIMAL and data_type.precision <= MAX_COMPACT_DECIMAL:
+            return small_decimal_column(words.view("<i8"), valid, data_type)
+        if data_type.root is TypeRoot.DECIMAL:
+            return decimal_column(self._data, *self._parts(words, valid), valid, data_type)
+        if data_type.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
+            return self._timestamps(words, valid, data_type)
+        return bytes_column(self._data, *self._texts(words, slots, valid), valid, data_type)
 
     def _parts(self, words: Ints, valid: Ints, size: int | None = None) -> tuple[Ints, Ints]:
         """Return the starts and sizes of variable parts: the high half of a slot is the offset of its part,
@@ -109,17 +109,17 @@ class _Decoder:
             raise ValueError("an inline value has more than 7 bytes")
         return np.where(inline, slots, starts), sizes + short
 
-    def _timestamps(self, words: Ints, valid: Ints, kind: AtomicType) -> pa.Array:
-        if kind.precision <= COMPACT_MILLIS:
-            return timestamp_column(words.view("<i8"), None, valid, kind)
+    def _timestamps(self, words: Ints, valid: Ints, data_type: AtomicType) -> pa.Array:
+        if data_type.precision <= COMPACT_MILLIS:
+            return timestamp_column(words.view("<i8"), None, valid, data_type)
         starts, _ = self._parts(words, valid, _WORD)
         nanos = (words & np.uint64(_SIZES)).astype(np.int64)
-        return timestamp_column(self._words[starts].view("<i8"), nanos, valid, kind)
+        return timestamp_column(self._words[starts].view("<i8"), nanos, valid, data_type)
 
-    def _one_by_one(self, number: int, valid: Ints, kind: DataType) -> pa.Array:
+    def _one_by_one(self, number: int, valid: Ints, data_type: DataType) -> pa.Array:
         slots = (self._slots - self._starts + _WORD * number).tolist()
         values = [
-            decode_field(row[_ARITY:], slot, kind) if has else None
+            decode_field(row[_ARITY:], slot, data_type) if has else None
             for row, slot, has in zip(self._rows, slots, valid.tolist(), strict=True)
         ]
-        return values_array(values, kind)
+        return values_array(values, data_type)

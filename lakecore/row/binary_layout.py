@@ -50,10 +50,10 @@ def array_header_size(count: int) -> int:
     return 4 + (count + 31) // 32 * 4
 
 
-def element_size(kind: DataType) -> int:
+def element_size(data_type: DataType) -> int:
     """Return the bytes that one element takes in the fixed part of an array."""
-    if isinstance(kind, AtomicType) and kind.root in FIXED_FORMATS:
-        return _WIDTHS[FIXED_FORMATS[kind.root]]
+    if isinstance(data_type, AtomicType) and data_type.root in FIXED_FORMATS:
+        return _WIDTHS[FIXED_FORMATS[data_type.root]]
     return 8
 
 

@@ -88,18 +88,18 @@ def decode_binary_row(data: bytes, row_type: RowType, path: str = "binary row") 
     return _guard(bytes(data), _readers(row_type), len(row_type.fields), path)
 
 
-def decode_field(data: bytes, slot: int, kind: DataType) -> Any:
+def decode_field(data: bytes, slot: int, data_type: DataType) -> Any:
     """Return the value of one field that is not null, of a BinaryRow without arity prefix; `slot` is the
     place of its slot. Raises ValueError, struct.error and other errors of Python for bytes that are none.
     """
-    return _reader(kind)(data, slot)
+    return _reader(data_type)(data, slot)
 
 
-def decode_part(data: bytes, kind: DataType) -> Any:
+def decode_part(data: bytes, data_type: DataType) -> Any:
     """Return the array, map, vector or row of these bytes, which is the variable part of a field. Raises what
     `decode_field` does.
     """
-    return _reader(kind)(_WHOLE_SLOT.pack(len(data), _WHOLE_SLOT.size) + data, 0)
+    return _reader(data_type)(_WHOLE_SLOT.pack(len(data), _WHOLE_SLOT.size) + data, 0)
 
 
 def encode_row(values: Sequence[Any], row_type: RowType) -> bytes:
@@ -157,10 +157,10 @@ def _readers(row_type: RowType) -> tuple[Reader, ...]:
 
 
 @lru_cache(maxsize=4096)
-def _reader(kind: DataType) -> Reader:
-    match kind:
+def _reader(data_type: DataType) -> Reader:
+    match data_type:
         case AtomicType():
-            return _atomic_reader(kind)
+            return _atomic_reader(data_type)
         case ArrayType(element=element):
             return lambda data, slot: _read_array(_part(data, slot), element)
         case MapType(key=key, value=value):
@@ -170,18 +170,18 @@ def _reader(kind: DataType) -> Reader:
         case VectorType(element=element):
             return lambda data, slot: _read_vector(_part(data, slot), element)
         case RowType():
-            return lambda data, slot: _read_row(_part(data, slot), _readers(kind), len(kind.fields))
+            return lambda data, slot: _read_row(_part(data, slot), _readers(data_type), len(data_type.fields))
 
 
-def _atomic_reader(kind: AtomicType) -> Reader:
-    root = kind.root
+def _atomic_reader(data_type: AtomicType) -> Reader:
+    root = data_type.root
     if root in FIXED_FORMATS:
         unpack = struct.Struct("<" + FIXED_FORMATS[root]).unpack_from
         return lambda data, slot: unpack(data, slot)[0]
     if root is TypeRoot.DECIMAL:
-        return _decimal_reader(kind)
+        return _decimal_reader(data_type)
     if root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
-        return _read_millis if kind.precision <= COMPACT_MILLIS else _read_nanos
+        return _read_millis if data_type.precision <= COMPACT_MILLIS else _read_nanos
     if root in (TypeRoot.CHAR, TypeRoot.VARCHAR):
         return lambda data, slot: _read_bytes(data, slot).decode()
     if root is TypeRoot.VARIANT:
@@ -189,9 +189,9 @@ def _atomic_reader(kind: AtomicType) -> Reader:
     return _read_bytes
 
 
-def _decimal_reader(kind: AtomicType) -> Reader:
-    exponent = -kind.scale
-    if kind.precision <= MAX_COMPACT_DECIMAL:
+def _decimal_reader(data_type: AtomicType) -> Reader:
+    exponent = -data_type.scale
+    if data_type.precision <= MAX_COMPACT_DECIMAL:
         return lambda data, slot: Decimal(_long(data, slot)).scaleb(exponent, _DECIMALS)
 
     def read(data: bytes, slot: int) -> Decimal:
@@ -289,23 +289,26 @@ def _read_variant(data: bytes) -> tuple[bytes, bytes]:
 # --- encoding: `out` holds the fixed part; variable parts are appended
 
 
-def _reserve(out: bytearray, slot: int, kind: DataType) -> None:
+def _reserve(out: bytearray, slot: int, data_type: DataType) -> None:
     """Append the space that a null keeps where values can be updated in place (see the module)."""
-    if isinstance(kind, AtomicType):
+    if isinstance(data_type, AtomicType):
         room = 0
-        if kind.root is TypeRoot.DECIMAL and kind.precision > MAX_COMPACT_DECIMAL:
+        if data_type.root is TypeRoot.DECIMAL and data_type.precision > MAX_COMPACT_DECIMAL:
             room = 16
-        elif kind.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ) and kind.precision > COMPACT_MILLIS:
+        elif (
+            data_type.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+            and data_type.precision > COMPACT_MILLIS
+        ):
             room = 8
         if room:
             struct.pack_into("<Q", out, slot, len(out) << 32)
             out.extend(bytes(room))
 
 
-def _write(out: bytearray, slot: int, value: Any, kind: DataType) -> None:
-    match kind:
+def _write(out: bytearray, slot: int, value: Any, data_type: DataType) -> None:
+    match data_type:
         case AtomicType():
-            _write_atomic(out, slot, value, kind)
+            _write_atomic(out, slot, value, data_type)
         case ArrayType(element=element):
             _append(out, slot, _array_bytes(value, element))
         case MapType(key=key, value=item):
@@ -315,18 +318,18 @@ def _write(out: bytearray, slot: int, value: Any, kind: DataType) -> None:
         case VectorType(element=element):
             _append(out, slot, _vector_bytes(value, element))
         case RowType():
-            _append(out, slot, encode_binary_row(value, kind))
+            _append(out, slot, encode_binary_row(value, data_type))
 
 
-def _write_atomic(out: bytearray, slot: int, value: Any, kind: AtomicType) -> None:
-    root = kind.root
+def _write_atomic(out: bytearray, slot: int, value: Any, data_type: AtomicType) -> None:
+    root = data_type.root
     if root in FIXED_FORMATS:
         struct.pack_into("<" + FIXED_FORMATS[root], out, slot, value)
     elif root is TypeRoot.DECIMAL:
-        _write_decimal(out, slot, value, kind)
+        _write_decimal(out, slot, value, data_type)
     elif root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
         millis, nanos = divmod(value, _NANOS_OF_MILLI)
-        if kind.precision <= COMPACT_MILLIS:
+        if data_type.precision <= COMPACT_MILLIS:
             struct.pack_into("<q", out, slot, millis)
         else:
             struct.pack_into("<Q", out, slot, len(out) << 32 | nanos)
@@ -337,12 +340,12 @@ def _write_atomic(out: bytearray, slot: int, value: Any, kind: AtomicType) -> No
         _write_bytes(out, slot, value.encode() if isinstance(value, str) else bytes(memoryview(value)))
 
 
-def _write_decimal(out: bytearray, slot: int, value: Decimal, kind: AtomicType) -> None:
-    scaled = value.scaleb(kind.scale, _DECIMALS)
+def _write_decimal(out: bytearray, slot: int, value: Decimal, data_type: AtomicType) -> None:
+    scaled = value.scaleb(data_type.scale, _DECIMALS)
     unscaled = int(scaled)
-    if unscaled != scaled or abs(unscaled) >= 10**kind.precision:
+    if unscaled != scaled or abs(unscaled) >= 10**data_type.precision:
         raise ValueError("precision lost")
-    if kind.precision <= MAX_COMPACT_DECIMAL:
+    if data_type.precision <= MAX_COMPACT_DECIMAL:
         struct.pack_into("<q", out, slot, unscaled)
         return
     # Spec: big-endian two's complement of minimal length, then zeros up to 16 bytes.

@@ -25,14 +25,14 @@ _NANOS = 1_000_000
 _MOST_BYTES = 0x7FFFFFFF
 
 
-def fixed_column(values: Ints, valid: Ints, kind: AtomicType) -> pa.Array:
+def fixed_column(values: Ints, valid: Ints, data_type: AtomicType) -> pa.Array:
     """Return a column of values that have the width of their Arrow type; booleans are bytes."""
-    if kind.root is TypeRoot.BOOLEAN:
+    if data_type.root is TypeRoot.BOOLEAN:
         return pa.array(values != 0, mask=~valid)
-    return _array(values, valid, arrow_type(kind))
+    return _array(values, valid, arrow_type(data_type))
 
 
-def bytes_column(data: Ints, starts: Ints, sizes: Ints, valid: Ints, kind: AtomicType) -> pa.Array:
+def bytes_column(data: Ints, starts: Ints, sizes: Ints, valid: Ints, data_type: AtomicType) -> pa.Array:
     """Return a column of texts or bytes, which `data` has. Sizes of null rows are 0. Raises ValueError for
     what is no text in UTF-8, and for more than 2 GiB.
     """
@@ -40,24 +40,24 @@ def bytes_column(data: Ints, starts: Ints, sizes: Ints, valid: Ints, kind: Atomi
     if offsets[-1] > _MOST_BYTES:
         raise ValueError("the texts of a batch take more than 2 GiB")
     places = np.repeat(starts - offsets[:-1], sizes) + np.arange(offsets[-1])
-    target = pa.string() if kind.root in _TEXTS else pa.binary()
+    target = pa.string() if data_type.root in _TEXTS else pa.binary()
     buffers = [_mask(valid), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data[places])]
     array = pa.Array.from_buffers(target, len(valid), buffers)
     array.validate(full=True)
     return array
 
 
-def small_decimal_column(values: Ints, valid: Ints, kind: AtomicType) -> pa.Array:
+def small_decimal_column(values: Ints, valid: Ints, data_type: AtomicType) -> pa.Array:
     """Return a column of decimals of up to 18 digits, given as 64-bit integers. Raises ValueError for one
     that has too many digits.
     """
     words = np.zeros((len(valid), 2), "<i8")
     words[:, 0] = np.where(valid, values, 0)
     words[:, 1] = words[:, 0] >> 63
-    return _decimals(words, valid, kind)
+    return _decimals(words, valid, data_type)
 
 
-def decimal_column(data: Ints, starts: Ints, sizes: Ints, valid: Ints, kind: AtomicType) -> pa.Array:
+def decimal_column(data: Ints, starts: Ints, sizes: Ints, valid: Ints, data_type: AtomicType) -> pa.Array:
     """Return a column of decimals, of which `data` has the big-endian bytes. Raises ValueError for one that
     has no bytes or too many, or too many digits.
     """
@@ -69,14 +69,14 @@ def decimal_column(data: Ints, starts: Ints, sizes: Ints, valid: Ints, kind: Ato
     for place in range(_DECIMAL_BYTES):
         has = sizes > place
         octets[has, place] = data[(starts + sizes - 1 - place)[has]]
-    return _decimals(octets.view("<i8"), valid, kind)
+    return _decimals(octets.view("<i8"), valid, data_type)
 
 
-def timestamp_column(millis: Ints, nanos: Ints | None, valid: Ints, kind: AtomicType) -> pa.Array:
+def timestamp_column(millis: Ints, nanos: Ints | None, valid: Ints, data_type: AtomicType) -> pa.Array:
     """Return a column of timestamps: milliseconds since 1970, and nanoseconds of the millisecond where there
     are any. Raises ValueError for one that its type cannot hold.
     """
-    target = arrow_type(kind)
+    target = arrow_type(data_type)
     scale = _PER_MILLI[target.unit]
     values = np.where(valid, millis, 0)
     most = np.iinfo(np.int64).max // scale - 1 if scale else 0
@@ -91,9 +91,9 @@ def timestamp_column(millis: Ints, nanos: Ints | None, valid: Ints, kind: Atomic
     return _array(values, valid, target)
 
 
-def _decimals(words: Ints, valid: Ints, kind: AtomicType) -> pa.Array:
+def _decimals(words: Ints, valid: Ints, data_type: AtomicType) -> pa.Array:
     buffers = [_mask(valid), pa.py_buffer(np.ascontiguousarray(words))]
-    array = pa.Array.from_buffers(arrow_type(kind), len(valid), buffers)
+    array = pa.Array.from_buffers(arrow_type(data_type), len(valid), buffers)
     array.validate(full=True)
     return array
 

@@ -113,8 +113,8 @@ def hive_hash_rows(columns: Sequence[pa.Array | pa.ChunkedArray], row_type: RowT
     return out.view(np.int32)
 
 
-def _hive_field(array: pa.Array, kind: DataType) -> Hashes:
-    root = kind.root if isinstance(kind, AtomicType) else None
+def _hive_field(array: pa.Array, data_type: DataType) -> Hashes:
+    root = data_type.root if isinstance(data_type, AtomicType) else None
     if root in _HIVE_INTS:
         ints = array.cast(pa.int8()) if root is TypeRoot.BOOLEAN else array
         return _plain(ints, _HIVE_INTS[root]).astype(np.int32).view(np.uint32)
@@ -128,7 +128,7 @@ def _hive_field(array: pa.Array, kind: DataType) -> Hashes:
         return _hive_bytes(array)
     if root is TypeRoot.DECIMAL:
         return np.array([_hive_decimal(value) for value in array.to_pylist()], np.uint32)
-    raise UnsupportedError(f"bucket-function.type=hive over a column of type {kind}")
+    raise UnsupportedError(f"bucket-function.type=hive over a column of type {data_type}")
 
 
 _HIVE_INTS = {

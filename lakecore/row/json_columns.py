@@ -35,19 +35,19 @@ _TIMESTAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 _ZEROS = {"ms": r"(\.\d{3})0{1,6}$", "us": r"(\.\d{6})0{1,3}$"}
 
 
-def fast_column(raws: Sequence[Any], kind: DataType) -> pa.Array | None:
+def fast_column(raws: Sequence[Any], data_type: DataType) -> pa.Array | None:
     """Return the column, or None when a value needs `json_values` (or is wrong, which only `json_values` can
     explain).
     """
-    if not isinstance(kind, AtomicType) or kind.root not in _ACCEPTED:
+    if not isinstance(data_type, AtomicType) or data_type.root not in _ACCEPTED:
         return None
-    if not set(map(type, raws)) <= _ACCEPTED[kind.root] | {type(None)}:
+    if not set(map(type, raws)) <= _ACCEPTED[data_type.root] | {type(None)}:
         return None
-    target = arrow_type(kind)
+    target = arrow_type(data_type)
     try:
-        if kind.root in _TIMESTAMPS:
+        if data_type.root in _TIMESTAMPS:
             return _timestamps(pa.array(raws, pa.string()), target)
-        if kind.root in _PARSED:
+        if data_type.root in _PARSED:
             return pa.array(raws, pa.string()).cast(target)
         return pa.array(raws, target)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):

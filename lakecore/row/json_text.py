@@ -44,30 +44,30 @@ _CONTROL |= {
 }
 
 
-def column_json(column: pa.Array, kind: DataType) -> pa.Array:
+def column_json(column: pa.Array, data_type: DataType) -> pa.Array:
     """Return the JSON text of each value of `column`; null becomes the text `null`, so that the result has no
     nulls.
     """
-    if not isinstance(kind, AtomicType):
-        return _by_value(column, kind)
-    array = normal_array(column, kind) if kind.root is not TypeRoot.VARIANT else column
-    text = _atomic_texts(array, kind)
+    if not isinstance(data_type, AtomicType):
+        return _by_value(column, data_type)
+    array = normal_array(column, data_type) if data_type.root is not TypeRoot.VARIANT else column
+    text = _atomic_texts(array, data_type)
     return pc.fill_null(text, "null")
 
 
-def _atomic_texts(array: pa.Array, kind: AtomicType) -> pa.Array:
-    root = kind.root
+def _atomic_texts(array: pa.Array, data_type: AtomicType) -> pa.Array:
+    root = data_type.root
     if root in _INTEGERS:
         return array.cast(pa.string())
     if root in _TEXTS:
         return _strings(array)
     if root in _FLOATS:
-        return _floats(array, kind)
-    if root is TypeRoot.DECIMAL and kind.scale <= _PLAIN_DECIMAL_SCALE:
+        return _floats(array, data_type)
+    if root is TypeRoot.DECIMAL and data_type.scale <= _PLAIN_DECIMAL_SCALE:
         return _in_quotes(array.cast(pa.string()))
     if root is TypeRoot.TIME:
         return _in_quotes(array.cast(pa.string()))
-    return _by_value(array, kind)
+    return _by_value(array, data_type)
 
 
 def _in_quotes(texts: pa.Array) -> pa.Array:
@@ -80,7 +80,7 @@ def _strings(array: pa.Array) -> pa.Array:
     return _in_quotes(array)
 
 
-def _floats(array: pa.Array, kind: AtomicType) -> pa.Array:
+def _floats(array: pa.Array, data_type: AtomicType) -> pa.Array:
     """Return the JSON text of floats. Arrow prints plain numbers like Java does, but without `.0`; the others
     are converted one by one.
     """
@@ -92,31 +92,31 @@ def _floats(array: pa.Array, kind: AtomicType) -> pa.Array:
     odd = pc.invert(plain)
     if not pc.any(odd).as_py():
         return out
-    special = [_float_json(v, kind) for v in array.filter(odd).to_pylist() if v is not None]
+    special = [_float_json(v, data_type) for v in array.filter(odd).to_pylist() if v is not None]
     return pc.replace_with_mask(out, pc.fill_null(odd, False), pa.array(special, pa.string()))
 
 
-def _float_json(value: float, kind: AtomicType) -> str:
-    text = java_float_text(value, single=kind.root is TypeRoot.FLOAT)
+def _float_json(value: float, data_type: AtomicType) -> str:
+    text = java_float_text(value, single=data_type.root is TypeRoot.FLOAT)
     return f'"{text}"' if text[-1].isalpha() else text
 
 
-def _by_value(column: pa.Array, kind: DataType) -> pa.Array:
-    to_json = _json_function(kind)
-    texts = ["null" if value is None else to_json(value) for value in array_values(column, kind)]
+def _by_value(column: pa.Array, data_type: DataType) -> pa.Array:
+    to_json = _json_function(data_type)
+    texts = ["null" if value is None else to_json(value) for value in array_values(column, data_type)]
     return pa.array(texts, pa.string())
 
 
-def value_json(value: Any, kind: DataType) -> str:
+def value_json(value: Any, data_type: DataType) -> str:
     """Return the JSON text of one internal value."""
-    return "null" if value is None else _json_function(kind)(value)
+    return "null" if value is None else _json_function(data_type)(value)
 
 
-def _json_function(kind: DataType) -> Callable[[Any], str]:
+def _json_function(data_type: DataType) -> Callable[[Any], str]:
     """Return a function from a value that is not None to its JSON text."""
-    match kind:
+    match data_type:
         case AtomicType():
-            return _atomic_function(kind)
+            return _atomic_function(data_type)
         case ArrayType(element=element) | VectorType(element=element):
             return _list_function(element)
         case MapType(key=key, value=value):
@@ -124,15 +124,15 @@ def _json_function(kind: DataType) -> Callable[[Any], str]:
         case MultisetType(element=element):
             return _pairs_function(element, _COUNT_TYPE)
         case RowType():
-            return _row_function(kind)
+            return _row_function(data_type)
 
 
-def _atomic_function(kind: AtomicType) -> Callable[[Any], str]:
-    root = kind.root
+def _atomic_function(data_type: AtomicType) -> Callable[[Any], str]:
+    root = data_type.root
     if root in _TEXTS:
         return quoted
     if root in _FLOATS:
-        return lambda value: _float_json(value, kind)
+        return lambda value: _float_json(value, data_type)
     if root in _TIMESTAMPS:
         zone = "Z" if root is TypeRoot.TIMESTAMP_LTZ else ""
         return lambda value: f'"{timestamp_text(value, 9 if value % 1_000_000_000 else 0)}{zone}"'
@@ -185,8 +185,8 @@ def _pairs_function(key: DataType, value: DataType) -> Callable[[Any], str]:
     return to_json
 
 
-def _row_function(kind: RowType) -> Callable[[Any], str]:
-    parts = [(quoted(field.name), _json_function(field.type)) for field in kind.fields]
+def _row_function(data_type: RowType) -> Callable[[Any], str]:
+    parts = [(quoted(field.name), _json_function(field.type)) for field in data_type.fields]
 
     def to_json(values: Sequence[Any]) -> str:
         pairs = zip(parts, values, strict=True)

@@ -31,13 +31,13 @@ _INTEGER_BITS = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INT: 32, T
 _DAYS = (TypeRoot.DATE, TypeRoot.TIME)
 
 
-def from_json(kind: DataType) -> Convert:
+def from_json(data_type: DataType) -> Convert:
     """Return a function from parsed JSON (not None) to the value; the function raises InvalidInputError
     naming both.
     """
-    match kind:
+    match data_type:
         case AtomicType():
-            return _atomic(kind)
+            return _atomic(data_type)
         case ArrayType(element=element):
             return _list(element)
         case VectorType(element=element, length=length):
@@ -47,55 +47,57 @@ def from_json(kind: DataType) -> Convert:
         case MultisetType(element=element):
             return _pairs(element, _COUNT_TYPE)
         case RowType():
-            return _row(kind)
+            return _row(data_type)
 
 
-def _wrong(raw: Any, kind: DataType, hint: str) -> InvalidInputError:
-    return InvalidInputError(f"{raw!r} is not a value of type {kind}: {hint}")
+def _wrong(raw: Any, data_type: DataType, hint: str) -> InvalidInputError:
+    return InvalidInputError(f"{raw!r} is not a value of type {data_type}: {hint}")
 
 
-def _atomic(kind: AtomicType) -> Convert:
-    root = kind.root
+def _atomic(data_type: AtomicType) -> Convert:
+    root = data_type.root
     if root in (TypeRoot.CHAR, TypeRoot.VARCHAR):
-        return lambda raw: raw if isinstance(raw, str) else _reject(raw, kind, "write it in quotes")
+        return lambda raw: raw if isinstance(raw, str) else _reject(raw, data_type, "write it in quotes")
     if root is TypeRoot.BOOLEAN:
-        return lambda raw: raw if isinstance(raw, bool) else _text(raw, kind)
+        return lambda raw: raw if isinstance(raw, bool) else _text(raw, data_type)
     if root in _INTEGER_BITS:
-        return _integer(kind, 1 << (_INTEGER_BITS[root] - 1))
+        return _integer(data_type, 1 << (_INTEGER_BITS[root] - 1))
     if root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
-        return lambda raw: float(raw) if type(raw) in (int, float) else _text(raw, kind)
+        return lambda raw: float(raw) if type(raw) in (int, float) else _text(raw, data_type)
     if root is TypeRoot.DECIMAL:
-        return lambda raw: _text(str(raw) if type(raw) in (int, float) else raw, kind)
+        return lambda raw: _text(str(raw) if type(raw) in (int, float) else raw, data_type)
     if root is TypeRoot.VARIANT:
         return lambda raw: parse_variant(raw if isinstance(raw, str) else json.dumps(raw))
     if root in _DAYS:
-        return lambda raw: raw if type(raw) is int else _text(raw, kind)
-    return lambda raw: _text(raw, kind)
+        return lambda raw: raw if type(raw) is int else _text(raw, data_type)
+    return lambda raw: _text(raw, data_type)
 
 
-def _reject(raw: Any, kind: DataType, hint: str) -> Any:
-    raise _wrong(raw, kind, hint)
+def _reject(raw: Any, data_type: DataType, hint: str) -> Any:
+    raise _wrong(raw, data_type, hint)
 
 
-def _text(raw: Any, kind: AtomicType) -> Any:
-    return parse_value(raw, kind) if isinstance(raw, str) else _reject(raw, kind, "write it in quotes")
+def _text(raw: Any, data_type: AtomicType) -> Any:
+    return (
+        parse_value(raw, data_type) if isinstance(raw, str) else _reject(raw, data_type, "write it in quotes")
+    )
 
 
-def _integer(kind: AtomicType, limit: int) -> Convert:
+def _integer(data_type: AtomicType, limit: int) -> Convert:
     def convert(raw: Any) -> int:
         if type(raw) is float and raw.is_integer():
             raw = int(raw)
         if type(raw) is not int:
-            return int(_text(raw, kind))
+            return int(_text(raw, data_type))
         if not -limit <= raw < limit:
-            raise _wrong(raw, kind, f"the range is {-limit} to {limit - 1}")
+            raise _wrong(raw, data_type, f"the range is {-limit} to {limit - 1}")
         return raw
 
     return convert
 
 
-def _element(kind: DataType) -> Convert:
-    convert = from_json(kind)
+def _element(data_type: DataType) -> Convert:
+    convert = from_json(data_type)
     return lambda raw: None if raw is None else convert(raw)
 
 
@@ -137,16 +139,16 @@ def _pairs(key: DataType, value: DataType) -> Convert:
     return to_pairs
 
 
-def _row(kind: RowType) -> Convert:
-    parts = [(field.name, _element(field.type)) for field in kind.fields]
-    names = set(kind.names)
+def _row(data_type: RowType) -> Convert:
+    parts = [(field.name, _element(field.type)) for field in data_type.fields]
+    names = set(data_type.names)
 
     def to_row(raw: Any) -> tuple[Any, ...]:
         if isinstance(raw, list) and len(raw) == len(parts):
             return tuple(convert(item) for (_, convert), item in zip(parts, raw, strict=True))
         if not isinstance(raw, dict) or not raw.keys() <= names:
             raise InvalidInputError(
-                f"{raw!r} is not a row of {', '.join(kind.names)}; write {{name: value, ...}}"
+                f"{raw!r} is not a row of {', '.join(data_type.names)}; write {{name: value, ...}}"
             )
         return tuple(convert(raw.get(name)) for name, convert in parts)
 

@@ -96,10 +96,10 @@ def _escape(text: str) -> str:
     return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", text)
 
 
-def _directory_text(value: Any, kind: DataType, default_name: str, legacy_name: bool) -> str:
+def _directory_text(value: Any, data_type: DataType, default_name: str, legacy_name: bool) -> str:
     if value is None:
         return default_name
-    text = _legacy_text(value, kind) if legacy_name else value_text(value, kind)
+    text = _legacy_text(value, data_type) if legacy_name else value_text(value, data_type)
     return default_name if _is_blank(text) else text
 
 
@@ -108,8 +108,8 @@ def _is_blank(text: str) -> bool:
     return not text or (text.isspace() and not any(char in _JAVA_NOT_BLANK for char in text))
 
 
-def _legacy_text(value: Any, kind: DataType) -> str:
-    root = kind.root if isinstance(kind, AtomicType) else None
+def _legacy_text(value: Any, data_type: DataType) -> str:
+    root = data_type.root if isinstance(data_type, AtomicType) else None
     if root in (TypeRoot.DATE, TypeRoot.TIME):
         return str(value)
     if root in _TIMESTAMPS:
@@ -119,6 +119,7 @@ def _legacy_text(value: Any, kind: DataType) -> str:
         return java_float_text(value, single=root is TypeRoot.FLOAT)
     if root in _BYTES:
         raise UnsupportedError(
-            f"directory of a partition by {kind}: set partition.legacy-name=false when you create the table"
+            f"directory of a partition by {data_type}: set partition.legacy-name=false when you create the "
+            "table"
         )
-    return value_text(value, kind)
+    return value_text(value, data_type)

@@ -24,18 +24,18 @@ _TEXTS = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 _CAST = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT)
 
 
-def column_texts(column: pa.Array, kind: DataType) -> pa.Array:
+def column_texts(column: pa.Array, data_type: DataType) -> pa.Array:
     """Return the text of each value; null stays null. Nested values are JSON."""
-    if isinstance(kind, AtomicType) and kind.root in _TEXTS:
-        return normal_array(column, kind)
-    texts = column_json(column, kind)
-    if isinstance(kind, AtomicType):
-        texts = _unquote(texts, kind)
+    if isinstance(data_type, AtomicType) and data_type.root in _TEXTS:
+        return normal_array(column, data_type)
+    texts = column_json(column, data_type)
+    if isinstance(data_type, AtomicType):
+        texts = _unquote(texts, data_type)
     return pc.if_else(column.is_valid(), texts, pa.scalar(None, pa.string()))
 
 
-def _unquote(texts: pa.Array, kind: AtomicType) -> pa.Array:
-    if kind.root is TypeRoot.VARIANT:
+def _unquote(texts: pa.Array, data_type: AtomicType) -> pa.Array:
+    if data_type.root is TypeRoot.VARIANT:
         return pa.array([json.loads(text) for text in texts.to_pylist()], pa.string())
     return pc.utf8_trim(texts, '"')
 
@@ -52,13 +52,13 @@ def parse_texts(texts: pa.Array, field: DataField, first_row: int) -> pa.Array:
     return quick if quick is not None else _one_by_one(texts.to_pylist(), field, first_row)
 
 
-def _fast(texts: pa.Array, kind: DataType) -> pa.Array | None:
-    if isinstance(kind, AtomicType) and kind.root in _CAST:
+def _fast(texts: pa.Array, data_type: DataType) -> pa.Array | None:
+    if isinstance(data_type, AtomicType) and data_type.root in _CAST:
         try:
-            return texts.cast(arrow_type(kind))
+            return texts.cast(arrow_type(data_type))
         except pa.ArrowInvalid:
             return None
-    return fast_column(texts.to_pylist(), kind)
+    return fast_column(texts.to_pylist(), data_type)
 
 
 def _one_by_one(texts: list[str | None], field: DataField, first_row: int) -> pa.Array:

@@ -46,29 +46,30 @@ def rows_batch(rows: Sequence[Sequence[Any]], row_type: RowType, schema: pa.Sche
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def normal_array(column: pa.Array | pa.ChunkedArray, kind: DataType) -> pa.Array:
-    """Return `column` in one piece, in the Arrow type of `kind`. Raises InvalidInputError if it cannot be
-    cast.
+def normal_array(column: pa.Array | pa.ChunkedArray, data_type: DataType) -> pa.Array:
+    """Return `column` in one piece, in the Arrow type of `data_type`.
+
+    Raises InvalidInputError if it cannot be cast.
     """
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
-    target = arrow_type(kind)
+    target = arrow_type(data_type)
     if column.type == target:
         return column
     try:
         return column.cast(target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as err:
-        raise InvalidInputError(f"a column of Arrow type {column.type} as {kind}") from err
+        raise InvalidInputError(f"a column of Arrow type {column.type} as {data_type}") from err
 
 
-def array_values(column: pa.Array | pa.ChunkedArray, kind: DataType) -> list[Any]:
-    """Return the values of `column` (of any Arrow type that holds `kind`)."""
+def array_values(column: pa.Array | pa.ChunkedArray, data_type: DataType) -> list[Any]:
+    """Return the values of `column` (of any Arrow type that holds `data_type`)."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    match kind:
+    match data_type:
         case AtomicType():
-            return _atomic_values(array, kind)
+            return _atomic_values(array, data_type)
         case ArrayType(element=element):
             return _cut(array, array_values(array.values, element))
         case VectorType(element=element, length=length):
@@ -84,17 +85,17 @@ def array_values(column: pa.Array | pa.ChunkedArray, kind: DataType) -> list[Any
             return _mask_values(array, list(zip(*parts, strict=True)) if parts else [()] * len(array))
 
 
-def _atomic_values(array: pa.Array, kind: AtomicType) -> list[Any]:
-    if kind.root is TypeRoot.VARIANT:
+def _atomic_values(array: pa.Array, data_type: AtomicType) -> list[Any]:
+    if data_type.root is TypeRoot.VARIANT:
         names = ("value", "metadata")
         return _mask_values(array, list(zip(*(array.field(name).to_pylist() for name in names), strict=True)))
     if pa.types.is_timestamp(array.type):
         factor = _UNIT_NANOS[array.type.unit]
         values: list[Any] = array.view(pa.int64()).to_pylist()
         return values if factor == 1 else [None if v is None else v * factor for v in values]
-    if kind.root in _DAY_TYPES and array.type in (pa.date32(), pa.time32("ms"), pa.time32("s")):
-        return list(normal_array(array, kind).view(pa.int32()).to_pylist())
-    return list(normal_array(array, kind).to_pylist())
+    if data_type.root in _DAY_TYPES and array.type in (pa.date32(), pa.time32("ms"), pa.time32("s")):
+        return list(normal_array(array, data_type).view(pa.int32()).to_pylist())
+    return list(normal_array(array, data_type).to_pylist())
 
 
 def _mask_values(array: pa.Array, values: list[Any]) -> list[Any]:
@@ -114,19 +115,19 @@ def _pairs(array: pa.Array, key: DataType, value: DataType) -> list[Any]:
     return _cut(array, list(pairs))
 
 
-def values_array(values: Sequence[Any], kind: DataType) -> pa.Array:
-    """Return an array in the Arrow type of `kind`. Raises InvalidInputError for a value out of range."""
+def values_array(values: Sequence[Any], data_type: DataType) -> pa.Array:
+    """Return an array in the Arrow type of `data_type`. Raises InvalidInputError for a value out of range."""
     try:
-        return _build(values, kind)
+        return _build(values, data_type)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError) as err:
-        raise InvalidInputError(f"values of type {kind}: {err}") from err
+        raise InvalidInputError(f"values of type {data_type}: {err}") from err
 
 
-def _build(values: Sequence[Any], kind: DataType) -> pa.Array:
-    target = arrow_type(kind)
-    match kind:
+def _build(values: Sequence[Any], data_type: DataType) -> pa.Array:
+    target = arrow_type(data_type)
+    match data_type:
         case AtomicType():
-            return _build_atomic(values, kind, target)
+            return _build_atomic(values, data_type, target)
         case ArrayType(element=element):
             return pa.ListArray.from_arrays(_offsets(values), _build(_flat(values), element), type=target)
         case MapType(key=key, value=value):
@@ -142,12 +143,12 @@ def _build(values: Sequence[Any], kind: DataType) -> pa.Array:
             return pa.StructArray.from_arrays(columns, fields=list(target), mask=_mask(values))
 
 
-def _build_atomic(values: Sequence[Any], kind: AtomicType, target: pa.DataType) -> pa.Array:
-    if kind.root in _TIMESTAMPS:
+def _build_atomic(values: Sequence[Any], data_type: AtomicType, target: pa.DataType) -> pa.Array:
+    if data_type.root in _TIMESTAMPS:
         return arrow_values(values, target)
-    if kind.root in _DAY_TYPES:
+    if data_type.root in _DAY_TYPES:
         return pa.array(values, pa.int32()).view(target)
-    if kind.root is TypeRoot.VARIANT:
+    if data_type.root is TypeRoot.VARIANT:
         columns = [pa.array([b"" if v is None else v[i] for v in values], pa.binary()) for i in (0, 1)]
         return pa.StructArray.from_arrays(columns, fields=list(target), mask=_mask(values))
     return pa.array(values, target)
@@ -160,8 +161,8 @@ def _build_map(values: Sequence[Any], parts: tuple[DataType, DataType], target: 
     return pa.MapArray.from_arrays(_offsets(values), keys, items, type=target)
 
 
-def _children(values: Sequence[Any], index: int, kind: DataType) -> pa.Array:
-    return _build([None if value is None else value[index] for value in values], kind)
+def _children(values: Sequence[Any], index: int, data_type: DataType) -> pa.Array:
+    return _build([None if value is None else value[index] for value in values], data_type)
 
 
 def _flat(values: Iterable[Any]) -> list[Any]:

@@ -148,18 +148,18 @@ def _condition_pieces(condition: Predicate | None, partition_type: RowType) -> l
     return groups
 
 
-def _piece(value: Any, kind: DataType) -> bytes | None:
+def _piece(value: Any, data_type: DataType) -> bytes | None:
     """Return bytes that every serialised row has that holds the value; None where they are not known.
 
     Rule of the format: texts are stored as they are, in the slot or behind the slots; numbers in the slot.
     """
-    if not isinstance(kind, AtomicType):
+    if not isinstance(data_type, AtomicType):
         return None
-    if kind.root in _TEXTS and isinstance(value, str):
+    if data_type.root in _TEXTS and isinstance(value, str):
         return value.encode()
-    if kind.root in _NUMBERS and type(value) is int:
+    if data_type.root in _NUMBERS and type(value) is int:
         try:
-            return struct.pack("<" + FIXED_FORMATS[kind.root], value)
+            return struct.pack("<" + FIXED_FORMATS[data_type.root], value)
         except struct.error:
             return None
     return None

@@ -208,7 +208,7 @@ class _Lookup:
 
 def _column_stats(stats: StatsRows, lanes: Ints, arity: int, index: int, field: DataField) -> ColumnStats:
     bounds = [
-        row_column(stats.buffer, start[lanes], length[lanes], arity=arity, index=index, kind=field.type)
+        row_column(stats.buffer, start[lanes], length[lanes], arity=arity, index=index, data_type=field.type)
         for start, length in (
             (stats.minimum, stats.minimum_length),
             (stats.maximum, stats.maximum_length),

@@ -39,31 +39,31 @@ def arities(buffer: Bytes, start: I64, length: I64) -> I64:
 
 
 def row_column(
-    buffer: Bytes, start: I64, length: I64, *, arity: int, index: int, kind: DataType
+    buffer: Bytes, start: I64, length: I64, *, arity: int, index: int, data_type: DataType
 ) -> pa.Array | None:
     """Return field `index` of rows of `arity` fields; None for types whose bounds are not used.
 
     `buffer` must end with eight spare bytes, and each row must be long enough for its fixed part (see
     `arities`).
     """
-    if not isinstance(kind, AtomicType):
+    if not isinstance(data_type, AtomicType):
         return None
     row = start + _PREFIX
     nulls = (buffer[row + (index + 8) // 8] >> (index % 8) & 1).astype(np.bool_)
     slot = row + null_bits_size(arity) + 8 * index
-    if kind.root in (TypeRoot.CHAR, TypeRoot.VARCHAR):
+    if data_type.root in (TypeRoot.CHAR, TypeRoot.VARCHAR):
         return _strings(buffer, row, length - _PREFIX, slot, nulls)
-    if kind.root is TypeRoot.DECIMAL:
-        return _decimals(buffer, slot, nulls, kind)
-    if kind.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
-        return _timestamps(buffer, row, length - _PREFIX, slot, nulls, kind)
-    if kind.root not in FIXED_FORMATS:
+    if data_type.root is TypeRoot.DECIMAL:
+        return _decimals(buffer, slot, nulls, data_type)
+    if data_type.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
+        return _timestamps(buffer, row, length - _PREFIX, slot, nulls, data_type)
+    if data_type.root not in FIXED_FORMATS:
         return None
-    code = "b" if kind.root is TypeRoot.BOOLEAN else FIXED_FORMATS[kind.root]
+    code = "b" if data_type.root is TypeRoot.BOOLEAN else FIXED_FORMATS[data_type.root]
     values = _view(buffer, _NUMPY[code])[slot]
-    if kind.root is TypeRoot.BOOLEAN:
+    if data_type.root is TypeRoot.BOOLEAN:
         return pa.array(values != 0, mask=nulls)
-    target = arrow_type(kind)
+    target = arrow_type(data_type)
     if pa.types.is_date(target) or pa.types.is_time(target):
         return pa.array(values, pa.int32(), mask=nulls).view(target)
     return pa.array(values, target, mask=nulls)
@@ -75,22 +75,22 @@ def _view(buffer: Bytes, dtype: str) -> npt.NDArray[Any]:
     return np.ndarray((max(len(buffer) - size + 1, 0),), dtype, buffer, strides=(1,))
 
 
-def _decimals(buffer: Bytes, slot: I64, nulls: Mask, kind: AtomicType) -> pa.Array | None:
-    if kind.precision > MAX_COMPACT_DECIMAL:
+def _decimals(buffer: Bytes, slot: I64, nulls: Mask, data_type: AtomicType) -> pa.Array | None:
+    if data_type.precision > MAX_COMPACT_DECIMAL:
         return None
     words = np.empty((len(slot), 2), np.int64)
     words[:, 0] = _view(buffer, "<i8")[slot]
     words[:, 1] = words[:, 0] >> 63
     valid = pa.array(~nulls).buffers()[1]
-    return pa.Array.from_buffers(arrow_type(kind), len(slot), [valid, pa.py_buffer(words)])
+    return pa.Array.from_buffers(arrow_type(data_type), len(slot), [valid, pa.py_buffer(words)])
 
 
 def _timestamps(
-    buffer: Bytes, row: I64, size: I64, slot: I64, nulls: Mask, kind: AtomicType
+    buffer: Bytes, row: I64, size: I64, slot: I64, nulls: Mask, data_type: AtomicType
 ) -> pa.Array | None:
-    target = arrow_type(kind)
+    target = arrow_type(data_type)
     raw = _view(buffer, "<i8")[slot]
-    if kind.precision <= COMPACT_MILLIS:
+    if data_type.precision <= COMPACT_MILLIS:
         return pa.array(raw, pa.int64(), mask=nulls).view(target)
     offset, nanos = raw >> 32, raw & 0xFFFFFFFF
     nulls = nulls | (offset < 0) | (offset + 8 > size)

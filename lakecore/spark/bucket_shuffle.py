@@ -86,14 +86,14 @@ def shuffle_by_bucket(shuffle: BucketShuffle, table: Table, on: Mapping[str, str
     return frame.mapInArrow(adder, schema).repartitionById(tasks, _TASK)
 
 
-def cast_key(batch: pa.RecordBatch, name: str, kind: pa.DataType) -> pa.Array:
+def cast_key(batch: pa.RecordBatch, name: str, data_type: pa.DataType) -> pa.Array:
     """Return a column that is looked up in the type of the table's column. Raises InvalidInputError."""
     column = batch.column(name)
     try:
-        return column if column.type == kind else column.cast(kind)
+        return column if column.type == data_type else column.cast(data_type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as err:
         raise InvalidInputError(
-            f"column {name!r} is {column.type}, and the column of the table is {kind}: {err}; cast it "
+            f"column {name!r} is {column.type}, and the column of the table is {data_type}: {err}; cast it "
             "before the join"
         ) from err
 

@@ -21,28 +21,28 @@ _FLOATS = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
 _NUMBERS = (TypeRoot.DATE, TypeRoot.TIME)
 
 
-def row_text(values: Sequence[Any], kind: RowType) -> str:
+def row_text(values: Sequence[Any], data_type: RowType) -> str:
     """Return `{2024-01-01, 7}`: each value is cast to a string."""
-    parts = zip(values, kind.fields, strict=True)
+    parts = zip(values, data_type.fields, strict=True)
     return "{" + ", ".join(_cast_text(value, field.type) for value, field in parts) + "}"
 
 
-def serialized_row_text(data: bytes, kind: RowType, path: str) -> str:
+def serialized_row_text(data: bytes, data_type: RowType, path: str) -> str:
     """Return `row_text` of a serialised row. Raises CorruptDataError naming `path`."""
-    return row_text(decode_row(data, kind, path), kind)
+    return row_text(decode_row(data, data_type, path), data_type)
 
 
-def _cast_text(value: Any, kind: DataType) -> str:
-    return "null" if value is None else value_text(value, kind)
+def _cast_text(value: Any, data_type: DataType) -> str:
+    return "null" if value is None else value_text(value, data_type)
 
 
-def raw_text(value: Any, kind: DataType) -> str:
+def raw_text(value: Any, data_type: DataType) -> str:
     """Return the internal value as text: a DATE is a number of days, a timestamp ISO; bytes are hexadecimal,
     0x….
     """
     if value is None:
         return "null"
-    root = kind.root if isinstance(kind, AtomicType) else None
+    root = data_type.root if isinstance(data_type, AtomicType) else None
     if root in _NUMBERS:
         return str(value)
     if root in _TIMESTAMPS:
@@ -52,7 +52,7 @@ def raw_text(value: Any, kind: DataType) -> str:
         return java_float_text(value, single=root is TypeRoot.FLOAT)
     if root in _BYTES:
         return "0x" + bytes(value).hex()
-    return value_text(value, kind)
+    return value_text(value, data_type)
 
 
 def flat_json(value: Any) -> str:

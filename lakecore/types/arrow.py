@@ -62,9 +62,9 @@ _PLAIN: dict[TypeRoot, pa.DataType] = {
 }
 
 
-def arrow_type(kind: DataType) -> pa.DataType:
-    """Return the Arrow type of values of `kind`, without field ids (nested fields carry nullability)."""
-    return _convert(kind, None, 1)
+def arrow_type(data_type: DataType) -> pa.DataType:
+    """Return the Arrow type of values of `data_type`, without field ids (nested fields carry nullability)."""
+    return _convert(data_type, None, 1)
 
 
 def arrow_schema(row_type: RowType) -> pa.Schema:
@@ -79,20 +79,20 @@ def arrow_field(field: DataField) -> pa.Field:
     return _field(field.name, _convert(field.type, field.id, 1), field.type.nullable, field.id)
 
 
-def arrow_values(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+def arrow_values(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
     """Return internal values of an atomic type (see `row.values`) as an array of an Arrow type that holds
     them.
     """
-    if pa.types.is_timestamp(kind):
-        factor = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}[kind.unit]
+    if pa.types.is_timestamp(data_type):
+        factor = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}[data_type.unit]
         numbers = [None if v is None else v // factor for v in values]
         try:
-            return pa.array(numbers, pa.int64()).view(kind)
+            return pa.array(numbers, pa.int64()).view(data_type)
         except OverflowError as err:
-            raise OverflowError(_TOO_FAR if kind.unit == "ns" else str(err)) from err
-    if kind in (pa.date32(), pa.time32("ms")):
-        return pa.array(values, pa.int32()).view(kind)
-    return pa.array(values, kind)
+            raise OverflowError(_TOO_FAR if data_type.unit == "ns" else str(err)) from err
+    if data_type in (pa.date32(), pa.time32("ms")):
+        return pa.array(values, pa.int32()).view(data_type)
+    return pa.array(values, data_type)
 
 
 def row_type_from_arrow(schema: pa.Schema) -> RowType:
@@ -104,14 +104,14 @@ def row_type_from_arrow(schema: pa.Schema) -> RowType:
     return RowType(tuple(_data_field(field, ids) for field in schema))
 
 
-def type_from_arrow(kind: pa.DataType) -> DataType:
+def type_from_arrow(data_type: pa.DataType) -> DataType:
     """Return the data type that holds values of an Arrow type. Raises InvalidInputError if there is none."""
-    return _from_arrow(kind, count())
+    return _from_arrow(data_type, count())
 
 
-def _field(name: str, kind: pa.DataType, nullable: bool, field_id: int | None) -> pa.Field:
+def _field(name: str, data_type: pa.DataType, nullable: bool, field_id: int | None) -> pa.Field:
     metadata = None if field_id is None else {FIELD_ID_KEY: str(_int32(field_id)).encode()}
-    return pa.field(name, kind, nullable, metadata)
+    return pa.field(name, data_type, nullable, metadata)
 
 
 def _int32(value: int) -> int:
@@ -121,7 +121,7 @@ def _int32(value: int) -> int:
     return (value + 2**31) % 2**32 - 2**31
 
 
-def _convert(kind: DataType, parent: int | None, depth: int) -> pa.DataType:
+def _convert(data_type: DataType, parent: int | None, depth: int) -> pa.DataType:
     """Return the Arrow type of a data type. `parent` is the id of the enclosing field (None: no ids); `depth`
     counts list and map levels under it.
 
@@ -130,9 +130,9 @@ def _convert(kind: DataType, parent: int | None, depth: int) -> pa.DataType:
     """
     up = None if parent is None else _NESTED_BASE + parent * _NESTED_STEP + depth
     down = None if parent is None else _NESTED_BASE - parent * _NESTED_STEP - depth
-    match kind:
+    match data_type:
         case AtomicType():
-            return _atomic(kind, parent)
+            return _atomic(data_type, parent)
         case ArrayType(element=element):
             return pa.list_(_field("element", _convert(element, parent, depth + 1), element.nullable, up))
         case VectorType(element=element, length=length):
@@ -159,13 +159,17 @@ def _map(
     return pa.map_(key_field, value_field)
 
 
-def _atomic(kind: AtomicType, parent: int | None) -> pa.DataType:
-    root = kind.root
+def _atomic(data_type: AtomicType, parent: int | None) -> pa.DataType:
+    root = data_type.root
     if root is TypeRoot.DECIMAL:
-        return pa.decimal128(kind.precision, kind.scale)
+        return pa.decimal128(data_type.precision, data_type.scale)
     if root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
         unit = (
-            "ms" if kind.precision <= _MILLIS_DIGITS else "us" if kind.precision <= _MICROS_DIGITS else "ns"
+            "ms"
+            if data_type.precision <= _MILLIS_DIGITS
+            else "us"
+            if data_type.precision <= _MICROS_DIGITS
+            else "ns"
         )
         return pa.timestamp(unit, "UTC" if root is TypeRoot.TIMESTAMP_LTZ else None)
     if root is TypeRoot.VARIANT:
@@ -185,29 +189,33 @@ def _data_field(field: pa.Field, ids: Iterator[int]) -> DataField:
     return DataField(number, field.name, with_nullable(kind, field.nullable))
 
 
-def _from_arrow(kind: pa.DataType, ids: Iterator[int]) -> DataType:
-    nested = _nested_from_arrow(kind, ids)
+def _from_arrow(data_type: pa.DataType, ids: Iterator[int]) -> DataType:
+    nested = _nested_from_arrow(data_type, ids)
     if nested is not None:
         return nested
     for accepts, make in _FROM_ARROW:
-        if accepts(kind):
-            return make(kind)
-    raise InvalidInputError(f"Arrow type {kind} has no table type; cast the column first")
+        if accepts(data_type):
+            return make(data_type)
+    raise InvalidInputError(f"Arrow type {data_type} has no table type; cast the column first")
 
 
-def _nested_from_arrow(kind: pa.DataType, ids: Iterator[int]) -> DataType | None:
-    if pa.types.is_dictionary(kind):
-        return _from_arrow(kind.value_type, ids)
-    if pa.types.is_fixed_size_list(kind):
-        element = with_nullable(_from_arrow(kind.value_type, ids), kind.value_field.nullable)
-        return VectorType(element, kind.list_size)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return ArrayType(with_nullable(_from_arrow(kind.value_type, ids), kind.value_field.nullable))
-    if pa.types.is_map(kind):
-        key = with_nullable(_from_arrow(kind.key_type, ids), False)
-        return MapType(key, with_nullable(_from_arrow(kind.item_type, ids), kind.item_field.nullable))
-    if pa.types.is_struct(kind):
-        return RowType(tuple(_data_field(kind.field(i), ids) for i in range(kind.num_fields)))
+def _nested_from_arrow(data_type: pa.DataType, ids: Iterator[int]) -> DataType | None:
+    if pa.types.is_dictionary(data_type):
+        return _from_arrow(data_type.value_type, ids)
+    if pa.types.is_fixed_size_list(data_type):
+        element = with_nullable(_from_arrow(data_type.value_type, ids), data_type.value_field.nullable)
+        return VectorType(element, data_type.list_size)
+    if pa.types.is_list(data_type) or pa.types.is_large_list(data_type):
+        return ArrayType(
+            with_nullable(_from_arrow(data_type.value_type, ids), data_type.value_field.nullable)
+        )
+    if pa.types.is_map(data_type):
+        key = with_nullable(_from_arrow(data_type.key_type, ids), False)
+        return MapType(
+            key, with_nullable(_from_arrow(data_type.item_type, ids), data_type.item_field.nullable)
+        )
+    if pa.types.is_struct(data_type):
+        return RowType(tuple(_data_field(data_type.field(i), ids) for i in range(data_type.num_fields)))
     return None
 
 
@@ -216,15 +224,15 @@ def _of(root: TypeRoot, *, length: int = 0) -> Callable[[pa.DataType], DataType]
     return lambda _: kind
 
 
-def _timestamp_from_arrow(kind: pa.DataType) -> DataType:
-    root = TypeRoot.TIMESTAMP if kind.tz is None else TypeRoot.TIMESTAMP_LTZ
-    return AtomicType(root, precision={"s": 0, "ms": 3, "us": 6, "ns": 9}[kind.unit])
+def _timestamp_from_arrow(data_type: pa.DataType) -> DataType:
+    root = TypeRoot.TIMESTAMP if data_type.tz is None else TypeRoot.TIMESTAMP_LTZ
+    return AtomicType(root, precision={"s": 0, "ms": 3, "us": 6, "ns": 9}[data_type.unit])
 
 
-def _decimal_from_arrow(kind: pa.DataType) -> DataType:
-    if kind.scale < 0:
-        raise InvalidInputError(f"Arrow type {kind} has a negative scale; cast the column first")
-    return AtomicType(TypeRoot.DECIMAL, precision=kind.precision, scale=kind.scale)
+def _decimal_from_arrow(data_type: pa.DataType) -> DataType:
+    if data_type.scale < 0:
+        raise InvalidInputError(f"Arrow type {data_type} has a negative scale; cast the column first")
+    return AtomicType(TypeRoot.DECIMAL, precision=data_type.precision, scale=data_type.scale)
 
 
 _STRINGS = (pa.string(), pa.large_string(), pa.string_view())

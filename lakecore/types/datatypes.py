@@ -166,20 +166,20 @@ _ALIASES = {
 _TEXT = re.compile(r"([A-Z_]+(?: PRECISION)?)(?:\((\d+)(?:,(\d+))?\))?((?: [A-Z]+)*)")
 
 
-def _atomic_text(kind: AtomicType) -> str:
-    root = kind.root
-    if root is TypeRoot.VARCHAR and kind.length == MAX_LENGTH:
+def _atomic_text(data_type: AtomicType) -> str:
+    root = data_type.root
+    if root is TypeRoot.VARCHAR and data_type.length == MAX_LENGTH:
         return "STRING"
-    if root is TypeRoot.VARBINARY and kind.length == MAX_LENGTH:
+    if root is TypeRoot.VARBINARY and data_type.length == MAX_LENGTH:
         return "BYTES"
     if root in _LENGTHS:
-        return f"{root.value}({kind.length})"
+        return f"{root.value}({data_type.length})"
     if root is TypeRoot.DECIMAL:
-        return f"DECIMAL({kind.precision}, {kind.scale})"
+        return f"DECIMAL({data_type.precision}, {data_type.scale})"
     if root is TypeRoot.TIMESTAMP_LTZ:
-        return f"TIMESTAMP({kind.precision}) WITH LOCAL TIME ZONE"
+        return f"TIMESTAMP({data_type.precision}) WITH LOCAL TIME ZONE"
     if root in _PRECISIONS:
-        return f"{root.value}({kind.precision})"
+        return f"{root.value}({data_type.precision})"
     return str(root.value)
 
 
@@ -238,24 +238,32 @@ def parse_type(raw: str | Mapping[str, Any]) -> DataType:
     raise ValueError(f"not a data type: {raw['type']!r}")
 
 
-def type_to_json(kind: DataType) -> Any:
+def type_to_json(data_type: DataType) -> Any:
     """Return the JSON of a type, which is text or an object."""
-    suffix = "" if kind.nullable else " NOT NULL"
-    match kind:
+    suffix = "" if data_type.nullable else " NOT NULL"
+    match data_type:
         case AtomicType():
-            return str(kind)
+            return str(data_type)
         case ArrayType():
-            return {"type": "ARRAY" + suffix, "element": type_to_json(kind.element)}
+            return {"type": "ARRAY" + suffix, "element": type_to_json(data_type.element)}
         case MultisetType():
-            return {"type": "MULTISET" + suffix, "element": type_to_json(kind.element)}
+            return {"type": "MULTISET" + suffix, "element": type_to_json(data_type.element)}
         case MapType():
-            return {"type": "MAP" + suffix, "key": type_to_json(kind.key), "value": type_to_json(kind.value)}
+            return {
+                "type": "MAP" + suffix,
+                "key": type_to_json(data_type.key),
+                "value": type_to_json(data_type.value),
+            }
         case VectorType():
-            return {"type": "VECTOR" + suffix, "element": type_to_json(kind.element), "length": kind.length}
+            return {
+                "type": "VECTOR" + suffix,
+                "element": type_to_json(data_type.element),
+                "length": data_type.length,
+            }
         case RowType():
-            return {"type": "ROW" + suffix, "fields": [field.to_json() for field in kind.fields]}
+            return {"type": "ROW" + suffix, "fields": [field.to_json() for field in data_type.fields]}
 
 
-def with_nullable(kind: DataType, nullable: bool) -> DataType:
+def with_nullable(data_type: DataType, nullable: bool) -> DataType:
     """Return the same type with that nullability."""
-    return kind if kind.nullable == nullable else replace(kind, nullable=nullable)
+    return data_type if data_type.nullable == nullable else replace(data_type, nullable=nullable)

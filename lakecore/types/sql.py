@@ -15,17 +15,19 @@ from lakecore.types.datatypes import (
 __all__ = ["type_text"]
 
 
-def type_text(kind: DataType, *, quoted: bool = False) -> str:
+def type_text(data_type: DataType, *, quoted: bool = False) -> str:
     """Return a type as SQL, as in `MAP<STRING NOT NULL, ROW<a INT, b ARRAY<INT>>> NOT NULL`. `quoted` puts
     names in back quotes.
     """
-    return _bare(kind, quoted) + ("" if kind.nullable or isinstance(kind, AtomicType) else " NOT NULL")
+    return _bare(data_type, quoted) + (
+        "" if data_type.nullable or isinstance(data_type, AtomicType) else " NOT NULL"
+    )
 
 
-def _bare(kind: DataType, quoted: bool) -> str:
-    match kind:
+def _bare(data_type: DataType, quoted: bool) -> str:
+    match data_type:
         case AtomicType():
-            return str(kind)
+            return str(data_type)
         case ArrayType(element=element):
             return f"ARRAY<{type_text(element, quoted=quoted)}>"
         case MultisetType(element=element):

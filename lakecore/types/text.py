@@ -107,14 +107,14 @@ def parse_timestamp(text: str) -> int:
     return (parse_date(day) * _DAY_SECONDS - offset) * _SECOND_NANOS + nanos
 
 
-def value_text(value: Any, kind: DataType) -> str:
+def value_text(value: Any, data_type: DataType) -> str:
     """Return the text of an atomic value that a SQL cast to string gives (LTZ in UTC).
 
     Raises UnsupportedError for arrays, maps, rows.
     """
-    if not isinstance(kind, AtomicType):
-        raise UnsupportedError(f"text of a value of type {kind}")
-    root = kind.root
+    if not isinstance(data_type, AtomicType):
+        raise UnsupportedError(f"text of a value of type {data_type}")
+    root = data_type.root
     if root in _TEXTS:
         return str(value)
     if root is TypeRoot.BOOLEAN:
@@ -122,9 +122,9 @@ def value_text(value: Any, kind: DataType) -> str:
     if root is TypeRoot.DATE:
         return date_text(value)
     if root is TypeRoot.TIME:
-        return time_text(value, min(kind.precision, 3))
+        return time_text(value, min(data_type.precision, 3))
     if root in _TIMESTAMPS:
-        return timestamp_text(value, kind.precision)
+        return timestamp_text(value, data_type.precision)
     if root is TypeRoot.DECIMAL:
         return f"{value:f}"
     if root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
@@ -134,18 +134,18 @@ def value_text(value: Any, kind: DataType) -> str:
     return str(value)
 
 
-def parse_value(text: str, kind: DataType) -> Any:
+def parse_value(text: str, data_type: DataType) -> Any:
     """Parse `text` as a value of a type. Raises InvalidInputError that names the text and the type."""
-    if not isinstance(kind, AtomicType):
-        raise UnsupportedError(f"text {text!r} as a value of type {kind}")
+    if not isinstance(data_type, AtomicType):
+        raise UnsupportedError(f"text {text!r} as a value of type {data_type}")
     try:
-        return _parse(text, kind)
+        return _parse(text, data_type)
     except (ValueError, InvalidOperation) as err:
-        raise InvalidInputError(f"{text!r} is not a value of type {kind}: {err}") from err
+        raise InvalidInputError(f"{text!r} is not a value of type {data_type}: {err}") from err
 
 
-def _parse(text: str, kind: AtomicType) -> Any:
-    root = kind.root
+def _parse(text: str, data_type: AtomicType) -> Any:
+    root = data_type.root
     if root in _TEXTS:
         return text
     if root in _BYTES:
@@ -162,7 +162,7 @@ def _parse(text: str, kind: AtomicType) -> Any:
     if root in _TIMESTAMPS:
         return parse_timestamp(text)
     if root is TypeRoot.DECIMAL:
-        return _parse_decimal(text, kind)
+        return _parse_decimal(text, data_type)
     if root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
         return _parse_float(text)
     raise ValueError("values of this type have no text")
@@ -191,15 +191,15 @@ def _parse_bool(text: str) -> bool:
     return value
 
 
-def _parse_decimal(text: str, kind: AtomicType) -> Decimal:
+def _parse_decimal(text: str, data_type: AtomicType) -> Decimal:
     value = Decimal(text)
     if not value.is_finite():
         raise ValueError("it is not a finite number")
-    scaled = value.quantize(Decimal(1).scaleb(-kind.scale, _DECIMALS), context=_DECIMALS)
+    scaled = value.quantize(Decimal(1).scaleb(-data_type.scale, _DECIMALS), context=_DECIMALS)
     if scaled != value:
-        raise ValueError(f"it has more than {kind.scale} digits after the point")
-    if scaled.copy_abs() >= Decimal(10) ** (kind.precision - kind.scale):
-        raise ValueError(f"it has more than {kind.precision - kind.scale} digits before the point")
+        raise ValueError(f"it has more than {data_type.scale} digits after the point")
+    if scaled.copy_abs() >= Decimal(10) ** (data_type.precision - data_type.scale):
+        raise ValueError(f"it has more than {data_type.precision - data_type.scale} digits before the point")
     return scaled
 
 

@@ -78,16 +78,16 @@ class FileRules:
             stats = CHANGELOG_STATS.read(raw) or stats
         return cls("", codec, stats, codec_in_name=SUFFIX_WITH_CODEC.read(raw)).with_format(kind)
 
-    def with_format(self, kind: str) -> FileRules:
+    def with_format(self, file_format: str) -> FileRules:
         """Return the same rules for another format. Raises InvalidOptionError for one that cannot be
         written.
         """
-        if kind not in _FORMATS:
+        if file_format not in _FORMATS:
             raise InvalidOptionError(
-                f"file format {kind!r} (option file.format or another option of formats): this "
+                f"file format {file_format!r} (option file.format or another option of formats): this "
                 "release writes only " + ", ".join(_FORMATS)
             )
-        return replace(self, format=kind)
+        return replace(self, format=file_format)
 
     @property
     def extension(self) -> str:

@@ -104,9 +104,9 @@ def _rows(table: Table, entries: ManifestEntries) -> Iterator[Mapping[str, Any]]
         }
 
 
-def _row_text(data: bytes, kind: RowType) -> str | None:
+def _row_text(data: bytes, data_type: RowType) -> str | None:
     from lakecore.metadata.manifest.data_file import EMPTY_ROW  # help needs no tables
 
-    if not kind.fields or data == EMPTY_ROW:
+    if not data_type.fields or data == EMPTY_ROW:
         return None
-    return partition_text(decode_row(data, kind), kind)
+    return partition_text(decode_row(data, data_type), data_type)

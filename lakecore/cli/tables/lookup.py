@@ -64,7 +64,7 @@ def lookup(
                     session.note(f"{key} has no row")
 
 
-def _batches(keys: Sequence[str] | None, kind: RowType) -> Iterator[pa.Table]:
+def _batches(keys: Sequence[str] | None, data_type: RowType) -> Iterator[pa.Table]:
     """Yield keys as tables, some at once. Raises InvalidInputError naming key or line, column and value."""
     import pyarrow as pa
 
@@ -72,27 +72,27 @@ def _batches(keys: Sequence[str] | None, kind: RowType) -> Iterator[pa.Table]:
     from lakecore.cli.tables.input_files import read_input
 
     if not keys:
-        for batch in read_input("-", InputFormat.JSONL, kind):
+        for batch in read_input("-", InputFormat.JSONL, data_type):
             if batch.num_rows:
                 yield pa.Table.from_batches([batch])
         return
-    yield pa.concat_tables([_parse_keys(text, kind) for text in keys])
+    yield pa.concat_tables([_parse_keys(text, data_type) for text in keys])
 
 
-def _parse_keys(text: str, kind: RowType) -> pa.Table:
+def _parse_keys(text: str, data_type: RowType) -> pa.Table:
     import pyarrow as pa
 
     from lakecore.row.json_rows import json_to_batch
     from lakecore.row.text_columns import parse_texts
 
     if text.lstrip().startswith("{"):
-        return pa.Table.from_batches([json_to_batch([text], kind)])
-    pairs = [text] if len(kind.fields) == 1 else text.split(",")
+        return pa.Table.from_batches([json_to_batch([text], data_type)])
+    pairs = [text] if len(data_type.fields) == 1 else text.split(",")
     values = {name.strip(): value for name, _, value in (pair.partition("=") for pair in pairs)}
-    if set(values) != set(kind.names) or len(values) != len(pairs):
+    if set(values) != set(data_type.names) or len(values) != len(pairs):
         raise InvalidInputError(
-            f"key {text!r}: give {','.join(f'{name}=VALUE' for name in kind.names)}, or a JSON object if a "
-            "value has a comma"
+            f"key {text!r}: give {','.join(f'{name}=VALUE' for name in data_type.names)}, or a JSON object "
+            "if a value has a comma"
         )
-    arrays = [parse_texts(pa.array([values[field.name]]), field, 1) for field in kind.fields]
-    return pa.Table.from_arrays(arrays, list(kind.names))
+    arrays = [parse_texts(pa.array([values[field.name]]), field, 1) for field in data_type.fields]
+    return pa.Table.from_arrays(arrays, list(data_type.names))

@@ -106,7 +106,7 @@ def decoding_schema(record: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def decimals_from_bytes(array: pa.Array, kind: pa.DataType) -> pa.Array:
+def decimals_from_bytes(array: pa.Array, data_type: pa.DataType) -> pa.Array:
     """Convert big-endian two's complement bytes of any length up to 16 to decimals. Raises ValueError if
     longer.
     """
@@ -125,7 +125,7 @@ def decimals_from_bytes(array: pa.Array, kind: pa.DataType) -> pa.Array:
     wide = np.where(place < 0, np.where(lengths > 0, sign, 0)[:, None], wide).astype(np.uint8)
     little = np.ascontiguousarray(wide[:, ::-1])
     validity = None if binary.null_count == 0 else _validity(binary)
-    return pa.Array.from_buffers(kind, rows, [validity, pa.py_buffer(little)], binary.null_count)
+    return pa.Array.from_buffers(data_type, rows, [validity, pa.py_buffer(little)], binary.null_count)
 
 
 def _validity(array: pa.Array) -> pa.Buffer:

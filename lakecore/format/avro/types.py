@@ -83,28 +83,35 @@ def _optional(field: pa.Field, name: str) -> Any:
     return ["null", kind] if field.nullable else kind
 
 
-def _type(kind: pa.DataType, name: str) -> Any:
-    if kind in _SIMPLE:
-        return _SIMPLE[kind]
-    if pa.types.is_decimal(kind):
-        return {"type": "bytes", "logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
-    if pa.types.is_struct(kind):
-        return _record(name, list(kind))
-    if pa.types.is_map(kind):
-        return _map(kind, name)
-    if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
-        return {"type": "array", "items": _optional(kind.value_field, name)}
-    raise UnsupportedError(f"avro files cannot store a column of type {kind}; use file.format=parquet or orc")
+def _type(data_type: pa.DataType, name: str) -> Any:
+    if data_type in _SIMPLE:
+        return _SIMPLE[data_type]
+    if pa.types.is_decimal(data_type):
+        return {
+            "type": "bytes",
+            "logicalType": "decimal",
+            "precision": data_type.precision,
+            "scale": data_type.scale,
+        }
+    if pa.types.is_struct(data_type):
+        return _record(name, list(data_type))
+    if pa.types.is_map(data_type):
+        return _map(data_type, name)
+    if pa.types.is_list(data_type) or pa.types.is_fixed_size_list(data_type):
+        return {"type": "array", "items": _optional(data_type.value_field, name)}
+    raise UnsupportedError(
+        f"avro files cannot store a column of type {data_type}; use file.format=parquet or orc"
+    )
 
 
-def _map(kind: pa.DataType, name: str) -> Any:
+def _map(data_type: pa.DataType, name: str) -> Any:
     """Return the type of a map: with string keys an avro map, with others an array of key-value records (rule
     of the format).
     """
-    if pa.types.is_string(kind.key_type):
-        return {"type": "map", "values": _optional(kind.item_field, f"{name}_value")}
-    key = {"name": "key", "type": ["null", _type(kind.key_type, f"{name}_key")]}
-    value = _field(kind.item_field, f"{name}_value")
+    if pa.types.is_string(data_type.key_type):
+        return {"type": "map", "values": _optional(data_type.item_field, f"{name}_value")}
+    key = {"name": "key", "type": ["null", _type(data_type.key_type, f"{name}_key")]}
+    value = _field(data_type.item_field, f"{name}_value")
     return {
         "type": "array",
         "logicalType": "map",

@@ -37,22 +37,24 @@ class BlobList:
     keys: tuple[Any, ...] = ()
 
 
-def key_codec(kind: DataType) -> str | None:
+def key_codec(data_type: DataType) -> str | None:
     """Return how keys of a map are packed, or None for UTF-8. Raises UnsupportedError for types that cannot
     be keys.
     """
-    if isinstance(kind, AtomicType) and kind.root in _TEXT:
+    if isinstance(data_type, AtomicType) and data_type.root in _TEXT:
         return None
-    if isinstance(kind, AtomicType) and kind.root in _NUMBERS:
-        return _NUMBERS[kind.root]
-    raise UnsupportedError(f"maps of {kind} to BLOB are not supported: the keys must be integers or strings")
+    if isinstance(data_type, AtomicType) and data_type.root in _NUMBERS:
+        return _NUMBERS[data_type.root]
+    raise UnsupportedError(
+        f"maps of {data_type} to BLOB are not supported: the keys must be integers or strings"
+    )
 
 
-def decode_blobs(record: bytes, kind: DataType, path: str) -> BlobList:
+def decode_blobs(record: bytes, data_type: DataType, path: str) -> BlobList:
     """Return the places of the blobs of a record. Raises CorruptDataError naming `path`, UnsupportedError for
     a null among the keys.
     """
-    mapped = isinstance(kind, MapType)
+    mapped = isinstance(data_type, MapType)
     try:
         magic, version, count = _HEAD.unpack_from(record)
         if (magic, version) != (_MAP_MAGIC if mapped else _LIST_MAGIC, _VERSION):
@@ -68,7 +70,9 @@ def decode_blobs(record: bytes, kind: DataType, path: str) -> BlobList:
         if any(len(index) != count for index in indexes):
             raise ValueError(f"its indexes do not have {count} elements")
         at = _HEAD.size
-        keys, at = _keys(record, indexes[1], kind.key, at) if isinstance(kind, MapType) else ((), at)
+        keys, at = (
+            _keys(record, indexes[1], data_type.key, at) if isinstance(data_type, MapType) else ((), at)
+        )
         places = []
         for length in indexes[0]:
             places.append(None if length == NULL else (at, length))
@@ -80,8 +84,8 @@ def decode_blobs(record: bytes, kind: DataType, path: str) -> BlobList:
     return BlobList(tuple(places), keys)
 
 
-def _keys(record: bytes, lengths: Sequence[int], kind: DataType, at: int) -> tuple[tuple[Any, ...], int]:
-    codec = key_codec(kind)
+def _keys(record: bytes, lengths: Sequence[int], data_type: DataType, at: int) -> tuple[tuple[Any, ...], int]:
+    codec = key_codec(data_type)
     keys: list[Any] = []
     for length in lengths:
         if length == NULL:
@@ -97,13 +101,13 @@ def _keys(record: bytes, lengths: Sequence[int], kind: DataType, at: int) -> tup
     return tuple(keys), at
 
 
-def encode_blobs(value: Sequence[Any], kind: DataType) -> bytes:
+def encode_blobs(value: Sequence[Any], data_type: DataType) -> bytes:
     """Return the record of one list (of bytes and None), or of one map (pairs of a key and bytes or None)."""
-    if not isinstance(kind, MapType):
+    if not isinstance(data_type, MapType):
         index = encode_lengths([NULL if blob is None else len(blob) for blob in value])
         parts = [_HEAD.pack(_LIST_MAGIC, _VERSION, len(value)), *filter(None, value), index]
         return b"".join((*parts, _LENGTH.pack(len(index))))
-    codec = key_codec(kind.key)
+    codec = key_codec(data_type.key)
     keys = [key.encode() if codec is None else struct.pack(codec, key) for key, _ in value]
     blobs = [blob for _, blob in value]
     first = encode_lengths([len(key) for key in keys])

@@ -39,11 +39,11 @@ _BINARY = AtomicType(TypeRoot.VARBINARY)
 _TIMESTAMPS = frozenset({TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})
 
 
-def has_known_form(kind: DataType) -> bool:
+def has_known_form(data_type: DataType) -> bool:
     """Return whether columns of this type can be decoded: all can, but blobs."""
-    match kind:
+    match data_type:
         case AtomicType():
-            return kind.root is not TypeRoot.BLOB
+            return data_type.root is not TypeRoot.BLOB
         case ArrayType(element=element) | VectorType(element=element) | MultisetType(element=element):
             return has_known_form(element)
         case MapType(key=key, value=value):
@@ -52,13 +52,13 @@ def has_known_form(kind: DataType) -> bool:
             return all(has_known_form(field.type) for field in fields)
 
 
-def decode_compact_rows(data: Ints, starts: Ints, ends: Ints, kind: RowType) -> list[pa.Array]:
+def decode_compact_rows(data: Ints, starts: Ints, ends: Ints, data_type: RowType) -> list[pa.Array]:
     """Return the columns of rows, row i being the bytes [starts[i], ends[i]) of `data`, which has PADDING.
 
     Raises ValueError where a row is not exactly as long as its fields.
     """
-    cursor = _Cursor(data, starts, ends, len(kind.fields))
-    columns = [cursor.column(at, field.type) for at, field in enumerate(kind.fields)]
+    cursor = _Cursor(data, starts, ends, len(data_type.fields))
+    columns = [cursor.column(at, field.type) for at, field in enumerate(data_type.fields)]
     if not np.array_equal(cursor.at, ends):
         raise ValueError("a row is longer than its fields")
     return columns
@@ -75,24 +75,24 @@ class _Cursor:
         self.at = starts + (0 if arity is None else (arity + 15) // 8)
         self._check()
 
-    def column(self, number: int, kind: DataType) -> pa.Array:
+    def column(self, number: int, data_type: DataType) -> pa.Array:
         """Return one column, and move behind it."""
         bits = self._data[self._starts + (number + 8) // 8] >> (number % 8) & 1
         valid = bits == 0
-        if isinstance(kind, RowType):
-            return self._rows(valid, kind)
-        if not isinstance(kind, AtomicType):
-            return self._nested_column(valid, kind)
-        if kind.root is TypeRoot.VARIANT:
-            return self._variants(valid, kind)
-        if kind.root in FIXED_FORMATS:
-            values = self._fixed_values(valid, _NUMPY[FIXED_FORMATS[kind.root]])
-            return fixed_column(values, valid, kind)
-        if kind.root is TypeRoot.DECIMAL:
-            return self._decimals(valid, kind)
-        if kind.root in _TIMESTAMPS:
-            return self._timestamps(valid, kind)
-        return self._bytes(valid, kind)
+        if isinstance(data_type, RowType):
+            return self._rows(valid, data_type)
+        if not isinstance(data_type, AtomicType):
+            return self._nested_column(valid, data_type)
+        if data_type.root is TypeRoot.VARIANT:
+            return self._variants(valid, data_type)
+        if data_type.root in FIXED_FORMATS:
+            values = self._fixed_values(valid, _NUMPY[FIXED_FORMATS[data_type.root]])
+            return fixed_column(values, valid, data_type)
+        if data_type.root is TypeRoot.DECIMAL:
+            return self._decimals(valid, data_type)
+        if data_type.root in _TIMESTAMPS:
+            return self._timestamps(valid, data_type)
+        return self._bytes(valid, data_type)
 
     def _fixed_values(self, valid: Ints, code: str) -> Ints:
         width = np.dtype(code).itemsize
@@ -111,42 +111,42 @@ class _Cursor:
         self._check()
         return after, size
 
-    def _bytes(self, valid: Ints, kind: AtomicType) -> pa.Array:
-        return bytes_column(self._data, *self._lengths(valid), valid, kind)
+    def _bytes(self, valid: Ints, data_type: AtomicType) -> pa.Array:
+        return bytes_column(self._data, *self._lengths(valid), valid, data_type)
 
-    def _decimals(self, valid: Ints, kind: AtomicType) -> pa.Array:
-        if kind.precision <= MAX_COMPACT_DECIMAL:
-            return small_decimal_column(self._fixed_values(valid, "<i8"), valid, kind)
-        return decimal_column(self._data, *self._lengths(valid), valid, kind)
+    def _decimals(self, valid: Ints, data_type: AtomicType) -> pa.Array:
+        if data_type.precision <= MAX_COMPACT_DECIMAL:
+            return small_decimal_column(self._fixed_values(valid, "<i8"), valid, data_type)
+        return decimal_column(self._data, *self._lengths(valid), valid, data_type)
 
-    def _timestamps(self, valid: Ints, kind: AtomicType) -> pa.Array:
+    def _timestamps(self, valid: Ints, data_type: AtomicType) -> pa.Array:
         millis = self._fixed_values(valid, "<i8")
-        if kind.precision <= COMPACT_MILLIS:
-            return timestamp_column(millis, None, valid, kind)
+        if data_type.precision <= COMPACT_MILLIS:
+            return timestamp_column(millis, None, valid, data_type)
         nanos, after = np.zeros(len(valid), np.int64), self.at.copy()
         nanos[valid], after[valid] = read_varints(self._data, self.at[valid])
         self.at = after
         self._check()
-        return timestamp_column(millis, nanos, valid, kind)
+        return timestamp_column(millis, nanos, valid, data_type)
 
-    def _rows(self, valid: Ints, kind: RowType) -> pa.Array:
+    def _rows(self, valid: Ints, data_type: RowType) -> pa.Array:
         starts, sizes = self._lengths(valid)
-        inner = decode_compact_rows(self._data, starts[valid], (starts + sizes)[valid], kind)
+        inner = decode_compact_rows(self._data, starts[valid], (starts + sizes)[valid], data_type)
         places = pa.array(np.cumsum(valid) - 1, mask=~valid)
         columns = [column.take(places) for column in inner]
-        target = arrow_type(kind)
+        target = arrow_type(data_type)
         return pa.StructArray.from_arrays(columns, fields=list(target), mask=pa.array(~valid))
 
-    def _nested_column(self, valid: Ints, kind: DataType) -> pa.Array:
+    def _nested_column(self, valid: Ints, data_type: DataType) -> pa.Array:
         """Decode arrays, maps and vectors, which are as BinaryRow stores them, value by value."""
         starts, sizes = self._lengths(valid)
         values = [
-            decode_part(self._data[start : start + size].tobytes(), kind) if present else None
+            decode_part(self._data[start : start + size].tobytes(), data_type) if present else None
             for start, size, present in zip(starts.tolist(), sizes.tolist(), valid.tolist(), strict=True)
         ]
-        return values_array(values, kind)
+        return values_array(values, data_type)
 
-    def _variants(self, valid: Ints, kind: AtomicType) -> pa.Array:
+    def _variants(self, valid: Ints, data_type: AtomicType) -> pa.Array:
         starts, sizes = self._lengths(valid)
         inner = _Cursor(self._data, starts[valid], (starts + sizes)[valid], None)
         present = np.ones(int(valid.sum()), bool)
@@ -155,7 +155,7 @@ class _Cursor:
             raise ValueError("a variant is longer than its parts")
         places = pa.array(np.cumsum(valid) - 1, mask=~valid)
         columns = [column.take(places).fill_null(b"") for column in both]
-        target = arrow_type(kind)
+        target = arrow_type(data_type)
         return pa.StructArray.from_arrays(columns, fields=list(target), mask=pa.array(~valid))
 
     def _check(self) -> None:

@@ -37,13 +37,13 @@ class ByteRows:
         return len(self.sizes)
 
 
-def encode_compact_rows(columns: Sequence[pa.Array], kind: RowType) -> ByteRows:
-    """Return the rows of `columns`, one array for each field of `kind`; all of them are inserts."""
+def encode_compact_rows(columns: Sequence[pa.Array], data_type: RowType) -> ByteRows:
+    """Return the rows of `columns`, one array for each field of `data_type`; all of them are inserts."""
     count = len(columns[0]) if columns else 0
-    arrays = [normal_array(one, field.type) for one, field in zip(columns, kind.fields, strict=True)]
-    head = np.zeros((count, (len(kind.fields) + 15) // 8), np.uint8)
+    arrays = [normal_array(one, field.type) for one, field in zip(columns, data_type.fields, strict=True)]
+    head = np.zeros((count, (len(data_type.fields) + 15) // 8), np.uint8)
     parts = [ByteRows(head.reshape(-1), np.full(count, head.shape[1]))]
-    for number, (array, field) in enumerate(zip(arrays, kind.fields, strict=True)):
+    for number, (array, field) in enumerate(zip(arrays, data_type.fields, strict=True)):
         valid = array.is_valid().to_numpy(zero_copy_only=False)
         head[~valid, (number + 8) // 8] |= 1 << number % 8
         parts += _field(array, valid, field.type)
@@ -68,25 +68,25 @@ def _places(starts: Ints, sizes: Ints) -> Ints:
     return np.repeat(starts - before, sizes) + np.arange(int(sizes.sum()))
 
 
-def _field(array: pa.Array, valid: Ints, kind: DataType) -> Iterator[ByteRows]:
+def _field(array: pa.Array, valid: Ints, data_type: DataType) -> Iterator[ByteRows]:
     """Yield the bytes of one field; null rows have none."""
-    if isinstance(kind, RowType):
+    if isinstance(data_type, RowType):
         inner = [array.field(number) for number in range(array.type.num_fields)]
         present = [one.filter(pa.array(valid)) for one in inner]
-        yield from _with_sizes(_spread(encode_compact_rows(present, kind), valid), valid)
-    elif not isinstance(kind, AtomicType):
-        yield from _with_sizes(_nested_rows(array, kind), valid)
-    elif kind.root is TypeRoot.VARIANT:
+        yield from _with_sizes(_spread(encode_compact_rows(present, data_type), valid), valid)
+    elif not isinstance(data_type, AtomicType):
+        yield from _with_sizes(_nested_rows(array, data_type), valid)
+    elif data_type.root is TypeRoot.VARIANT:
         values = (array.field(name).filter(pa.array(valid)) for name in ("value", "metadata"))
         both = [part for one in values for part in _with_sizes(_bytes(one), np.ones(len(one), bool))]
         yield from _with_sizes(_spread(joined_bytes(both), valid), valid)
-    elif kind.root in FIXED_FORMATS:
-        plain = array.cast(pa.int8()) if kind.root is TypeRoot.BOOLEAN else array
-        yield _fixed_rows(_values(plain, _NUMPY[FIXED_FORMATS[kind.root]]), valid)
-    elif kind.root is TypeRoot.DECIMAL:
-        yield from _decimals(array, valid, kind)
-    elif kind.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
-        yield from _timestamps(array, valid, kind)
+    elif data_type.root in FIXED_FORMATS:
+        plain = array.cast(pa.int8()) if data_type.root is TypeRoot.BOOLEAN else array
+        yield _fixed_rows(_values(plain, _NUMPY[FIXED_FORMATS[data_type.root]]), valid)
+    elif data_type.root is TypeRoot.DECIMAL:
+        yield from _decimals(array, valid, data_type)
+    elif data_type.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
+        yield from _timestamps(array, valid, data_type)
     else:
         yield from _with_sizes(_bytes(array), valid)
 
@@ -130,12 +130,12 @@ def _bytes(array: pa.Array) -> ByteRows:
     return ByteRows(data[offsets[0] : offsets[-1]], sizes)
 
 
-def _decimals(array: pa.Array, valid: Ints, kind: AtomicType) -> Iterator[ByteRows]:
+def _decimals(array: pa.Array, valid: Ints, data_type: AtomicType) -> Iterator[ByteRows]:
     raw = np.frombuffer(
         array.buffers()[1], np.uint8, len(array) * _DECIMAL_BYTES, array.offset * _DECIMAL_BYTES
     )
     words = raw.reshape(-1, _DECIMAL_BYTES)
-    if kind.precision <= MAX_COMPACT_DECIMAL:
+    if data_type.precision <= MAX_COMPACT_DECIMAL:
         yield _fixed_rows(np.ascontiguousarray(words[:, :8]).view("<i8").reshape(-1), valid)
         return
     big = words[valid, ::-1]
@@ -147,18 +147,18 @@ def _decimals(array: pa.Array, valid: Ints, kind: AtomicType) -> Iterator[ByteRo
     yield from _with_sizes(_spread(ByteRows(data, _DECIMAL_BYTES - first), valid), valid)
 
 
-def _timestamps(array: pa.Array, valid: Ints, kind: AtomicType) -> Iterator[ByteRows]:
+def _timestamps(array: pa.Array, valid: Ints, data_type: AtomicType) -> Iterator[ByteRows]:
     ticks, per_milli = _values(array, "<i8"), _UNIT_PER_MILLI[array.type.unit]
     millis = np.floor_divide(ticks, per_milli)
     yield _fixed_rows(millis, valid)
-    if kind.precision > COMPACT_MILLIS:
+    if data_type.precision > COMPACT_MILLIS:
         yield _varints((ticks - millis * per_milli) * (_NANOS // per_milli), valid)
 
 
-def _nested_rows(array: pa.Array, kind: DataType) -> ByteRows:
+def _nested_rows(array: pa.Array, data_type: DataType) -> ByteRows:
     """Return arrays, maps and vectors as BinaryRow stores them."""
-    one = RowType((DataField(0, "f0", kind),))
-    parts = [b"" if value is None else _part(value, one) for value in array_values(array, kind)]
+    one = RowType((DataField(0, "f0", data_type),))
+    parts = [b"" if value is None else _part(value, one) for value in array_values(array, data_type)]
     return ByteRows(
         np.frombuffer(b"".join(parts), np.uint8), np.fromiter(map(len, parts), np.int64, len(parts))
     )

@@ -57,11 +57,15 @@ _ZEROS, _ZEROS_V1 = bytes([0xC1, 0xFF, 0, 0]), bytes([0x7F, 0, 0])
 Numbers = npt.NDArray[np.int64]
 
 
-def has_times(kind: pa.DataType) -> bool:
+def has_times(data_type: pa.DataType) -> bool:
     """Return whether a type contains a timestamp."""
-    if pa.types.is_timestamp(kind):
+    if pa.types.is_timestamp(data_type):
         return True
-    return any(has_times(kind.field(i).type) for i in range(kind.num_fields)) if kind.num_fields else False
+    return (
+        any(has_times(data_type.field(i).type) for i in range(data_type.num_fields))
+        if data_type.num_fields
+        else False
+    )
 
 
 @dataclass

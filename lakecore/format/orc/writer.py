@@ -213,13 +213,13 @@ def _stored_field(field: pa.Field) -> pa.Field:
     return pa.field(field.name, _stored_type(field.type), field.nullable, ids)
 
 
-def _stored_type(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_time(kind):
+def _stored_type(data_type: pa.DataType) -> pa.DataType:
+    if pa.types.is_time(data_type):
         return pa.int32()
-    if pa.types.is_struct(kind):
-        return pa.struct([_stored_field(field) for field in kind])
-    if pa.types.is_map(kind):
-        return pa.map_(_stored_field(kind.key_field), _stored_field(kind.item_field))
-    if pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind):
-        return pa.list_(_stored_field(kind.value_field))
-    return kind
+    if pa.types.is_struct(data_type):
+        return pa.struct([_stored_field(field) for field in data_type])
+    if pa.types.is_map(data_type):
+        return pa.map_(_stored_field(data_type.key_field), _stored_field(data_type.item_field))
+    if pa.types.is_fixed_size_list(data_type) or pa.types.is_list(data_type):
+        return pa.list_(_stored_field(data_type.value_field))
+    return data_type

@@ -47,11 +47,11 @@ def footer_bounds(metadata: Any, is_exact: Callable[[int, int], bool]) -> Mappin
 
 
 def _over_groups(
-    metadata: Any, leaf: int, kind: pa.DataType, is_exact: Callable[[int, int], bool]
+    metadata: Any, leaf: int, data_type: pa.DataType, is_exact: Callable[[int, int], bool]
 ) -> ColumnBounds:
     low = high = None
     nulls: int | None = 0
-    has_ends = has_bounds(kind)
+    has_ends = has_bounds(data_type)
     for group in range(metadata.num_row_groups):
         column = metadata.row_group(group).column(leaf)
         stats = column.statistics
@@ -62,7 +62,7 @@ def _over_groups(
         if stats is None or not stats.has_min_max or not is_exact(group, leaf):
             has_ends = False
             continue
-        ends = internal_value(stats.min_raw, kind), internal_value(stats.max_raw, kind)
+        ends = internal_value(stats.min_raw, data_type), internal_value(stats.max_raw, data_type)
         if ends[0] != ends[0] or ends[1] != ends[1]:  # some writer takes NaN for a bound
             has_ends = False
             continue
@@ -70,6 +70,6 @@ def _over_groups(
         high = ends[1] if high is None or ends[1] > high else high
     if not has_ends:
         return ColumnBounds(null_count=nulls)
-    if pa.types.is_floating(kind):
+    if pa.types.is_floating(data_type):
         low, high = (0.0 if low == 0 else low), (-0.0 if high == 0 else high)
     return ColumnBounds(low, high, nulls)

@@ -90,8 +90,8 @@ def timestamps(array: pa.Array) -> pa.Array:
     return map_leaves(array, timestamps)
 
 
-def _replace(kind: pa.DataType) -> pa.DataType:
-    return pa.timestamp("ns") if kind == _RAW else map_type(kind, _replace)
+def _replace(data_type: pa.DataType) -> pa.DataType:
+    return pa.timestamp("ns") if data_type == _RAW else map_type(data_type, _replace)
 
 
 def _decode(array: pa.Array) -> pa.Array:
@@ -113,11 +113,15 @@ def _decode(array: pa.Array) -> pa.Array:
     return pa.array(micros, pa.int64(), mask=null).view(pa.timestamp("us"))
 
 
-def has_nanos(kind: pa.DataType) -> bool:
+def has_nanos(data_type: pa.DataType) -> bool:
     """Return whether a type contains nanosecond timestamps. The format stores them as INT96."""
-    if pa.types.is_timestamp(kind):
-        return bool(kind.unit == "ns")
-    return any(has_nanos(kind.field(i).type) for i in range(kind.num_fields)) if kind.num_fields else False
+    if pa.types.is_timestamp(data_type):
+        return bool(data_type.unit == "ns")
+    return (
+        any(has_nanos(data_type.field(i).type) for i in range(data_type.num_fields))
+        if data_type.num_fields
+        else False
+    )
 
 
 def stored_schema(schema: pa.Schema) -> pa.Schema:
@@ -184,10 +188,10 @@ def _annotated(element: Struct) -> bool:
     return _ELEMENT_CONVERTED in element or _ELEMENT_LOGICAL in element
 
 
-def _stored_type(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_timestamp(kind) and kind.unit == "ns":
+def _stored_type(data_type: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(data_type) and data_type.unit == "ns":
         return _RAW
-    return map_type(kind, _stored_type)
+    return map_type(data_type, _stored_type)
 
 
 def _encode(array: pa.Array) -> pa.Array:

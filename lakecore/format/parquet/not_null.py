@@ -13,10 +13,10 @@ from lakecore.format.arrow_nested import map_children
 __all__ = ["fill_null_rows", "has_not_null_fields"]
 
 
-def has_not_null_fields(kind: pa.DataType) -> bool:
+def has_not_null_fields(data_type: pa.DataType) -> bool:
     """Return whether a type has such fields."""
-    parts = [kind.field(i) for i in range(kind.num_fields)]
-    required = pa.types.is_struct(kind) and any(not part.nullable for part in parts)
+    parts = [data_type.field(i) for i in range(data_type.num_fields)]
+    required = pa.types.is_struct(data_type) and any(not part.nullable for part in parts)
     return bool(required) or any(has_not_null_fields(part.type) for part in parts)
 
 

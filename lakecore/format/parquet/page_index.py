@@ -90,7 +90,7 @@ def _begins_within_row(source: Any, chunk: Struct) -> bool:
 
 
 def page_bounds(
-    source: Any, column: ColumnPages, kind: pa.DataType
+    source: Any, column: ColumnPages, data_type: pa.DataType
 ) -> tuple[Sequence[Any], Sequence[Any]] | None:
     """Return the lowest and highest value of each page, as values that compare as keys do (text as UTF-8
     bytes).
@@ -105,7 +105,7 @@ def page_bounds(
     if any(index[_NULL_PAGES].value.values) or not len(low) == len(high) == len(column.offsets):
         return None
     try:
-        return [_value(raw, kind) for raw in low], [_value(raw, kind) for raw in high]
+        return [_value(raw, data_type) for raw in low], [_value(raw, data_type) for raw in high]
     except _NoOrder:
         return None
 
@@ -114,20 +114,26 @@ class _NoOrder(Exception):
     """A type whose bounds are not used as keys."""
 
 
-def _value(raw: bytes, kind: pa.DataType) -> Any:
-    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+def _value(raw: bytes, data_type: pa.DataType) -> Any:
+    if pa.types.is_string(data_type) or pa.types.is_binary(data_type):
         return raw
-    if pa.types.is_boolean(kind):
+    if pa.types.is_boolean(data_type):
         return raw != b"\0"
-    if pa.types.is_decimal(kind):
-        short = "<i" if kind.precision <= _SHORT and len(raw) == 4 else None
-        wide = "<q" if _SHORT < kind.precision <= _LONG and len(raw) == 8 else None
+    if pa.types.is_decimal(data_type):
+        short = "<i" if data_type.precision <= _SHORT and len(raw) == 4 else None
+        wide = "<q" if _SHORT < data_type.precision <= _LONG and len(raw) == 8 else None
         code = short or wide
-        return internal_value(struct.unpack(code, raw)[0] if code else raw, kind)
-    code = "<q" if pa.types.is_timestamp(kind) else "<i" if pa.types.is_time32(kind) else _FORMATS.get(kind)
+        return internal_value(struct.unpack(code, raw)[0] if code else raw, data_type)
+    code = (
+        "<q"
+        if pa.types.is_timestamp(data_type)
+        else "<i"
+        if pa.types.is_time32(data_type)
+        else _FORMATS.get(data_type)
+    )
     if code is None:
         raise _NoOrder
-    return internal_value(struct.unpack(code, raw)[0], kind)
+    return internal_value(struct.unpack(code, raw)[0], data_type)
 
 
 def _column_pages(source: Any, chunk: Struct, rows: int) -> ColumnPages:

@@ -122,48 +122,48 @@ def _strict(array: pa.Array, *, whole: bool = False) -> pa.Array:
 
 
 @lru_cache(maxsize=4096)
-def _skipper(kind: DataType) -> Decode:
-    if isinstance(kind, AtomicType) and kind.root in _TEXT | _BYTES:
+def _skipper(data_type: DataType) -> Decode:
+    if isinstance(data_type, AtomicType) and data_type.root in _TEXT | _BYTES:
 
         def skip(data: Bytes, at: Ints) -> tuple[Any, Ints]:
             sizes, at = _varints(data, at)
             return None, at + sizes
 
         return skip
-    return _decoder(kind)
+    return _decoder(data_type)
 
 
 @lru_cache(maxsize=4096)
-def _decoder(kind: DataType) -> Decode:
-    match kind:
+def _decoder(data_type: DataType) -> Decode:
+    match data_type:
         case RowType(fields=fields):
             pairs = [(field.name, field.type) for field in fields]
-            return lambda data, at: _row(data, at, pairs, arrow_type(kind))
+            return lambda data, at: _row(data, at, pairs, arrow_type(data_type))
         case ArrayType(element=element):
-            return lambda data, at: _list(data, at, element, arrow_type(kind))
+            return lambda data, at: _list(data, at, element, arrow_type(data_type))
         case VectorType(element=element):
-            return lambda data, at: _vector(data, at, element, arrow_type(kind))
+            return lambda data, at: _vector(data, at, element, arrow_type(data_type))
         case MapType(key=key, value=value):
-            return lambda data, at: _map(data, at, (key, value), arrow_type(kind))
+            return lambda data, at: _map(data, at, (key, value), arrow_type(data_type))
         case MultisetType(element=element):
-            return lambda data, at: _map(data, at, (element, _COUNT), arrow_type(kind))
+            return lambda data, at: _map(data, at, (element, _COUNT), arrow_type(data_type))
         case AtomicType():
-            return _atomic(kind)
+            return _atomic(data_type)
 
 
-def _atomic(kind: AtomicType) -> Decode:
-    root, target = kind.root, arrow_type(kind)
+def _atomic(data_type: AtomicType) -> Decode:
+    root, target = data_type.root, arrow_type(data_type)
     if root in _FIXED:
         return lambda data, at: _fixed_column(data, at, _FIXED[root], target)
     if root in _TEXT | _BYTES:
         return lambda data, at: _binary(data, at, target)
     if root in _TIMESTAMPS:
-        return lambda data, at: _timestamp(data, at, kind.precision, target)
+        return lambda data, at: _timestamp(data, at, data_type.precision, target)
     if root is TypeRoot.DECIMAL:
-        return _short_decimal(target) if kind.precision <= _COMPACT_DIGITS else _long_decimal(target)
+        return _short_decimal(target) if data_type.precision <= _COMPACT_DIGITS else _long_decimal(target)
     if root is TypeRoot.VARIANT:
         return lambda data, at: _variant(data, at, target)
-    raise ValueError(f"files of format row cannot store {kind}")
+    raise ValueError(f"files of format row cannot store {data_type}")
 
 
 def _numbers(data: Bytes, at: Ints, kind: str) -> Any:
@@ -295,14 +295,14 @@ def _vector(data: Bytes, at: Ints, element: DataType, target: pa.DataType) -> tu
     return _over(sizes, values, pa.list_(values.type)).cast(target), at + sizes * width
 
 
-def _width(kind: DataType) -> int:
+def _width(data_type: DataType) -> int:
     """Return the bytes of each value, or 0 for types whose values differ in size."""
-    if not isinstance(kind, AtomicType):
+    if not isinstance(data_type, AtomicType):
         return 0
-    if kind.root in _FIXED:
-        return np.dtype(_FIXED[kind.root]).itemsize
-    short = kind.root is TypeRoot.DECIMAL and kind.precision <= _COMPACT_DIGITS
-    return 8 if short or (kind.root in _TIMESTAMPS and kind.precision <= _MILLIS_DIGITS) else 0
+    if data_type.root in _FIXED:
+        return np.dtype(_FIXED[data_type.root]).itemsize
+    short = data_type.root is TypeRoot.DECIMAL and data_type.precision <= _COMPACT_DIGITS
+    return 8 if short or (data_type.root in _TIMESTAMPS and data_type.precision <= _MILLIS_DIGITS) else 0
 
 
 def _places(sizes: Ints) -> tuple[Ints, Ints]:

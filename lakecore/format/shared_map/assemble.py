@@ -96,8 +96,8 @@ class ShreddedMaps:
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _is_group(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_struct(kind) and kind.get_field_index(MAPPING) >= 0)
+def _is_group(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_struct(data_type) and data_type.get_field_index(MAPPING) >= 0)
 
 
 def _map_type(kind: pa.StructType) -> pa.MapType:

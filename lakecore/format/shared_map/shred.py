@@ -101,13 +101,15 @@ class MapShredder:
         self._widths: dict[str, deque[int]] = {name: deque(maxlen=_WINDOW) for name in layouts}
 
     @classmethod
-    def of(cls, row_type: RowType, raw: Mapping[str, str], kind: str, codec: str) -> MapShredder | None:
+    def of(
+        cls, row_type: RowType, raw: Mapping[str, str], file_format: str, codec: str
+    ) -> MapShredder | None:
         """Return a shredder; None if no column is shredded, as for formats and codecs that do not support
         the layout.
 
         Raises InvalidOptionError.
         """
-        if kind not in SHAPABLE or codec not in PACKED:
+        if file_format not in SHAPABLE or codec not in PACKED:
             return None
         layouts = {
             field.name: layout
@@ -175,12 +177,12 @@ class _SharedMaps:
         return {name: column.notes(self._codec) for name, column in self.columns.items()}
 
 
-def _group_type(kind: MapType, columns: int) -> RowType:
-    value = with_nullable(kind.value, True)
+def _group_type(data_type: MapType, columns: int) -> RowType:
+    value = with_nullable(data_type.value, True)
     parts = [(MAPPING, ArrayType(_INT)), *((f"{COLUMN}{i}", value) for i in range(columns))]
     parts.append((OVERFLOW, MapType(_INT, value)))
     fields = tuple(DataField(i, name, part) for i, (name, part) in enumerate(parts))
-    return RowType(fields, kind.nullable)
+    return RowType(fields, data_type.nullable)
 
 
 class _Column:
@@ -194,8 +196,8 @@ class _Column:
         self._overflow: set[int] = set()
         self.widest = 0
 
-    def group(self, maps: pa.MapArray, kind: pa.StructType) -> pa.StructArray:
-        """Return the maps as `kind`. It needs memory for an index for each row and value column."""
+    def group(self, maps: pa.MapArray, data_type: pa.StructType) -> pa.StructArray:
+        """Return the maps as `data_type`. It needs memory for an index for each row and value column."""
         valid = maps.is_valid().to_numpy(zero_copy_only=False)
         offsets = maps.offsets.to_numpy()
         counts = np.where(valid, np.diff(offsets), 0)
@@ -209,17 +211,19 @@ class _Column:
         cells[rows[inside], columns[inside]] = at[inside]
         mapping = np.full((len(maps), self._count), -1, np.int32)
         mapping[rows[inside], columns[inside]] = ids[inside]
-        parts = [_lists(mapping, kind.field(0).type)]
+        parts = [_lists(mapping, data_type.field(0).type)]
         for column in range(self._count):
             column_cells = cells[:, column]
             values = maps.items.take(pa.array(column_cells, mask=column_cells < 0))
-            parts.append(view_as(values, kind.field(1 + column).type))
+            parts.append(view_as(values, data_type.field(1 + column).type))
         beyond = np.flatnonzero(columns < 0)
         parts.append(
-            _overflow(maps.items, at[beyond], rows[beyond], ids[beyond], kind.field(OVERFLOW).type, len(maps))
+            _overflow(
+                maps.items, at[beyond], rows[beyond], ids[beyond], data_type.field(OVERFLOW).type, len(maps)
+            )
         )
         mask = None if valid.all() else pa.array(~valid)
-        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=mask)
+        return pa.StructArray.from_arrays(parts, fields=list(data_type), mask=mask)
 
     def notes(self, codec: str) -> dict[str, str]:
         return field_metadata(

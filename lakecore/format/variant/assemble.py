@@ -41,9 +41,9 @@ _UUID_BYTES = 16
 Node = Callable[[int, VariantKeys], bytes | None]
 
 
-def is_shredded(kind: pa.DataType) -> bool:
+def is_shredded(data_type: pa.DataType) -> bool:
     """Return whether a stored VARIANT column has typed parts."""
-    return bool(pa.types.is_struct(kind) and kind.get_field_index(_TYPED) >= 0)
+    return bool(pa.types.is_struct(data_type) and data_type.get_field_index(_TYPED) >= 0)
 
 
 def assemble_variants(array: pa.StructArray, target: pa.DataType, path: str) -> pa.Array:
@@ -198,9 +198,9 @@ def _scalar(column: pa.Array, path: str) -> Callable[[int, VariantKeys], bytes]:
     return lambda row, _keys: encode(values[row])
 
 
-def _plain(kind: pa.DataType) -> bool:
+def _plain(data_type: pa.DataType) -> bool:
     return any(
-        test(kind)
+        test(data_type)
         for test in (
             pa.types.is_signed_integer,
             pa.types.is_boolean,

@@ -46,9 +46,9 @@ def assemble_all(group: pa.StructArray) -> pa.Array:
     return values.fill_null(_NULL) if values.null_count else values
 
 
-def _names(kind: pa.DataType) -> Any:
-    if pa.types.is_struct(kind) and kind.get_field_index(_TYPED) >= 0:
-        typed = kind.field(_TYPED).type
+def _names(data_type: pa.DataType) -> Any:
+    if pa.types.is_struct(data_type) and data_type.get_field_index(_TYPED) >= 0:
+        typed = data_type.field(_TYPED).type
         for field in typed if pa.types.is_struct(typed) else ():
             yield field.name
             yield from _names(field.type)
@@ -174,15 +174,15 @@ def _spread(data: Ints, bounds: Ints, present: Ints) -> pa.Array:
     return ragged(data, sizes, present)
 
 
-def _encoder(kind: pa.DataType) -> Callable[[pa.Array], pa.Array] | None:
+def _encoder(data_type: pa.DataType) -> Callable[[pa.Array], pa.Array] | None:
     """Return the encoder of a type, or None for types that are rare."""
-    if pa.types.is_signed_integer(kind):
+    if pa.types.is_signed_integer(data_type):
         return _integers
-    if pa.types.is_string(kind):
+    if pa.types.is_string(data_type):
         return _texts
-    if pa.types.is_decimal128(kind):
+    if pa.types.is_decimal128(data_type):
         return _decimals
-    return _others if kind in (pa.bool_(), pa.float32(), pa.float64()) else None
+    return _others if data_type in (pa.bool_(), pa.float32(), pa.float64()) else None
 
 
 def _cells(array: pa.Array, head: Ints | int, numbers: Ints, sizes: Ints) -> pa.Array:

@@ -204,11 +204,11 @@ class _Budget:
         return RowType(tuple(fields)) if fields else UNTYPED
 
 
-def _settle(kind: AtomicType) -> AtomicType:
+def _settle(data_type: AtomicType) -> AtomicType:
     """Return the final type: numbers get room for values that follow."""
-    if kind.root is TypeRoot.DECIMAL:
-        if not kind.scale and kind.precision <= _MIDDLE_DIGITS:
+    if data_type.root is TypeRoot.DECIMAL:
+        if not data_type.scale and data_type.precision <= _MIDDLE_DIGITS:
             return _BIGINT
-        digits = _MIDDLE_DIGITS if kind.precision <= _MIDDLE_DIGITS else _MOST_DIGITS
-        return AtomicType(TypeRoot.DECIMAL, precision=digits, scale=kind.scale)
-    return kind if kind.root in SCALARS else UNTYPED
+        digits = _MIDDLE_DIGITS if data_type.precision <= _MIDDLE_DIGITS else _MOST_DIGITS
+        return AtomicType(TypeRoot.DECIMAL, precision=digits, scale=data_type.scale)
+    return data_type if data_type.root in SCALARS else UNTYPED

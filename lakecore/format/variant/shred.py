@@ -45,18 +45,18 @@ _TRUE, _FALSE, _INT8, _INT64, _DECIMAL4, _DECIMAL8, _DECIMAL16, _LONG_STRING = 1
 _MAX_SHORT = 63
 
 
-def shredded_type(kind: DataType, *, nullable: bool = True) -> RowType:
-    """Return the columns of a VARIANT whose values are mostly of type `kind`: a scalar, ROW or ARRAY of
+def shredded_type(data_type: DataType, *, nullable: bool = True) -> RowType:
+    """Return the columns of a VARIANT whose values are mostly of type `data_type`: a scalar, ROW or ARRAY of
     such.
     """
-    inner = _group_type(kind, field=False)
+    inner = _group_type(data_type, field=False)
     names = [("metadata", with_nullable(_BYTES, False)), *((f.name, f.type) for f in inner)]
     return _number(names, nullable)
 
 
-def _group_type(kind: DataType, *, field: bool) -> RowType:
+def _group_type(data_type: DataType, *, field: bool) -> RowType:
     """Return the type of the groups. Fields that an object lacks have null in both columns."""
-    match kind:
+    match data_type:
         case RowType(fields=fields):
             parts = [
                 DataField(f.id, f.name, with_nullable(_group_type(f.type, field=True), False)) for f in fields
@@ -69,7 +69,7 @@ def _group_type(kind: DataType, *, field: bool) -> RowType:
         case AtomicType(root=TypeRoot.CHAR):
             typed = _STRING
         case _:
-            typed = with_nullable(kind, True)
+            typed = with_nullable(data_type, True)
     return _number([("value", _BYTES), ("typed_value", typed)], True)
 
 
@@ -77,7 +77,7 @@ def _number(names: Sequence[tuple[str, DataType]], nullable: bool) -> RowType:
     return RowType(tuple(DataField(i, name, kind) for i, (name, kind) in enumerate(names)), nullable)
 
 
-def shred_values(column: pa.StructArray, kind: DataType, target: pa.StructType) -> pa.StructArray:
+def shred_values(column: pa.StructArray, data_type: DataType, target: pa.StructType) -> pa.StructArray:
     """Return a VARIANT column as `target`, the Arrow type of `shredded_type(kind)`. It costs Python for
     each distinct dictionary of keys, and memory of some ten times the batch.
     """
@@ -90,7 +90,7 @@ def shred_values(column: pa.StructArray, kind: DataType, target: pa.StructType) 
     keys, dictionary = VariantDictionaries.of(metadata)
     source = _Source(VariantBytes(raw), keys)
     rows = _Rows(offsets[:-1], offsets[1:], dictionary)
-    parts = _taken_apart(source, rows, kind, ~keys.broken[dictionary] & (rows.end > rows.at))
+    parts = _taken_apart(source, rows, data_type, ~keys.broken[dictionary] & (rows.end > rows.at))
     places = None if valid.all() else _places(present, len(column))
     arrays = [metadata, *(part for part in parts if part is not None)]
     children = [_spread(array, places) for array in arrays]
@@ -125,27 +125,27 @@ class _Rows:
 
 
 def _taken_apart(
-    source: _Source, rows: _Rows, kind: DataType, whole: Ints | None = None
+    source: _Source, rows: _Rows, data_type: DataType, whole: Ints | None = None
 ) -> tuple[pa.Array, pa.Array | None]:
     """Return the columns `value` and `typed_value`. `whole` are the values that may be taken apart at all;
     None: all.
     """
     may = np.ones(len(rows), bool) if whole is None else whole
-    match kind:
+    match data_type:
         case RowType():
-            return _objects(source, rows, kind, may)
+            return _objects(source, rows, data_type, may)
         case ArrayType(element=element):
             return _arrays(source, rows, element, may)
         case AtomicType(root=TypeRoot.VARIANT):
             return _binary(
                 len(rows), _Pieces(np.arange(len(rows)), source.bytes.data, rows.at, rows.end)
             ), None
-    typed = _scalars(source.bytes, rows, kind, may)
+    typed = _scalars(source.bytes, rows, data_type, may)
     rest = np.flatnonzero(typed.is_null().to_numpy(zero_copy_only=False))
     return _binary(len(rows), _Pieces(rest, source.bytes.data, rows.at[rest], rows.end[rest])), typed
 
 
-def _objects(source: _Source, rows: _Rows, kind: RowType, may: Ints) -> tuple[pa.Array, pa.Array]:
+def _objects(source: _Source, rows: _Rows, data_type: RowType, may: Ints) -> tuple[pa.Array, pa.Array]:
     basic, _ = source.bytes.basic(rows.at)
     chosen = np.flatnonzero(may & (basic == _OBJECT))
     some = rows.only(chosen)
@@ -157,10 +157,10 @@ def _objects(source: _Source, rows: _Rows, kind: RowType, may: Ints) -> tuple[pa
     apart = fields.exact & (np.bincount(fields.owner, wrong, len(chosen)) == 0)
     inside = np.flatnonzero(apart[fields.owner])
     inside = inside[np.argsort(ranks[inside], kind="stable")]
-    field_ranks = np.array([source.keys.rank_of.get(field.name, -2) for field in kind], np.int64)
+    field_ranks = np.array([source.keys.rank_of.get(field.name, -2) for field in data_type], np.int64)
     first, last = (np.searchsorted(ranks[inside], field_ranks, side) for side in ("left", "right"))
     children = []
-    for field, begin, end in zip(kind, first.tolist(), last.tolist(), strict=True):
+    for field, begin, end in zip(data_type, first.tolist(), last.tolist(), strict=True):
         members = inside[begin:end]
         start, owner = fields.start[members], fields.owner[members]
         parts = _taken_apart(
@@ -170,7 +170,7 @@ def _objects(source: _Source, rows: _Rows, kind: RowType, may: Ints) -> tuple[pa
         children.append(_group([_spread(part, places) for part in parts if part is not None]))
     typed = np.zeros(len(rows), bool)
     typed[chosen[apart]] = True
-    names = [field.name for field in kind]
+    names = [field.name for field in data_type]
     struct = pa.StructArray.from_arrays(children, names=names, mask=pa.array(~typed))
     whole = np.flatnonzero(~typed)
     other_fields = np.sort(inside[~np.isin(ranks[inside], field_ranks)])
@@ -210,55 +210,55 @@ def _arrays(source: _Source, rows: _Rows, element: DataType, may: Ints) -> tuple
     return _binary(len(rows), _Pieces(whole, source.bytes.data, rows.at[whole], rows.end[whole])), lists
 
 
-def _scalars(source: VariantBytes, rows: _Rows, kind: DataType, may: Ints) -> pa.Array:
+def _scalars(source: VariantBytes, rows: _Rows, data_type: DataType, may: Ints) -> pa.Array:
     """Return the typed column; it is null where a value is not of the type, or would not be read back as it
     is.
     """
-    assert isinstance(kind, AtomicType)
+    assert isinstance(data_type, AtomicType)
     basic, header = source.basic(rows.at)
     primitive = may & (basic == 0)
-    if kind.root in (TypeRoot.VARCHAR, TypeRoot.CHAR):
+    if data_type.root in (TypeRoot.VARCHAR, TypeRoot.CHAR):
         return _texts(source, rows, may & (basic == 1), primitive & (header == _LONG_STRING))
-    if kind.root is TypeRoot.BOOLEAN:
+    if data_type.root is TypeRoot.BOOLEAN:
         fits = primitive & ((header == _TRUE) | (header == _FALSE)) & (rows.end - rows.at == 1)
         return pa.array(header == _TRUE, mask=~fits)
     fits = primitive & (source.sizes(rows.at) == rows.end - rows.at)
-    if kind.root in _INTEGERS:
+    if data_type.root in _INTEGERS:
         fits &= (header >= _INT8) & (header <= _INT64)
-        return _integers(source, rows.at, header, fits, kind)
-    if kind.root is TypeRoot.DECIMAL:
+        return _integers(source, rows.at, header, fits, data_type)
+    if data_type.root is TypeRoot.DECIMAL:
         fits &= (header >= _DECIMAL4) & (header <= _DECIMAL16)
-        return _decimals(source, rows.at, header, fits, kind)
-    number, real, word = _FLOATS[kind.root]
+        return _decimals(source, rows.at, header, fits, data_type)
+    number, real, word = _FLOATS[data_type.root]
     fits &= header == number
     values = source.words(rows.at + 1).astype(word).view(real)
     return pa.array(values, mask=~fits | np.isnan(values))
 
 
-def _integers(source: VariantBytes, at: Ints, header: Ints, fits: Ints, kind: AtomicType) -> pa.Array:
+def _integers(source: VariantBytes, at: Ints, header: Ints, fits: Ints, data_type: AtomicType) -> pa.Array:
     """Return integers of 1, 2, 4 or 8 bytes, as few as they need."""
     bits = 8 << np.clip(header.astype(np.int64) - _INT8, 0, 3)
     values = source.words(at + 1) << 64 - bits >> 64 - bits
     half = np.where(bits == 8, 64, bits // 2)
     short = (bits > 8) & (values == values << 64 - half >> 64 - half)
-    size = _INTEGERS[kind.root]
+    size = _INTEGERS[data_type.root]
     fits = fits & ~short & (values == values << 64 - size >> 64 - size)
-    return pa.array(np.where(fits, values, 0), mask=~fits).cast(arrow_type(kind))
+    return pa.array(np.where(fits, values, 0), mask=~fits).cast(arrow_type(data_type))
 
 
-def _decimals(source: VariantBytes, at: Ints, header: Ints, fits: Ints, kind: AtomicType) -> pa.Array:
+def _decimals(source: VariantBytes, at: Ints, header: Ints, fits: Ints, data_type: AtomicType) -> pa.Array:
     """Return decimals of the column's scale, in as few bytes as they need."""
     low = source.words(at + 2)
     low = np.where(header == _DECIMAL4, low << 32 >> 32, low)
     high = np.where(header == _DECIMAL16, source.words(np.where(header == _DECIMAL16, at + 10, 0)), low >> 63)
-    fits = fits & (source.data[at + 1] == kind.scale) & _below(low, high, kind.precision)
+    fits = fits & (source.data[at + 1] == data_type.scale) & _below(low, high, data_type.precision)
     for number, digits in ((_DECIMAL4, 9), (_DECIMAL8, 18), (_DECIMAL16, 38)):
-        small = _below(low, high, digits) & (kind.scale <= digits)
+        small = _below(low, high, digits) & (data_type.scale <= digits)
         fits &= np.where(header == number, small, (header < number) | ~small)
     words = np.stack([low, high], axis=1)
     validity = pa.py_buffer(np.packbits(fits, bitorder="little"))
     return pa.Array.from_buffers(
-        arrow_type(kind), len(at), [validity, pa.py_buffer(np.ascontiguousarray(words))]
+        arrow_type(data_type), len(at), [validity, pa.py_buffer(np.ascontiguousarray(words))]
     )
 
 

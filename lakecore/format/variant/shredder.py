@@ -38,9 +38,9 @@ def _parse_schema(text: str) -> RowType | None:
     return kind
 
 
-def _check(kind: DataType, path: str, depth: int) -> None:
+def _check(data_type: DataType, path: str, depth: int) -> None:
     """Raise ValueError for what Java does not read as typed columns."""
-    match kind:
+    match data_type:
         case RowType(fields=fields) if fields and depth:
             for field in fields:
                 _check(field.type, f"{path}.{field.name}", depth - 1)
@@ -49,7 +49,7 @@ def _check(kind: DataType, path: str, depth: int) -> None:
         case AtomicType(root=root) if root is TypeRoot.VARIANT or root in SCALARS:
             return
         case _:
-            raise ValueError(f"{path}: values cannot be stored as {kind}; write VARIANT there")
+            raise ValueError(f"{path}: values cannot be stored as {data_type}; write VARIANT there")
 
 
 def _natural(text: str) -> int:
@@ -105,9 +105,9 @@ class VariantShredder:
         self.sample_rows = SAMPLE.read(raw) if self._configured is None else 0
 
     @classmethod
-    def of(cls, row_type: RowType, raw: Mapping[str, str], kind: str) -> VariantShredder | None:
+    def of(cls, row_type: RowType, raw: Mapping[str, str], file_format: str) -> VariantShredder | None:
         """Return a shredder; None if the columns are stored as they are. Raises InvalidOptionError."""
-        if kind != "parquet" or not any(_paths(row_type, ())):
+        if file_format != "parquet" or not any(_paths(row_type, ())):
             return None
         is_requested = SCHEMA.key in raw or SCHEMA.old_keys[0] in raw or INFER.read(raw)
         shredder = cls(row_type, raw) if is_requested else None

@@ -159,10 +159,12 @@ def concat_keys(parts: Sequence[KeyColumns], key_type: RowType) -> KeyColumns:
     return KeyColumns(columns, key_type)
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def _is_text(data_type: pa.DataType) -> bool:
     return bool(
-        pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind)
-    ) and (not pa.types.is_decimal(kind))
+        pa.types.is_string(data_type)
+        or pa.types.is_binary(data_type)
+        or pa.types.is_fixed_size_binary(data_type)
+    ) and (not pa.types.is_decimal(data_type))
 
 
 def _longest(column: pa.Array) -> int:

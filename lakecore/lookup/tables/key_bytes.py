@@ -43,7 +43,7 @@ class KeyBytes:
 class KeyForm:
     """These columns of a table are a key."""
 
-    kind: RowType
+    row_type: RowType
 
     @classmethod
     def of(cls, table: str, row_type: RowType, names: Sequence[str]) -> KeyForm:
@@ -61,7 +61,7 @@ class KeyForm:
         """Return the keys of rows, whose columns are found by name. Raises InvalidInputError for a column
         that cannot be cast to the type of the key.
         """
-        columns = [normal_array(rows.column(field.name), field.type) for field in self.kind.fields]
+        columns = [normal_array(rows.column(field.name), field.type) for field in self.row_type.fields]
         complete = np.ones(rows.num_rows, np.bool_)
         for column in columns:
             if column.null_count:
@@ -74,7 +74,7 @@ class KeyForm:
         return KeyBytes(pa.chunked_array(parts, pa.large_binary()), hashes, complete)
 
     def _part(self, columns: list[pa.Array]) -> pa.Array:
-        binary = encode_batch(columns, self.kind)
+        binary = encode_batch(columns, self.row_type)
         offsets = pa.py_buffer((binary.starts * 8).astype("<i8"))
         data = pa.py_buffer(binary.words.astype("<u8", copy=False))
         return pa.Array.from_buffers(pa.large_binary(), len(binary), [None, offsets, data])

@@ -64,8 +64,8 @@ def _fold(events: Events, elements: Elements, step: StepFunction) -> list[Places
     return results
 
 
-def _lists(results: Sequence[Places | None], elements: Elements, kind: pa.DataType) -> pa.Array:
-    """Return the arrays (or maps) of type `kind` that have the elements at these places."""
+def _lists(results: Sequence[Places | None], elements: Elements, data_type: pa.DataType) -> pa.Array:
+    """Return the arrays (or maps) of type `data_type` that have the elements at these places."""
     offsets: list[int | None] = []
     places: list[int] = []
     for result in results:
@@ -74,8 +74,10 @@ def _lists(results: Sequence[Places | None], elements: Elements, kind: pa.DataTy
     ends = pa.array([*offsets, len(places)], pa.int32())
     index = pa.array(places, pa.int64())
     if elements.items is None:
-        return pa.ListArray.from_arrays(ends, elements.values.take(index), type=kind)
-    return pa.MapArray.from_arrays(ends, elements.values.take(index), elements.items.take(index), type=kind)
+        return pa.ListArray.from_arrays(ends, elements.values.take(index), type=data_type)
+    return pa.MapArray.from_arrays(
+        ends, elements.values.take(index), elements.items.take(index), type=data_type
+    )
 
 
 def folded_lists(

@@ -102,38 +102,38 @@ class JavaMap(Generic[V]):
             self._lengths[place] = self._lengths.get(place, 0) + 1
 
 
-def identities(values: pa.Array, kind: DataType) -> list[Hashable]:
+def identities(values: pa.Array, data_type: DataType) -> list[Hashable]:
     """Return what makes two values equal in a Java map: content, or the bits of floats; two byte arrays are
     never equal.
     """
-    plain = array_values(values, kind)
-    if not isinstance(kind, AtomicType) or kind.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+    plain = array_values(values, data_type)
+    if not isinstance(data_type, AtomicType) or data_type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
         return [None if value is None else repr(value) for value in plain]
-    if kind.root in (TypeRoot.BINARY, TypeRoot.VARBINARY):
+    if data_type.root in (TypeRoot.BINARY, TypeRoot.VARBINARY):
         return [None if value is None else object() for value in plain]
     return plain
 
 
-def java_hashes(values: pa.Array, kind: DataType) -> list[int]:
+def java_hashes(values: pa.Array, data_type: DataType) -> list[int]:
     """Return the `hashCode` of each value; it is 0 for null, and where Java's depends on the object alone
     (bytes, nested).
     """
-    function = _hash_function(kind)
+    function = _hash_function(data_type)
     if function is None:
         return [0] * len(values)
-    return [0 if value is None else function(value) & _MASK for value in array_values(values, kind)]
+    return [0 if value is None else function(value) & _MASK for value in array_values(values, data_type)]
 
 
-def _hash_function(kind: DataType) -> Callable[[Any], int] | None:
-    if not isinstance(kind, AtomicType):
+def _hash_function(data_type: DataType) -> Callable[[Any], int] | None:
+    if not isinstance(data_type, AtomicType):
         return None
-    root = kind.root
+    root = data_type.root
     if root in _INTS:
         return int
     if root in _TIMESTAMPS:
         return _timestamp
     if root is TypeRoot.DECIMAL:
-        return lambda value: _decimal(value, kind.scale)
+        return lambda value: _decimal(value, data_type.scale)
     return _BY_ROOT.get(root)
 
 

@@ -54,23 +54,23 @@ class Sum:
             return pa.array(_in_order(np.add, signed, events), column.type, mask=empty)
         return self._integers(values.astype(np.int64), minus, events, column.type)
 
-    def _integers(self, values: Any, minus: Bools, events: Events, kind: pa.DataType) -> pa.Array:
+    def _integers(self, values: Any, minus: Bools, events: Events, data_type: pa.DataType) -> pa.Array:
         if not events.has_retracts and _bound(values, events) < _SAFE:
             total = events.reduce(np.add, values, 0)
-            return self._check(total, np.zeros(events.count, bool), events, kind)
+            return self._check(total, np.zeros(events.count, bool), events, data_type)
         sign = np.where(minus, -1, 1)
         high = events.reduce(np.add, (values >> 32) * sign, 0)
         low = events.reduce(np.add, (values & 0xFFFFFFFF) * sign, 0)
         high, low = high + (low >> 32), low & 0xFFFFFFFF
         total = (high << 32) + low
-        return self._check(total, (high < -(1 << 31)) | (high >= 1 << 31), events, kind)
+        return self._check(total, (high < -(1 << 31)) | (high >= 1 << 31), events, data_type)
 
-    def _check(self, total: Any, bad: Bools, events: Events, kind: pa.DataType) -> pa.Array:
-        limits = np.iinfo(kind.to_pandas_dtype())
+    def _check(self, total: Any, bad: Bools, events: Events, data_type: pa.DataType) -> pa.Array:
+        limits = np.iinfo(data_type.to_pandas_dtype())
         if (bad | (total < limits.min) | (total > limits.max)).any():
             raise _overflow(self.field, self.type, "sum")
         empty = events.sizes == 0
-        return pa.array(total.astype(kind.to_pandas_dtype()), mask=empty if empty.any() else None)
+        return pa.array(total.astype(data_type.to_pandas_dtype()), mask=empty if empty.any() else None)
 
     def _decimals(self, column: pa.Array, events: Events, empty: Bools) -> pa.Array:
         """Return sums of 128-bit numbers: they are added as four words of 32 bits, each on its own; carries
@@ -186,10 +186,10 @@ def _truncate(state: int, value: int) -> int:
     return size if (state < 0) == (value < 0) else -size
 
 
-def _fit(value: Decimal, kind: AtomicType) -> Decimal | None:
+def _fit(value: Decimal, data_type: AtomicType) -> Decimal | None:
     """Return the value rounded to the scale of the type, or None when it has too many digits."""
-    rounded = value.quantize(Decimal(1).scaleb(-(kind.scale or 0)), context=_EXACT)
-    return rounded if len(rounded.as_tuple().digits) <= (kind.precision or 0) else None
+    rounded = value.quantize(Decimal(1).scaleb(-(data_type.scale or 0)), context=_EXACT)
+    return rounded if len(rounded.as_tuple().digits) <= (data_type.precision or 0) else None
 
 
 def _bound(values: Any, events: Events) -> float:
@@ -200,15 +200,15 @@ def _bound(values: Any, events: Events) -> float:
     return (largest + 1) * float(events.sizes.max()) * (1 + 1e-9)
 
 
-def _decimal128(words: Any, kind: pa.DataType, empty: Bools) -> pa.Array:
+def _decimal128(words: Any, data_type: pa.DataType, empty: Bools) -> pa.Array:
     """Return decimals from `words`: 16 bytes per value, least significant first."""
     valid = pa.py_buffer(np.packbits(~empty, bitorder="little").tobytes()) if empty.any() else None
-    return pa.Array.from_buffers(kind, len(empty), [valid, pa.py_buffer(words.tobytes())])
+    return pa.Array.from_buffers(data_type, len(empty), [valid, pa.py_buffer(words.tobytes())])
 
 
-def _overflow(field: str, kind: AtomicType, function: str) -> UnsupportedError:
+def _overflow(field: str, data_type: AtomicType, function: str) -> UnsupportedError:
     return UnsupportedError(
-        f"field {field}: the {function} of a key does not fit {kind}; change the column to a wider type"
+        f"field {field}: the {function} of a key does not fit {data_type}; change the column to a wider type"
     )
 
 

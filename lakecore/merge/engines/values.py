@@ -32,7 +32,7 @@ class FinishedSteps:
 
 def fold_values(
     column: pa.Array,
-    kind: DataType,
+    data_type: DataType,
     events: Events,
     step: Callable[[Step, Any, Any], Any] | FinishedSteps,
     chosen: Bools,
@@ -44,7 +44,7 @@ def fold_values(
     """
     rule = step if isinstance(step, FinishedSteps) else FinishedSteps(step, lambda value: value)
     picked = events.keep(chosen[events.groups])
-    values = array_values(column.take(pa.array(picked.rows)), kind)
+    values = array_values(column.take(pa.array(picked.rows)), data_type)
     steps, bounds = picked.steps.tolist(), picked.starts.tolist()
     results = []
     for group in np.flatnonzero(chosen).tolist():
@@ -52,7 +52,7 @@ def fold_values(
         for i in range(bounds[group], bounds[group + 1]):
             state = rule.step(_STEPS[steps[i]], state, values[i])
         results.append(None if state is None else rule.finish(state))
-    merged_values = values_array(results, kind).cast(column.type)
+    merged_values = values_array(results, data_type).cast(column.type)
     return spliced(pa.nulls(events.count, column.type) if others is None else others, merged_values, chosen)
 
 

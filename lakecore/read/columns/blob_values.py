@@ -50,7 +50,7 @@ class BlobColumn:
 
     file_io: FileIO
     name: str
-    kind: DataType
+    data_type: DataType
     """This is the type, which is BLOB, or a list or map of it."""
     paths: tuple[str, ...]
     owner: npt.NDArray[np.int32]
@@ -62,7 +62,7 @@ class BlobColumn:
 
     def references(self, rows: Ints) -> pa.Array:
         """Return the references of these rows. Only lists and maps have to be read for it."""
-        if not is_blob(self.kind):
+        if not is_blob(self.data_type):
             return self._nested_column(rows, referring=True)
         references = [
             None if owner < 0 else encode_reference(self.paths[owner], start, size)
@@ -74,7 +74,7 @@ class BlobColumn:
         """Read the bytes of these rows, each on its own. Raises NotFoundError, CorruptDataError,
         UnsupportedError for a value that no Arrow array can hold.
         """
-        return _binary(self._payloads(rows)) if is_blob(self.kind) else self._nested_column(rows)
+        return _binary(self._payloads(rows)) if is_blob(self.data_type) else self._nested_column(rows)
 
     def _nested_column(self, rows: Ints, *, referring: bool = False) -> pa.Array:
         values: list[Any] = []
@@ -83,7 +83,7 @@ class BlobColumn:
                 values.append(None)
                 continue
             path = self.paths[owner]
-            parts = decode_blobs(record, self.kind, path)
+            parts = decode_blobs(record, self.data_type, path)
             blobs = [
                 None
                 if place is None
@@ -93,9 +93,9 @@ class BlobColumn:
                 for place in parts.places
             ]
             values.append(
-                list(zip(parts.keys, blobs, strict=True)) if isinstance(self.kind, MapType) else blobs
+                list(zip(parts.keys, blobs, strict=True)) if isinstance(self.data_type, MapType) else blobs
             )
-        return pa.array(values, arrow_type(self.kind))
+        return pa.array(values, arrow_type(self.data_type))
 
     def records(self, rows: Ints) -> Iterator[Iterator[bytes] | None]:
         """Yield what is stored for these rows, in pieces: read each row before the next one is requested."""
@@ -186,20 +186,20 @@ def cut_by_size(sizes: Ints) -> Iterator[tuple[int, int]]:
 
 
 def resolve_references(
-    file_io: FileIO, root: str, name: str, column: pa.Array, kind: DataType | None = None
+    file_io: FileIO, root: str, name: str, column: pa.Array, data_type: DataType | None = None
 ) -> pa.Array:
     """Replace a column of references by the bytes they refer to; other bytes stay. `root` is the path of the
     table.
 
-    `kind` is BLOB (None), or a list or map of it. Raises UnsupportedError for bytes of another storage than
-    the table's, InvalidOptionError for a file outside the warehouse and the roots of the catalog option
+    `data_type` is BLOB (None), or a list or map of it. Raises UnsupportedError for bytes of another storage
+    than the table's, InvalidOptionError for a file outside the warehouse and the roots of the catalog option
     `blob-roots`, NotFoundError, CorruptDataError.
     """
     with OpenSources(file_io, root, name) as sources:
         rows = column.to_pylist()
-        if kind is None or is_blob(kind):
+        if data_type is None or is_blob(data_type):
             return _binary([sources.bytes_of(row) for row in rows])
-        if isinstance(kind, MapType):
+        if isinstance(data_type, MapType):
             maps = [row and [(key, sources.bytes_of(value)) for key, value in row] for row in rows]
             return pa.array(maps, column.type)
         return pa.array([row and [sources.bytes_of(value) for value in row] for row in rows], column.type)

@@ -94,16 +94,16 @@ def _to_decimal(array: pa.Array, old: AtomicType, new: AtomicType) -> pa.Array:
     return values_array([_decimal(value, new) for value in array.to_pylist()], new)
 
 
-def _decimal(value: Any, kind: AtomicType) -> Decimal | None:
+def _decimal(value: Any, data_type: AtomicType) -> Decimal | None:
     if value is None:
         return None
     number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     if not number.is_finite():
-        raise InvalidInputError(f"{value} is not a value of type {kind}")
+        raise InvalidInputError(f"{value} is not a value of type {data_type}")
     if number.adjusted() > _MAX_DIGITS:
         return None
-    rounded = _rescale(number, kind.scale, ROUND_HALF_UP)
-    return rounded if abs(rounded) < Decimal(10) ** (kind.precision - kind.scale) else None
+    rounded = _rescale(number, data_type.scale, ROUND_HALF_UP)
+    return rounded if abs(rounded) < Decimal(10) ** (data_type.precision - data_type.scale) else None
 
 
 def _rescale(number: Decimal, scale: int, rounding: str) -> Decimal:
@@ -150,9 +150,9 @@ def _to_text(array: pa.Array, old: AtomicType, new: AtomicType) -> pa.Array:
     return _fit_text(texts, new)
 
 
-def _time_text(millis: int, kind: AtomicType) -> str:
+def _time_text(millis: int, data_type: AtomicType) -> str:
     """Format a time; zeros at the end of the fraction are left out, except for the first digit."""
-    text = value_text(millis, kind)
+    text = value_text(millis, data_type)
     seconds, point, fraction = text.partition(".")
     return f"{seconds}.{fraction.rstrip('0') or '0'}" if point else text
 

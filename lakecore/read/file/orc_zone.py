@@ -27,20 +27,20 @@ __all__ = ["to_instant"]
 _TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
-def to_instant(array: pa.Array, kind: DataType, zone: str) -> pa.Array:
+def to_instant(array: pa.Array, data_type: DataType, zone: str) -> pa.Array:
     """Undo the writer's shift: stored = instant - offset(zone). UTC costs nothing.
 
     Raises InvalidOptionError for an unknown zone.
     """
-    if zone == "UTC" or not _has_instant(kind):
+    if zone == "UTC" or not _has_instant(data_type):
         return array
     if not is_named(zone):
         raise InvalidOptionError(f"orc zone {zone!r}: this is not a known time zone")
-    return _move(array, kind, zone)
+    return _move(array, data_type, zone)
 
 
-def _move(array: pa.Array, kind: DataType, zone: str) -> pa.Array:
-    match kind:
+def _move(array: pa.Array, data_type: DataType, zone: str) -> pa.Array:
+    match data_type:
         case AtomicType(root=TypeRoot.TIMESTAMP_LTZ):
             ticks = _TICKS[array.type.unit]
             numbers = array.view(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
@@ -58,10 +58,10 @@ def _move(array: pa.Array, kind: DataType, zone: str) -> pa.Array:
     return map_leaves(array, lambda child: _move(child, next(parts), zone))
 
 
-def _has_instant(kind: DataType) -> bool:
-    match kind:
+def _has_instant(data_type: DataType) -> bool:
+    match data_type:
         case AtomicType():
-            return kind.root is TypeRoot.TIMESTAMP_LTZ
+            return data_type.root is TypeRoot.TIMESTAMP_LTZ
         case RowType(fields=fields):
             return any(_has_instant(field.type) for field in fields)
         case MapType(key=key, value=value):

@@ -168,10 +168,10 @@ def _stats_type(schema: TableSchema, file: DataFile) -> RowType:
     return row_type if file.value_stats_cols is None else row_type.select(file.value_stats_cols)
 
 
-def _stored_value(values: bytes, kind: RowType, at: int, file: DataFile) -> Any:
-    if int.from_bytes(values[:4], "big", signed=True) != len(kind.fields):
+def _stored_value(values: bytes, data_type: RowType, at: int, file: DataFile) -> Any:
+    if int.from_bytes(values[:4], "big", signed=True) != len(data_type.fields):
         return None
-    return decode_row(values, kind, file.file_name)[at]
+    return decode_row(values, data_type, file.file_name)[at]
 
 
 def partition_predicate(schema: TableSchema, rows: Any, table: str) -> Predicate:

@@ -73,12 +73,12 @@ class RowCodec:
         return pa.schema([field.with_nullable(True) for field in arrow_schema(self.key_type)])
 
 
-def _encode(table: pa.Table, kind: RowType) -> tuple[bytes, ...]:
+def _encode(table: pa.Table, data_type: RowType) -> tuple[bytes, ...]:
     if not table.num_rows:
         return ()
-    columns = [normal_array(table.column(field.name), field.type) for field in kind.fields]
-    rows = encode_batch(columns, kind)
-    arity = len(kind.fields).to_bytes(4, "big")
+    columns = [normal_array(table.column(field.name), field.type) for field in data_type.fields]
+    rows = encode_batch(columns, data_type)
+    arity = len(data_type.fields).to_bytes(4, "big")
     starts = rows.starts.tolist()
     data = rows.words.astype("<u8").tobytes()
     return tuple(arity + data[8 * first : 8 * last] for first, last in pairwise(starts))

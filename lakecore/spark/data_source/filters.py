@@ -124,12 +124,12 @@ def _literal(field: DataField, value: Any) -> Literal | None:
     return _time_literal(field.type, value)
 
 
-def _time_literal(kind: AtomicType, value: Any) -> Literal | None:
-    if kind.root is TypeRoot.DATE:
+def _time_literal(data_type: AtomicType, value: Any) -> Literal | None:
+    if data_type.root is TypeRoot.DATE:
         return value.isoformat() if type(value) is date else None
-    if kind.root not in _TIMES or kind.precision > MICRO_DIGITS or not isinstance(value, datetime):
+    if data_type.root not in _TIMES or data_type.precision > MICRO_DIGITS or not isinstance(value, datetime):
         return None
-    if (value.tzinfo is not None) != (kind.root is TypeRoot.TIMESTAMP_LTZ):
+    if (value.tzinfo is not None) != (data_type.root is TypeRoot.TIMESTAMP_LTZ):
         return None
     plain = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
     return plain.isoformat(sep=" ", timespec="microseconds")

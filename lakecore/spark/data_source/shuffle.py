@@ -82,7 +82,7 @@ def _placer(table: Table) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Re
     return add
 
 
-def _columns(batch: pa.RecordBatch, kind: RowType) -> list[pa.Array]:
+def _columns(batch: pa.RecordBatch, data_type: RowType) -> list[pa.Array]:
     """Return the columns in the types of the table; a missing one is null, which the writer judges."""
     names = batch.schema.names
     return [
@@ -91,7 +91,7 @@ def _columns(batch: pa.RecordBatch, kind: RowType) -> list[pa.Array]:
             field.type,
             field.name,
         )
-        for field in kind.fields
+        for field in data_type.fields
     ]
 
 

@@ -74,11 +74,11 @@ def spark_schema(row_type: RowType, nanoseconds: Nanoseconds, *, kinds: bool = F
     return StructType([*fields, StructField(KIND_COLUMN, StringType())] if kinds else fields)
 
 
-def _type(kind: DataType, nanoseconds: Nanoseconds, column: str) -> SparkType:
+def _type(data_type: DataType, nanoseconds: Nanoseconds, column: str) -> SparkType:
     from pyspark.sql import types
 
     inner = partial(_type, nanoseconds=nanoseconds, column=column)
-    match kind:
+    match data_type:
         case ArrayType(element=element) | VectorType(element=element):
             return types.ArrayType(inner(element), containsNull=True)
         case MapType(key=key, value=value):
@@ -88,22 +88,22 @@ def _type(kind: DataType, nanoseconds: Nanoseconds, column: str) -> SparkType:
         case RowType(fields=fields):
             return types.StructType([types.StructField(one.name, inner(one.type)) for one in fields])
         case AtomicType():
-            return _atomic(kind, nanoseconds, column)
+            return _atomic(data_type, nanoseconds, column)
 
 
-def _atomic(kind: AtomicType, nanoseconds: Nanoseconds, column: str) -> Any:
+def _atomic(data_type: AtomicType, nanoseconds: Nanoseconds, column: str) -> Any:
     from pyspark.sql import types
 
-    if kind.root is TypeRoot.DECIMAL:
-        return types.DecimalType(kind.precision, kind.scale)
-    wide = kind.root in _TIMESTAMPS and kind.precision > MICRO_DIGITS
+    if data_type.root is TypeRoot.DECIMAL:
+        return types.DecimalType(data_type.precision, data_type.scale)
+    wide = data_type.root in _TIMESTAMPS and data_type.precision > MICRO_DIGITS
     if wide and nanoseconds is Nanoseconds.TEXT:
         return types.StringType()
-    if kind.root is TypeRoot.TIME:
+    if data_type.root is TypeRoot.TIME:
         if not hasattr(types, "TimeType"):
             raise UnsupportedError(
-                f"column {column}: this Spark has no type for {kind} (it came with Spark 4.1); leave the "
-                "column out with the option columns"
+                f"column {column}: this Spark has no type for {data_type} (it came with Spark 4.1); leave "
+                "the column out with the option columns"
             )
-        return types.TimeType(min(kind.precision, MICRO_DIGITS))
-    return getattr(types, _PLAIN[kind.root])()
+        return types.TimeType(min(data_type.precision, MICRO_DIGITS))
+    return getattr(types, _PLAIN[data_type.root])()

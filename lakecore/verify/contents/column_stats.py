@@ -111,19 +111,19 @@ def _compare(
             )
 
 
-def _flat(kind: DataType, *, chars: bool) -> bool:
-    return isinstance(kind, AtomicType) and (chars or kind.root is not TypeRoot.CHAR)
+def _flat(data_type: DataType, *, chars: bool) -> bool:
+    return isinstance(data_type, AtomicType) and (chars or data_type.root is not TypeRoot.CHAR)
 
 
-def _decode(row: bytes, kind: RowType, name: str) -> list[Any]:
+def _decode(row: bytes, data_type: RowType, name: str) -> list[Any]:
     """Return bounds in the form in which the file's format keeps values: ORC keeps no spaces at the end of a
     CHAR.
     """
-    values = list(decode_row(row, kind, name))
+    values = list(decode_row(row, data_type, name))
     if not name.endswith(".orc"):
         return values
-    kinds = [field.type for field in kind.fields]
-    chars = [isinstance(kind, AtomicType) and kind.root is TypeRoot.CHAR for kind in kinds]
+    kinds = [field.type for field in data_type.fields]
+    chars = [isinstance(data_type, AtomicType) and data_type.root is TypeRoot.CHAR for data_type in kinds]
     cut = zip(values, chars, strict=True)
     return [value.rstrip(" ") if char and value is not None else value for value, char in cut]
 

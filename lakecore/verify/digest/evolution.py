@@ -75,10 +75,10 @@ class _Digits:
     after: int
 
 
-def _digits(kind: AtomicType) -> _Digits | None:
-    if kind.root is TypeRoot.DECIMAL:
-        return _Digits(kind.precision - kind.scale, kind.scale)
-    whole = _INTEGER_DIGITS.get(kind.root)
+def _digits(data_type: AtomicType) -> _Digits | None:
+    if data_type.root is TypeRoot.DECIMAL:
+        return _Digits(data_type.precision - data_type.scale, data_type.scale)
+    whole = _INTEGER_DIGITS.get(data_type.root)
     return None if whole is None else _Digits(whole, 0)
 
 
@@ -98,17 +98,17 @@ def _atomic_keeps(old: AtomicType, new: AtomicType) -> bool:
     return longer and (text or (old.root in _BYTES and new.root is TypeRoot.VARBINARY))
 
 
-def _bare(kind: DataType) -> pa.DataType | tuple[object, ...]:
+def _bare(data_type: DataType) -> pa.DataType | tuple[object, ...]:
     """Return what matters of a type for its values: not whether it may be null."""
-    if isinstance(kind, AtomicType):
-        return kind.root, kind.length, kind.precision, kind.scale
-    if isinstance(kind, RowType):
-        return tuple((field.id, _bare(field.type)) for field in kind.fields)
-    return arrow_type(kind) if not _has_row(kind) else tuple(map(_bare, _parts(kind)))
+    if isinstance(data_type, AtomicType):
+        return data_type.root, data_type.length, data_type.precision, data_type.scale
+    if isinstance(data_type, RowType):
+        return tuple((field.id, _bare(field.type)) for field in data_type.fields)
+    return arrow_type(data_type) if not _has_row(data_type) else tuple(map(_bare, _parts(data_type)))
 
 
-def _parts(kind: DataType) -> tuple[DataType, ...]:
-    match kind:
+def _parts(data_type: DataType) -> tuple[DataType, ...]:
+    match data_type:
         case ArrayType(element=element) | MultisetType(element=element):
             return (element,)
         case MapType(key=key, value=value):
@@ -116,8 +116,8 @@ def _parts(kind: DataType) -> tuple[DataType, ...]:
     return ()
 
 
-def _has_row(kind: DataType) -> bool:
-    return isinstance(kind, RowType) or any(map(_has_row, _parts(kind)))
+def _has_row(data_type: DataType) -> bool:
+    return isinstance(data_type, RowType) or any(map(_has_row, _parts(data_type)))
 
 
 def _widen_row(array: pa.Array, old: RowType, new: RowType) -> pa.Array:

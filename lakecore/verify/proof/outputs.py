@@ -188,12 +188,12 @@ def _check_description(
 
 
 def _check_keyed(
-    refuse: Callable[[str], NoReturn], rows: KeyedRows, stored: StoredFile, kind: RowType
+    refuse: Callable[[str], NoReturn], rows: KeyedRows, stored: StoredFile, data_type: RowType
 ) -> None:
     file = stored.file
     facts: list[tuple[str, object, object]] = [("delete row count", rows.deletes, file.delete_row_count)]
     if rows.first_key is not None:
-        first, last = (decode_row(key, kind, stored.path) for key in (file.min_key, file.max_key))
+        first, last = (decode_row(key, data_type, stored.path) for key in (file.min_key, file.max_key))
         facts += [
             ("minimum sequence number", rows.low, file.min_sequence_number),
             ("maximum sequence number", rows.high, file.max_sequence_number),

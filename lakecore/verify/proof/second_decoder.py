@@ -121,8 +121,8 @@ _Look = tuple[pa.RecordBatch, Mapping[str, pa.Array]]
 """Rows as our reader gives them, and columns as the second one does."""
 
 
-def _is_installed(kind: str) -> bool:
-    package = _PACKAGES.get(kind)
+def _is_installed(file_format: str) -> bool:
+    package = _PACKAGES.get(file_format)
     if package is None:
         return False
     try:
@@ -136,8 +136,8 @@ def _number(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
 
 
-def _reason(kind: str) -> str:
-    package = _PACKAGES.get(kind)
+def _reason(file_format: str) -> str:
+    package = _PACKAGES.get(file_format)
     return (
         "lakecore uses no second decoder for this format"
         if package is None
@@ -159,9 +159,9 @@ def _our_rows(file_io: FileIO, path: str, schema: TableSchema, start: int) -> pa
     raise ValueError(f"it has {skipped} rows")
 
 
-def _alike(column: pa.Array, kind: DataType | None, path: str) -> pa.Array:
+def _alike(column: pa.Array, data_type: DataType | None, path: str) -> pa.Array:
     """Return a column in the table's type if it is a column of the table."""
-    return column if kind is None else canonical(column, kind, path)
+    return column if data_type is None else canonical(column, data_type, path)
 
 
 def _same_layout(ours: pa.DataType, theirs: pa.DataType) -> bool:
@@ -255,19 +255,19 @@ def _avro(file_io: FileIO, path: str, ours: pa.RecordBatch, start: int) -> dict[
     }
 
 
-def _plain(value: Any, kind: pa.DataType) -> Any:
+def _plain(value: Any, data_type: pa.DataType) -> Any:
     """Return a value of fastavro in the form that pyarrow accepts: maps are pairs, in avro also lists of
     records.
     """
     if value is None:
         return None
-    if pa.types.is_map(kind):
+    if pa.types.is_map(data_type):
         pairs = value.items() if isinstance(value, dict) else ((one["key"], one["value"]) for one in value)
-        return [(_plain(key, kind.key_type), _plain(item, kind.item_type)) for key, item in pairs]
-    if pa.types.is_struct(kind):
-        return {one.name: _plain(value[one.name], one.type) for one in kind}
-    if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
-        return [_plain(item, kind.value_type) for item in value]
+        return [(_plain(key, data_type.key_type), _plain(item, data_type.item_type)) for key, item in pairs]
+    if pa.types.is_struct(data_type):
+        return {one.name: _plain(value[one.name], one.type) for one in data_type}
+    if pa.types.is_list(data_type) or pa.types.is_fixed_size_list(data_type):
+        return [_plain(item, data_type.value_type) for item in value]
     return value
 
 

@@ -228,14 +228,14 @@ def _numbers(column: pa.Array, *, exact: bool) -> Any:
     return numbers.astype(object) if exact and pa.types.is_integer(column.type) else numbers
 
 
-def _products(kind: pa.DataType) -> tuple[_Operation, _Operation]:
+def _products(data_type: pa.DataType) -> tuple[_Operation, _Operation]:
     """Return multiplication and division of values of a type: decimals are rounded half up, integers cut
     off.
     """
-    if pa.types.is_floating(kind):
+    if pa.types.is_floating(data_type):
         return np.multiply, np.divide
-    if pa.types.is_decimal(kind):
-        unit = 10**kind.scale
+    if pa.types.is_decimal(data_type):
+        unit = 10**data_type.scale
         return _each(lambda a, b: _quotient(a * b, unit, 1)), _each(lambda a, b: _quotient(a * unit, b, 1))
     return np.multiply, _each(lambda a, b: _quotient(a, b, 0))
 
@@ -256,12 +256,12 @@ def _quotient(number: int, divisor: int, half: int) -> int:
     return size if (number < 0) == (divisor < 0) else -size
 
 
-def _decimals(totals: Any, nulls: Bools, kind: pa.DataType) -> pa.Array:
+def _decimals(totals: Any, nulls: Bools, data_type: pa.DataType) -> pa.Array:
     decimals = [
-        None if null else Decimal(int(value)).scaleb(-kind.scale, _EXACT)
+        None if null else Decimal(int(value)).scaleb(-data_type.scale, _EXACT)
         for value, null in zip(totals, nulls, strict=True)
     ]
-    return pa.array(decimals, pa.decimal128(38, kind.scale))
+    return pa.array(decimals, pa.decimal128(38, data_type.scale))
 
 
 _PICKED: dict[str, Callable[[pa.Array, int], ColumnState]] = {

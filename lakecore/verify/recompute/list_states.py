@@ -384,8 +384,8 @@ def _parts(rows: pa.Array, names: Iterable[str]) -> list[pa.Array]:
     return [fields[places[name]] for name in names]
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+def _is_text(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_string(data_type) or pa.types.is_large_string(data_type))
 
 
 def _nested_state(column: pa.Array, count: int, rule: ColumnRule) -> ColumnState:

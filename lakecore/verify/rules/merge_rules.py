@@ -192,10 +192,10 @@ def _column_rule(raw: Mapping[str, str], name: str, default: str) -> ColumnRule:
     )
 
 
-def _is_hashed(rule: ColumnRule | None, kind: DataType) -> bool:
+def _is_hashed(rule: ColumnRule | None, data_type: DataType) -> bool:
     """Return whether a function puts the elements of arrays into the order of a hash map."""
-    if rule is None or not isinstance(kind, ArrayType):
+    if rule is None or not isinstance(data_type, ArrayType):
         return False
     if rule.function == "collect":
-        return rule.distinct and isinstance(kind.element, AtomicType)
+        return rule.distinct and isinstance(data_type.element, AtomicType)
     return rule.function == "nested_partial_update" or (rule.function == "nested_update" and bool(rule.key))

@@ -186,14 +186,14 @@ class WindowReader:
         cut += [self._cast(column.slice(low, high - low), kind.type, kind.name) for column, kind in rest]
         return FoundRows(pa.RecordBatch.from_arrays(cut, schema=schema), places[low:high])
 
-    def _cast(self, column: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
-        if column.type == kind:
+    def _cast(self, column: pa.Array, data_type: pa.DataType, name: str) -> pa.Array:
+        if column.type == data_type:
             return column
         try:
-            return column.cast(kind)
+            return column.cast(data_type)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
             self.left_out.add(name)
-            return pa.nulls(len(column), kind)
+            return pa.nulls(len(column), data_type)
 
     def _join(self, lookups: Sequence[tuple[LookupFile, FoundRows]], *, outside: bool) -> WindowRows:
         empty = pa.RecordBatch.from_pylist([], window_schema(self.shape))

@@ -175,13 +175,15 @@ def writer_prefix(prefix: str, user: str, writer: int, unique: str) -> str:
     return f"{prefix}-u-{safe}-s-{writer}-w-{unique}"
 
 
-def _fits_avro(kind: DataType) -> bool:
-    match kind:
+def _fits_avro(data_type: DataType) -> bool:
+    match data_type:
         case AtomicType():
-            return kind.root is not TypeRoot.VARIANT and kind.precision <= _AVRO_DIGITS.get(kind.root, 38)
+            return data_type.root is not TypeRoot.VARIANT and data_type.precision <= _AVRO_DIGITS.get(
+                data_type.root, 38
+            )
         case ArrayType() | MultisetType() | VectorType():
-            return _fits_avro(kind.element)
+            return _fits_avro(data_type.element)
         case MapType():
-            return _fits_avro(kind.key) and _fits_avro(kind.value)
+            return _fits_avro(data_type.key) and _fits_avro(data_type.value)
         case RowType():
-            return all(_fits_avro(field.type) for field in kind.fields)
+            return all(_fits_avro(field.type) for field in data_type.fields)

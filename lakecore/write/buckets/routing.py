@@ -87,20 +87,20 @@ class Router:
         return self._options.bucket, assign_buckets(batch, self._bucket_key, self._options.bucket, function)
 
 
-def partition_codes(batch: pa.RecordBatch, kind: RowType) -> tuple[Codes, list[bytes]]:
+def partition_codes(batch: pa.RecordBatch, data_type: RowType) -> tuple[Codes, list[bytes]]:
     """Return a code per row, and the serialised partition of each code."""
-    codes, values = _partitions(batch, kind)
-    return codes, [encode_row(row, kind) for row in values]
+    codes, values = _partitions(batch, data_type)
+    return codes, [encode_row(row, data_type) for row in values]
 
 
-def _partitions(batch: pa.RecordBatch, kind: RowType) -> tuple[Codes, list[tuple[Any, ...]]]:
+def _partitions(batch: pa.RecordBatch, data_type: RowType) -> tuple[Codes, list[tuple[Any, ...]]]:
     """Return a code per row and the values of each code."""
-    if not kind.fields:
+    if not data_type.fields:
         return np.zeros(batch.num_rows, np.int32), [()]
-    codes = reduce(_combine, (_codes(batch.column(name)) for name in kind.names))
+    codes = reduce(_combine, (_codes(batch.column(name)) for name in data_type.names))
     _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-    samples = batch.select(list(kind.names)).take(pa.array(first))
-    return inverse, batch_rows(samples, kind)
+    samples = batch.select(list(data_type.names)).take(pa.array(first))
+    return inverse, batch_rows(samples, data_type)
 
 
 def _codes(column: pa.Array) -> Codes:

@@ -84,13 +84,13 @@ class BlobPacks:
         paths, self._paths = self._paths, []
         remove_created(self._file_io, writers, paths)
 
-    def _pack(self, name: str, column: pa.Array, kind: DataType) -> pa.Array:
+    def _pack(self, name: str, column: pa.Array, data_type: DataType) -> pa.Array:
         if pa.types.is_binary(column.type):
             return pa.array(self._packed_values(name, column), pa.binary())
         rows: list[Any] = []
         for value in column:
             row = value.as_py()
-            if row is not None and isinstance(kind, MapType):
+            if row is not None and isinstance(data_type, MapType):
                 row = [(key, self._packed_blob(name, blob)) for key, blob in dict(row).items()]
             elif row is not None:
                 row = [self._packed_blob(name, blob) for blob in row]

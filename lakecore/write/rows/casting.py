@@ -35,32 +35,35 @@ _NUMBERS = frozenset(
 )
 
 
-def cast_column(array: pa.Array, kind: DataType, name: str) -> pa.Array:
-    """Cast `array` to the Arrow type of `kind`. `name` is the column, or the path of a nested field.
+def cast_column(array: pa.Array, data_type: DataType, name: str) -> pa.Array:
+    """Cast `array` to the Arrow type of `data_type`. `name` is the column, or the path of a nested field.
 
     Raises InvalidInputError for another family of types (text for a number), for a value that does not fit,
     and for nulls in nested fields that are NOT NULL. The caller checks nulls of the column itself.
     """
     if pa.types.is_null(array.type):
-        return pa.nulls(len(array), arrow_type(kind))
+        return pa.nulls(len(array), arrow_type(data_type))
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    match kind:
+    match data_type:
         case AtomicType():
-            return _cast_atomic(array, kind, name)
+            return _cast_atomic(array, data_type, name)
         case ArrayType(element=element):
-            return _cast_list(array, kind, element, name)
+            return _cast_list(array, data_type, element, name)
         case MapType(key=key, value=value):
-            return _cast_map(array, kind, (with_nullable(key, False), value), name)
+            return _cast_map(array, data_type, (with_nullable(key, False), value), name)
         case MultisetType(element=element):
-            return _cast_map(array, kind, (with_nullable(element, False), _COUNT), name)
+            return _cast_map(array, data_type, (with_nullable(element, False), _COUNT), name)
         case RowType():
-            return _cast_struct(array, kind, name)
+            return _cast_struct(array, data_type, name)
         case VectorType():
             _require(
-                pa.types.is_fixed_size_list(array.type) or pa.types.is_list(array.type), array, kind, name
+                pa.types.is_fixed_size_list(array.type) or pa.types.is_list(array.type),
+                array,
+                data_type,
+                name,
             )
-            return _arrow_cast(array, kind, name)
+            return _arrow_cast(array, data_type, name)
 
 
 def first_null(array: pa.Array) -> int:
@@ -68,13 +71,13 @@ def first_null(array: pa.Array) -> int:
     return int(pc.index(array.is_null(), True).as_py())
 
 
-def _cast_atomic(array: pa.Array, kind: AtomicType, name: str) -> pa.Array:
-    _require(_accepts(kind.root, array.type), array, kind, name)
-    result = _arrow_cast(array, kind, name)
-    if kind.root in _TEXT and kind.length < MAX_LENGTH:
-        _check_length(pc.utf8_length(result), kind, name)
-    elif kind.root in _BYTES and 0 < kind.length < MAX_LENGTH:
-        _check_length(pc.binary_length(result), kind, name)
+def _cast_atomic(array: pa.Array, data_type: AtomicType, name: str) -> pa.Array:
+    _require(_accepts(data_type.root, array.type), array, data_type, name)
+    result = _arrow_cast(array, data_type, name)
+    if data_type.root in _TEXT and data_type.length < MAX_LENGTH:
+        _check_length(pc.utf8_length(result), data_type, name)
+    elif data_type.root in _BYTES and 0 < data_type.length < MAX_LENGTH:
+        _check_length(pc.binary_length(result), data_type, name)
     return result
 
 
@@ -110,74 +113,74 @@ _OTHERS: dict[TypeRoot, Callable[[Any], Any]] = {
 }
 
 
-def _require(accepted: bool, array: pa.Array, kind: DataType, name: str) -> None:
+def _require(accepted: bool, array: pa.Array, data_type: DataType, name: str) -> None:
     if not accepted:
         raise InvalidInputError(
-            f"column {name}: the table has {_text(kind)}, but the data has {array.type}; cast it first"
+            f"column {name}: the table has {_text(data_type)}, but the data has {array.type}; cast it first"
         )
 
 
-def _text(kind: DataType) -> str:
-    return str(kind) if isinstance(kind, AtomicType) else str(arrow_type(kind))
+def _text(data_type: DataType) -> str:
+    return str(data_type) if isinstance(data_type, AtomicType) else str(arrow_type(data_type))
 
 
-def _arrow_cast(array: pa.Array, kind: DataType, name: str) -> pa.Array:
-    target = arrow_type(kind)
+def _arrow_cast(array: pa.Array, data_type: DataType, name: str) -> pa.Array:
+    target = arrow_type(data_type)
     if array.type == target:
         return array
     try:
         return array.cast(target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as err:
         raise InvalidInputError(
-            f"column {name}: a value of {array.type} does not fit {_text(kind)} of the table: {err}"
+            f"column {name}: a value of {array.type} does not fit {_text(data_type)} of the table: {err}"
         ) from err
 
 
-def _check_length(lengths: pa.Array, kind: AtomicType, name: str) -> None:
+def _check_length(lengths: pa.Array, data_type: AtomicType, name: str) -> None:
     longest = pc.max(lengths).as_py()
-    if longest is not None and longest > kind.length:
+    if longest is not None and longest > data_type.length:
         raise InvalidInputError(
-            f"column {name}: a value of length {longest} is too long for {kind}; shorten it"
+            f"column {name}: a value of length {longest} is too long for {data_type}; shorten it"
         )
 
 
-def _cast_list(array: pa.Array, kind: ArrayType, element: DataType, name: str) -> pa.Array:
+def _cast_list(array: pa.Array, data_type: ArrayType, element: DataType, name: str) -> pa.Array:
     types = pa.types
     accepted = (
         types.is_list(array.type) or types.is_large_list(array.type) or types.is_fixed_size_list(array.type)
     )
-    _require(accepted, array, kind, name)
+    _require(accepted, array, data_type, name)
     values = _cast_part(array.flatten(), element, f"{name}[]")
-    return pa.ListArray.from_arrays(_offsets(array), values, type=arrow_type(kind), mask=_mask(array))
+    return pa.ListArray.from_arrays(_offsets(array), values, type=arrow_type(data_type), mask=_mask(array))
 
 
-def _cast_map(array: pa.Array, kind: DataType, parts: tuple[DataType, DataType], name: str) -> pa.Array:
-    _require(pa.types.is_map(array.type), array, kind, name)
+def _cast_map(array: pa.Array, data_type: DataType, parts: tuple[DataType, DataType], name: str) -> pa.Array:
+    _require(pa.types.is_map(array.type), array, data_type, name)
     start, stop = array.offsets[0].as_py(), array.offsets[-1].as_py()
     keys = _cast_part(array.keys[start:stop], parts[0], f"{name} (key)")
     items = _cast_part(array.items[start:stop], parts[1], f"{name} (value)")
     offsets = pc.subtract(array.offsets, start).cast(pa.int32())
-    return pa.MapArray.from_arrays(offsets, keys, items, type=arrow_type(kind), mask=_mask(array))
+    return pa.MapArray.from_arrays(offsets, keys, items, type=arrow_type(data_type), mask=_mask(array))
 
 
-def _cast_struct(array: pa.Array, kind: RowType, name: str) -> pa.Array:
-    _require(pa.types.is_struct(array.type), array, kind, name)
+def _cast_struct(array: pa.Array, data_type: RowType, name: str) -> pa.Array:
+    _require(pa.types.is_struct(array.type), array, data_type, name)
     names = [array.type.field(i).name for i in range(array.type.num_fields)]
-    if unknown := sorted(set(names) - set(kind.names)):
+    if unknown := sorted(set(names) - set(data_type.names)):
         raise InvalidInputError(f"column {name}.{unknown[0]}: the table has no such field; leave it out")
     valid = None if array.null_count == 0 else array.is_valid()
     arrays = dict(zip(names, array.flatten(), strict=True))
     children = []
-    for field in kind.fields:
+    for field in data_type.fields:
         child = arrays.get(field.name, pa.nulls(len(array)))
         children.append(_cast_part(child, field.type, f"{name}.{field.name}", valid))
-    return pa.StructArray.from_arrays(children, fields=list(arrow_type(kind)), mask=_mask(array))
+    return pa.StructArray.from_arrays(children, fields=list(arrow_type(data_type)), mask=_mask(array))
 
 
-def _cast_part(array: pa.Array, kind: DataType, name: str, relevant: pa.Array | None = None) -> pa.Array:
+def _cast_part(array: pa.Array, data_type: DataType, name: str, relevant: pa.Array | None = None) -> pa.Array:
     """Cast a nested part, which is null only where it may be (or where its parent is, by `relevant`)."""
-    result = cast_column(array, kind, name)
-    if not kind.nullable and result.null_count:
+    result = cast_column(array, data_type, name)
+    if not data_type.nullable and result.null_count:
         nulls = result.is_null() if relevant is None else pc.and_(result.is_null(), relevant)
         if pc.any(nulls).as_py():
             raise InvalidInputError(f"column {name}: it has a null, but the table says NOT NULL")

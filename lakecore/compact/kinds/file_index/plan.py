@@ -76,14 +76,14 @@ def file_specs(
         field = stored.get(ids[spec.column])
         kind = None if field is None else _indexed_type(field.type, spec.key)
         if field is not None and isinstance(kind, AtomicType) and can_index(kind, spec.type):
-            out.append((spec, replace(spec, column=field.name, kind=kind)))
+            out.append((spec, replace(spec, column=field.name, data_type=kind)))
     return tuple(out)
 
 
-def _indexed_type(kind: DataType, key: str | None) -> DataType | None:
+def _indexed_type(data_type: DataType, key: str | None) -> DataType | None:
     if key is None:
-        return kind
-    return kind.value if isinstance(kind, MapType) else None
+        return data_type
+    return data_type.value if isinstance(data_type, MapType) else None
 
 
 def need_of(

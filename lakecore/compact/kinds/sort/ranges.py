@@ -98,9 +98,9 @@ def _statistics(
     return lows if whole and None not in lows else None, None if None in highs else highs
 
 
-def _place(kind: RowType, field: DataField) -> int | None:
+def _place(data_type: RowType, field: DataField) -> int | None:
     """Return where statistics have the column, as the same column with the same type."""
-    for at, other in enumerate(kind.fields):
+    for at, other in enumerate(data_type.fields):
         if other.id == field.id:
             return at if with_nullable(other.type, True) == with_nullable(field.type, True) else None
     return None
