@@ -1,4 +1,4 @@
-"""The figures of docs/architecture.md ("The house in figures") hold. They may only become better: then lower the limit."""
+"""The figures of docs/architecture.md ("The structure in figures") hold. They may only become better: then lower the limit."""
 
 from __future__ import annotations
 

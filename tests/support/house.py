@@ -1,4 +1,4 @@
-"""The figures of docs/architecture.md ("The house in figures"), counted anew.
+"""The figures of docs/architecture.md ("The structure in figures"), counted anew.
 
     python -m tests.support.house
 

@@ -15,7 +15,7 @@ from lakecore.store.snapshots import SnapshotStore
 from tests.support.lake import put
 
 CALLS = 16
-"""docs/architecture.md ("The house in figures") says what each decides or owns. It may only become less."""
+"""docs/architecture.md ("The structure in figures") says what each decides or owns. It may only become less."""
 PACKAGE = str(Path(lakecore.__file__).parent)
 
 
