@@ -37,7 +37,6 @@ _OPTIONS = {
     "catalog_token": "token",
     "token_file": "token-file",
     "service_location": "lakecore.service-location",
-    "hive_conf_dir": "hive-conf-dir",
 }
 
 
