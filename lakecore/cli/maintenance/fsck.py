@@ -51,7 +51,7 @@ def fsck(
     table: Tables,
     options: JobOptions[Fsck],
     plan: Annotated[
-        Path | None, typer.Option(help="Write a repair plan to this file; `repair` applies it.")
+        Path | None, typer.Option(help="Write a repair plan to this file; `apply-repair-plan` applies it.")
     ] = None,
 ) -> None:
     """Check hints, snapshots, manifests, data files, key order, levels, totals, orphans. It changes no table.
