@@ -120,7 +120,8 @@ def _look(job: Job, lake: Lake, clock: Clock) -> FsckReport:
 def plan(
     checked: CheckResult, lake: Lake, clock: Clock | None = None, older_than_ms: int | None = None
 ) -> dict[str, Any]:
-    """Plan the repair of what was found, as `apply-repair-plan` takes it. This only reads. It raises the errors of
-    `plan_repair`.
+    """Plan the repair of what was found, as `apply-repair-plan` takes it.
+
+    This only reads. It raises the errors of `plan_repair`.
     """
     return plan_repair(checked.table, lake, checked.report, clock, older_than_ms).to_json()
