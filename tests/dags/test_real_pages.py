@@ -57,7 +57,9 @@ def test_an_action_is_a_dry_run_first_and_only_for_who_may_start_runs(
 ) -> None:
     table = airflow.place("g1.a_pk_runs", "act")
     path = f"/lakecore/table?name={table.name}"
-    assert "Look what it takes" not in viewer.page(path)[1]
+    button = ">Dry run</button>"
+    assert button not in viewer.page(path)[1]
+    assert button in airflow.api.page(path)[1]
     token = re.search(r'name="token" value="([^"]+)"', airflow.api.page(path)[1])
     assert token is not None
     form = {"token": token[1], "action": "compact", "table": table.name, "strategy": "full"}

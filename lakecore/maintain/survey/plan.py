@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from lakecore.display import size_text
 from lakecore.maintain.survey.record import DAYS, DayPoint, Deduction, Figures, State
 from lakecore.types.counted import counted
 
@@ -142,7 +143,7 @@ def _history(figures: Figures, rules: HealthRules) -> Deduction:
     points = 10 if history_bytes > 3 * live else 6 if history_bytes > live else 0
     if figures.snapshots <= rules.snapshots_min:
         points = min(points, 3)
-    text = f"only older snapshots need {history_bytes} bytes; the table has {figures.bytes}"
+    text = f"only older snapshots need {size_text(history_bytes)}; the table has {size_text(figures.bytes)}"
     return Deduction("history", points, text)
 
 
