@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import udf
 
 import lakecore
 from lakecore import spark as lakecore_spark
@@ -163,7 +165,10 @@ def test_a_plain_save_gives_no_wrong_rows(session: SparkSession, catalog: lakeco
 
 def test_a_failed_task_leaves_nothing(session: SparkSession, catalog: lakecore.FilesystemCatalog) -> None:
     table = catalog.create_table("d.t", {"columns": ["v BIGINT NOT NULL"]})
-    frame = session.range(0, 40, 1, 4).selectExpr("CASE WHEN id < 39 THEN id END AS v")
+    late = udf(lambda number: number if number < 39 else time.sleep(3), "bigint")
+    frame = session.range(0, 40, 1, 4).select(
+        late("id").alias("v")
+    )  # the other tasks have ended when it fails
     with pytest.raises((PySparkException, Py4JJavaError), match="column v is NOT NULL: row 9 has no value"):
         save(frame, table)
     assert files_of(table) == []
