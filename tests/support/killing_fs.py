@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import multiprocessing
 import os
 import signal
@@ -57,7 +58,7 @@ class KillingFileIO(FaultyFileIO):
     def __init__(self, point: KillPoint) -> None:
         super().__init__(LocalFileIO(sync=False))
         self.point = point
-        self._seen = 0
+        self._numbers = itertools.count(1)
 
     def __reduce__(self) -> tuple[type[KillingFileIO], tuple[KillPoint]]:
         return KillingFileIO, (self.point,)
@@ -66,8 +67,7 @@ class KillingFileIO(FaultyFileIO):
         point = self.point
         if (name != point.name if point.name else name not in CHANGES) or point.part not in path:
             return effect()
-        self._seen += 1
-        if self._seen != point.nth:
+        if next(self._numbers) != point.nth:
             return effect()
         if point.once is not None:
             if Path(point.once).exists():

@@ -21,7 +21,7 @@ from lakecore.maintain.lease.lease import LeaseTimes, leased
 from lakecore.table import Table
 from lakecore.verify.fsck.check import fsck
 from tests.support.fake_clock import FakeClock
-from tests.support.killing_fs import ChangingFileIO, run_and_die
+from tests.support.killing_fs import ChangingFileIO, KillPoint, run_and_die
 from tests.support.lake import live_files, memory_catalog, paths_of, put, rows_of
 from tests.support.oracle import Oracle, findings
 
@@ -195,14 +195,13 @@ def test_a_killed_run_is_completed_once_by_the_next(
     with counted.within():
         run(WANTED, replace(catalog, file_io=counted))
     changes, ends = len(counted.log), set[tuple[int, ...]]()
-    commits = [number for number, one in enumerate(counted.log, 1) if one.endswith("/snapshot/snapshot-4")]
+    in_the_middle = KillPoint(name="publish", part="/snapshot/snapshot-4", after=True, nth=2)
     every = request.config.getoption("--every-kill")
-    for number in (
-        range(1, changes) if every else (changes // 3, commits[len(commits) // 2], changes * 7 // 8)
-    ):
+    points = range(1, changes) if every else (changes // 3, in_the_middle, changes * 7 // 8)
+    for number, point in enumerate(points):
         shutil.rmtree(lake)
         shutil.copytree(image, lake)
-        run_and_die(number, compact_all, str(lake))
+        run_and_die(point, compact_all, str(lake))
         assert [rows_of(table) for table in tables] == before
         ends.add(tuple(len(table._stores.snapshots.list_ids()) for table in tables))
         report = compact_all(str(lake))
@@ -211,7 +210,7 @@ def test_a_killed_run_is_completed_once_by_the_next(
         assert [table._stores.snapshots.list_ids() for table in tables] == [(1, 2, 3, 4)] * 6
         assert [rows_of(table) for table in tables] == before
         for table in tables:
-            assert catalog.file_io.read(table._stores.paths.latest_hint) == b"4", number
+            assert catalog.file_io.read(table._stores.paths.latest_hint) == b"4", point
             assert fsck(table._stores.file_io, table._stores.paths, now_ms=0).damage == ()
         chosen = number % 6
         assert len(oracle.read(lake, f"d.t{chosen}")) == len(before[chosen])
