@@ -74,15 +74,20 @@ def file_format(path: str) -> str:
 
 
 def open_reader(
-    file_io: FileIO, path: str, *, schema: TableSchema | None = None, buffer_size: int = BUFFER_SIZE
+    file_io: FileIO,
+    path: str,
+    *,
+    schema: TableSchema | None = None,
+    buffer_size: int = BUFFER_SIZE,
+    format_name: str | None = None,
 ) -> DataFileReader:
     """Open a data file. `buffer_size` is the number of bytes read ahead for each parquet column.
 
     `schema` is the one that the file was written with, which says what columns a file of format row has;
-    without it such a file gives only its counts. Raises NotFoundError, CorruptDataError, or
-    UnsupportedError for other formats.
+    without it such a file gives only its counts. `format_name` is the format of a file whose name does not
+    end with it. Raises NotFoundError, CorruptDataError, or UnsupportedError for other formats.
     """
-    kind = file_format(path)
+    kind = format_name or file_format(path)
     if kind == "parquet":
         return ParquetReader(file_io, path, buffer_size)
     if kind == "row":

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import unquote
 
 from lakecore.errors import InvalidInputError, NotFoundError, UnsupportedError
 from lakecore.format.data_reader import open_reader
-from lakecore.fs.file_io import SERVICE, FileIO, FileStatus, RangeSource
+from lakecore.fs.file_io import SERVICE, FileIO, FileStatus
 from lakecore.types.arrow import row_type_from_arrow
 from lakecore.types.datatypes import DataField, RowType, with_nullable
 
@@ -40,23 +39,6 @@ class HiveDirectory:
     """These are the columns that the files have, all of which may be null."""
 
 
-@dataclass(frozen=True)
-class _NamedByFormat:
-    """It is storage in which a file also has its name with the format behind it, which readers go by."""
-
-    inner: FileIO
-    suffix: str
-
-    def open_input(self, path: str) -> Any:
-        return self.inner.open_input(path.removesuffix(self.suffix))
-
-    def open_ranges(self, path: str) -> RangeSource:
-        return self.inner.open_ranges(path.removesuffix(self.suffix))
-
-    def read(self, path: str) -> bytes:
-        return self.inner.read(path.removesuffix(self.suffix))
-
-
 def read_directory(file_io: FileIO, directory: str) -> HiveDirectory:
     """Find the files and look at the columns of each; hidden and empty ones are passed over.
 
@@ -69,21 +51,18 @@ def read_directory(file_io: FileIO, directory: str) -> HiveDirectory:
         raise NotFoundError(f"{directory} has no data files")
     keys = tuple(name for name, _ in files[0].partition)
     columns = columns_of_file(file_io, files[0])
-    names = {one.name: one for one in columns}
-    for file in files:
+    types = {one.name: one.type for one in columns}
+    for file in files[1:]:
         if tuple(name for name, _ in file.partition) != keys:
             raise InvalidInputError(
                 f"{file.path}: its partition has other columns than {', '.join(keys) or 'none'}"
             )
-        others = {one.name: one for one in columns_of_file(file_io, file)}
-        if {name: one.type for name, one in others.items()} != {
-            name: one.type for name, one in names.items()
-        }:
+        if {one.name: one.type for one in columns_of_file(file_io, file)} != types:
             raise InvalidInputError(
                 f"{file.path}: its columns are not those of {files[0].path}; bring the files to the "
                 f"same columns first"
             )
-    both = [name for name in keys if name in names]
+    both = [name for name in keys if name in types]
     if both:
         raise InvalidInputError(
             f"{directory}: {', '.join(both)} is a column of the files and of the partitions"
@@ -105,8 +84,7 @@ def _check_outside_of_tables(file_io: FileIO, directory: str) -> None:
 
 def columns_of_file(file_io: FileIO, file: SourceFile) -> tuple[DataField, ...]:
     """Return the columns of a file. Raises the errors of its reader."""
-    suffix = f".{file.format}"
-    reader = open_reader(_NamedByFormat(file_io, suffix), file.path + suffix)  # type: ignore[arg-type] # it only reads
+    reader = open_reader(file_io, file.path, format_name=file.format)
     try:
         row_type: RowType = row_type_from_arrow(reader.schema)
     finally:

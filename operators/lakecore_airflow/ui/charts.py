@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from lakecore_airflow.ui.words import money_text, size_text, span_text, time_text
+from lakecore_airflow.ui.words import DAY_MS, money_text, size_text, span_text, time_text
 
 if TYPE_CHECKING:
     from lakecore.jobs.survey import DayPoint
@@ -22,7 +22,6 @@ __all__ = ["day_bars", "estimate_chart", "history_chart", "level_picture", "run_
 
 _WIDTH, _HEIGHT = 72, 18
 _SCRIPT = re.compile(r"<script.*?</script>", re.DOTALL)
-_DAY_MS = 86_400_000
 _CELL_W, _CELL_H, _LEFT, _TOP = 26, 22, 62, 22
 _LABEL_W = 150
 _STRONG = 0.5
@@ -72,8 +71,8 @@ def history_chart(days: Sequence[DayPoint], marks: Mapping[int, str] | None = No
     chart.add("sorted runs", [day.sorted_runs for day in days], secondary=True)
     by_day = marks or {}
     dots = [
-        {"value": day.files, "label": by_day[day.time_ms // _DAY_MS]}
-        if day.time_ms // _DAY_MS in by_day
+        {"value": day.files, "label": by_day[day.time_ms // DAY_MS]}
+        if day.time_ms // DAY_MS in by_day
         else None
         for day in days
     ]

@@ -13,9 +13,10 @@ from typing import Any
 from airflow.api_fastapi.common.db.common import SessionDep
 from fastapi import HTTPException, Request, Response
 
-from lakecore_airflow.ui.history_view import DAY_MS, attempt_line
+from lakecore_airflow.ui.history_view import attempt_line
 from lakecore_airflow.ui.page import PageMaker
 from lakecore_airflow.ui.views import LakeQuery, lake_records
+from lakecore_airflow.ui.words import DAY_MS
 
 __all__ = ["Exports"]
 

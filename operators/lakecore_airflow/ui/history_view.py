@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     from lakecore.jobs.attempts import Attempt
     from lakecore.jobs.cost.prices import PriceList
 
-__all__ = ["DAY_MS", "HistoryQuery", "HistoryView", "Sums", "Totals", "attempt_line", "history_view"]
+__all__ = ["HistoryQuery", "HistoryView", "Sums", "Totals", "attempt_line", "history_view"]
 
-DAY_MS = 86_400_000
 PAGE = 100
 _MOST_DAYS = 31
 _MOST_POINTS = 500

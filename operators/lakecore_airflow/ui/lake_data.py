@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lakecore_airflow.hooks import LakeHook
+from lakecore_airflow.ui.words import DAY_MS
 
 if TYPE_CHECKING:
     from lakecore.catalog.catalog import Catalog
@@ -33,7 +34,6 @@ _MOST_FILES = 200_000
 _LISTED = 50
 _READERS = ("lakecore.catalog.filesystem", "lakecore.jobs.survey")
 
-_DAY_MS = 86_400_000
 _MOST_ANSWERS = 40
 
 T = TypeVar("T")
@@ -113,7 +113,7 @@ class LakeData:
         def read() -> Attempts:
             from lakecore.jobs.attempts import AttemptFilter, attempts_of
 
-            since_ms = self.now_ms() - days * _DAY_MS
+            since_ms = self.now_ms() - days * DAY_MS
             return attempts_of(self._catalog(conn_id), AttemptFilter(since_ms=since_ms))
 
         return self.ask(f"attempts {conn_id} {days}", read)

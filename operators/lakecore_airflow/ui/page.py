@@ -82,6 +82,7 @@ def _environment() -> Environment:
         "time": words.time_text,
         "age": words.age_text,
         "span": words.span_text,
+        "state": words.state_text,
         "money": words.money_text,
         "number": words.number_text,
         "part": _part_of_address,

@@ -13,12 +13,13 @@ from fastapi.responses import HTMLResponse
 
 from lakecore_airflow.dags.settings import dag_id_of
 from lakecore_airflow.ui.airflow_data import window_dag
-from lakecore_airflow.ui.history_view import DAY_MS, HistoryQuery, history_view
+from lakecore_airflow.ui.history_view import HistoryQuery, history_view
 from lakecore_airflow.ui.lake_data import TableDetails
 from lakecore_airflow.ui.page import PageMaker
 from lakecore_airflow.ui.policy_view import policy_of
 from lakecore_airflow.ui.views import LakeQuery, lake_view
 from lakecore_airflow.ui.window_view import next_window, window_view
+from lakecore_airflow.ui.words import DAY_MS
 
 __all__ = ["Pages"]
 

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 from fastapi import HTTPException, Request, Response
 
 from lakecore_airflow.ui.page import PageMaker
+from lakecore_airflow.ui.views import STATES
+from lakecore_airflow.ui.words import DAY_MS
 
 if TYPE_CHECKING:
     from lakecore.jobs.survey import Survey
 
 __all__ = ["metrics_of", "survey_metrics"]
 
-_STATES = ("ok", "due", "sick", "held", "broken", "unsupported", "unreachable", "vanished")
 _HELP = {
     "survey_time_seconds": "When the newest survey began, in seconds since 1970.",
     "survey_up": "Whether the newest survey could be read.",
@@ -66,13 +67,13 @@ def survey_metrics(survey: Survey | None, *, up: bool) -> Iterator[tuple[str, di
     states = Counter(one.state.value for one in survey.tables)
     live = [one for one in survey.tables if one.state.value != "vanished"]
     yield "survey_time_seconds", {}, survey.started_ms / 1000
-    for state in _STATES:
+    for state in STATES:
         yield "tables", {"state": state}, states[state]
     yield "data_files", {}, sum(one.figures.files for one in live)
     yield "live_bytes", {}, sum(one.figures.bytes for one in live)
     yield "history_bytes", {}, sum(one.figures.history_bytes or 0 for one in live)
     yield "late_tables", {}, sum(one.late.nights > 0 for one in live)
-    today = next((day for day in survey.activity if day.day == survey.started_ms // 86_400_000), None)
+    today = next((day for day in survey.activity if day.day == survey.started_ms // DAY_MS), None)
     yield "attempts", {}, today.attempts if today else 0
     yield "failures", {}, today.failures if today else 0
     yield "core_seconds", {}, today.core_seconds if today else 0.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from lakecore_airflow.ui.words import money_text, size_text, span_text
+from lakecore_airflow.ui.words import DAY_MS, money_text, size_text, span_text
 
 if TYPE_CHECKING:
     from lakecore.jobs.cost.prices import PriceList
@@ -34,8 +34,6 @@ COLUMNS: Mapping[str, str] = {
     "done": "Last done",
 }
 _DESCENDING = frozenset({"files", "bytes", "runs", "history", "commit", "expected", "done"})
-_HOUR_MS = 3_600_000
-_DAY_MS = 24 * _HOUR_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +152,7 @@ def _tiles(survey: Survey, prices: PriceList) -> dict[str, str]:
     urgent = sum(counts[state] for state in ("broken", "sick", "unreachable"))
     sizes = [one.figures.history_bytes for one in live if one.figures.history_bytes is not None]
     live_bytes = sum(one.figures.bytes for one in live)
-    today = survey.started_ms // _DAY_MS
+    today = survey.started_ms // DAY_MS
     week = [day for day in survey.activity if day.day > today - 7]
     failures = sum(day.failures for day in survey.activity if day.day >= today - 1)
     core_seconds = sum(day.core_seconds for day in week)

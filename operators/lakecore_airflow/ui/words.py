@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-__all__ = ["age_text", "money_text", "number_text", "size_text", "span_text", "time_text"]
+__all__ = [
+    "DAY_MS",
+    "age_text",
+    "money_text",
+    "number_text",
+    "size_text",
+    "span_text",
+    "state_text",
+    "time_text",
+]
 
 _HOUR_MS = 3_600_000
+DAY_MS = 24 * _HOUR_MS
 
 
 def size_text(size: int | None) -> str:
@@ -51,12 +61,17 @@ def number_text(value: float | None) -> str:
     return "" if value is None else f"{value:,}"
 
 
+def state_text(state: str) -> str:
+    """Return the word for a state of a table; surveys store `held` for a table that is on hold."""
+    return "on hold" if state == "held" else state
+
+
 def age_text(millis: int | None, now_ms: int) -> str:
     """Format how long ago something was: `3 h ago`."""
     if not millis:
         return ""
     past = max(0, now_ms - millis)
-    for unit, size in (("d", 24 * _HOUR_MS), ("h", _HOUR_MS), ("min", 60_000)):
+    for unit, size in (("d", DAY_MS), ("h", _HOUR_MS), ("min", 60_000)):
         if past >= size:
             return f"{past / size:.0f} {unit} ago"
     return "just now"

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from lakecore.compact.engine.work import Strategy
-from lakecore.compact.kinds.primary_key.mode import MergeMode
 from lakecore.compact.kinds.primary_key.plan import BucketPick, PickRequest, plan_picks
 from lakecore.compact.kinds.primary_key.planner import _bucket_rules, _place_of
 from lakecore.lsm import bucket_picks
-from lakecore.lsm.options import TreePolicy
-from lakecore.metadata.key_order import key_order
 from lakecore.metadata.manifest.entries import ManifestEntries
-from lakecore.metadata.options import TableOptions
-from tests.lakecore.compact.test_plan_columns import file_by_file, history, marked, requests
-from tests.lakecore.scan.test_scanner import scanner_of
-from tests.support.golden import golden_tables
+from tests.lakecore.compact.test_plan_columns import file_by_file, golden_requests, history, marked, requests
 
 
 def of_pick(pick: BucketPick) -> tuple[Any, ...]:
@@ -75,31 +67,6 @@ def test_outlines_of_any_history_are_those_of_files() -> None:
         announced += sum(bool(pick[6]) for pick in wanted)
     assert from_columns > 300
     assert min(rewritten, moved, announced) > 50
-
-
-def golden_requests() -> Iterator[tuple[str, ManifestEntries, PickRequest]]:
-    for table in golden_tables():
-        scanner = scanner_of(table.path)
-        schema = scanner.stores.schema
-        if not schema.primary_keys:
-            continue
-        options = TableOptions.from_schema(schema)
-        policy = TreePolicy.from_options(
-            schema.options, options.target_file_size, lookup=options.needs_lookup
-        )
-        for snapshot_id in scanner.stores.snapshots.list_ids():
-            snapshot = scanner.stores.snapshots.load(snapshot_id)
-            request = PickRequest(
-                strategy=Strategy.FULL,
-                policy=policy,
-                key_of=key_order(schema.key_type),
-                key_type=schema.key_type,
-                now_ms=snapshot.time_millis,
-                mode=MergeMode.of(options, lambda _: "parquet"),
-                deletions=scanner.deletions(snapshot),
-            )
-            for strategy in Strategy:
-                yield table.name, scanner.live_entries(snapshot), replace(request, strategy=strategy)
 
 
 def test_outlines_of_golden_tables_are_those_of_files() -> None:

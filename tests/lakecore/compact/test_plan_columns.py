@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -139,8 +139,7 @@ def test_picks_of_any_history_are_those_of_files() -> None:
     assert alone > 100
 
 
-def test_picks_of_golden_tables_are_those_of_files() -> None:
-    picked = 0
+def golden_requests() -> Iterator[tuple[str, ManifestEntries, PickRequest]]:
     for table in golden_tables():
         scanner = scanner_of(table.path)
         schema = scanner.stores.schema
@@ -152,20 +151,25 @@ def test_picks_of_golden_tables_are_those_of_files() -> None:
         )
         for snapshot_id in scanner.stores.snapshots.list_ids():
             snapshot = scanner.stores.snapshots.load(snapshot_id)
-            live = scanner.live_entries(snapshot)
+            request = PickRequest(
+                strategy=Strategy.FULL,
+                policy=policy,
+                key_of=key_order(schema.key_type),
+                key_type=schema.key_type,
+                now_ms=snapshot.time_millis,
+                mode=MergeMode.of(options, lambda _: "parquet"),
+                deletions=scanner.deletions(snapshot),
+            )
             for strategy in Strategy:
-                request = PickRequest(
-                    strategy=strategy,
-                    policy=policy,
-                    key_of=key_order(schema.key_type),
-                    key_type=schema.key_type,
-                    now_ms=snapshot.time_millis,
-                    mode=MergeMode.of(options, lambda _: "parquet"),
-                    deletions=scanner.deletions(snapshot),
-                )
-                wanted = file_by_file(live, request)
-                assert plan_picks(live, request) == wanted, (table.name, snapshot_id)
-                picked += len(wanted)
+                yield table.name, scanner.live_entries(snapshot), replace(request, strategy=strategy)
+
+
+def test_picks_of_golden_tables_are_those_of_files() -> None:
+    picked = 0
+    for name, live, request in golden_requests():
+        wanted = file_by_file(live, request)
+        assert plan_picks(live, request) == wanted, name
+        picked += len(wanted)
     assert picked > 300
 
 
