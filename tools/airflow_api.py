@@ -7,6 +7,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ ENDED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"}
 Task = Mapping[str, Any]
 
 _BACKFILL_TRIES_S = 60
+_TRIGGER_TRIES_S = 180
 
 
 class BusyError(RuntimeError):
@@ -102,9 +104,28 @@ class AirflowApi:
         self.call("PATCH", f"/api/v2/dags/{dag_id}", {"is_paused": False})
 
     def trigger(self, dag_id: str, conf: Mapping[str, Any]) -> str:
-        """Start a run by hand, without a logical date; its run id."""
-        body = {"logical_date": None, "conf": dict(conf)}
-        return str(self.call("POST", f"/api/v2/dags/{dag_id}/dagRuns", body)["dag_run_id"])
+        """Start a run by hand, without a logical date; its run id.
+
+        On SQLite, Airflow may not answer while its scheduler writes. The run has a name of its own, so that asking again
+        cannot start a second one.
+        """
+        run_id = f"manual__{uuid.uuid4()}"
+        body = {"dag_run_id": run_id, "logical_date": None, "conf": dict(conf)}
+
+        def started() -> bool:
+            try:
+                self.call("POST", f"/api/v2/dags/{dag_id}/dagRuns", body)
+            except (TimeoutError, BusyError):
+                return False
+            except RuntimeError as err:
+                if ": 500 " in str(err):
+                    return False
+                if ": 409 " not in str(err):  # 409: an earlier try has started it
+                    raise
+            return True
+
+        self.wait(f"an Airflow free to start DAG {dag_id}", started, _TRIGGER_TRIES_S)
+        return run_id
 
     def create_backfill(self, request: Mapping[str, Any]) -> int:
         """The id of a new backfill.

@@ -45,13 +45,15 @@ public class KvService {
     }
 
     static void serve(FileStoreTable t, int n) throws Throwable {
-        LocalTableQuery q = t.newLocalTableQuery().withIOManager(IOManager.create(System.getProperty("java.io.tmpdir")));
         Map<List<Object>, List<DataFileMeta>> files = new LinkedHashMap<>();
         for (ManifestEntry e : t.store().newScan().plan().files())
             files.computeIfAbsent(Arrays.asList(e.partition().copy(), e.bucket()), k -> new ArrayList<>()).add(e.file());
-        files.forEach((k, v) -> q.refreshFiles((BinaryRow) k.get(0), (Integer) k.get(1), List.of(), v));
         InetSocketAddress[] at = new InetSocketAddress[n];
         for (int i = 0; i < n; i++) {
+            // A query of its own and one thread for each server, as in Flink's job: a query of 2.0.0 compares keys with one
+            // comparator, which has state, and answers with rows of other keys when two threads use it.
+            LocalTableQuery q = t.newLocalTableQuery().withIOManager(IOManager.create(System.getProperty("java.io.tmpdir")));
+            files.forEach((k, v) -> q.refreshFiles((BinaryRow) k.get(0), (Integer) k.get(1), List.of(), v));
             KvQueryServer s = new KvQueryServer(i, n, "127.0.0.1", List.of(0).iterator(), 1, 1, q, new DisabledServiceRequestStats());
             s.start();
             servers.add(s);
