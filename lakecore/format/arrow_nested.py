@@ -34,14 +34,14 @@ def map_children(
     array: pa.Array, target: pa.DataType, change: Callable[[pa.Array, pa.DataType], pa.Array]
 ) -> pa.Array:
     """Return a nested array as `target`; `change(child, its target type)` makes each child."""
-    kind = array.type
-    if pa.types.is_struct(kind):
-        children = [change(array.field(i), target.field(i).type) for i in range(kind.num_fields)]
+    data_type = array.type
+    if pa.types.is_struct(data_type):
+        children = [change(array.field(i), target.field(i).type) for i in range(data_type.num_fields)]
         mask = array.is_null() if array.null_count else None
         return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
-    if pa.types.is_fixed_size_list(kind):
+    if pa.types.is_fixed_size_list(data_type):
         return _fixed_list(array, target, change)
-    if pa.types.is_map(kind):
+    if pa.types.is_map(data_type):
         pairs = [change(array.keys, target.key_type), change(array.items, target.item_type)]
         values = pa.StructArray.from_arrays(pairs, fields=[target.key_field, target.item_field])
     else:
@@ -51,19 +51,19 @@ def map_children(
 
 def map_leaves(array: pa.Array, change: Callable[[pa.Array], pa.Array]) -> pa.Array:
     """Return a struct, map or list of changed children, whose types follow from the results of `change`."""
-    kind = array.type
-    if pa.types.is_struct(kind):
-        children = [change(array.field(i)) for i in range(kind.num_fields)]
-        fields = [field.with_type(child.type) for field, child in zip(kind, children, strict=True)]
+    data_type = array.type
+    if pa.types.is_struct(data_type):
+        children = [change(array.field(i)) for i in range(data_type.num_fields)]
+        fields = [field.with_type(child.type) for field, child in zip(data_type, children, strict=True)]
         mask = array.is_null() if array.null_count else None
         return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
-    if pa.types.is_map(kind):
+    if pa.types.is_map(data_type):
         pairs = [change(array.keys), change(array.items)]
-        both = [kind.key_field.with_type(pairs[0].type), kind.item_field.with_type(pairs[1].type)]
+        both = [data_type.key_field.with_type(pairs[0].type), data_type.item_field.with_type(pairs[1].type)]
         values, target = pa.StructArray.from_arrays(pairs, fields=both), pa.map_(*both)
     else:
         values = change(array.values)
-        target = pa.list_(kind.value_field.with_type(values.type))
+        target = pa.list_(data_type.value_field.with_type(values.type))
     return pa.Array.from_buffers(target, len(array), array.buffers()[:2], -1, array.offset, children=[values])
 
 

@@ -33,17 +33,17 @@ def integer_view(column: pa.Array) -> np.ndarray[Any, Any] | None:
     """
     if column.null_count:
         return None
-    kind = column.type
-    if pa.types.is_decimal128(kind):
-        return _short_decimal(column) if kind.precision <= _SHORT_DECIMAL_DIGITS else None
-    if pa.types.is_boolean(kind):
+    data_type = column.type
+    if pa.types.is_decimal128(data_type):
+        return _short_decimal(column) if data_type.precision <= _SHORT_DECIMAL_DIGITS else None
+    if pa.types.is_boolean(data_type):
         return np.asarray(column.to_numpy(zero_copy_only=False)).view(np.int8)
-    if pa.types.is_integer(kind):
+    if pa.types.is_integer(data_type):
         return np.asarray(column.to_numpy())
-    if pa.types.is_floating(kind):
+    if pa.types.is_floating(data_type):
         return _total_order(column.to_numpy())
-    if pa.types.is_date(kind) or pa.types.is_time(kind) or pa.types.is_timestamp(kind):
-        width = kind.bit_width // 8
+    if pa.types.is_date(data_type) or pa.types.is_time(data_type) or pa.types.is_timestamp(data_type):
+        width = data_type.bit_width // 8
         values = np.frombuffer(column.buffers()[1], dtype=_SIGNED[width], count=len(column) + column.offset)
         return values[column.offset :]
     return None

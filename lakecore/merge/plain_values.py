@@ -20,14 +20,14 @@ def plain_values(column: pa.Array) -> np.ndarray[Any, Any] | None:
     Numbers and booleans are those of numpy, dates and times whole numbers. Decimals only move: their 16 bytes
     are in the place of a complex number.
     """
-    kind = column.type
+    data_type = column.type
     if column.null_count:
         return None
-    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
+    if pa.types.is_boolean(data_type) or pa.types.is_integer(data_type) or pa.types.is_floating(data_type):
         return np.asarray(column.to_numpy(zero_copy_only=False))
-    if pa.types.is_date(kind) or pa.types.is_time(kind) or pa.types.is_timestamp(kind):
-        return _view(column, _WIDTHS[kind.bit_width // 8])
-    return _view(column, np.complex128) if pa.types.is_decimal128(kind) else None
+    if pa.types.is_date(data_type) or pa.types.is_time(data_type) or pa.types.is_timestamp(data_type):
+        return _view(column, _WIDTHS[data_type.bit_width // 8])
+    return _view(column, np.complex128) if pa.types.is_decimal128(data_type) else None
 
 
 def plain_array(values: np.ndarray[Any, Any], data_type: pa.DataType) -> pa.Array:

@@ -97,19 +97,19 @@ def _runs(starts: Sizes, counts: Sizes) -> Sizes:
 
 
 def _column(column: pa.Array, field: DataField) -> _Column:
-    kind = field.type
-    if not isinstance(kind, AtomicType) or kind.root is TypeRoot.VARIANT:
+    data_type = field.type
+    if not isinstance(data_type, AtomicType) or data_type.root is TypeRoot.VARIANT:
         return _nested_column(column, field)
-    array = normal_array(column, kind)
+    array = normal_array(column, data_type)
     nulls = None
     if array.null_count:
         nulls = array.is_null().to_numpy(zero_copy_only=False)
-    if kind.root in FIXED_FORMATS:
-        return _Column(_fixed_slots(array, kind.root, nulls), nulls)
-    if kind.root is TypeRoot.DECIMAL:
-        return _decimals(array, kind, nulls)
-    if kind.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
-        return _timestamps(array, kind, nulls)
+    if data_type.root in FIXED_FORMATS:
+        return _Column(_fixed_slots(array, data_type.root, nulls), nulls)
+    if data_type.root is TypeRoot.DECIMAL:
+        return _decimals(array, data_type, nulls)
+    if data_type.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
+        return _timestamps(array, data_type, nulls)
     return _strings(array, nulls)
 
 

@@ -48,10 +48,10 @@ def assign_buckets(
 
 def _mod(columns: list[pa.Array], key: RowType, total: int) -> NDArray[np.int32]:
     """Return the floorMod of one INT or BIGINT key."""
-    kinds = [field.type for field in key.fields]
-    kind = kinds[0]
+    types = [field.type for field in key.fields]
+    kind = types[0]
     if (
-        len(kinds) != 1
+        len(types) != 1
         or not isinstance(kind, AtomicType)
         or kind.root not in (TypeRoot.INT, TypeRoot.BIGINT)
     ):

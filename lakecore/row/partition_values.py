@@ -21,8 +21,8 @@ def partition_value(name: str, value: Any, partition_type: RowType) -> Any:
     if name not in partition_type.names:
         names = ", ".join(partition_type.names) or "none"
         raise InvalidInputError(f"{name!r} is not a partition column; the partition columns are: {names}")
-    kind = partition_type.field(name).type
+    data_type = partition_type.field(name).type
     try:
-        return array_values(pa.array([value], arrow_type(kind)), kind)[0]
+        return array_values(pa.array([value], arrow_type(data_type)), data_type)[0]
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as err:
-        raise InvalidInputError(f"partition {name}={value!r}: not a value of type {kind}") from err
+        raise InvalidInputError(f"partition {name}={value!r}: not a value of type {data_type}") from err

@@ -80,15 +80,15 @@ def _ordered_words(column: pa.Array) -> Ints:
     """Return integers in the order of the values; those of nulls are arbitrary. The column is no text and no
     long decimal.
     """
-    kind = column.type
-    if pa.types.is_floating(kind):
+    data_type = column.type
+    if pa.types.is_floating(data_type):
         doubles: npt.NDArray[np.float64] = pc.fill_null(pc.cast(column, pa.float64()), 0.0).to_numpy().copy()
         doubles[np.isnan(doubles)] = np.nan
         bits = doubles.view(np.int64)
         return np.where(bits < 0, bits ^ np.int64(0x7FFFFFFFFFFFFFFF), bits)
-    if pa.types.is_decimal(kind):
+    if pa.types.is_decimal(data_type):
         return _low_words(column)
-    if pa.types.is_date(kind) or pa.types.is_time32(kind):
+    if pa.types.is_date(data_type) or pa.types.is_time32(data_type):
         column = pc.cast(column, pa.int32())
     integers = pc.fill_null(pc.cast(column, pa.int64()), 0)
     return np.asarray(integers.to_numpy(zero_copy_only=False), np.int64)
@@ -118,11 +118,11 @@ def _decimal_words(column: pa.Array) -> Ints:
 
 def _curve_value(column: pa.Array) -> Ints:
     """Return the integer that stands for each value on a curve."""
-    kind = column.type
-    if pa.types.is_timestamp(kind):
-        times, by = _PER_MILLI[kind.unit]
+    data_type = column.type
+    if pa.types.is_timestamp(data_type):
+        times, by = _PER_MILLI[data_type.unit]
         return np.asarray(_ordered_words(column) * times // by)
-    if pa.types.is_decimal(kind) and kind.precision > _SHORT_DECIMAL_DIGITS:
+    if pa.types.is_decimal(data_type) and data_type.precision > _SHORT_DECIMAL_DIGITS:
         return np.asarray(_high_bits(column))
     return np.ascontiguousarray(_ordered_words(column))
 
@@ -136,14 +136,14 @@ def _z_word(column: pa.Array) -> Words:
 
 
 def _hilbert_word(column: pa.Array) -> Words:
-    kind = column.type
-    if _is_text(kind):
+    data_type = column.type
+    if _is_text(data_type):
         word = _text_words(column, _WORD_BYTES)[0] >> np.uint64(1)
-    elif pa.types.is_boolean(kind):
+    elif pa.types.is_boolean(data_type):
         word = np.where(_ordered_words(column) > 0, _LOW_63, np.uint64(0))
-    elif pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+    elif pa.types.is_floating(data_type) or pa.types.is_decimal(data_type):
         word = (_curve_value(column).view(np.uint64) ^ _SIGN) >> np.uint64(1)
-    elif pa.types.is_int8(kind):
+    elif pa.types.is_int8(data_type):
         word = _curve_value(column).view(np.uint64) & np.uint64(0xFF)
     else:
         word = _curve_value(column).view(np.uint64) & _LOW_63

@@ -45,10 +45,10 @@ def parse_texts(texts: pa.Array, field: DataField, first_row: int) -> pa.Array:
 
     Raises InvalidInputError naming row (counted from `first_row`), column and text.
     """
-    kind = field.type
-    if isinstance(kind, AtomicType) and kind.root in _TEXTS:
+    data_type = field.type
+    if isinstance(data_type, AtomicType) and data_type.root in _TEXTS:
         return texts
-    quick = _fast(texts, kind)
+    quick = _fast(texts, data_type)
     return quick if quick is not None else _one_by_one(texts.to_pylist(), field, first_row)
 
 

@@ -129,22 +129,22 @@ def _filter_pieces(where: ScanFilter, partition_type: RowType) -> list[list[byte
     groups: list[list[bytes | None]] = []
     if where.serialized is not None:
         groups.append(list(where.serialized))
-    kinds = {field.name: field.type for field in partition_type.fields}
+    types = {field.name: field.type for field in partition_type.fields}
     if where.partitions is not None:
-        specs = [[_piece(value, kinds[name]) for name, value in spec.items()] for spec in where.partitions]
+        specs = [[_piece(value, types[name]) for name, value in spec.items()] for spec in where.partitions]
         groups.append([max(spec, key=lambda piece: len(piece or b""), default=None) for spec in specs])
     return groups
 
 
 def _condition_pieces(condition: Predicate | None, partition_type: RowType) -> list[list[bytes | None]]:
-    kinds = {field.name: field.type for field in partition_type.fields}
+    types = {field.name: field.type for field in partition_type.fields}
     groups = []
     for part in conjuncts(condition):
         match part:
             case Compare(column=column, op=Comparison.EQ, value=value):
-                groups.append([_piece(value, kinds[column])])
+                groups.append([_piece(value, types[column])])
             case In(column=column, values=values):
-                groups.append([_piece(value, kinds[column]) for value in values])
+                groups.append([_piece(value, types[column]) for value in values])
     return groups
 
 

@@ -160,8 +160,10 @@ class RemoteTableQuery:
         """
         schema = self._codec.schema
         names = [name for name in schema.primary_keys if name in keys.column_names]
-        kinds = arrow_schema(schema.row_type.select(tuple(names)))
-        names = [one.name for one in kinds if not pa.types.is_floating(one.type)]  # 0.0 and -0.0 are one key
+        key_schema = arrow_schema(schema.row_type.select(tuple(names)))
+        names = [
+            one.name for one in key_schema if not pa.types.is_floating(one.type)
+        ]  # 0.0 and -0.0 are one key
         sought, rows = keys.filter(answer.matches), answer.rows.filter(answer.matches)
         if self._codec.columns_bytes(sought, names) != self._codec.columns_bytes(rows, names):
             raise CorruptDataError(

@@ -181,11 +181,11 @@ class IndexStore:
         if not INDEX_BESIDE_DATA.read(self.schema.options):
             return self.paths.index_file(name)
         options = TableOptions.from_schema(self.schema)
-        kind = self.schema.partition_type
-        values = decode_row(partition, kind, self.paths.table_path)
+        partition_type = self.schema.partition_type
+        values = decode_row(partition, partition_type, self.paths.table_path)
         default, legacy = options.partition_default_name, options.partition_legacy_name
         directory = self.paths.bucket_dir(
-            partition_path(values, kind, default, legacy_name=legacy), bucket, options
+            partition_path(values, partition_type, default, legacy_name=legacy), bucket, options
         )
         return f"{directory}/{name}"
 

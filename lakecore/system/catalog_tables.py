@@ -67,13 +67,13 @@ def _partitions(tables: Iterable[Named], _: Mapping[str, str]) -> Iterator[Row]:
             latest = table._stores.snapshots.latest()
         except PrivilegeError:
             continue  # of tables that the user may not read nothing is listed
-        kind, options = table.schema.partition_type, table.options
-        if latest is None or not kind.fields:
+        partition_type, options = table.schema.partition_type, table.options
+        if latest is None or not partition_type.fields:
             continue
         for partition, count in partition_counts(table, latest).items():
             text = partition_path(
-                decode_row(partition, kind),
-                kind,
+                decode_row(partition, partition_type),
+                partition_type,
                 options.partition_default_name,
                 legacy_name=options.partition_legacy_name,
             )

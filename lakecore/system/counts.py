@@ -29,7 +29,7 @@ _POSTPONED = -2
 def _manifests(table: Readable, snapshot: Snapshot | None) -> Iterator[Row]:
     if snapshot is None:
         return
-    kind = table.schema.partition_type
+    partition_type = table.schema.partition_type
     lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list)
     for name in filter(None, lists):
         for file in table._stores.manifests.read_list(name):
@@ -40,8 +40,8 @@ def _manifests(table: Readable, snapshot: Snapshot | None) -> Iterator[Row]:
                 file.num_added_files,
                 file.num_deleted_files,
                 file.schema_id,
-                serialized_row_text(stats.min_values, kind, file.file_name),
-                serialized_row_text(stats.max_values, kind, file.file_name),
+                serialized_row_text(stats.min_values, partition_type, file.file_name),
+                serialized_row_text(stats.max_values, partition_type, file.file_name),
                 file.min_row_id,
                 file.max_row_id,
             )
@@ -117,11 +117,11 @@ def partition_counts(table: Readable, snapshot: Snapshot) -> dict[bytes, _Count]
 def _partitions(table: Readable, snapshot: Snapshot | None) -> Iterator[Row]:
     if snapshot is None:
         return
-    kind, default = table.schema.partition_type, table.options.partition_default_name
+    partition_type, default = table.schema.partition_type, table.options.partition_default_name
     deleted = _deleted_rows(table, snapshot)
     rows = []
     for partition, count in partition_counts(table, snapshot).items():
-        values = zip(decode_row(partition, kind), kind.fields, strict=True)
+        values = zip(decode_row(partition, partition_type), partition_type.fields, strict=True)
         texts = (f"{field.name}={_named_value(value, field, default)}" for value, field in values)
         rows.append((
             "/".join(texts), count.rows, count.size, count.files, count.newest * MILLI_NANOS,
@@ -171,11 +171,11 @@ PARTITIONS = Listing(
 def _buckets(table: Readable, snapshot: Snapshot | None) -> Iterator[Row]:
     if snapshot is None:
         return
-    kind = table.schema.partition_type
+    partition_type = table.schema.partition_type
     counts = _count(table, snapshot, by_bucket=True, lowest_bucket=_POSTPONED).items()
     rows = [
         (
-            row_text(decode_row(partition, kind), kind),
+            row_text(decode_row(partition, partition_type), partition_type),
             bucket,
             count.rows,
             count.size,
@@ -203,7 +203,7 @@ BUCKETS = Listing(
 def _table_indexes(table: Readable, snapshot: Snapshot | None) -> Iterator[Row]:
     if snapshot is None:
         return
-    kind = table.schema.partition_type
+    partition_type = table.schema.partition_type
     names = {field.id: field.name for field in table.schema.fields}
     for file in table._scanner.index_files(snapshot):
         ranges = [
@@ -211,7 +211,7 @@ def _table_indexes(table: Readable, snapshot: Snapshot | None) -> Iterator[Row]:
         ]
         of_rows = file.global_index
         yield (
-            serialized_row_text(file.partition, kind, file.file_name),
+            serialized_row_text(file.partition, partition_type, file.file_name),
             file.bucket,
             file.index_type,
             file.file_name,

@@ -73,8 +73,8 @@ class _Files:
     def _key(self, file: DataFile, key: bytes) -> str | None:
         if _arity(key) == 0:
             return None
-        kind = self.context.file_schema(file.schema_id).key_type
-        return bracketed(map(raw_text, decode_row(key, kind, file.file_name), (f.type for f in kind)))
+        key_type = self.context.file_schema(file.schema_id).key_type
+        return bracketed(map(raw_text, decode_row(key, key_type, file.file_name), (f.type for f in key_type)))
 
 
 def _key_ranges(table: Readable, snapshot: Snapshot | None) -> Iterator[Row]:

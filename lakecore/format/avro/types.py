@@ -42,25 +42,27 @@ def avro_schema(schema: pa.Schema) -> dict[str, Any]:
 
 def raw_values(column: pa.Array) -> list[Any]:
     """Return a column as values that fastavro writes with `avro_columns.decoding_schema`."""
-    kind = column.type
-    if pa.types.is_timestamp(kind):
+    data_type = column.type
+    if pa.types.is_timestamp(data_type):
         return list(column.view(pa.int64()).to_pylist())
-    if pa.types.is_date(kind) or pa.types.is_time(kind):
+    if pa.types.is_date(data_type) or pa.types.is_time(data_type):
         return list(column.view(pa.int32()).to_pylist())
-    if pa.types.is_decimal(kind):
-        return [None if value is None else _unscaled_bytes(value, kind.scale) for value in column.to_pylist()]
-    if pa.types.is_struct(kind):
-        children = [raw_values(column.field(i)) for i in range(kind.num_fields)]
-        names = [field.name for field in kind]
+    if pa.types.is_decimal(data_type):
+        return [
+            None if value is None else _unscaled_bytes(value, data_type.scale) for value in column.to_pylist()
+        ]
+    if pa.types.is_struct(data_type):
+        children = [raw_values(column.field(i)) for i in range(data_type.num_fields)]
+        names = [field.name for field in data_type]
         rows = [dict(zip(names, values, strict=True)) for values in zip(*children, strict=True)]
         return _mask(column, rows)
-    if pa.types.is_map(kind):
+    if pa.types.is_map(data_type):
         pairs = zip(raw_values(column.keys), raw_values(column.items), strict=True)
         return _cut(column, [{"key": key, "value": value} for key, value in pairs])
-    if pa.types.is_list(kind):
+    if pa.types.is_list(data_type):
         return _cut(column, raw_values(column.values))
-    if pa.types.is_fixed_size_list(kind):
-        return raw_values(column.cast(pa.list_(kind.value_field)))
+    if pa.types.is_fixed_size_list(data_type):
+        return raw_values(column.cast(pa.list_(data_type.value_field)))
     return list(column.to_pylist())
 
 
@@ -74,13 +76,13 @@ def _record(name: str, fields: list[pa.Field]) -> dict[str, Any]:
 
 
 def _field(field: pa.Field, name: str) -> dict[str, Any]:
-    kind = _optional(field, name)
-    return {"name": field.name, "type": kind} | ({"default": None} if field.nullable else {})
+    data_type = _optional(field, name)
+    return {"name": field.name, "type": data_type} | ({"default": None} if field.nullable else {})
 
 
 def _optional(field: pa.Field, name: str) -> Any:
-    kind = _type(field.type, name)
-    return ["null", kind] if field.nullable else kind
+    data_type = _type(field.type, name)
+    return ["null", data_type] if field.nullable else data_type
 
 
 def _type(data_type: pa.DataType, name: str) -> Any:

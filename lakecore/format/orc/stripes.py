@@ -57,18 +57,18 @@ def is_early(column: pa.Array) -> bool:
     """Return whether there is a time before 1970 with a part of a millisecond. It costs a pass over the
     times, at any depth.
     """
-    kind = column.type
-    if pa.types.is_struct(kind):
+    data_type = column.type
+    if pa.types.is_struct(data_type):
         return any(is_early(leaf) for leaf in column.flatten())
-    if pa.types.is_map(kind):
+    if pa.types.is_map(data_type):
         return is_early(column.keys) or is_early(column.items)
-    if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
+    if pa.types.is_list(data_type) or pa.types.is_fixed_size_list(data_type):
         return is_early(column.flatten())
-    if not pa.types.is_timestamp(kind) or _TICKS[kind.unit] <= _TICKS["ms"]:
+    if not pa.types.is_timestamp(data_type) or _TICKS[data_type.unit] <= _TICKS["ms"]:
         return False
     ticks = column.drop_null().view(pa.int64()).to_numpy()
     early = ticks[ticks < 0]
-    return bool((early % (_TICKS[kind.unit] // _TICKS["ms"])).any())
+    return bool((early % (_TICKS[data_type.unit] // _TICKS["ms"])).any())
 
 
 class BufferedTail:

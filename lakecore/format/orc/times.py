@@ -229,14 +229,14 @@ def count_unreadable(nanos: pa.Array) -> int:
 
     Pyarrow stores times before 1970 with nanoseconds below 0; Java takes those that are whole milliseconds.
     """
-    kind = nanos.type
-    if pa.types.is_struct(kind):
-        return sum(count_unreadable(nanos.field(i)) for i in range(kind.num_fields))
-    if pa.types.is_map(kind):
+    data_type = nanos.type
+    if pa.types.is_struct(data_type):
+        return sum(count_unreadable(nanos.field(i)) for i in range(data_type.num_fields))
+    if pa.types.is_map(data_type):
         return count_unreadable(nanos.keys) + count_unreadable(nanos.items)
-    if pa.types.is_list(kind):
+    if pa.types.is_list(data_type):
         return count_unreadable(nanos.values)
-    if not pa.types.is_timestamp(kind):
+    if not pa.types.is_timestamp(data_type):
         return 0
     numbers = _nanos(nanos)
     return int(np.count_nonzero((numbers > -_NANOS) & (numbers < 0) & (numbers % _MILLI != 0)))
@@ -258,15 +258,15 @@ def _zeros(chunks: Chunks, count: int, old: bool) -> bytes:
 
 
 def _join(seconds: pa.Array, nanos: pa.Array, zone: str) -> pa.Array:
-    kind = seconds.type
-    if kind == nanos.type:
+    data_type = seconds.type
+    if data_type == nanos.type:
         return seconds
     if pa.types.is_timestamp(nanos.type):
         return _times(seconds, nanos, "" if nanos.type.tz else zone)
-    if pa.types.is_struct(kind):
-        parts = iter([nanos.field(i) for i in range(kind.num_fields)])
+    if pa.types.is_struct(data_type):
+        parts = iter([nanos.field(i) for i in range(data_type.num_fields)])
     else:
-        parts = iter([nanos.keys, nanos.items] if pa.types.is_map(kind) else [nanos.values])
+        parts = iter([nanos.keys, nanos.items] if pa.types.is_map(data_type) else [nanos.values])
     return map_leaves(seconds, lambda child: _join(child, next(parts), zone))
 
 

@@ -197,12 +197,12 @@ def _whole(column: pa.Array) -> pa.Array:
 
 
 def _is_cut(column: pa.Array) -> bool:
-    kind = column.type
-    if pa.types.is_struct(kind):
-        return column.offset > 0 or any(_is_cut(column.field(i)) for i in range(kind.num_fields))
-    if pa.types.is_map(kind):
+    data_type = column.type
+    if pa.types.is_struct(data_type):
+        return column.offset > 0 or any(_is_cut(column.field(i)) for i in range(data_type.num_fields))
+    if pa.types.is_map(data_type):
         return _is_cut(column.keys) or _is_cut(column.items)
-    if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
+    if pa.types.is_list(data_type) or pa.types.is_fixed_size_list(data_type):
         return _is_cut(column.values)
     return False
 

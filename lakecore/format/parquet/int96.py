@@ -195,10 +195,10 @@ def _stored_type(data_type: pa.DataType) -> pa.DataType:
 
 
 def _encode(array: pa.Array) -> pa.Array:
-    kind = array.type
-    if not has_nanos(kind):
+    data_type = array.type
+    if not has_nanos(data_type):
         return array
-    if pa.types.is_timestamp(kind):
+    if pa.types.is_timestamp(data_type):
         numbers = array.view(pa.int64())
         null = array.is_null().to_numpy(zero_copy_only=False)
         days, time_of_day = np.divmod(numbers.fill_null(0).to_numpy(zero_copy_only=False), _NANOS_PER_DAY)
@@ -207,4 +207,4 @@ def _encode(array: pa.Array) -> pa.Array:
         cells[:, 8:] = (days + _EPOCH_JULIAN_DAY).astype("<i4").view(np.uint8).reshape(-1, 4)
         mask = None if not null.any() else pa.py_buffer(np.packbits(~null, bitorder="little"))
         return pa.Array.from_buffers(_RAW, len(array), [mask, pa.py_buffer(cells)])
-    return map_children(array, _stored_type(kind), lambda child, _: _encode(child))
+    return map_children(array, _stored_type(data_type), lambda child, _: _encode(child))

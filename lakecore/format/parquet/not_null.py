@@ -29,12 +29,12 @@ def fill_null_rows(array: pa.Array) -> pa.Array:
 
 def _fill(array: pa.Array, hidden: pa.BooleanArray | None) -> pa.Array:
     """Return the array without nulls. `hidden` are rows that are null further up."""
-    kind = array.type
-    if not pa.types.is_struct(kind):
-        return map_children(array, kind, lambda child, _: fill_null_rows(child))
+    data_type = array.type
+    if not pa.types.is_struct(data_type):
+        return map_children(array, data_type, lambda child, _: fill_null_rows(child))
     unseen = array.is_null() if hidden is None else pc.or_(array.is_null(), hidden)
     children = []
-    for i, field in enumerate(kind):
+    for i, field in enumerate(data_type):
         child = array.field(i)
         if has_not_null_fields(field.type):
             child = _fill(child, unseen)
@@ -42,26 +42,28 @@ def _fill(array: pa.Array, hidden: pa.BooleanArray | None) -> pa.Array:
             child = _without_nulls(child)
         children.append(child)
     mask = array.is_null() if array.null_count else None
-    return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
+    return pa.StructArray.from_arrays(children, fields=list(data_type), mask=mask)
 
 
 def _without_nulls(array: pa.Array) -> pa.Array:
     """Return the array with nulls replaced by the values at their positions."""
-    kind = array.type
-    if pa.types.is_struct(kind):
-        return pa.StructArray.from_arrays([array.field(i) for i in range(kind.num_fields)], fields=list(kind))
-    if pa.types.is_fixed_size_list(kind):
+    data_type = array.type
+    if pa.types.is_struct(data_type):
+        return pa.StructArray.from_arrays(
+            [array.field(i) for i in range(data_type.num_fields)], fields=list(data_type)
+        )
+    if pa.types.is_fixed_size_list(data_type):
         return array
     buffers = array.buffers()
-    if pa.types.is_map(kind):
+    if pa.types.is_map(data_type):
         entries = pa.StructArray.from_arrays(
-            [array.keys, array.items], fields=[kind.key_field, kind.item_field]
+            [array.keys, array.items], fields=[data_type.key_field, data_type.item_field]
         )
         return pa.Array.from_buffers(
-            kind, len(array), [None, buffers[1]], 0, array.offset, children=[entries]
+            data_type, len(array), [None, buffers[1]], 0, array.offset, children=[entries]
         )
-    if pa.types.is_list(kind):
+    if pa.types.is_list(data_type):
         return pa.Array.from_buffers(
-            kind, len(array), [None, buffers[1]], 0, array.offset, children=[array.values]
+            data_type, len(array), [None, buffers[1]], 0, array.offset, children=[array.values]
         )
-    return pa.Array.from_buffers(kind, len(array), [None, *buffers[1:]], 0, array.offset)
+    return pa.Array.from_buffers(data_type, len(array), [None, *buffers[1:]], 0, array.offset)

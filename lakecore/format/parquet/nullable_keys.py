@@ -39,7 +39,11 @@ def pairs_of(array: pa.Array) -> Any | None:
     """Return the lists of pairs of a map that was read as a group, null where the map is null; None if it is
     no such group.
     """
-    kind = array.type
-    if not pa.types.is_struct(kind) or kind.num_fields != 1 or not pa.types.is_list(kind.field(0).type):
+    data_type = array.type
+    if (
+        not pa.types.is_struct(data_type)
+        or data_type.num_fields != 1
+        or not pa.types.is_list(data_type.field(0).type)
+    ):
         return None
     return array.flatten()[0]

@@ -109,16 +109,19 @@ def _strict(array: pa.Array, *, whole: bool = False) -> pa.Array:
     """
     if array.null_count == 0:
         return array
-    kind = array.type
-    if pa.types.is_struct(kind):
-        children = [_strict(array.field(i), whole=not kind.field(i).nullable) for i in range(kind.num_fields)]
+    data_type = array.type
+    if pa.types.is_struct(data_type):
+        children = [
+            _strict(array.field(i), whole=not data_type.field(i).nullable)
+            for i in range(data_type.num_fields)
+        ]
         mask = None if whole else array.is_null()
-        return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
+        return pa.StructArray.from_arrays(children, fields=list(data_type), mask=mask)
     if not whole:
         return array
-    nested = [array.values] if pa.types.is_nested(kind) else None
-    own = array.buffers()[1 : kind.num_buffers]
-    return pa.Array.from_buffers(kind, len(array), [None, *own], 0, array.offset, children=nested)
+    nested = [array.values] if pa.types.is_nested(data_type) else None
+    own = array.buffers()[1 : data_type.num_buffers]
+    return pa.Array.from_buffers(data_type, len(array), [None, *own], 0, array.offset, children=nested)
 
 
 @lru_cache(maxsize=4096)

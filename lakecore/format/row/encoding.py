@@ -68,39 +68,39 @@ def _join(parts: Sequence[Pieces]) -> Pieces:
 
 def _encode(array: pa.Array) -> Pieces:
     """Return the values of an array without nulls, encoded."""
-    kind = array.type
-    if pa.types.is_struct(kind):
+    data_type = array.type
+    if pa.types.is_struct(data_type):
         parts = array.flatten()
-        if _is_variant(kind):
-            by_name = {field.name: part for field, part in zip(kind, parts, strict=True)}
+        if _is_variant(data_type):
+            by_name = {field.name: part for field, part in zip(data_type, parts, strict=True)}
             return _join([_binary(by_name["value"]), _binary(by_name["metadata"])])
         return encode_rows(parts, len(array))
-    if pa.types.is_map(kind):
+    if pa.types.is_map(data_type):
         sizes = np.diff(array.offsets.to_numpy())
         first, count = array.offsets[0].as_py() if len(array) else 0, int(sizes.sum())
         return _join([_array(side.slice(first, count), sizes) for side in (array.keys, array.items)])
-    if pa.types.is_fixed_size_list(kind):
-        return _vector(array.flatten(), len(array), kind.list_size)
-    if pa.types.is_list(kind):
+    if pa.types.is_fixed_size_list(data_type):
+        return _vector(array.flatten(), len(array), data_type.list_size)
+    if pa.types.is_list(data_type):
         return _array(array.flatten(), pc.list_value_length(array).to_numpy().astype(np.int64))
     return _atomic(array)
 
 
 def _atomic(array: pa.Array) -> Pieces:
-    kind = array.type
-    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+    data_type = array.type
+    if pa.types.is_string(data_type) or pa.types.is_binary(data_type):
         return _binary(array)
-    if pa.types.is_timestamp(kind):
+    if pa.types.is_timestamp(data_type):
         return _timestamp(array)
-    if pa.types.is_decimal(kind):
+    if pa.types.is_decimal(data_type):
         return _decimal(array)
-    if pa.types.is_boolean(kind):
+    if pa.types.is_boolean(data_type):
         return _fixed_pieces(array.to_numpy(zero_copy_only=False).astype(np.uint8))
-    if pa.types.is_date32(kind) or pa.types.is_time32(kind):
+    if pa.types.is_date32(data_type) or pa.types.is_time32(data_type):
         return _fixed_pieces(array.view(pa.int32()).to_numpy())
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+    if pa.types.is_integer(data_type) or pa.types.is_floating(data_type):
         return _fixed_pieces(array.to_numpy())
-    raise UnsupportedError(f"files of format row cannot store a column of type {kind}")
+    raise UnsupportedError(f"files of format row cannot store a column of type {data_type}")
 
 
 def _is_variant(kind: pa.StructType) -> bool:

@@ -149,8 +149,8 @@ def _restore(group: pa.StructArray, names: _Names) -> pa.Array:
     """Return the maps of a group, with entries in the order of the value columns, and those without a column
     at the end.
     """
-    kind = group.type
-    parts = {field.name: part for field, part in zip(kind, group.flatten(), strict=True)}
+    data_type = group.type
+    parts = {field.name: part for field, part in zip(data_type, group.flatten(), strict=True)}
     present = group.is_valid().to_numpy(zero_copy_only=False)
     ids = _mapping(parts[MAPPING], present, names.columns)
     values, rows, keys = [], [], []
@@ -169,7 +169,7 @@ def _restore(group: pa.StructArray, names: _Names) -> pa.Array:
         keys.append(places[rows_with_place])
     owner = np.concatenate(rows)
     order = np.argsort(owner, kind="stable")
-    target = _map_type(kind)
+    target = _map_type(data_type)
     items = pa.concat_arrays(values).take(pa.array(order))
     texts = names.texts.take(pa.array(np.concatenate(keys)[order]))
     entries = pa.StructArray.from_arrays([texts, items], fields=[target.key_field, target.item_field])

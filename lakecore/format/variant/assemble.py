@@ -121,9 +121,11 @@ def _whole(node: Node, row: int, metadata: bytes) -> tuple[bytes, bytes]:
 
 def _node(array: pa.StructArray, path: str) -> Node:
     """Return a function from a row of a group to its bytes, or to None if they are missing."""
-    kind = array.type
-    values = array.field(_VALUE).to_pylist() if kind.get_field_index(_VALUE) >= 0 else [None] * len(array)
-    if not is_shredded(kind):
+    data_type = array.type
+    values = (
+        array.field(_VALUE).to_pylist() if data_type.get_field_index(_VALUE) >= 0 else [None] * len(array)
+    )
+    if not is_shredded(data_type):
         return lambda row, _keys: values[row]
     column = array.field(_TYPED)
     column = column.storage if isinstance(column, pa.ExtensionArray) else column
@@ -175,24 +177,24 @@ def _list(column: pa.ListArray, path: str) -> Callable[[int, VariantKeys], bytes
 
 
 def _scalar(column: pa.Array, path: str) -> Callable[[int, VariantKeys], bytes]:
-    kind = column.type
+    data_type = column.type
     encode: Callable[[Any], bytes] = scalar_bytes
-    if pa.types.is_date32(kind):
+    if pa.types.is_date32(data_type):
         column, encode = column.view(pa.int32()), date_bytes
-    elif pa.types.is_fixed_size_binary(kind) and kind.byte_width == _UUID_BYTES:
+    elif pa.types.is_fixed_size_binary(data_type) and data_type.byte_width == _UUID_BYTES:
         encode = uuid_bytes
-    elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+    elif pa.types.is_binary(data_type) or pa.types.is_large_binary(data_type):
         encode = binary_bytes
-    elif pa.types.is_float32(kind):
+    elif pa.types.is_float32(data_type):
         encode = float_bytes
-    elif pa.types.is_timestamp(kind) and kind.unit in ("us", "ns"):
-        instant, nanos = kind.tz is not None, kind.unit == "ns"
+    elif pa.types.is_timestamp(data_type) and data_type.unit in ("us", "ns"):
+        instant, nanos = data_type.tz is not None, data_type.unit == "ns"
         column, encode = column.view(pa.int64()), partial(timestamp_bytes, instant=instant, nanos=nanos)
-    elif kind == pa.time64("us"):
+    elif data_type == pa.time64("us"):
         column, encode = column.view(pa.int64()), time_bytes
-    elif not _plain(kind):
+    elif not _plain(data_type):
         raise UnsupportedError(
-            f"{path}: a VARIANT is shredded as {kind}, which the format of variants does not have"
+            f"{path}: a VARIANT is shredded as {data_type}, which the format of variants does not have"
         )
     values = column.to_pylist()
     return lambda row, _keys: encode(values[row])

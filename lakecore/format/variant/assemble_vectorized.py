@@ -58,11 +58,13 @@ def _names(data_type: pa.DataType) -> Any:
 
 def _values(group: pa.StructArray, keys: VariantDictionaries, numbers: Ints) -> pa.Array:
     """Return the bytes by row; null: missing. `numbers` are those of the dictionary that each row uses."""
-    kind = group.type
-    beside = group.field(_VALUE) if kind.get_field_index(_VALUE) >= 0 else pa.nulls(len(group), pa.binary())
+    data_type = group.type
+    beside = (
+        group.field(_VALUE) if data_type.get_field_index(_VALUE) >= 0 else pa.nulls(len(group), pa.binary())
+    )
     if beside.type != pa.binary():
         raise UnusualGroup
-    if kind.get_field_index(_TYPED) < 0:
+    if data_type.get_field_index(_TYPED) < 0:
         return beside
     typed = group.field(_TYPED)
     if pa.types.is_struct(typed.type):

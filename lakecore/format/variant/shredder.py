@@ -28,14 +28,14 @@ _MAX_DEPTH = 100
 
 def _parse_schema(text: str) -> RowType | None:
     try:
-        kind = parse_type(json.loads(text))
+        data_type = parse_type(json.loads(text))
     except (KeyError, TypeError, RecursionError) as err:
         raise ValueError(f"must be a ROW in JSON: {err}") from err
-    if not isinstance(kind, RowType):
+    if not isinstance(data_type, RowType):
         raise ValueError("must be a ROW in JSON")
-    for field in kind:
+    for field in data_type:
         _check(field.type, field.name, _MAX_DEPTH)
-    return kind
+    return data_type
 
 
 def _check(data_type: DataType, path: str, depth: int) -> None:
@@ -118,8 +118,8 @@ class VariantShredder:
         if self._configured is not None:
             return _ShreddedColumns(self._row_type, self._configured)
         evidence = [Evidence.of(self._values(sample, path), self._limits) for path in self._paths]
-        kinds = infer_types(evidence, self._limits)
-        return _ShreddedColumns(self._row_type, dict(zip(self._paths, kinds, strict=True)))
+        shredded_types = infer_types(evidence, self._limits)
+        return _ShreddedColumns(self._row_type, dict(zip(self._paths, shredded_types, strict=True)))
 
     def finished(self, shape: StoredLayout) -> None:
         """Do nothing, because files do not depend on one another."""
@@ -151,8 +151,8 @@ def _paths(row_type: RowType, above: Path) -> Iterator[Path]:
 
 
 def _types_by_path(row_type: RowType, schema: RowType) -> dict[Path, DataType]:
-    kinds = {field.name: field.type for field in schema}
-    return {path: kinds[path[0]] for path in _paths(row_type, ()) if len(path) == 1 and path[0] in kinds}
+    types = {field.name: field.type for field in schema}
+    return {path: types[path[0]] for path in _paths(row_type, ()) if len(path) == 1 and path[0] in types}
 
 
 class _ShreddedColumns:

@@ -155,10 +155,10 @@ class ColumnSketch:
         self._bounds.add(bounds["min"].as_py(), bounds["max"].as_py())
 
     def _lengths(self) -> tuple[int, int]:
-        kind = self._field.type
-        assert isinstance(kind, AtomicType)
+        data_type = self._field.type
+        assert isinstance(data_type, AtomicType)
         if self._root is TypeRoot.DECIMAL:
-            width = 8 if (kind.precision or 0) <= _SHORT_DECIMAL_DIGITS else 16
+            width = 8 if (data_type.precision or 0) <= _SHORT_DECIMAL_DIGITS else 16
             return width, width
         if self._root in _WIDTHS:
             return _WIDTHS[self._root], _WIDTHS[self._root]

@@ -27,14 +27,16 @@ def aged_partitions(
 
     By update time it costs a pass over every file (some 1 us each), else at each partition.
     """
-    kind = target.schema.partition_type
+    partition_type = target.schema.partition_type
     by_update = strategy is ExpireStrategy.UPDATE_TIME
     newest = entries.newest() if by_update else np.zeros(len(entries.partitions), np.int64)
     out = []
     for code in np.unique(entries.partition).tolist():
-        row = decode_row(entries.partitions[code], kind, target.paths.table_path)
-        texts = tuple(_text(value, field.type) for value, field in zip(row, kind.fields, strict=True))
-        values = dict(zip(kind.names, row, strict=True))
+        row = decode_row(entries.partitions[code], partition_type, target.paths.table_path)
+        texts = tuple(
+            _text(value, field.type) for value, field in zip(row, partition_type.fields, strict=True)
+        )
+        values = dict(zip(partition_type.names, row, strict=True))
         out.append(AgedPartition(values=values, texts=texts, updated_ms=int(newest[code]) - offset_ms))
     return out
 
@@ -52,5 +54,5 @@ def _text(value: Any, kind: Any) -> str | None:
 
 def partition_label(target: Target, values: Mapping[str, Any]) -> str:
     """Return a partition as in `dt=2024-01-01,hh=2`."""
-    kind = target.schema.partition_type
-    return partition_text([values[name] for name in kind.names], kind)
+    partition_type = target.schema.partition_type
+    return partition_text([values[name] for name in partition_type.names], partition_type)

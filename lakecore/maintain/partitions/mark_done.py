@@ -78,10 +78,12 @@ def mark_done(target: Target, partitions: Sequence[Mapping[str, Any]]) -> None:
     """Mark them; again is harmless. Raises as `check_actions`, and UnavailableError when a report failed."""
     marks = check_actions(target)
     options = TableOptions.from_schema(target.schema)
-    kind = target.schema.partition_type
+    partition_type = target.schema.partition_type
     for values in partitions:
-        row = [values[name] for name in kind.names]
-        below = partition_path(row, kind, options.partition_default_name, options.partition_legacy_name)
+        row = [values[name] for name in partition_type.names]
+        below = partition_path(
+            row, partition_type, options.partition_default_name, options.partition_legacy_name
+        )
         for mark in marks:
             mark(target, below)
 

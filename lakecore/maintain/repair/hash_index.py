@@ -94,8 +94,8 @@ def _look(context: RepairContext, branch: str, parameters: Parameters) -> Action
 
 
 def _line(target: Target, bucket: Bucket, file: IndexFile | None) -> str:
-    kind = target.schema.partition_type
-    name = partition_text(decode_row(bucket[0], kind, target.paths.table_path), kind)
+    partition_type = target.schema.partition_type
+    name = partition_text(decode_row(bucket[0], partition_type, target.paths.table_path), partition_type)
     before = "no hash index" if file is None else file.file_name
     return f"{name + ' ' if name else ''}bucket {bucket[1]}: {before} -> the keys of its files"
 

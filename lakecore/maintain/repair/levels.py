@@ -87,8 +87,10 @@ def _look(context: RepairContext, branch: str, _: Parameters) -> ActionPreview |
 
 
 def _line(target: Target, entry: ManifestEntry) -> str:
-    kind = target.schema.partition_type
-    name = partition_text(decode_row(entry.partition, kind, target.paths.table_path), kind)
+    partition_type = target.schema.partition_type
+    name = partition_text(
+        decode_row(entry.partition, partition_type, target.paths.table_path), partition_type
+    )
     place = f"{name + ' ' if name else ''}bucket {entry.bucket}"
     return f"{place}: {entry.file.file_name} is moved from level {entry.file.level} to level 0"
 

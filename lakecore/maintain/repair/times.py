@@ -105,8 +105,8 @@ def _write(target: Target, source: str, file: DataFile, path: str) -> WrittenFil
 
 def _columns(reader: DataFileReader, schema: TableSchema, path: str) -> RowType:
     """Return the columns of the file, in its order."""
-    kind = key_value_type(schema) if schema.primary_keys else tracked_type(schema.row_type)
-    by_name = {field.name: field for field in kind.fields}
+    row_type = key_value_type(schema) if schema.primary_keys else tracked_type(schema.row_type)
+    by_name = {field.name: field for field in row_type.fields}
     missing = [name for name in reader.schema.names if name not in by_name]
     if missing:
         raise CorruptDataError(path, f"its schema has no columns {', '.join(missing)}")

@@ -74,10 +74,10 @@ def find_missing_files(target: Target) -> MissingFiles | None:
     )
     lanes, paths = _missing_places(target, files)
     entries = files.select(lanes)
-    kind = target.schema.partition_type
+    partition_type = target.schema.partition_type
 
     def text(partition: bytes) -> str:
-        return partition_text(decode_row(partition, kind, target.paths.table_path), kind)
+        return partition_text(decode_row(partition, partition_type, target.paths.table_path), partition_type)
 
     return MissingFiles(latest, files, entries, paths, losses(entries, text))
 

@@ -102,15 +102,15 @@ class _Request:
         return self.option(name, parse_list, nothing)
 
     def atomic(self, *roots: TypeRoot) -> AtomicType:
-        kind = self.field.type
-        if isinstance(kind, AtomicType) and kind.root in roots:
-            return kind
+        data_type = self.field.type
+        if isinstance(data_type, AtomicType) and data_type.root in roots:
+            return data_type
         raise self.misfit()
 
     def nested(self) -> tuple[ArrayType, RowType]:
-        kind = self.field.type
-        if isinstance(kind, ArrayType) and isinstance(kind.element, RowType):
-            return kind, kind.element
+        data_type = self.field.type
+        if isinstance(data_type, ArrayType) and isinstance(data_type.element, RowType):
+            return data_type, data_type.element
         raise self.misfit()
 
     def misfit(self) -> InvalidOptionError:
@@ -152,10 +152,10 @@ def _listagg(ask: _Request) -> Aggregate:
 
 
 def _collect(ask: _Request) -> Aggregate:
-    kind = ask.field.type
-    if not isinstance(kind, ArrayType):
+    data_type = ask.field.type
+    if not isinstance(data_type, ArrayType):
         raise ask.misfit()
-    return Collect(kind, ask.option("distinct", parse_bool, False), late_first=ask.ignores_retracts)
+    return Collect(data_type, ask.option("distinct", parse_bool, False), late_first=ask.ignores_retracts)
 
 
 def _merge_map(ask: _Request) -> Aggregate:
@@ -165,14 +165,18 @@ def _merge_map(ask: _Request) -> Aggregate:
 
 
 def _merge_map_with_keytime(ask: _Request) -> Aggregate:
-    kind = ask.field.type
-    if not isinstance(kind, MapType) or not isinstance(kind.value, RowType) or len(kind.value.fields) < 2:
+    data_type = ask.field.type
+    if (
+        not isinstance(data_type, MapType)
+        or not isinstance(data_type.value, RowType)
+        or len(data_type.value.fields) < 2
+    ):
         raise ask.misfit()
-    names = kind.value.names
+    names = data_type.value.names
     time = ask.option("ts-field", str, names[-1])
     if time not in names:
         raise InvalidOptionError(f"fields.{ask.field.name}.ts-field={time}: not a field of the map's rows")
-    return MergeMapWithKeyTime(kind, names.index(time))
+    return MergeMapWithKeyTime(data_type, names.index(time))
 
 
 def _nested_rows(ask: _Request) -> NestedRows:

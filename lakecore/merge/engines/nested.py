@@ -54,12 +54,12 @@ class NestedRows:
         Raises UnsupportedError for a null in a key where that is an error.
         """
         places = [self.row.names.index(name) for name in self.key]
-        kinds = [self.row.fields[place].type for place in places]
+        types = [self.row.fields[place].type for place in places]
         columns = [rows.field(place) for place in places]
         if not len(rows):
             return [], []
         codes = hash_rows(columns, self.row.select(self.key)).tolist()
-        parts = [array_values(column, kind) for column, kind in zip(columns, kinds, strict=True)]
+        parts = [array_values(column, kind) for column, kind in zip(columns, types, strict=True)]
         keys: list[Hashable] = [repr(key) for key in zip(*parts, strict=True)]
         present = np.asarray(rows.is_valid().to_numpy(zero_copy_only=False))
         if self.nulls is not NullKeys.MERGE:

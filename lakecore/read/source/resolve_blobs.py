@@ -97,7 +97,9 @@ class ResolvedBlobRows:
         root, row_type = self.context.paths.table_path, self.row_type
         for at, field in enumerate(batch.schema):
             if field.name in names and field.name in self.blobs:
-                kind = row_type.field(field.name).type
-                column = resolve_references(self.context.file_io, root, field.name, batch.column(at), kind)
+                data_type = row_type.field(field.name).type
+                column = resolve_references(
+                    self.context.file_io, root, field.name, batch.column(at), data_type
+                )
                 batch = batch.set_column(at, field, column)
         return batch

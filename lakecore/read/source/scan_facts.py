@@ -129,8 +129,8 @@ def certain_bounds(rows: SnapshotRows, split: Split, column: str) -> Bounds | No
     if not split.raw_convertible or retracts or any(split.deletions):
         return None
     schema = rows.context.schema
-    kind = schema.row_type.field(column).type
-    if not isinstance(kind, AtomicType) or kind.root not in _EXACT_BOUNDS:
+    data_type = schema.row_type.field(column).type
+    if not isinstance(data_type, AtomicType) or data_type.root not in _EXACT_BOUNDS:
         return None
     if column in schema.partition_keys:
         values = decode_row(split.partition, schema.partition_type, rows.scanner.table)
@@ -214,12 +214,12 @@ def _as_table(rows: Sequence[Mapping[str, Any]], schema: TableSchema) -> pa.Tabl
 
 
 def _internal(column: pa.ChunkedArray, name: str, schema: TableSchema) -> list[Any]:
-    kind = schema.row_type.field(name).type
+    data_type = schema.row_type.field(name).type
     try:
-        values = pc.cast(column.combine_chunks(), arrow_type(kind))
+        values = pc.cast(column.combine_chunks(), arrow_type(data_type))
     except pa.ArrowInvalid as err:
-        raise InvalidInputError(f"partition column {name} is {kind}: {err}") from err
-    return list(array_values(values, kind))
+        raise InvalidInputError(f"partition column {name} is {data_type}: {err}") from err
+    return list(array_values(values, data_type))
 
 
 def _equals(name: str, value: Any) -> Predicate:

@@ -90,8 +90,8 @@ def _compare(
 ) -> Iterator[str]:
     if not stats.null_counts:
         return
-    kind = RowType(tuple(fields))
-    lows, highs = (_decode(row, kind, name) for row in (stats.min_values, stats.max_values))
+    row_type = RowType(tuple(fields))
+    lows, highs = (_decode(row, row_type, name) for row in (stats.min_values, stats.max_values))
     for i, field in enumerate(fields):
         actual = bounds.get(prefix + field.name)
         if actual is None:
@@ -122,8 +122,8 @@ def _decode(row: bytes, data_type: RowType, name: str) -> list[Any]:
     values = list(decode_row(row, data_type, name))
     if not name.endswith(".orc"):
         return values
-    kinds = [field.type for field in data_type.fields]
-    chars = [isinstance(data_type, AtomicType) and data_type.root is TypeRoot.CHAR for data_type in kinds]
+    types = [field.type for field in data_type.fields]
+    chars = [isinstance(data_type, AtomicType) and data_type.root is TypeRoot.CHAR for data_type in types]
     cut = zip(values, chars, strict=True)
     return [value.rstrip(" ") if char and value is not None else value for value, char in cut]
 

@@ -75,21 +75,21 @@ def _buffer(array: pa.Array, dtype: Any, index: int = 1) -> npt.NDArray[Any]:
 
 
 def _flat_words(array: pa.Array) -> Words:
-    kind = array.type
-    integer = _INTEGERS.get(kind)
+    data_type = array.type
+    integer = _INTEGERS.get(data_type)
     if integer is not None:
         return _buffer(array, integer).astype(np.int64, copy=False).view(np.uint64)
-    if pa.types.is_timestamp(kind):
-        return _buffer(array, np.uint64) * np.uint64(_NANOS[kind.unit])
-    if pa.types.is_floating(kind):
+    if pa.types.is_timestamp(data_type):
+        return _buffer(array, np.uint64) * np.uint64(_NANOS[data_type.unit])
+    if pa.types.is_floating(data_type):
         return _float_words(array)
-    if pa.types.is_decimal128(kind):
+    if pa.types.is_decimal128(data_type):
         return _decimal_words(array)
-    if pa.types.is_boolean(kind):
+    if pa.types.is_boolean(data_type):
         return _buffer(array.cast(pa.uint8()), np.uint8).astype(np.uint64)
-    if pa.types.is_temporal(kind):
+    if pa.types.is_temporal(data_type):
         return _time_words(array)
-    if pa.types.is_null(kind):
+    if pa.types.is_null(data_type):
         return np.zeros(len(array), np.uint64)
     return _byte_words(array)
 
@@ -118,25 +118,25 @@ def _decimal_words(array: pa.Array) -> Words:
 
 
 def _time_words(array: pa.Array) -> Words:
-    kind = array.type
-    if pa.types.is_date64(kind):
+    data_type = array.type
+    if pa.types.is_date64(data_type):
         return (_buffer(array, np.int64) // _DAY_MILLIS).view(np.uint64)
-    if not pa.types.is_time(kind):
-        raise UnsupportedError(f"digest of {kind}: no data type of the format is stored like that")
-    values = _buffer(array, np.int32 if pa.types.is_time32(kind) else np.int64).astype(np.int64)
-    millis = values * 1000 if kind.unit == "s" else values // _MILLIS_DIVISOR.get(kind.unit, 1)
+    if not pa.types.is_time(data_type):
+        raise UnsupportedError(f"digest of {data_type}: no data type of the format is stored like that")
+    values = _buffer(array, np.int32 if pa.types.is_time32(data_type) else np.int64).astype(np.int64)
+    millis = values * 1000 if data_type.unit == "s" else values // _MILLIS_DIVISOR.get(data_type.unit, 1)
     return millis.view(np.uint64)
 
 
 def _byte_words(array: pa.Array) -> Words:
-    kind = array.type
-    if pa.types.is_fixed_size_binary(kind):
+    data_type = array.type
+    if pa.types.is_fixed_size_binary(data_type):
         return _byte_words(array.cast(pa.binary()))
-    if kind in (pa.string_view(), pa.binary_view()):
-        return _byte_words(array.cast(pa.string() if kind == pa.string_view() else pa.binary()))
-    large = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
-    if not (large or pa.types.is_string(kind) or pa.types.is_binary(kind)):
-        raise UnsupportedError(f"digest of {kind}: no data type of the format is stored like that")
+    if data_type in (pa.string_view(), pa.binary_view()):
+        return _byte_words(array.cast(pa.string() if data_type == pa.string_view() else pa.binary()))
+    large = pa.types.is_large_string(data_type) or pa.types.is_large_binary(data_type)
+    if not (large or pa.types.is_string(data_type) or pa.types.is_binary(data_type)):
+        raise UnsupportedError(f"digest of {data_type}: no data type of the format is stored like that")
     if not len(array):
         return np.zeros(0, np.uint64)
     _, bounds, data = array.buffers()
@@ -147,25 +147,27 @@ def _byte_words(array: pa.Array) -> Words:
 
 def _nested_hashes(array: pa.Array, constant: int) -> Words | None:
     """Return the hashes of values with parts, and of dictionary arrays; None for flat types."""
-    kind = array.type
-    if pa.types.is_dictionary(kind):
+    data_type = array.type
+    if pa.types.is_dictionary(data_type):
         return _dictionary_words(array)
-    if pa.types.is_struct(kind):
+    if pa.types.is_struct(data_type):
         total = np.zeros(len(array), np.uint64)
-        for position in range(kind.num_fields):
+        for position in range(data_type.num_fields):
             total += hash_array(array.field(position), _part(constant, position))
         return total
-    if pa.types.is_map(kind):
+    if pa.types.is_map(data_type):
         begin, end, bounds = _bounds(array)
         pairs = hash_array(array.keys[begin:end], _part(constant, 0))
         pairs += hash_array(array.items[begin:end], _part(constant, 1))
         return _sums(mix(pairs), bounds)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    if pa.types.is_list(data_type) or pa.types.is_large_list(data_type):
         begin, end, bounds = _bounds(array)
         return _list_words(array.values[begin:end], bounds, constant)
-    if pa.types.is_fixed_size_list(kind):
-        bounds = np.arange(len(array) + 1, dtype=np.int64) * kind.list_size
-        elements = array.values[array.offset * kind.list_size : (array.offset + len(array)) * kind.list_size]
+    if pa.types.is_fixed_size_list(data_type):
+        bounds = np.arange(len(array) + 1, dtype=np.int64) * data_type.list_size
+        elements = array.values[
+            array.offset * data_type.list_size : (array.offset + len(array)) * data_type.list_size
+        ]
         return _list_words(elements, bounds, constant)
     return None
 

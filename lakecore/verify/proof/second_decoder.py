@@ -102,12 +102,12 @@ class SecondDecoders:
         ours: pa.RecordBatch,
         theirs: Mapping[str, pa.Array],
     ) -> None:
-        kinds: dict[str, DataType] = {one.name: one.type for one in schema.fields}
+        types: dict[str, DataType] = {one.name: one.type for one in schema.fields}
         for name, column in zip(ours.schema.names, ours.columns, strict=True):
             other = theirs.get(name)
             if other is None or not _same_layout(column.type, other.type):
                 continue
-            kind = kinds.get(name, kinds.get(name.removeprefix(KEY_PREFIX)))
+            kind = types.get(name, types.get(name.removeprefix(KEY_PREFIX)))
             left, right = _alike(column, kind, stored.path), _alike(other, kind, stored.path)
             constant = column_constant(0)
             if len(left) != len(right) or (hash_array(left, constant) != hash_array(right, constant)).any():

@@ -281,13 +281,13 @@ class _JoinedRows(_State[tuple[Elements | None, ...]]):
         for value in self.values_of_keys:
             offsets.append(None if value is None else len(rows))
             rows += value or ()
-        kind = self._lists.elements.type
+        data_type = self._lists.elements.type
         fields = [
             field.take(pa.array([None if row is None else row[i] for row in rows], pa.int64()))
             for i, field in enumerate(self._fields)
         ]
         missing = pa.array([row is None for row in rows], pa.bool_())
-        structs = pa.StructArray.from_arrays(fields, fields=list(kind), mask=missing)
+        structs = pa.StructArray.from_arrays(fields, fields=list(data_type), mask=missing)
         return pa.ListArray.from_arrays(
             pa.array([*offsets, len(rows)], pa.int32()), structs, type=self._lists.type
         )
@@ -351,8 +351,12 @@ def _is_white(char: str) -> bool:
 
 def _identities(values: pa.Array) -> list[int]:
     """Return one number per value, the same for equal ones; for byte arrays it is the place."""
-    kind = values.type
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+    data_type = values.type
+    if (
+        pa.types.is_binary(data_type)
+        or pa.types.is_large_binary(data_type)
+        or pa.types.is_fixed_size_binary(data_type)
+    ):
         return [-1 if null else place for place, null in enumerate(values.is_null().to_pylist())]
     return list(hash_array(values, column_constant(0)).tolist())
 

@@ -107,18 +107,18 @@ def _bools(values: pa.Array) -> Bools:
 
 
 def _values(column: pa.Array) -> Any:
-    kind = column.type
-    if pa.types.is_floating(kind):
+    data_type = column.type
+    if pa.types.is_floating(data_type):
         return _float_ranks(column)
-    if pa.types.is_boolean(kind):
+    if pa.types.is_boolean(data_type):
         return column.fill_null(False).to_numpy(zero_copy_only=False).view(np.int8)
-    if pa.types.is_unsigned_integer(kind):
+    if pa.types.is_unsigned_integer(data_type):
         return column.to_numpy()
-    if pa.types.is_integer(kind) or pa.types.is_temporal(kind):
-        width = kind.bit_width // 8
+    if pa.types.is_integer(data_type) or pa.types.is_temporal(data_type):
+        width = data_type.bit_width // 8
         buffer = column.buffers()[1]
         return np.frombuffer(buffer, _SIGNED[width], len(column), column.offset * width)
-    return column if pa.types.is_decimal(kind) else column.cast(pa.binary())
+    return column if pa.types.is_decimal(data_type) else column.cast(pa.binary())
 
 
 def _float_ranks(column: pa.Array) -> npt.NDArray[np.int64]:

@@ -170,9 +170,12 @@ class CrossPartition:
             self._partitions.update(partitions)
         elif self._emptied is not None and len(inside := self._emptied(partitions)) < len(partitions):
             wrong = next(code for code, partition in enumerate(partitions) if partition not in inside)
-            kind = self._schema.partition_type
+            partition_type = self._schema.partition_type
             at = int(np.flatnonzero(codes == wrong)[0])
-            name = partition_text(batch_rows(rows.batch.select(list(kind.names)).slice(at, 1), kind)[0], kind)
+            name = partition_text(
+                batch_rows(rows.batch.select(list(partition_type.names)).slice(at, 1), partition_type)[0],
+                partition_type,
+            )
             raise InvalidInputError(
                 f"table {self._table}: the data has rows of partition {name}, which is not "
                 "among the partitions to be "

@@ -142,8 +142,8 @@ class KeyMoves:
         )
 
     def _cannot_leave(self, old: int, new: int, keys: int) -> UnsupportedError:
-        kind = self._schema.partition_type
-        was, goes = (partition_text(self._values[number], kind) for number in (old, new))
+        partition_type = self._schema.partition_type
+        was, goes = (partition_text(self._values[number], partition_type) for number in (old, new))
         return UnsupportedError(
             f"table {self._table}: option ignore-delete=true: {keys} rows would move their keys to another "
             f"partition (one from {was} to {goes}), but the deletes that remove them from the old one are "

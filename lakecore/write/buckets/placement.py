@@ -280,9 +280,12 @@ class KeyIndexed(Placement):
         """
         if self._replaced is None or self._replaced.partitions is not None:
             return self._replaced
-        kind, partitions = self._schema.partition_type, self._partitions_with_rows
-        specs = tuple(dict(zip(kind.names, decode_row(row, kind), strict=True)) for row in sorted(partitions))
-        if SpecFilter(specs, kind).select(tuple(partitions)) != partitions:
+        partition_type, partitions = self._schema.partition_type, self._partitions_with_rows
+        specs = tuple(
+            dict(zip(partition_type.names, decode_row(row, partition_type), strict=True))
+            for row in sorted(partitions)
+        )
+        if SpecFilter(specs, partition_type).select(tuple(partitions)) != partitions:
             raise UnsupportedError(
                 f"table {self._target.stores.paths.table_path}: a partition value of the rows is NaN, not "
                 "equal to itself, so its partition cannot be overwritten; delete its rows, and write new ones"

@@ -68,8 +68,8 @@ class BlobPacks:
             column = batch.column(at)
             if rows.kinds is not None and (retracts := is_retract(rows.kinds)).any():
                 column = pc.if_else(pa.array(retracts), pa.scalar(None, column.type), column)
-            kind = self._spec.schema.row_type.field(name).type
-            batch = batch.set_column(at, batch.schema.field(at), self._pack(name, column, kind))
+            data_type = self._spec.schema.row_type.field(name).type
+            batch = batch.set_column(at, batch.schema.field(at), self._pack(name, column, data_type))
         return replace(rows, batch=batch)
 
     def close(self) -> None:

@@ -82,14 +82,14 @@ class Assignments:
 
     def _cast(self, name: str, array: pa.Array) -> pa.Array:
         """Return values in the column's type. Raises InvalidInputError for a null that would mean nothing."""
-        kind = self.schema.row_type.field(name).type
+        data_type = self.schema.row_type.field(name).type
         if array.null_count and self.options.merge_engine is MergeEngine.PARTIAL_UPDATE:
             raise InvalidInputError(
                 f"column {name!r} cannot be set to null: with merge-engine=partial-update a null leaves "
                 f"the value "
                 "as it is"
             )
-        return cast_column(array, kind, name)
+        return cast_column(array, data_type, name)
 
 
 def _constant(value: Any, count: int) -> pa.Array:

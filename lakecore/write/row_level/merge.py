@@ -60,10 +60,10 @@ class MergeInto:
     def predicate(self) -> Predicate | None:
         """Return the values of the first column of `on`, where they are few and all other rows stay."""
         name = self.on[0]
-        kind = self.schema.row_type.field(name).type
-        if self.rules.delete_not_matched_by_source or not isinstance(kind, AtomicType):
+        data_type = self.schema.row_type.field(name).type
+        if self.rules.delete_not_matched_by_source or not isinstance(data_type, AtomicType):
             return None
-        if kind.root not in (TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.VARCHAR):
+        if data_type.root not in (TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.VARCHAR):
             return None
         values = pc.unique(self.source.column(name)).drop_null()
         return In(name, tuple(values.to_pylist())) if len(values) <= _MOST_VALUES else None
@@ -150,8 +150,8 @@ def _checked_source(source: pa.Table, on: Sequence[str], schema: TableSchema) ->
     for name in on:
         if name not in names or name not in source.column_names:
             raise InvalidInputError(f"column {name!r}: rows are merged by columns that table and source have")
-        kind = schema.row_type.field(name).type
-        if not isinstance(kind, AtomicType) or kind.root in _INEXACT:
+        data_type = schema.row_type.field(name).type
+        if not isinstance(data_type, AtomicType) or data_type.root in _INEXACT:
             raise InvalidInputError(f"column {name!r}: rows are not merged by nested or inexact values")
     missing = [name for name in schema.primary_keys if name not in on]
     if missing:

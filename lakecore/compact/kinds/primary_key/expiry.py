@@ -76,8 +76,8 @@ class Expiry:
         oldest = decode_row(low, row, file.file_name)[place]
         if oldest is None:
             return False
-        kind = row.fields[place].type
-        if isinstance(kind, AtomicType) and kind.root in _TIMESTAMPS:
+        data_type = row.fields[place].type
+        if isinstance(data_type, AtomicType) and data_type.root in _TIMESTAMPS:
             oldest //= _NANOS
         elif oldest >= _FIRST_MILLIS:
             oldest //= 1000

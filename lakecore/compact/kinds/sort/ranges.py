@@ -84,12 +84,12 @@ def _statistics(
     stats, by_name = file.value_stats, {field.name: field for field in schema.fields}
     names = tuple(by_name) if file.value_stats_cols is None else file.value_stats_cols
     names = names[: next((at for at, name in enumerate(names) if name not in by_name), len(names))]
-    kind = RowType(tuple(by_name[name] for name in names))
-    places = [_place(kind, field) for field in fields]
+    row_type = RowType(tuple(by_name[name] for name in names))
+    places = [_place(row_type, field) for field in fields]
     if None in places:
         return None, None
     try:
-        low, high = decode_row(stats.min_values, kind), decode_row(stats.max_values, kind)
+        low, high = decode_row(stats.min_values, row_type), decode_row(stats.max_values, row_type)
     except CorruptDataError:
         return None, None
     at = [place for place in places if place is not None]
@@ -112,7 +112,7 @@ def _keys(
     rows_with_key = [row for row in rows if row is not None]
     if not rows_with_key:
         return [None] * len(rows)
-    kind = RowType(tuple(DataField(f.id, f.name, with_nullable(f.type, True)) for f in fields))
-    keys = rule.keys(rows_batch(rows_with_key, kind, arrow_schema(kind)).columns)
+    row_type = RowType(tuple(DataField(f.id, f.name, with_nullable(f.type, True)) for f in fields))
+    keys = rule.keys(rows_batch(rows_with_key, row_type, arrow_schema(row_type)).columns)
     columns = zip(*(key.to_pylist() for key in keys), strict=True)
     return [None if row is None else next(columns) for row in rows]

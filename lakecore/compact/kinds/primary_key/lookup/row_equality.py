@@ -33,15 +33,15 @@ def equal_rows(left: pa.RecordBatch, right: pa.RecordBatch, columns: Sequence[st
 
 def _equal(left: pa.Array, right: pa.Array) -> Bools:
     """Return which elements are equal; the arrays are of one type and length."""
-    kind = left.type
+    data_type = left.type
     a, b = _bools(left.is_valid()), _bools(right.is_valid())
-    if pa.types.is_struct(kind):
+    if pa.types.is_struct(data_type):
         inside: Any = np.ones(len(left), bool)
-        for number in range(kind.num_fields):
+        for number in range(data_type.num_fields):
             inside &= _equal(_field(left, number), _field(right, number))
-    elif pa.types.is_map(kind):
+    elif pa.types.is_map(data_type):
         inside = _equal_maps(left, right)
-    elif pa.types.is_list(kind):
+    elif pa.types.is_list(data_type):
         inside = _equal_lists(left, right)
     else:
         inside = _bools(pc.fill_null(pc.equal(left, right), False))
