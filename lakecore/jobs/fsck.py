@@ -11,7 +11,7 @@ from lakecore.clock import Clock, SystemClock
 from lakecore.errors import CorruptDataError
 from lakecore.jobs.definitions.repair import Fsck as Job
 from lakecore.jobs.fsck_holds import after_check
-from lakecore.jobs.repair_plan import plan_repair
+from lakecore.jobs.repair.repair_plan import plan_repair
 from lakecore.jobs.runner.attempt import recorded
 from lakecore.jobs.runner.chore import DAY_MS
 from lakecore.jobs.runner.lake import Lake

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from lakecore.errors import CorruptDataError, LakeError, OnHoldError, UnavailableError, explain
-from lakecore.jobs import compact, expire_snapshots, fsck, holds, quarantine, repair_plan, why
+from lakecore.jobs import compact, expire_snapshots, fsck, holds, quarantine, why
+from lakecore.jobs.repair import repair_plan
 from lakecore.jobs.runner.chore_many import run_many
 from lakecore.jobs.versions import tags
 from lakecore.maintain.deletion.sweep import Sweeper

@@ -14,7 +14,8 @@ import pytest
 from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.commit.request import CommitRequest
 from lakecore.errors import InvalidInputError, LakeError
-from lakecore.jobs import expire_snapshots, quarantine, repair_plan
+from lakecore.jobs import expire_snapshots, quarantine
+from lakecore.jobs.repair import repair_plan
 from lakecore.jobs.runner.chore import Report
 from lakecore.maintain.repair.plan import RepairPlan
 from lakecore.metadata.commit_message import CommitMessage

@@ -11,7 +11,8 @@ import pytest
 from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.errors import InvalidInputError, LakeError, UnavailableError, UnsupportedError
 from lakecore.fs.file_io import FileStatus
-from lakecore.jobs import quarantine, unexisting
+from lakecore.jobs import quarantine
+from lakecore.jobs.repair import unexisting
 from lakecore.jobs.runner.chore import Report
 from lakecore.maintain.deletion.candidates import PlannedDeletion
 from lakecore.maintain.deletion.runs import Removal, RunState, RunStore

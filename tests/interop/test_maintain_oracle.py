@@ -18,8 +18,8 @@ from lakecore.jobs import (
     partitions,
     quarantine,
     remove_orphan_files,
-    repair,
 )
+from lakecore.jobs.repair import metadata as repair
 from lakecore.jobs.runner.chore import Safety
 from lakecore.jobs.versions import branches, consumers, rollback, tags
 from lakecore.verify.fsck.check import fsck

@@ -18,7 +18,8 @@ import pytest
 
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.errors import InvalidInputError, NotFoundError, UnavailableError
-from lakecore.jobs import partitions, repair
+from lakecore.jobs import partitions
+from lakecore.jobs.repair import metadata as repair
 from lakecore.jobs.runner.chore import Safety
 from lakecore.jobs.versions import branches, consumers, rollback
 from tests.support.oracle import Oracle, OracleError

@@ -11,7 +11,8 @@ import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.commit.request import CommitRequest
-from lakecore.jobs import compact, repair_plan
+from lakecore.jobs import compact
+from lakecore.jobs.repair import repair_plan
 from lakecore.maintain.repair.plan import RepairPlan
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.verify.fsck.check import fsck

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from lakecore.catalog.filesystem import load_catalog
-from lakecore.jobs import compact, fsck, repair_plan
+from lakecore.jobs import compact, fsck
+from lakecore.jobs.repair import repair_plan
 from lakecore.row.json_rows import batch_to_json, json_to_batch
 from tests.support.golden import canonical
 from tests.support.oracle import Oracle, OracleError, findings

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lakecore.errors import InvalidInputError, UnsupportedError
-from lakecore.jobs import repair_plan, unexisting
+from lakecore.jobs.repair import repair_plan, unexisting
 from lakecore.verify.fsck.check import fsck
 from tests.support.golden import GoldenTable, golden_tables
 from tests.support.oracle import Oracle

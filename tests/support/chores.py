@@ -20,12 +20,11 @@ from lakecore.jobs import (
     partitions,
     quarantine,
     remove_orphan_files,
-    repair,
-    repair_plan,
     rescale,
     rewrite_file_index,
-    unexisting,
 )
+from lakecore.jobs.repair import metadata as repair
+from lakecore.jobs.repair import repair_plan, unexisting
 from lakecore.jobs.runner.chore import Safety
 from lakecore.jobs.versions import auto_tags, batch_tags, branches, consumers, merge_branch, rollback, tags
 from lakecore.verify.fsck.check import fsck

@@ -38,7 +38,7 @@ MINUTE = 60_000
 JOBS = {
     "analyze": ("analyze", "Job"),
     "compact": ("compact", "Job"),
-    "compact-manifest": ("repair", "CompactManifest"),
+    "compact-manifest": ("repair.metadata", "CompactManifest"),
     "create-branch": ("versions.branches", "CreateBranch"),
     "create-tag": ("versions.tags", "CreateTag"),
     "delete-tag": ("versions.tags", "DeleteTag"),

@@ -1,3 +1,3 @@
-"""This package has the commands that read and change tables: create, alter, describe, read, stream, write,
+"""This package has the commands that read tables and change their rows: describe, read, stream, write,
 delete.
 """

@@ -33,7 +33,7 @@ class RepairHints(TableJob):
     """Correct LATEST and EARLIEST of all branches to match the snapshots that exist."""
 
     command: ClassVar[str] = "repair-hints"
-    module: ClassVar[str] = "repair"
+    module: ClassVar[str] = "repair.metadata"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class RepairEarliestSnapshot(TableJob):
     """
 
     command: ClassVar[str] = "repair-earliest-snapshot"
-    module: ClassVar[str] = "repair"
+    module: ClassVar[str] = "repair.metadata"
 
     snapshot: Annotated[
         int,
@@ -56,7 +56,7 @@ class CompactManifest(CommittingJob):
     """Rewrite small manifests and those with deletions, in a commit of its own, which changes no row."""
 
     command: ClassVar[str] = "compact-manifest"
-    module: ClassVar[str] = "repair"
+    module: ClassVar[str] = "repair.metadata"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ class ApplyRepairPlan(TableJob):
     """This is a request to apply a repair plan."""
 
     command: ClassVar[str] = "apply-repair-plan"
-    module: ClassVar[str] = "repair_plan"
+    module: ClassVar[str] = "repair.repair_plan"
     removes: ClassVar[bool] = True
 
     plan: Annotated[
@@ -93,7 +93,7 @@ class RepairCatalog(Definition):
 class _UnexistingJob(CommittingJob):
     """A request to remove references to missing files."""
 
-    module: ClassVar[str] = "unexisting"
+    module: ClassVar[str] = "repair.unexisting"
 
     accept_rows: Annotated[
         int | None,

@@ -10,7 +10,9 @@ import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.errors import BusyError, UnavailableError
-from lakecore.jobs import compact, expire_snapshots, quarantine, repair, rewrite_file_index, unexisting
+from lakecore.jobs import compact, expire_snapshots, quarantine, rewrite_file_index
+from lakecore.jobs.repair import metadata as repair
+from lakecore.jobs.repair import unexisting
 from lakecore.jobs.runner.chore import Report, Safety
 from lakecore.jobs.runner.chore_many import run_many
 from lakecore.jobs.runner.counts import Counts, counts_of_entries

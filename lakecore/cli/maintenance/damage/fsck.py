@@ -88,7 +88,7 @@ def _check(session: Session, job: Fsck) -> _Answer:
 
 def _write_plan(session: Session, path: Path, checked: _Answer, older_than_ms: int | None) -> None:
     """Write the repair plan of a table, or nothing for a table that cannot even be opened."""
-    from lakecore.jobs.repair_plan import plan_repair  # help needs no tables
+    from lakecore.jobs.repair.repair_plan import plan_repair  # help needs no tables
 
     if checked.report is None:
         return

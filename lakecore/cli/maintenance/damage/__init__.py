@@ -1,0 +1,1 @@
+"""This package has the commands that find damage, repair it, and keep a damaged table as it is."""
