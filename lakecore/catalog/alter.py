@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakecore.catalog.field_ids import numbered_type
-from lakecore.catalog.nested_fields import edited
+from lakecore.catalog.nested_fields import edit_at
 from lakecore.catalog.option_change import Options, check_set, check_unset, is_on, renamed_options
 from lakecore.catalog.type_change import can_change, needs_a_zone
 from lakecore.catalog.validation import check_schema
@@ -165,7 +165,7 @@ class _Draft:
                 self._add(change)
             case DropColumn():
                 self._check_not_key(change.path, "dropped")
-                self.fields = edited(self.fields, change.path, _without, whole=True)
+                self.fields = edit_at(self.fields, change.path, _without, whole=True)
             case RenameColumn():
                 self._rename(change)
             case ChangeType():
@@ -192,7 +192,7 @@ class _Draft:
             _check_free(siblings, name, change.path)
             return _insert(siblings, column, position)
 
-        self.fields = edited(self.fields, change.path, add, whole=True)
+        self.fields = edit_at(self.fields, change.path, add, whole=True)
         self.highest = ids.highest
 
     def _default_position(self, path: FieldPath) -> Position:
@@ -215,7 +215,7 @@ class _Draft:
             _check_free(siblings, change.name, change.path)
             return tuple(replace(f, name=change.name) if f.name == name else f for f in siblings)
 
-        self.fields = edited(self.fields, change.path, rename, whole=True)
+        self.fields = edit_at(self.fields, change.path, rename, whole=True)
         if len(change.path) == 1:
             names = {change.path[0]: change.name}
             self.primary_keys = tuple(names.get(key, key) for key in self.primary_keys)
@@ -280,7 +280,7 @@ class _Draft:
         def update(siblings: Fields, name: str, inner: int) -> Fields:
             return tuple(change(f, inner) if f.name == name else f for f in siblings)
 
-        self.fields = edited(self.fields, path, update)
+        self.fields = edit_at(self.fields, path, update)
 
 
 @dataclass

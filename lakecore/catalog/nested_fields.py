@@ -12,14 +12,14 @@ from lakecore.errors import InvalidInputError
 from lakecore.metadata.schema_change import FieldPath
 from lakecore.types.datatypes import ArrayType, DataField, DataType, MapType, RowType
 
-__all__ = ["edited"]
+__all__ = ["edit_at"]
 
 Fields = tuple[DataField, ...]
 _ELEMENT = "element"
 _VALUE = "value"
 
 
-def edited(fields: Fields, path: FieldPath, edit: Callable[..., Fields], *, whole: bool = False) -> Fields:
+def edit_at(fields: Fields, path: FieldPath, edit: Callable[..., Fields], *, whole: bool = False) -> Fields:
     """Return `fields` with `edit(siblings, name, inner)` applied where `path` leads.
 
     `inner` counts the arrays and maps that the path descends into the type of the field `name` itself

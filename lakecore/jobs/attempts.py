@@ -45,7 +45,7 @@ class AttemptFilter:
         if self.state and self.state not in states:
             raise InvalidInputError(f"state {self.state!r} is unknown; use one of {', '.join(states)}")
 
-    def wants(self, one: Attempt) -> bool:
+    def selects(self, one: Attempt) -> bool:
         """Return whether an attempt fulfils the conditions except for the time."""
         return (
             (not self.table or fnmatchcase(one.table, self.table))
@@ -61,7 +61,7 @@ def attempts_of(lake: Lake, attempt_filter: AttemptFilter, clock: Clock | None =
     now_ms = (clock or SystemClock()).now_ms()
     since_ms = now_ms - DEFAULT_DAYS * DAY_MS if attempt_filter.since_ms is None else attempt_filter.since_ms
     attempts, grants = AttemptStore(lake.file_io, lake.warehouse).read(since_ms, now_ms), grants_of(lake)
-    visible = (one for one in attempts.attempts if attempt_filter.wants(one) and grants.may_see(one.table))
+    visible = (one for one in attempts.attempts if attempt_filter.selects(one) and grants.may_see(one.table))
     return Attempts(tuple(visible), attempts.damaged)
 
 

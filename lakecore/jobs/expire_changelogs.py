@@ -42,7 +42,7 @@ def _expire(job: Job, chore: Chore) -> Report:
     )
     if not job.dry_run and planned.expiry.ids:
         swept = apply_expiry(planned, chore.sweeper, quarantine=chore.quarantine, parameters=parameters(job))
-        report = report.swept(swept)
+        report = report.with_sweep_result(swept)
     elif not job.dry_run:
         settle(chore.target)
     return report

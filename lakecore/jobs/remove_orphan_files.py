@@ -64,7 +64,7 @@ def _remove(job: Job, chore: Chore) -> ChoreResult:
     if removal.files and not job.dry_run:
         sweeper = replace(chore.sweeper, target=target)
         swept = apply_removal(planned, sweeper, quarantine=chore.quarantine, parameters=parameters(job))
-        report = report.swept(swept)
+        report = report.with_sweep_result(swept)
     return ChoreResult(report, work=work)
 
 

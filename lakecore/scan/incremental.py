@@ -31,7 +31,7 @@ class Interval:
     last: int
     kind: ChangeKind
 
-    def wants(self, snapshot: Snapshot) -> bool:
+    def selects(self, snapshot: Snapshot) -> bool:
         """Return whether a snapshot is read: with changelogs all but overwrites count, with deltas only
         appended rows do.
         """

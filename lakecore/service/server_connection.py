@@ -124,7 +124,7 @@ class ServerConnection:
     def expire(self) -> None:
         """Close the connection, whose time is over."""
         logger.debug("the query server closes a connection that has timed out")
-        self._context.metrics.count_expulsion()
+        self._context.metrics.count_closed_by_server()
         self.abort()
 
     def _go_on(self) -> None:
@@ -137,7 +137,7 @@ class ServerConnection:
                 self._handle(decode_frame(content, CLIENT))
         except (CorruptDataError, MalformedKeyError) as err:
             logger.debug("the query server closes a connection: %s", err)
-            self._context.metrics.count_expulsion()
+            self._context.metrics.count_closed_by_server()
             self.abort()
             return
         if self._channel is not None and not (self.busy or self._paused):
@@ -213,7 +213,7 @@ class ServerConnection:
         result = future.exception() or future.result()
         if isinstance(result, MalformedKeyError):
             logger.debug("the query server closes a connection: %s", result)
-            self._context.metrics.count_expulsion()
+            self._context.metrics.count_closed_by_server()
             self.abort()
             return
         if isinstance(result, BaseException):

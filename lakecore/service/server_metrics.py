@@ -84,7 +84,7 @@ class ServerMetrics:
         with self._lock:
             self._connections["refused_connections"] += 1
 
-    def count_expulsion(self) -> None:
+    def count_closed_by_server(self) -> None:
         """Count a connection that the server closed because of what came over it, or did not come."""
         with self._lock:
             self._connections["closed_connections"] += 1

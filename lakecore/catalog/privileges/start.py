@@ -10,10 +10,10 @@ from lakecore.clock import SystemClock
 from lakecore.errors import NotFoundError, UnsupportedError
 from lakecore.fs.resolve import file_io_for, plain_path
 
-__all__ = ["unopened_privileges"]
+__all__ = ["privileges_to_initialize"]
 
 
-def unopened_privileges(config: CatalogConfig) -> Privileges:
+def privileges_to_initialize(config: CatalogConfig) -> Privileges:
     """Return the privileges of a warehouse, to begin with them (`init`). Raises NotFoundError for a local
     warehouse that does not exist, UnsupportedError for a catalog whose warehouse is the server's.
     """

@@ -48,10 +48,10 @@ def init_file_based_privilege(context: typer.Context) -> None:
     The password of root is that of LAKECORE_NEW_PASSWORD, or the terminal asks for it. A start that was
     interrupted is completed.
     """
-    from lakecore.catalog.privileges.start import unopened_privileges  # help needs no tables
+    from lakecore.catalog.privileges.start import privileges_to_initialize  # help needs no tables
 
     session = session_of(context)
-    unopened_privileges(session.config()).init(_new_password("root"))
+    privileges_to_initialize(session.config()).init(_new_password("root"))
     session.note("users and privileges are in effect; open the catalog with the options user and password")
 
 

@@ -94,7 +94,7 @@ class PlanContext:
         """Return what units know about the table."""
         return self.target.unit_table(entries, self.proof, self.seed)
 
-    def doable(
+    def executable(
         self, picks: Iterable[AnyPick], excluded: Collection[Place]
     ) -> tuple[list[AnyPick], dict[Place, str]]:
         """Return the picks that can be done, and the buckets that are outdated (`RoundPlan.outdated`)."""

@@ -21,7 +21,7 @@ from lakecore.jobs.runner.metered import peak_memory
 from lakecore.jobs.runner.report import Report
 from lakecore.jobs.runner.rights import grants_of
 from lakecore.maintain.deletion.latest import check_latest
-from lakecore.maintain.deletion.quarantine import purge_quietly
+from lakecore.maintain.deletion.quarantine import try_purge
 from lakecore.maintain.deletion.runs import RunStore
 from lakecore.maintain.deletion.sweep import Sweeper, do_nothing
 from lakecore.maintain.forecast.plan import Forecast, Work
@@ -233,7 +233,7 @@ def _run_on_table(
         expected = _settle(result, chore, started_ms) if wet else None
         if quarantine and wet and safety.purges:
             ttl, cap = safety.quarantine_ttl_ms, safety.quarantine_cap
-            purge_quietly(runs, job.table, grants_of(lake).may_change, ttl_ms=ttl, cap=cap)
+            try_purge(runs, job.table, grants_of(lake).may_change, ttl_ms=ttl, cap=cap)
     return result.report, expected
 
 

@@ -17,7 +17,7 @@ from lakecore.jobs.runner.lake import Lake
 from lakecore.jobs.runner.limits import Limits
 from lakecore.jobs.runner.many import report_each, reserved_memory
 from lakecore.jobs.runner.rights import grants_of
-from lakecore.maintain.deletion.quarantine import purge_quietly
+from lakecore.maintain.deletion.quarantine import try_purge
 from lakecore.maintain.deletion.runs import RunStore
 
 __all__ = ["TABLES_AT_ONCE", "run_many"]
@@ -103,7 +103,7 @@ def _purge(lake: Lake, jobs: Sequence[Any], reports: Sequence[Report]) -> None:
     for number, (safety, report) in enumerate(purges):
         if number == 0:
             ttl, cap = safety.quarantine_ttl_ms, safety.quarantine_cap
-            purge_quietly(runs, report.table, grants_of(lake).may_change, ttl_ms=ttl, cap=cap)
+            try_purge(runs, report.table, grants_of(lake).may_change, ttl_ms=ttl, cap=cap)
         elif report.run is not None:
             try:
                 runs.forget(report.table)

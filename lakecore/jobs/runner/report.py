@@ -137,7 +137,7 @@ class Report(JobReport):
         """Return the report with the figures of what would be removed."""
         return replace(self, files=len(removal), bytes=removal.size)
 
-    def swept(self, swept: SweepResult) -> Report:
+    def with_sweep_result(self, swept: SweepResult) -> Report:
         """Return the report with the figures of what was removed."""
         files = swept.roots + swept.files
         return replace(self, run=swept.run, files=files, bytes=swept.size, spared=len(swept.still_referenced))

@@ -63,7 +63,7 @@ def _run(job: Job, chore: Chore) -> Report:
     swept = apply.delete(
         _JOB, planned, chore.sweeper, quarantine=chore.quarantine, parameters=parameters(job)
     )
-    return report.swept(swept)
+    return report.with_sweep_result(swept)
 
 
 def _notes(due: DueTags, old_names: tuple[str, ...], verb: str) -> tuple[str, ...]:

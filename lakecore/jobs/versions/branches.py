@@ -93,7 +93,7 @@ def _delete(job: DeleteBranch, chore: Chore, report: Report) -> Report:
     swept = apply.delete(
         job.branch, planned, sweeper, quarantine=chore.quarantine, parameters=parameters(job)
     )
-    return report.swept(swept)
+    return report.with_sweep_result(swept)
 
 
 def _fast_forward(job: FastForward, chore: Chore, report: Report) -> ChoreResult | Report:
@@ -104,7 +104,9 @@ def _fast_forward(job: FastForward, chore: Chore, report: Report) -> ChoreResult
     if job.dry_run:
         return ChoreResult(report, after=lambda before: _ahead(chore, job.branch, plan.first, before))
     sweeper = replace(chore.sweeper, target=target)
-    return report.swept(plan.apply(sweeper, quarantine=chore.quarantine, parameters=parameters(job)))
+    return report.with_sweep_result(
+        plan.apply(sweeper, quarantine=chore.quarantine, parameters=parameters(job))
+    )
 
 
 def _ahead(chore: Chore, branch: str, first: int, before: Counts) -> Counts:

@@ -103,4 +103,4 @@ def _forget(job: Any, chore: Chore, consumers: Sequence[Consumer]) -> Report:
     swept = chore.sweeper.sweep(
         chore.report.job, removal, roots, quarantine=chore.quarantine, parameters=parameters(job)
     )
-    return report.swept(swept)
+    return report.with_sweep_result(swept)

@@ -68,7 +68,7 @@ def _back(job: RollbackTo, chore: Chore) -> ChoreResult:
         swept = apply_rollback(
             planned, chore.sweeper, quarantine=chore.quarantine, parameters=parameters(job)
         )
-        report = report.swept(swept)
+        report = report.with_sweep_result(swept)
     return ChoreResult(report, after=lambda before: _back_at(chore, state, before))
 
 

@@ -94,7 +94,7 @@ def _replace(job: ReplaceTag, chore: Chore) -> Report:
     swept = apply.replace(
         job.tag, root, lifetime, chore.sweeper, quarantine=chore.quarantine, parameters=parameters(job)
     )
-    return report.swept(swept)
+    return report.with_sweep_result(swept)
 
 
 def _delete(job: DeleteTag | ExpireTags, chore: Chore, names: Sequence[str]) -> Report:
@@ -105,7 +105,7 @@ def _delete(job: DeleteTag | ExpireTags, chore: Chore, names: Sequence[str]) -> 
     swept = apply.delete(
         _NAMES[type(job)], planned, chore.sweeper, quarantine=chore.quarantine, parameters=parameters(job)
     )
-    return report.swept(swept)
+    return report.with_sweep_result(swept)
 
 
 def _lifetime(retained_ms: int | None, zone: str, chore: Chore) -> apply.Lifetime | None:

@@ -151,7 +151,7 @@ def purge_runs(runs: RunStore, due: Iterable[tuple[RunRecord, int]]) -> list[tup
     return purged_runs
 
 
-def purge_quietly(
+def try_purge(
     runs: RunStore, table: str, may_change: Callable[[str], bool], *, ttl_ms: int, cap: int | None
 ) -> None:
     """Purge after a run what is of tables that its user may change, and prune the oldest lines of its table's

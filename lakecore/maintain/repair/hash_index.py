@@ -44,11 +44,11 @@ class _MissingIndexes:
     buckets: Mapping[Bucket, IndexFile | None]
 
 
-def _find(target: Target, suspects: frozenset[str]) -> _MissingIndexes | None:
+def _find(target: Target, reported_paths: frozenset[str]) -> _MissingIndexes | None:
     """Find the buckets to repair. The cost is a listing of `index/` (or a look at each index file), and the
     entries of all data files.
 
-    `suspects`: paths of index files that do not hold what they should, whatever their size.
+    `reported_paths`: paths of index files that do not hold what they should, whatever their size.
     """
     latest = target.snapshots.latest()
     if latest is None or TableOptions.from_schema(target.schema).bucket_mode is not BucketMode.HASH_DYNAMIC:
@@ -63,7 +63,7 @@ def _find(target: Target, suspects: frozenset[str]) -> _MissingIndexes | None:
         path = store.path(file)
         file_status = target.file_io.stat(path) if path not in listed else None
         size = listed.get(path, None if file_status is None else file_status.size)
-        return size != file.file_size or size != 4 * file.row_count or path in suspects
+        return size != file.file_size or size != 4 * file.row_count or path in reported_paths
 
     bad: dict[Bucket, IndexFile | None] = {bucket: file for bucket, file in hashed.items() if damaged(file)}
     return _MissingIndexes(latest.id, files, {**bad, **dict.fromkeys(_filled_buckets(files) - hashed.keys())})

@@ -31,10 +31,10 @@ from lakecore.verify.fsck.findings import FindingKind, Findings
 from lakecore.verify.fsck.references import DataReference, bucket_directory
 from lakecore.write.options import FileRules
 
-__all__ = ["STATISTICS", "suspects"]
+__all__ = ["STATISTICS", "live_files_at"]
 
 
-def suspects(target: Target, entries: ManifestEntries, paths: Collection[str]) -> list[tuple[str, int]]:
+def live_files_at(target: Target, entries: ManifestEntries, paths: Collection[str]) -> list[tuple[str, int]]:
     """Return paths and positions of the live files that fsck reported: those of `paths` that are live."""
     if not paths or not len(entries) or TableOptions.from_schema(target.schema).data_evolution:
         return []
@@ -55,7 +55,7 @@ def _find(
 ) -> dict[str, tuple[int, ManifestEntry]]:
     """Return, by path, positions and entries as they should be. Each suspect is read three times."""
     problems = {}
-    for path, row in suspects(target, entries, frozenset(parameters.get("described", ()))):
+    for path, row in live_files_at(target, entries, frozenset(parameters.get("described", ()))):
         entry = entries.row(row)
         if _problems(target, entry, entry.file, path) == {FindingKind.COLUMN_STATISTICS}:
             right = _describe(target, entry.file, path)

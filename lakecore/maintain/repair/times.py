@@ -20,7 +20,7 @@ from lakecore.fs.allowed_paths import EXTERNAL_PATHS
 from lakecore.maintain.repair.context import Action, ActionResult, Parameters, RepairContext
 from lakecore.maintain.repair.copies import copy_files, replace_with_copies
 from lakecore.maintain.repair.plan import ActionPreview
-from lakecore.maintain.repair.statistics import suspects
+from lakecore.maintain.repair.statistics import live_files_at
 from lakecore.maintain.target import Target
 from lakecore.metadata.key_value import key_value_type
 from lakecore.metadata.manifest.data_file import DataFile, ManifestEntry
@@ -45,7 +45,7 @@ def _find(target: Target, parameters: Parameters) -> dict[str, ManifestEntry]:
     entries = live_entries(target.manifests.read(target.manifests.data_manifests(latest)))
     index = target.manifests.read_index(latest.index_manifest)
     deleted_files = {vector.data_file for file in index for vector in file.deletions}
-    problems = {path: entries.row(row) for path, row in suspects(target, entries, paths)}
+    problems = {path: entries.row(row) for path, row in live_files_at(target, entries, paths)}
     return {path: entry for path, entry in problems.items() if entry.file.file_name not in deleted_files}
 
 

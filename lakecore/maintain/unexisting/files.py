@@ -83,11 +83,11 @@ def find_missing_files(target: Target) -> MissingFiles | None:
 
 
 def damaged_files(
-    target: Target, snapshot: Snapshot, suspects: frozenset[str] = frozenset()
+    target: Target, snapshot: Snapshot, reported_paths: frozenset[str] = frozenset()
 ) -> list[tuple[str, int]]:
     """Return paths and rows of data files live at a snapshot that have another size than it records, and of
-    those `suspects` that cannot be decoded. The cost is one listing per bucket, the names of all files, and a
-    read of each suspect.
+    those `reported_paths` that cannot be decoded. The cost is one listing per bucket, the names of all files,
+    and a read of each file at a reported path.
     """
     entries = target.manifests.read(target.manifests.data_manifests(snapshot))
     files = live_entries(entries, where=f"snapshot {snapshot.id}")
@@ -97,7 +97,7 @@ def damaged_files(
     for entry in files.rows():
         path = target.paths.data_file(directory(entry.partition, entry.bucket), entry.file)
         files_of[path.rpartition("/")[0]][path] = entry.file.file_size, entry.file.row_count
-        if path in suspects:
+        if path in reported_paths:
             doubtful[path] = entry.file
     damaged = []
     for folder, sizes in files_of.items():

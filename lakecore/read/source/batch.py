@@ -139,5 +139,5 @@ def _changes(table: Readable, request: Incremental, *, deletes: bool) -> RowSour
             return DiffRows(scanner, context, interval, deletes)
         case Interval(first, last):
             loaded = (table._stores.snapshots.load(snapshot_id) for snapshot_id in range(first, last + 1))
-            snapshots = tuple(snapshot for snapshot in loaded if interval.wants(snapshot))
+            snapshots = tuple(snapshot for snapshot in loaded if interval.selects(snapshot))
             return ChangedRows(scanner, context, snapshots, interval.kind)

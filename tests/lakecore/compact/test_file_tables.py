@@ -155,7 +155,9 @@ def need_text(need: IndexNeed) -> str:
     parts = [f"build {spec.name} {spec.type.value}" for spec in need.missing]
     parts += [f"reuse {name} {kind}" for name, kind in need.present]
     parts += [f"drop {name} {kind}" for name, kind in need.stale]
-    return f"{need.file.file_name}: {', '.join(parts) or 'nothing'}" + ("" if need.todo else " (done)")
+    return f"{need.file.file_name}: {', '.join(parts) or 'nothing'}" + (
+        "" if need.is_incomplete else " (done)"
+    )
 
 
 def units_text(case: Case) -> str:

@@ -35,9 +35,9 @@ class AppendPlanner:
         context = self.context
         target, table = context.target, context.unit_table(entries)
         picks = plan_joins(entries, join_request(target, context.strategy), deletions)
-        doable, outdated = context.doable(picks, excluded)
-        check_row_ids(target.name, target.reading.options, (f for pick in doable for f in pick.files))
-        work = context.scheduled(work_picks(doable, table, file_prefix, context.copy))
+        executable, outdated = context.executable(picks, excluded)
+        check_row_ids(target.name, target.reading.options, (f for pick in executable for f in pick.files))
+        work = context.scheduled(work_picks(executable, table, file_prefix, context.copy))
         return RoundPlan(work, run_unit, table, outdated, entries)
 
     def outline(

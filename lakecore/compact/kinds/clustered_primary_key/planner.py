@@ -45,8 +45,8 @@ class ClusteredPrimaryKeyPlanner:
         if varied := tuple(name for name in columns if name not in reading.schema.partition_keys):
             check_columns(target.name, reading.schema, OrderStrategy.ORDER, varied)
         picks = plan_clustered(entries, self._request(columns, deletions))
-        fresh, outdated = context.doable(picks.fresh, excluded)
-        sorts, outdated_sorts = context.doable(picks.sorts, excluded)
+        fresh, outdated = context.executable(picks.fresh, excluded)
+        sorts, outdated_sorts = context.executable(picks.sorts, excluded)
         builder = ClusteredBuilder(
             table=table,
             rule=SortRule(OrderStrategy.ORDER, columns),

@@ -41,7 +41,7 @@ class Columns:
     apart: frozenset[int]
     columns_of: Callable[[DataFile], frozenset[int]]
 
-    def staying(self, rows: RowRange) -> frozenset[int]:
+    def dedicated_ids_in_ordinary_files(self, rows: RowRange) -> frozenset[int]:
         """Return the field ids of `apart` that the ordinary files of these rows have."""
         if not self.apart:
             return self.apart
@@ -111,7 +111,9 @@ def _join(
     vectors = (deletions.get((where.partition, where.bucket, file.file_name)) for file in files)
     marked = tuple(v if v is not None and v.place.data_file in anchors else None for v in vectors)
     groups = () if blobs is None else blobs.groups(file for rows in pack for file in rows.blobs)
-    return JoinPick(where, files, marked, columns.of(columns.staying(pack[0])), groups)
+    return JoinPick(
+        where, files, marked, columns.of(columns.dedicated_ids_in_ordinary_files(pack[0])), groups
+    )
 
 
 def _packs(ranges: Sequence[RowRange], request: JoinRequest, columns: Columns) -> Iterator[list[RowRange]]:
@@ -122,7 +124,7 @@ def _packs(ranges: Sequence[RowRange], request: JoinRequest, columns: Columns) -
     for rows in ranges:
         own = sum(max(file.file_size, policy.open_file_cost) for file in rows.ordinary)
         alone = own > policy.target_file_size
-        other = columns.staying(rows), columns.dedicated_kinds(rows)
+        other = columns.dedicated_ids_in_ordinary_files(rows), columns.dedicated_kinds(rows)
         if waiting and (alone or rows.first != stop or weight > policy.target_file_size or other != kinds):
             yield waiting
             waiting, weight = [], 0

@@ -57,8 +57,8 @@ class DataEvolutionPlanner:
             )
         request = join_request(target, context.strategy)
         picks = plan_ranges(entries, request, _columns(reading, entries), deletions, _blob_rules(reading))
-        doable, outdated = context.doable(picks, excluded)
-        work = context.scheduled(work_picks(doable, table, file_prefix))
+        executable, outdated = context.executable(picks, excluded)
+        work = context.scheduled(work_picks(executable, table, file_prefix))
         return RoundPlan(work, run_unit, table, outdated, entries)
 
     def outline(

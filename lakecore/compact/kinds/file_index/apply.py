@@ -206,7 +206,7 @@ class IndexRun:
             place = Place(entry.partition, entry.bucket, entry.total_buckets)
             own = [stored for _, stored in specs]
             need = need_of(place, file, index_path(reading, directory, file), head, own)
-            if need.todo:
+            if need.is_incomplete:
                 needs.append(need)
             yield file, head, specs
 

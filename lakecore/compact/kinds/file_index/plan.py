@@ -40,7 +40,7 @@ class IndexNeed:
     stale: tuple[Name, ...]
 
     @property
-    def todo(self) -> bool:
+    def is_incomplete(self) -> bool:
         return bool(self.missing or self.stale)
 
 

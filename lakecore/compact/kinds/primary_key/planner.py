@@ -42,7 +42,7 @@ class PrimaryKeyPlanner:
         """Return at most one pick for each bucket. Raises InvalidOptionError."""
         context = self.context
         table = context.unit_table(entries)
-        picks, outdated = context.doable(plan_picks(entries, self._request(deletions)), excluded)
+        picks, outdated = context.executable(plan_picks(entries, self._request(deletions)), excluded)
         builder = UnitBuilder(
             table=table,
             file_prefix=file_prefix,
