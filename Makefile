@@ -3,7 +3,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-tests test fast lint format check bench bench-small figures fuzz fuzz-bytes fuzz-paths kills race side-by-side mutants docs demo image compose-test clean
 
-PYTHON := .venv/bin/python
+VENV := .venv/bin/python
+# `PYTHON=/path/to/python make setup` names the interpreter of a new .venv (tools/setup.sh)
 # wherever it is set, each process of Spark and Airflow would compile all that it imports
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -18,12 +19,12 @@ setup-tests: setup
 
 test: setup-tests ## all tests: on two cores at once, then those of Spark and Airflow, which need both
 	@failed=0; \
-	$(PYTHON) -m pytest -n 2 --dist worksteal -m "not alone" || failed=1; \
-	$(PYTHON) -m pytest -m alone || failed=1; \
+	$(VENV) -m pytest -n 2 --dist worksteal -m "not alone" || failed=1; \
+	$(VENV) -m pytest -m alone || failed=1; \
 	exit $$failed
 
 fast: setup ## the fast tests alone
-	$(PYTHON) -m pytest -m "not slow"
+	$(VENV) -m pytest -m "not slow"
 
 lint: setup ## format, lint, types and import layers
 	.venv/bin/ruff format --check .
@@ -38,35 +39,35 @@ format: setup ## rewrite the code in the project's format
 check: lint fast ## what every commit must pass
 
 bench: setup-tests ## plan, proof and compaction benches, next to Java Paimon (minutes)
-	$(PYTHON) -m tests.bench
+	$(VENV) -m tests.bench
 
 bench-small: setup-tests ## the same benches, reduced
-	$(PYTHON) -m tests.bench --small
+	$(VENV) -m tests.bench --small
 
 figures: setup ## the tables of figures in README.md and docs/performance.md, from docs/figures
-	$(PYTHON) -m tests.bench.readme
+	$(VENV) -m tests.bench.readme
 
 fuzz: setup-tests ## histories of lakecore and Java in turns: SEED=1 MINUTES=5, or HISTORY=file
-	$(PYTHON) -m tests.fuzz $(if $(HISTORY),--history $(HISTORY),--seed $(or $(SEED),1) --minutes $(or $(MINUTES),5))
+	$(VENV) -m tests.fuzz $(if $(HISTORY),--history $(HISTORY),--seed $(or $(SEED),1) --minutes $(or $(MINUTES),5))
 
 fuzz-bytes: setup-tests ## damaged bytes for every decoder: SEED=1 CASES=2000 (each)
-	$(PYTHON) -m tests.fuzz.damage --seed $(or $(SEED),1) --cases $(or $(CASES),2000)
+	$(VENV) -m tests.fuzz.damage --seed $(or $(SEED),1) --cases $(or $(CASES),2000)
 
 fuzz-paths: setup-tests ## hostile paths in every record, and every chore on them: SEED=1 CASES=3000 MINUTES=60
-	$(PYTHON) -m tests.fuzz.hostile --seed $(or $(SEED),1) --cases $(or $(CASES),3000) --minutes $(or $(MINUTES),60)
+	$(VENV) -m tests.fuzz.hostile --seed $(or $(SEED),1) --cases $(or $(CASES),3000) --minutes $(or $(MINUTES),60)
 
 kills: setup-tests ## kill every chore after each change that it makes (a quarter of an hour or more)
-	$(PYTHON) -m pytest --every-kill -o timeout=7200 tests/faults/test_maintain_kill.py
+	$(VENV) -m pytest --every-kill -o timeout=7200 tests/faults/test_maintain_kill.py
 
 race: setup-tests ## Java Paimon and lakecore commit to one table, each commit is accounted for: MINUTES=10, OLD=checkout
-	$(PYTHON) -m tests.bench.race --minutes $(or $(MINUTES),10) $(if $(OLD),--old $(OLD))
+	$(VENV) -m tests.bench.race --minutes $(or $(MINUTES),10) $(if $(OLD),--old $(OLD))
 
 side-by-side: setup-tests ## Java writes nine kinds of tables while lakecore does its chores on them: MINUTES=10 SEED=1
-	$(PYTHON) -m tests.bench.side_by_side --minutes $(or $(MINUTES),10) --seed $(or $(SEED),1)
+	$(VENV) -m tests.bench.side_by_side --minutes $(or $(MINUTES),10) --seed $(or $(SEED),1)
 
 mutants: setup-tests ## one-line bugs in a copy: do tests catch them, are wrong rows refused: JOBS=2 MUTANTS='--only ID'
-	@test -f .cache/mutants/calls.jsonl || $(PYTHON) -m tests.mutants.calls
-	$(PYTHON) -m tests.mutants --jobs $(or $(JOBS),2) $(MUTANTS)
+	@test -f .cache/mutants/calls.jsonl || $(VENV) -m tests.mutants.calls
+	$(VENV) -m tests.mutants --jobs $(or $(JOBS),2) $(MUTANTS)
 
 # MkDocs announces the end of its theme (May 2027) at every build; ROADMAP.md has that
 docs: ## one site of guides, architecture, glossary and reference, in .cache/site; a broken link fails
@@ -75,14 +76,14 @@ docs: ## one site of guides, architecture, glossary and reference, in .cache/sit
 	@echo "docs: open .cache/site/index.html"
 
 demo: setup ## compact a small lake with Airflow and Spark, and show before and after
-	$(PYTHON) -m tools.demo
+	$(VENV) -m tools.demo
 
 image: ## the images of docker/Dockerfile: the command line, Spark, Airflow (docker, or buildah where there is no daemon)
 	docker/build.sh
 
 compose-test: setup ## build the images, start the stack of docker/compose.yaml, run its DAGs, kill parts of it (podman, buildah, mmdebstrap, Go)
 	UV_SYSTEM_CERTS=true .venv/bin/uv pip install -q --python .venv --target .cache/compose/python --require-hashes -r tests/docker/podman-compose.lock
-	$(PYTHON) -m tests.docker
+	$(VENV) -m tests.docker
 
 clean: ## remove what make and the tests made; the virtual environments stay
 	rm -rf .cache .demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist spark-warehouse
