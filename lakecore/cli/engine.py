@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakecore.errors import InvalidInputError
+from lakecore.errors import InvalidInputError, LakeError
 from lakecore.executor import Executor, SerialExecutor
 
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from lakecore.jobs.compact.engine_choice import Engines
+
 __all__ = ["CompactionEngine", "Engine", "EngineOptions", "SparkOptions", "executor", "key_values"]
+
+logger = logging.getLogger(__name__)
 
 
 class Engine(Enum):
@@ -85,22 +93,54 @@ class EngineOptions:
     engine: Annotated[
         CompactionEngine,
         typer.Option(
-            help="Run units here. `auto` plans first, and uses Spark if this process would need longer "
-            "than the start of a Spark session; --master and --conf mean Spark."
+            help="Run units here. `auto` plans first, and uses Spark from the table on with which this "
+            "process would need longer than the start of a Spark session; --master and --conf mean Spark."
         ),
     ] = CompactionEngine.AUTO
     master: Annotated[str | None, typer.Option(help="Use this Spark master; by default local[*].")] = None
     conf: Annotated[list[str] | None, typer.Option(help="Set a property of Spark: key=value.")] = None
 
-    def executor(
-        self, choose: Callable[[], Engine], *, soon: bool = False
-    ) -> AbstractContextManager[Executor]:
-        """Open the executor, as `executor` does; `choose` is asked where the user has not chosen. Raises
-        InvalidInputError, and what `choose` raises.
+    def executor(self, *, soon: bool = False) -> AbstractContextManager[Executor]:
+        """Open the executor for many rounds, as `executor` does. Where the user has not chosen, that is Spark
+        if it can start. Raises InvalidInputError.
         """
-        conf = key_values(self.conf or [], "--conf")
+        return executor(self._named_engine() or _installed_engine(), self.master, self._conf(), soon=soon)
+
+    @contextmanager
+    def executors(self, *, dry_run: bool) -> Iterator[Executor | Engines]:
+        """Open the executor, or where the user has not chosen, the engines of which each table gets one. A
+        dry run plans here. Raises InvalidInputError.
+        """
+        engine = self._named_engine()
+        if engine is None and dry_run:
+            engine = Engine.LOCAL
+        if engine is not None:
+            with executor(engine, self.master, self._conf(), soon=not dry_run) as workers:
+                yield workers
+            return
+        from lakecore.jobs.compact.engine_choice import Engines
+        from lakecore.spark.executor import SparkExecutor
+        from lakecore.spark.java import find_spark
+
+        with SparkExecutor() as spark:
+            yield Engines(spark, find_spark)
+
+    def _named_engine(self) -> Engine | None:
         if self.engine is not CompactionEngine.AUTO:
-            engine = Engine(self.engine.value)
-        else:
-            engine = Engine.SPARK if self.master is not None or conf else choose()
-        return executor(engine, self.master, conf, soon=soon)
+            return Engine(self.engine.value)
+        return Engine.SPARK if self.master is not None or self.conf else None
+
+    def _conf(self) -> dict[str, str]:
+        return key_values(self.conf or [], "--conf")
+
+
+def _installed_engine() -> Engine:
+    """Return Spark where it can start: its session serves many rounds."""
+    from lakecore.spark.java import find_spark
+
+    try:
+        find_spark()
+    except LakeError as err:
+        logger.info("engine local: %s", err)
+        return Engine.LOCAL
+    return Engine.SPARK

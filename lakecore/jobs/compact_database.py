@@ -17,6 +17,7 @@ from lakecore.display import html_table, one_line
 from lakecore.errors import InvalidInputError, NotFoundError
 from lakecore.executor import Executor
 from lakecore.jobs import compact
+from lakecore.jobs.compact.engine_choice import Engines
 from lakecore.jobs.definitions.compaction import CompactDatabase as Job
 from lakecore.jobs.runner.lake import Lake
 from lakecore.types.counted import counted
@@ -124,7 +125,7 @@ def tables_of(job: TablePatterns, lake: TableLister) -> list[str]:
 def run(
     job: Job,
     catalog: ListedLake,
-    executor: Executor | None = None,
+    executor: Executor | Engines | None = None,
     clock: Clock | None = None,
     callbacks: compact.Callbacks | None = None,
 ) -> Report:
@@ -145,7 +146,7 @@ def run_on(
     names: Sequence[str],
     job: Job,
     lake: Lake,
-    executor: Executor | None = None,
+    executor: Executor | Engines | None = None,
     clock: Clock | None = None,
     callbacks: compact.Callbacks | None = None,
 ) -> list[compact.Report]:

@@ -1,7 +1,10 @@
-"""This module finds the Java that runs Spark's driver, and checks its version."""
+"""This module finds the Java that runs Spark's driver, and checks its version; it says whether Spark can
+start.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
@@ -10,10 +13,17 @@ from pathlib import Path
 
 from lakecore.errors import InvalidInputError
 
-__all__ = ["MIN_JAVA", "find_java", "java_version"]
+__all__ = ["MIN_JAVA", "find_java", "find_spark", "java_version"]
 
 MIN_JAVA = 17
 _REMEDY = f"install a Java runtime {MIN_JAVA} or later, or set JAVA_HOME, or use the local engine"
+
+
+def find_spark() -> None:
+    """Raise InvalidInputError where no Spark session can start: pyspark or its Java is missing."""
+    if importlib.util.find_spec("pyspark") is None:
+        raise InvalidInputError("pyspark is not installed: pip install 'lakecore[spark]'")
+    find_java()
 
 
 def find_java() -> Path:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,8 +15,10 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.clock import SystemClock
+from lakecore.jobs.compact.engine_choice import Engines
 from lakecore.maintain.lease.lease import LeaseTimes, leased
 from lakecore.verify.fsck.check import fsck
+from lakecore_airflow.hooks import LakeHook
 from lakecore_airflow.lake.compact_database import CompactDatabaseOperator
 from tests.operators.conftest import context
 from tests.support.golden import GoldenTable
@@ -49,6 +53,31 @@ def test_all_tables_in_one_task(tables: list[str], lake: Path) -> None:
     assert len(json.dumps(first)) < 5000
     again = operator().execute(context(run_id="run2"))
     assert (again["tables"], again["changed"], again["nothing_to_do"]) == (3, 1, 2)
+
+
+def test_small_tables_start_no_session(
+    tables: list[str], lake: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("lakecore.spark.executor.SparkExecutor.begin", lambda _: pytest.fail("a session"))
+    with caplog.at_level(logging.INFO, "lakecore"):
+        report = operator(engine="auto").execute(context())
+    assert (report["tables"], report["changed"], report["failed"]) == (3, 3, 0)
+    reasons = [record.getMessage() for record in caplog.records if "engine local" in record.getMessage()]
+    assert len(reasons) == 3
+    assert all("a Spark session alone takes some 6 s" in reason for reason in reasons)
+
+
+def test_a_task_that_is_killed_stops_both_engines(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped = threading.Event()
+    monkeypatch.setattr("lakecore.spark.executor.SparkExecutor.cancel", lambda _: stopped.set())
+    task = operator(engine="auto")
+    with task.engines(LakeHook()) as engines:
+        assert isinstance(engines, Engines)
+        with pytest.raises(AirflowException, match="killed while compacting many tables"):
+            task.on_kill()
+        assert stopped.wait(10)
+        assert list(engines.local.run(abs, [1])) == []
+    task.on_kill()  # after the end there is nothing to stop
 
 
 def execute(environment: dict[str, str]) -> None:

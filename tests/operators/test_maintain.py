@@ -50,6 +50,18 @@ def test_a_policy_becomes_tasks(table: str, tmp_path: Path) -> None:
         PlanMaintenanceOperator(task_id="plan", policy=str(policy)).execute(context())
 
 
+def test_the_forecast_of_the_compaction_chooses_the_engine(
+    table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakecore.spark.executor.SparkExecutor.begin", lambda _: pytest.fail("a session"))
+    chores = {"compact": {"strategy": "full"}, "expire-snapshots": {"retain-max": 2, "retain-min": 2}}
+    report = _maintain(engine="auto", chores=chores).execute(context())
+    compaction, expiry = report["done"]
+    assert (compaction["engine"], compaction["files_out"]) == ("local", 1)
+    assert "a Spark session alone takes some 6 s" in compaction["engine_reason"]
+    assert expiry["snapshots_count"]
+
+
 @pytest.mark.parametrize("nothing", [None, "", []], ids=str)
 def test_without_a_policy_every_table_is_only_looked_at(table: str, lake: Path, nothing: Any) -> None:
     for asked in (None, "", False, "False", True):

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
-import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from lakecore.cli.engine import Engine, EngineOptions
+from lakecore.cli.engine import EngineOptions
 from lakecore.cli.job_options import JobOptions
 from lakecore.cli.maintenance.chores import Tables, tables_of
 from lakecore.cli.maintenance.following import Following, check_following, follow_tables
@@ -20,7 +18,6 @@ from lakecore.cli.output import end_on_errors, print_json, size_text, table_of
 from lakecore.cli.session import Session, session_of
 from lakecore.cli.table_bars import table_bars
 from lakecore.clock import SystemClock
-from lakecore.errors import LakeError, UnavailableError
 from lakecore.jobs.definitions.compaction import Compact
 from lakecore.types.counted import counted
 
@@ -28,8 +25,6 @@ if TYPE_CHECKING:  # the commands import them while Spark starts
     from lakecore.jobs import compact as jobs
 
 __all__ = ["compact", "print_reports"]
-
-logger = logging.getLogger(__name__)
 
 
 def compact(
@@ -46,7 +41,7 @@ def compact(
     soon = not options.values["dry_run"]
     check_following(context, following, dry_run=not soon)
     if following.follow:
-        with engine.executor(_installed_engine, soon=soon) as workers:
+        with engine.executor(soon=soon) as workers:
 
             def run(names: Sequence[str]) -> Sequence[jobs.Report]:
                 from lakecore.jobs import compact as jobs
@@ -57,48 +52,18 @@ def compact(
             show = partial(print_reports, session)
             follow_tables(session, following, lambda: tables_of(context, table), run, show)
         return
-    planned = cache(lambda: options.jobs(tables_of(context, table)))
-    choose = partial(_sooner_engine, session, planned) if soon else lambda: Engine.LOCAL
-    with engine.executor(choose, soon=soon) as workers, table_bars(session) as bars:
+    with engine.executors(dry_run=not soon) as engines, table_bars(session) as bars:
         from lakecore.jobs import compact as jobs
 
-        work = planned()
+        work = options.jobs(tables_of(context, table))
         bars.tables(len(work))
         callbacks = jobs.Callbacks(on_progress=bars.progress, on_done=bars.finish)
-        reports = jobs.run_many(work, session.catalog, workers, SystemClock(), callbacks, limits)
+        reports = jobs.run_many(work, session.catalog, engines, SystemClock(), callbacks, limits)
     if session.json:
         print_json(session.out, [report.to_json() for report in reports])
     else:
         print_reports(session, reports)
     end_on_errors(session, reports)
-
-
-def _sooner_engine(session: Session, planned: Callable[[], Sequence[Compact]]) -> Engine:
-    """Plan the jobs, and return the engine on which they end sooner."""
-    from lakecore.jobs.compact.engine_choice import engine_for_many
-
-    choice = engine_for_many(planned(), session.catalog, SystemClock(), _find_spark)
-    logger.info("engine %s: %s", choice.engine, choice.reason)
-    return Engine(choice.engine)
-
-
-def _installed_engine() -> Engine:
-    """Return Spark where it can start: its session serves many rounds."""
-    try:
-        _find_spark()
-    except LakeError as err:
-        logger.info("engine local: %s", err)
-        return Engine.LOCAL
-    return Engine.SPARK
-
-
-def _find_spark() -> None:
-    """Raise a LakeError where Spark cannot start."""
-    if importlib.util.find_spec("pyspark") is None:
-        raise UnavailableError("pyspark is not installed")
-    from lakecore.spark.java import find_java
-
-    find_java()
 
 
 def print_reports(session: Session, reports: Sequence[jobs.Report]) -> None:
@@ -157,5 +122,7 @@ def _remarks(report: jobs.Report) -> Iterator[str]:
         yield f"would do {pick}"
     if report.forecast is not None:
         yield f"would take {report.forecast}"
+    if report.engine_reason and not report.nothing_to_do:
+        yield f"engine {report.engine}: {report.engine_reason}"
     if report.proof and not report.dry_run and not report.nothing_to_do:
         yield f"proven on {report.engine}: {report.proof}"

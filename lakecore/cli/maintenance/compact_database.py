@@ -9,7 +9,7 @@ from functools import partial
 
 import typer
 
-from lakecore.cli.engine import SparkOptions
+from lakecore.cli.engine import EngineOptions
 from lakecore.cli.job_options import JobOptions
 from lakecore.cli.maintenance.compact import print_reports
 from lakecore.cli.maintenance.following import Following, check_following, follow_tables
@@ -26,17 +26,17 @@ __all__ = ["compact_database"]
 def compact_database(
     context: typer.Context,
     options: JobOptions[CompactDatabase],
-    spark: SparkOptions,
+    engine: EngineOptions,
     concurrency: Concurrency,
     following: Following,
 ) -> None:
-    """Compact the tables of all databases, many at once, on one stream of Spark jobs."""
+    """Compact the tables of all databases, many at once; large tables share one stream of Spark jobs."""
     session = session_of(context)
     limits = concurrency.limits()
     job = options.job(max_concurrent_tables=limits.tables, max_plan_bytes=limits.plan_bytes)
     check_following(context, following, dry_run=job.dry_run)
     if following.follow:
-        with spark.executor(soon=True) as workers:
+        with engine.executor(soon=True) as workers:
             from lakecore.jobs import compact_database as jobs
 
             repeated = replace(job, commit_user="", commit_identifier=1)
@@ -48,12 +48,12 @@ def compact_database(
                 partial(print_reports, session),
             )
         return
-    with spark.executor(soon=not job.dry_run) as workers, table_bars(session) as bars:
+    with engine.executors(dry_run=job.dry_run) as engines, table_bars(session) as bars:
         from lakecore.jobs import compact_database as jobs
         from lakecore.jobs.compact import Callbacks
 
         callbacks = Callbacks(on_tables=bars.tables, on_progress=bars.progress, on_done=bars.finish)
-        report = jobs.run(job, session.catalog, workers, SystemClock(), callbacks)
+        report = jobs.run(job, session.catalog, engines, SystemClock(), callbacks)
     if session.json:
         print_json(session.out, report.to_json())
     else:

@@ -1,29 +1,32 @@
-"""This module chooses where a compaction runs: in this process, or on Spark.
+"""This module chooses where each table of a job is compacted: in this process, or on Spark.
 
-A Spark session takes seconds before its first unit. A compaction that takes less in this process is sooner
-there.
+A Spark session takes seconds before its first unit. What takes less in this process is sooner there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
-from lakecore.clock import Clock
 from lakecore.errors import LakeError
-from lakecore.executor import SerialExecutor
-from lakecore.jobs import compact
-from lakecore.jobs.compact.report import Report
-from lakecore.jobs.definitions.compaction import Compact as Job
-from lakecore.jobs.runner.lake import Lake
+from lakecore.executor import Executor, SerialExecutor
 
-__all__ = ["MOST_TABLES", "SPARK_STARTS_S", "EngineChoice", "choose_engine", "engine_for", "engine_for_many"]
+__all__ = ["SPARK_STARTS_S", "ChosenExecutor", "EngineChoice", "Engines", "SessionExecutor"]
 
 SPARK_STARTS_S = 6.0
 """A session with its first worker takes about so many seconds to start (two cores, a warm disk)."""
 
-MOST_TABLES = 20
-"""More tables are not planned twice: Spark takes them without a forecast."""
+A = TypeVar("A")
+R = TypeVar("R")
+
+
+class SessionExecutor(Executor, Protocol):
+    """It runs units in a session that takes seconds to start."""
+
+    def begin(self) -> None:
+        """Start the session now, while the caller goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,70 +37,120 @@ class EngineChoice:
     reason: str
 
 
-def choose_engine(report: Report, java_problem: str) -> EngineChoice:
-    """Choose from the report of a dry run in this process. `java_problem` says why Spark cannot start here;
-    it is empty where it can.
+class Engines:
+    """It chooses the engine of each table of a job. Several threads may ask.
+
+    Tables are compacted in this process until their forecasts together are longer than the start of a Spark
+    session. That table and all later ones go to Spark, whose session starts then, once.
     """
-    if report.forecast is None:
-        return _NOTHING
-    return _choice(report.forecast.seconds, java_problem)
+
+    def __init__(self, spark: SessionExecutor, find_spark: Callable[[], object]) -> None:
+        """Create the engines. `spark` starts its session at first use; `find_spark` raises a LakeError where
+        no session can start.
+        """
+        self.local: Executor = SerialExecutor()
+        self.spark = spark
+        self._find_spark = find_spark
+        self._lock = threading.Lock()
+        self._seconds = 0.0
+        self._choice: EngineChoice | None = None
+
+    @property
+    def choice(self) -> EngineChoice | None:
+        """Return the choice for every further table, whatever its forecast is; None while forecasts count."""
+        return self._choice
+
+    def choose(self, seconds: float) -> EngineChoice:
+        """Return the engine of a table that takes so long in this process."""
+        with self._lock:
+            if self._choice is not None:
+                return self._choice
+            earlier, self._seconds = self._seconds, self._seconds + seconds
+            if self._seconds <= SPARK_STARTS_S:
+                return EngineChoice("local", _short(seconds, earlier))
+            problem = _problem(self._find_spark)
+            if problem:
+                self._choice = EngineChoice("local", f"Spark cannot start here: {problem}")
+                return self._choice
+            self.spark.begin()
+            self._choice = EngineChoice("spark", "a Spark session runs for an earlier table")
+            return EngineChoice("spark", _long(seconds, earlier))
+
+    def for_table(self, local: Executor | None = None, spark: Executor | None = None) -> ChosenExecutor:
+        """Return the executor of one table. `local` and `spark` are its shares of the two engines; without
+        them it has the engines for itself.
+        """
+        return ChosenExecutor(self, local or self.local, spark or self.spark)
 
 
-def engine_for(job: Job, lake: Lake, clock: Clock, find_java: Callable[[], object]) -> EngineChoice:
-    """Plan the job and choose its engine. It costs a dry run, and raises what a dry run raises. `find_java`
-    raises a LakeError where Spark cannot start.
-    """
-    report = _dry_run(job, lake, clock)
-    return choose_engine(report, "" if report.forecast is None else _problem(find_java))
+class ChosenExecutor:
+    """This is the executor of one table: of this process, until `choose` has chosen Spark."""
+
+    def __init__(self, engines: Engines, local: Executor, spark: Executor) -> None:
+        self._engines = engines
+        self._local = self._inner = local
+        self._spark = spark
+        self._spark_waited = 0.0
+        self.reason = ""
+        """It says why the engine was chosen; it is empty before."""
+        if engines.choice is not None:
+            self._take(engines.choice)
+
+    @property
+    def needs_forecast(self) -> bool:
+        """Return whether the engine depends on how long the table takes."""
+        return not self.reason
+
+    def choose(self, seconds: float) -> None:
+        """Choose the engine for a table that takes so long in this process. Nothing may run yet."""
+        self._take(self._engines.choose(seconds))
+
+    def _take(self, choice: EngineChoice) -> None:
+        self.reason = choice.reason
+        if choice.engine == self._spark.name:
+            self._spark_waited = self._spark.startup_seconds
+            self._inner = self._spark
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
+
+    @property
+    def parallelism(self) -> int:
+        return self._inner.parallelism
+
+    @property
+    def startup_seconds(self) -> float:
+        """Return the seconds that this table waited for the start of the session."""
+        return self._inner.startup_seconds - self._spark_waited
+
+    def run(self, function: Callable[[A], R], tasks: Iterable[A]) -> Iterator[R | BaseException]:
+        return self._inner.run(function, tasks)
+
+    def cancel(self) -> None:
+        """Stop the units on both engines."""
+        self._local.cancel()
+        self._spark.cancel()
 
 
-def engine_for_many(
-    jobs: Sequence[Job], lake: Lake, clock: Clock, find_java: Callable[[], object]
-) -> EngineChoice:
-    """Plan the jobs, which would run one after another in this process, and choose one engine for all.
-
-    Planning ends once their forecasts together are longer than the start of a Spark session. A job that
-    cannot be planned does not count: its run says why. `find_java` is as for `engine_for`.
-    """
-    if len(jobs) > MOST_TABLES:
-        if problem := _problem(find_java):
-            return _choice(0.0, problem)
-        return EngineChoice(
-            "spark", f"{len(jobs)} tables are named, and no more than {MOST_TABLES} are planned twice"
-        )
-    seconds: float | None = None
-    for job in jobs:
-        try:
-            report = _dry_run(job, lake, clock)
-        except LakeError:
-            continue
-        if report.forecast is not None:
-            seconds = (seconds or 0.0) + report.forecast.seconds
-        if (seconds or 0.0) > SPARK_STARTS_S:
-            break
-    return _NOTHING if seconds is None else _choice(seconds, _problem(find_java))
+def _short(seconds: float, earlier: float) -> str:
+    start = f"a Spark session alone takes some {SPARK_STARTS_S:.0f} s"
+    if not earlier:
+        return f"the forecast is {seconds:.1f} s, and {start}"
+    together = seconds + earlier
+    return f"the forecast is {seconds:.1f} s, {together:.1f} s with the tables before it, and {start}"
 
 
-_NOTHING = EngineChoice("local", "there is nothing to do")
+def _long(seconds: float, earlier: float) -> str:
+    if not earlier:
+        return f"the forecast for one process is {seconds:.0f} s"
+    return f"the forecast for one process is {seconds + earlier:.0f} s with the tables before it"
 
 
-def _choice(seconds: float, java_problem: str) -> EngineChoice:
-    if java_problem:
-        return EngineChoice("local", f"Spark cannot start here: {java_problem}")
-    if seconds <= SPARK_STARTS_S:
-        why = f"the forecast is {seconds:.1f} s, and a Spark session alone takes some {SPARK_STARTS_S:.0f} s"
-        return EngineChoice("local", why)
-    return EngineChoice("spark", f"the forecast for one process is {seconds:.0f} s")
-
-
-def _dry_run(job: Job, lake: Lake, clock: Clock) -> Report:
-    return compact.run(replace(job, dry_run=True), lake, SerialExecutor(), clock)
-
-
-def _problem(find_java: Callable[[], object]) -> str:
+def _problem(find_spark: Callable[[], object]) -> str:
     """Return why Spark cannot start; the text is empty where it can."""
     try:
-        find_java()
+        find_spark()
     except LakeError as err:
         return str(err)
     return ""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -18,6 +19,7 @@ from lakecore.compact.engine.outcome import Progress
 from lakecore.compact.pool.pool import PlanBudget, TableExecutor, UnitPool
 from lakecore.errors import BusyError
 from lakecore.executor import Executor, SerialExecutor
+from lakecore.jobs.compact.engine_choice import Engines
 from lakecore.jobs.compact.report import Report
 from lakecore.jobs.compact.task import CompactTask
 from lakecore.jobs.definitions.compaction import Compact as Job
@@ -45,20 +47,21 @@ class Callbacks:
 def run_many(
     jobs: Iterable[Job],
     catalog: Lake,
-    executor: Executor | None = None,
+    executor: Executor | Engines | None = None,
     clock: Clock | None = None,
     callbacks: Callbacks | None = None,
     limits: Limits | None = None,
 ) -> list[Report]:
     """Return a report per job, in order. A failed job does not stop the rest: its report has an `error`. The
-    tables are compacted at once, within `limits`. An interruption stops the running units and leaves no files
-    of theirs.
+    tables are compacted at once, within `limits`, on one executor, or each on one of the engines. An
+    interruption stops the running units and leaves no files of theirs.
     """
     work, clock = list(jobs), clock or SystemClock()
     limits, callbacks = limits or Limits(), callbacks or Callbacks()
-    with UnitPool(executor or SerialExecutor()) as pool, Heartbeat() as heartbeat:
+    with ExitStack() as ends, Heartbeat() as heartbeat:
+        pools = _Pools(executor or SerialExecutor(), ends)
         budget = PlanBudget(limits.plan_bytes) if len(work) > 1 else None
-        many = _Many(catalog, pool, budget, heartbeat, clock, callbacks.on_progress)
+        many = _Many(catalog, pools, budget, heartbeat, clock, callbacks.on_progress)
         return report_each(
             work,
             many.compact,
@@ -69,12 +72,36 @@ def run_many(
         )
 
 
+class _Pools:
+    """The pools of units that the tables share: one for each engine."""
+
+    def __init__(self, engines: Executor | Engines, ends: ExitStack) -> None:
+        """Open the pools, which `ends` closes."""
+        self._engines = engines if isinstance(engines, Engines) else None
+        executors = (engines.local, engines.spark) if isinstance(engines, Engines) else (engines,)
+        self._pools = [ends.enter_context(UnitPool(one)) for one in executors]
+
+    @property
+    def name(self) -> str:
+        """Return the engine of a table of which nothing is known."""
+        return self._pools[0].engine.name
+
+    def for_table(self) -> Executor:
+        """Return the executor of one table."""
+        shares = [TableExecutor(pool) for pool in self._pools]
+        return shares[0] if self._engines is None else self._engines.for_table(*shares)
+
+    def cancel(self) -> None:
+        for pool in self._pools:
+            pool.cancel()
+
+
 @dataclass
 class _Many:
     """The state that the threads of the tables share."""
 
     lake: Lake
-    pool: UnitPool
+    pools: _Pools
     budget: PlanBudget | None
     heartbeat: Heartbeat
     clock: Clock
@@ -87,13 +114,11 @@ class _Many:
 
     def stop(self) -> None:
         self.stopped = True
-        self.pool.cancel()
+        self.pools.cancel()
 
     def blank(self, job: Job) -> Report:
         """Return the report of a table before anything is known of it."""
-        return Report(
-            table=job.table, strategy=job.strategy, engine=self.pool.engine.name, dry_run=job.dry_run
-        )
+        return Report(table=job.table, strategy=job.strategy, engine=self.pools.name, dry_run=job.dry_run)
 
     def compact(self, job: Job) -> Report:
         """Compact one table, unless the job was stopped or its time is over, and return its report."""
@@ -102,7 +127,7 @@ class _Many:
         if job.until_ms is not None and self.clock.now_ms() >= job.until_ms:
             return replace(self.blank(job), skipped="it was not compacted: the time of the job ended first")
         tell = partial(self._call, self.on_progress, job)
-        task = CompactTask(job, TableExecutor(self.pool), self.clock, tell, self.heartbeat, self.budget)
+        task = CompactTask(job, self.pools.for_table(), self.clock, tell, self.heartbeat, self.budget)
         result = task.run(self.lake)
         if isinstance(result.error, BusyError) and not job.wait_ms:
             return replace(result.report, error=None, error_class=None, skipped=str(result.error))

@@ -27,6 +27,8 @@ class Report(JobReport):
 
     strategy: Strategy
     engine: str
+    engine_reason: str = ""
+    """It says why the engine was chosen, where the job left the choice to a forecast."""
     rows_in: int = 0
     rows_out: int = 0
     files_in: int = 0

@@ -24,6 +24,7 @@ from lakecore.compact.pool.weight import plan_bytes
 from lakecore.errors import InvalidInputError, LakeError
 from lakecore.executor import Executor
 from lakecore.jobs.compact import sort_marks
+from lakecore.jobs.compact.engine_choice import ChosenExecutor
 from lakecore.jobs.compact.report import Report, with_run
 from lakecore.jobs.compact.scope import part_of
 from lakecore.jobs.definitions.compaction import Compact as Job
@@ -33,7 +34,7 @@ from lakecore.jobs.runner.lake import Lake, rewrite_target, target_of
 from lakecore.jobs.runner.metered import peak_memory
 from lakecore.jobs.runner.report import JobResult
 from lakecore.jobs.runner.shape import Shape, planned_shape
-from lakecore.maintain.forecast.plan import Forecast
+from lakecore.maintain.forecast.plan import Forecast, Work
 from lakecore.maintain.holds.place import place_hold_for
 from lakecore.maintain.holds.store import HoldStore
 from lakecore.maintain.lease.heartbeat import Heartbeat
@@ -49,8 +50,8 @@ logger = logging.getLogger(__name__)
 class CompactTask:
     """A compaction job that is run from the request to the report.
 
-    `heartbeat` renews the lease of this table, and perhaps those of others. `budget` limits the plans of
-    several tables at once.
+    A `ChosenExecutor` gets its engine when the forecast of the table is known. `heartbeat` renews the lease
+    of this table, and perhaps those of others. `budget` limits the plans of several tables at once.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class CompactTask:
                         if self._job.dry_run:
                             planned = run.outline()
                         else:
+                            self._choose_engine(run, table, lake)
                             run.run(executor)
                     except LakeError as err:
                         error = err
@@ -96,6 +98,7 @@ class CompactTask:
                         table._tag_after_commit(wrote=False)
                     seconds = self._clock.monotonic() - started - self._executor.startup_seconds
                     report = replace(self._report.failed(error), seconds=round(max(0, seconds), 6))
+                    report = self._with_engine(report)
                     report = self._with_shapes(with_run(report, run, planned), run, table)
                     if planned:
                         report = self._forecast(report, run, planned, table, lake)
@@ -108,6 +111,25 @@ class CompactTask:
                 self._hold(err, lake)
                 end.error = err
                 return JobResult(self._report.failed(err), err)
+
+    def _choose_engine(self, run: RewriteRun, table: Table, lake: Lake) -> None:
+        """Choose the engine, where it depends on the forecast; this costs a plan of the first round."""
+        executor = self._executor
+        if not isinstance(executor, ChosenExecutor) or not executor.needs_forecast:
+            return
+        planned = run.outline()
+        if planned:
+            from lakecore.jobs.runner.forecast import expected_seconds
+
+            target = target_of(table, lake, self._clock)
+            executor.choose(expected_seconds(target, run.kind.name, _work(planned)))
+            logger.info("%s: engine %s: %s", table.name, executor.name, executor.reason)
+
+    def _with_engine(self, report: Report) -> Report:
+        """Return the report with the engine that was used, and why, if it was chosen."""
+        executor = self._executor
+        reason = executor.reason if isinstance(executor, ChosenExecutor) else ""
+        return replace(report, engine=executor.name, engine_reason=reason)
 
     def _open(self, lake: Lake, ends: ExitStack) -> tuple[Table, RewriteRun]:
         """Open the table and build its run; `ends` releases what the run will hold."""
@@ -133,11 +155,7 @@ class CompactTask:
         """Add to the report what the picks would leave and take."""
         from lakecore.jobs.runner import forecast
 
-        work = forecast.Work(
-            files=sum(pick.files for pick in planned),
-            bytes=sum(pick.size for pick in planned),
-            rows=sum(pick.rows for pick in planned),
-        )
+        work = _work(planned)
         keyed = _has_levels(table)
         after = planned_shape(run.kind.before, planned, table.options.target_file_size, keyed=keyed)
         target = target_of(table, lake, self._clock)
@@ -264,6 +282,15 @@ class CompactTask:
         except LakeError as err:
             logger.warning("%s: its figures after the compaction could not be read: %s", table.name, err)
         return replace(report, before=before, after=after)
+
+
+def _work(planned: Sequence[PickOutline]) -> Work:
+    """Return what the picks read."""
+    return Work(
+        files=sum(pick.files for pick in planned),
+        bytes=sum(pick.size for pick in planned),
+        rows=sum(pick.rows for pick in planned),
+    )
 
 
 def _has_levels(table: Table) -> bool:

@@ -11,7 +11,7 @@ from lakecore.maintain.forecast.history import HistoryLine, HistoryStore
 from lakecore.maintain.forecast.plan import Environment, Forecast, Throughput, Work, forecast
 from lakecore.maintain.target import Target
 
-__all__ = ["COMPACT", "SORT", "PastRun", "Work", "forecast_of", "remember"]
+__all__ = ["COMPACT", "SORT", "PastRun", "Work", "expected_seconds", "forecast_of", "remember"]
 
 _MB = 1 << 20
 
@@ -100,6 +100,11 @@ def forecast_of(target: Target, job: str, work: Work, engine: str, *, around: bo
 
         environment = observe(target)
     return forecast(work, past, _THROUGHPUTS.get(job, _CHORE), environment, _DISTURBED.get(job, frozenset()))
+
+
+def expected_seconds(target: Target, job: str, work: Work) -> float:
+    """Return how long the job will take in this process. It costs a read of its history."""
+    return forecast_of(target, job, work, "local", around=False).seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

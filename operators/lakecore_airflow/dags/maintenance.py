@@ -64,8 +64,9 @@ def build(lake: LakeDag) -> DAG:
         "on_window_end": window_end_param(settings["on_window_end"]),
         "engine": Param(
             settings["engine"],
-            enum=["local", "spark"],
-            description="Where files are rewritten, and many deleted.",
+            enum=["local", "spark", "auto"],
+            description="Where files are rewritten, and many deleted; auto: Spark where the forecast of a "
+            "compaction is longer than the start of a session.",
         ),
         "dry_run": Param(
             None,

@@ -27,8 +27,8 @@ __all__ = ["CompactDatabaseOperator"]
 
 
 class CompactDatabaseOperator(EngineTask, JobTask):
-    """Compact every table that matches the patterns, many at once on one Spark session, in one task. This
-    suits lakes with more tables than there should be mapped tasks.
+    """Compact every table that matches the patterns, many at once, in one task and on one Spark session at
+    most. This suits lakes with more tables than there should be mapped tasks.
 
     A table that fails does not stop the others. The task fails at the end; it is not retried when no retry
     can repair any of the failures. A retry uses the commit identity of the first try and finds what is done
@@ -47,7 +47,9 @@ class CompactDatabaseOperator(EngineTask, JobTask):
         `HH:MM` (UTC) for the next such time after the DAG run started. (templated)
     :param wait: how long to wait for a table that another task holds, for example `10 min`; without, such a
         table is skipped, and with it one that is held for longer counts as failed. (templated)
-    :param engine: `spark`, or `local`. (templated)
+    :param engine: `spark`; `local`: in the task's own process; `auto`: in the process until the forecasts of
+        the tables together are longer than the start of a Spark session, then on Spark; the log says why.
+        (templated)
     :param master: Spark master; None takes the connection's, else `local[*]`. (templated)
     :param spark_conf: settings of the Spark session. (templated)
     :param proof: `sampled`: keys of all rows, and every column of at least one row of 16; `keys`: keys only;
@@ -62,6 +64,7 @@ class CompactDatabaseOperator(EngineTask, JobTask):
     settings: ClassVar[Mapping[str, Any]] = {"engine": "spark", "master": None, "spark_conf": None}
     doing = "compacting many tables"
     only_waits = True
+    takes_auto = True
     operator_extra_links: Sequence[BaseOperatorLink] = (ReportLink(),)
     ui_color = "#dcefe3"
 
@@ -69,9 +72,9 @@ class CompactDatabaseOperator(EngineTask, JobTask):
         from lakecore.jobs import compact, compact_database
 
         hook = LakeHook(self.lake_conn_id)
-        with airflow_errors(), self.workers(hook) as executor:
+        with airflow_errors(), self.engines(hook) as engines:
             callbacks = compact.Callbacks(on_done=self._tell)
-            report = compact_database.run(self._job(context), hook.catalog(), executor, None, callbacks)
+            report = compact_database.run(self._job(context), hook.catalog(), engines, None, callbacks)
         for table in report.changed:
             raw = table.to_json()
             count("compact", raw)

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["CompactTableOperator"]
 
 _LISTED = 20
-AUTO = "auto"
-"""With this engine the task plans first, and then chooses."""
 
 
 class CompactTableOperator(EngineTask, TableTask, LeaseWaitTask):
@@ -56,8 +54,8 @@ class CompactTableOperator(EngineTask, TableTask, LeaseWaitTask):
         mapped task and every retry has the same end. (templated)
     :param wait: how long to wait for a table that another task holds, for example `10 min`: the task defers,
         and uses neither a worker nor a retry. (templated)
-    :param engine: `spark`; `local`: in the task's own process; `auto`: a dry run decides, and a compaction
-        that takes less than the start of a session runs in the process. (templated)
+    :param engine: `spark`; `local`: in the task's own process; `auto`: the forecast decides, and a
+        compaction that takes less than the start of a session runs in the process. (templated)
     :param master: Spark master; None takes the connection's, else `local[*]`. (templated)
     :param spark_conf: settings of the Spark session, for example `spark.executor.memory`. (templated)
     :param proof: `sampled`: keys of all rows, and every column of at least one row of 16; `keys`: keys only;
@@ -87,6 +85,7 @@ class CompactTableOperator(EngineTask, TableTask, LeaseWaitTask):
         "budget_money": None,
     }
     doing = "compacting a table"
+    takes_auto = True
     ui_color = "#dcefe3"
 
     skip_unsupported: bool | str
@@ -137,8 +136,6 @@ class CompactTableOperator(EngineTask, TableTask, LeaseWaitTask):
         if reason := self._reason_to_stop(job, hook, context):
             self.log.warning("%s; what %s needs is left for the next window", reason, self.table)
             job = replace(job, until_ms=SystemClock().now_ms())
-        if self.engine == AUTO:
-            self._choose_engine(job, hook)
         with self.workers(hook) as executor:
             return compact.run(
                 job,
@@ -160,15 +157,6 @@ class CompactTableOperator(EngineTask, TableTask, LeaseWaitTask):
         run = {"dag": ti.dag_id, "run": ti.run_id}
         usage = usage_since(hook.catalog(), run, run_started_ms(context, clock), clock)
         return budget.reason_to_stop(usage, hook.price_list())
-
-    def _choose_engine(self, job: Compact, hook: LakeHook) -> None:
-        from lakecore.clock import SystemClock
-        from lakecore.jobs.compact.engine_choice import engine_for
-        from lakecore.spark.java import find_java
-
-        choice = engine_for(job, hook.catalog(), SystemClock(), find_java)
-        self.log.info("engine %s: %s", choice.engine, choice.reason)
-        self.engine = choice.engine
 
     def _log(self, report: Report) -> None:
         if report.nothing_to_do:

@@ -78,6 +78,8 @@ _REPORTED = (
     "after",
     "forecast",
     "bytes_in",
+    "engine",
+    "engine_reason",
     "picks_left",
     "files_left",
     "dropped_count",
@@ -179,13 +181,15 @@ class MaintainTableOperator(EngineTask, TableTask):
     :param dry_run: report what would happen and change nothing. (templated)
     :param wait: how long each chore waits for a table that another task holds, for example `10 min`.
         (templated)
-    :param engine: where files are rewritten, and where many are deleted or listed: `local`, or `spark`: a
-        session starts with the first work for it. (templated)
+    :param engine: where files are rewritten, and where many are deleted or listed: `local`; `spark`: a
+        session starts with the first work for it; `auto`: Spark from the compaction on whose forecast is
+        longer than the start of a session, else `local`. (templated)
     :param master: Spark master; None takes the connection's, else `local[*]`. (templated)
     :param spark_conf: settings of the Spark session. (templated)
     """
 
     doing = "maintaining a table"
+    takes_auto = True
     template_fields: Sequence[str] = (
         "table",
         "chores",

@@ -17,9 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lakecore.executor import Executor
+    from lakecore.jobs.compact.engine_choice import Engines
     from lakecore_airflow.hooks import LakeHook
 
-__all__ = ["EngineTask", "open_executor"]
+__all__ = ["AUTO", "EngineTask", "open_engines", "open_executor"]
+
+AUTO = "auto"
+"""With this engine the forecast of a compaction chooses."""
 
 
 def open_executor(
@@ -40,6 +44,18 @@ def open_executor(
     return ends.enter_context(SparkExecutor(master=master or hook.spark_master(), conf=dict(conf or {})))
 
 
+def open_engines(
+    master: str | None, conf: Mapping[str, Any] | None, hook: LakeHook, ends: ExitStack
+) -> Engines:
+    """Open the engines of which each table gets one; `ends` closes a Spark session at the end."""
+    from lakecore.jobs.compact.engine_choice import Engines
+    from lakecore.spark.executor import SparkExecutor
+    from lakecore.spark.java import find_spark
+
+    spark = SparkExecutor(master=master or hook.spark_master(), conf=dict(conf or {}))
+    return Engines(ends.enter_context(spark), find_spark)
+
+
 class EngineTask(LakeTask):
     """This operator runs its units on an engine and stops them when it is killed.
 
@@ -48,6 +64,8 @@ class EngineTask(LakeTask):
 
     doing: ClassVar[str] = "at work"
     """This is the name of its work in the message of a killed task."""
+    takes_auto: ClassVar[bool] = False
+    """It tells whether the engine may be `auto`: it compacts, and forecasts choose."""
     only_waits: ClassVar[bool] = False
     """It tells whether its main thread only waits for other threads, also on the local engine."""
 
@@ -67,7 +85,24 @@ class EngineTask(LakeTask):
             self._executor = self._make_executor(hook, ends)
             yield self._executor
 
+    @contextmanager
+    def engines(self, hook: LakeHook) -> Iterator[Executor | Engines]:
+        """Open the executor, or with `auto` the engines of which each table gets one. Raises
+        InvalidInputError.
+        """
+        if self.engine != AUTO:
+            with self.workers(hook) as executor:
+                yield executor
+            return
+        with ExitStack() as ends:
+            ends.callback(setattr, self, "_executor", None)
+            engines = open_engines(self.master or None, self.spark_conf, hook, ends)
+            self._executor = engines.for_table()  # stops both of them when the task is killed
+            yield engines
+
     def _make_executor(self, hook: LakeHook, ends: ExitStack) -> Executor:
+        if self.engine == AUTO and self.takes_auto:
+            return open_engines(self.master or None, self.spark_conf, hook, ends).for_table()
         return open_executor(self.engine or "local", self.master or None, self.spark_conf, hook, ends)
 
     def on_kill(self) -> None:

@@ -2,130 +2,185 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
 
-from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.errors import UnavailableError
 from lakecore.executor import SerialExecutor
-from lakecore.jobs import compact
-from lakecore.jobs.compact.engine_choice import (
-    MOST_TABLES,
-    SPARK_STARTS_S,
-    choose_engine,
-    engine_for,
-    engine_for_many,
-)
+from lakecore.jobs import compact, compact_database
+from lakecore.jobs.compact.engine_choice import SPARK_STARTS_S, Engines
 from tests.support.lake import key_table, memory_catalog, put
 
-CATALOG_ROWS = [[{"k": n, "v": "x"}] for n in range(8)]
+ROWS = [[{"k": n, "v": "x"}] for n in range(8)]
+DEFINITION = {"columns": ["k BIGINT", "v STRING"], "primaryKeys": ["k"], "options": {"bucket": "1"}}
 
 
-def planned(seconds: float) -> compact.Report:
-    catalog = memory_catalog()
-    table = key_table(catalog)
-    put(table, *CATALOG_ROWS)
-    report = compact.run(
-        compact.Job(table=table.name, dry_run=True), catalog, SerialExecutor(), catalog.clock
-    )
-    assert report.forecast is not None
-    return replace(report, forecast=replace(report.forecast, seconds=seconds))
+class Session:
+    """Stands for Spark: it runs units here, and counts the starts of its session."""
+
+    name = "spark"
+
+    def __init__(self) -> None:
+        self.starts = 0
+        self.units = 0
+        self.cancelled = False
+
+    def begin(self) -> None:
+        self.starts += 1
+
+    @property
+    def parallelism(self) -> int:
+        return 2
+
+    @property
+    def startup_seconds(self) -> float:
+        return 5.0 * self.starts
+
+    def run(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Any]:
+        assert self.starts, "the session has begun"
+        for task in tasks:
+            self.units += 1
+            yield function(task)
+
+    def cancel(self) -> None:
+        self.cancelled = True
 
 
-@pytest.mark.parametrize(
-    ("seconds", "java_problem", "engine", "reason"),
-    [
-        (0.3, "", "local", "the forecast is 0.3 s"),
-        (SPARK_STARTS_S, "", "local", "a Spark session alone takes some 6 s"),
-        (SPARK_STARTS_S + 0.1, "", "spark", "the forecast for one process is 6 s"),
-        (3600, "", "spark", "3600 s"),
-        (3600, "there is no java", "local", "Spark cannot start here: there is no java"),
-    ],
-)
-def test_the_sooner_engine_is_chosen(seconds: float, java_problem: str, engine: str, reason: str) -> None:
-    choice = choose_engine(planned(seconds), java_problem)
-    assert choice.engine == engine
-    assert reason in choice.reason
-
-
-def test_a_table_with_nothing_to_do_asks_for_no_java() -> None:
-    def no_java() -> None:
-        raise UnavailableError("there is no java")
-
-    catalog = memory_catalog()
-    table = key_table(catalog)
-    job = compact.Job(table=table.name)
-    assert engine_for(job, catalog, catalog.clock, lambda: pytest.fail("not needed")).engine == "local"
-    put(table, *CATALOG_ROWS)
-    snapshots = table._stores.snapshots.list_ids()
-    assert "no java" in engine_for(job, catalog, catalog.clock, no_java).reason
-    assert table._stores.snapshots.list_ids() == snapshots, "a dry run"
-
-
-def java() -> None:
+def found() -> None:
     """Spark can start."""
 
 
-@dataclass
-class MemoryLake:
-    """A lake, and the tables that were planned in it."""
-
-    catalog: FilesystemCatalog
-    planned: list[str]
+def missing() -> None:
+    raise UnavailableError("there is no java")
 
 
-def lake_of(
-    tables: int, monkeypatch: pytest.MonkeyPatch, seconds: float
-) -> tuple[MemoryLake, list[compact.Job]]:
-    """A lake whose tables need a compaction of so many seconds each."""
-    catalog = memory_catalog()
-    names = [f"d.t{number}" for number in range(tables)]
-    definition = {"columns": ["k BIGINT", "v STRING"], "primaryKeys": ["k"], "options": {"bucket": "1"}}
+@pytest.mark.parametrize(
+    ("seconds", "find_spark", "engine", "reason"),
+    [
+        (0.3, found, "local", "the forecast is 0.3 s, and a Spark session alone takes some 6 s"),
+        (SPARK_STARTS_S, found, "local", "a Spark session alone takes some 6 s"),
+        (SPARK_STARTS_S + 0.1, found, "spark", "the forecast for one process is 6 s"),
+        (3600, missing, "local", "Spark cannot start here: there is no java"),
+    ],
+)
+def test_the_sooner_engine_is_chosen(
+    seconds: float, find_spark: Callable[[], None], engine: str, reason: str
+) -> None:
+    session = Session()
+    choice = Engines(session, find_spark).choose(seconds)
+    assert choice.engine == engine
+    assert reason in choice.reason
+    assert session.starts == (engine == "spark")
+
+
+def test_small_tables_together_may_be_worth_a_session() -> None:
+    session = Session()
+    engines = Engines(session, found)
+    choices = [engines.choose(2.5) for _ in range(4)]
+    assert [choice.engine for choice in choices] == ["local", "local", "spark", "spark"]
+    assert "2.5 s, 5.0 s with the tables before it" in choices[1].reason
+    assert choices[2].reason == "the forecast for one process is 8 s with the tables before it"
+    assert choices[3].reason == "a Spark session runs for an earlier table"
+    assert session.starts == 1
+
+
+def test_what_a_table_waited_for_is_the_start_that_it_asked_for() -> None:
+    session = Session()
+    engines = Engines(session, found)
+    first, early = engines.for_table(), engines.for_table()
+    first.choose(100)
+    assert (first.name, first.startup_seconds) == ("spark", 0.0), "it counts from the choice"
+    later = engines.for_table()
+    assert (later.name, later.needs_forecast, later.startup_seconds) == ("spark", False, 0.0)
+    assert (early.name, early.needs_forecast, early.startup_seconds) == ("local", True, 0.0)
+    early.cancel()
+    assert session.cancelled, "both engines stop"
+
+
+def seconds_of(monkeypatch: pytest.MonkeyPatch, seconds: dict[str, float]) -> list[str]:
+    """Let tables take so long; returns the names of those that were forecast."""
+    asked: list[str] = []
+
+    def expected(target: Any, job: str, work: Any) -> float:
+        assert job == "compact"
+        assert work.files == len(ROWS)
+        asked.append(target.name)
+        return seconds[target.name]
+
+    monkeypatch.setattr("lakecore.jobs.runner.forecast.expected_seconds", expected)
+    return asked
+
+
+def test_tables_of_a_database_get_one_session_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog, session = memory_catalog(), Session()
+    for name in ("d.a", "d.b", "d.c", "d.idle"):
+        table = catalog.create_table(name, DEFINITION)
+        put(table, *(ROWS if name != "d.idle" else ROWS[:1]))
+    asked = seconds_of(monkeypatch, {"d.a": 1.0, "d.b": 30.0, "d.c": 1.0})
+    job = compact_database.Job(max_concurrent_tables=1)
+    report = compact_database.run(job, catalog, Engines(session, found), catalog.clock)
+    engines = {one.table: (one.engine, one.files_in, one.engine_reason[:30]) for one in report.tables}
+    assert engines["d.a"] == ("local", 8, "the forecast is 1.0 s, and a S")
+    assert engines["d.b"] == ("spark", 8, "the forecast for one process i")
+    assert engines["d.c"] == ("spark", 8, "a Spark session runs for an ea")
+    assert engines["d.idle"][1] == 0
+    assert (asked, session.starts, session.units) == (["d.a", "d.b"], 1, 2), "no forecast is needed later"
+    assert all(one.error is None for one in report.tables)
+
+
+def test_no_session_starts_where_tables_are_small_or_spark_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    catalog, session = memory_catalog(), Session()
+    names = ["d.a", "d.b"]
     for name in names:
-        put(catalog.create_table(name, definition), *CATALOG_ROWS)
-    run, planned_names = compact.run, list[str]()
-
-    def dry_run(job: compact.Job, *rest: Any) -> compact.Report:
-        assert job.dry_run
-        planned_names.append(job.table)
-        report = run(job, *rest)
-        if report.forecast is None:
-            return report
-        return replace(report, forecast=replace(report.forecast, seconds=seconds))
-
-    monkeypatch.setattr(compact, "run", dry_run)
-    return MemoryLake(catalog, planned_names), [compact.Job(table=name) for name in names]
+        put(catalog.create_table(name, DEFINITION), *ROWS)
+    seconds_of(monkeypatch, dict.fromkeys(names, 100.0))
+    jobs = [compact.Job(table=name) for name in names]
+    reports = compact.run_many(jobs, catalog, Engines(session, missing), catalog.clock)
+    assert [(one.engine, one.files_in, one.error) for one in reports] == [("local", 8, None)] * 2
+    assert {one.engine_reason for one in reports} == {"Spark cannot start here: there is no java"}
+    assert (session.starts, session.units) == (0, 0)
 
 
-def test_small_tables_together_may_be_worth_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    lake, jobs = lake_of(5, monkeypatch, seconds=2.5)
-    few = engine_for_many(jobs[:2], lake.catalog, lake.catalog.clock, java)
-    assert (few.engine, few.reason[:21]) == ("local", "the forecast is 5.0 s")
-    lake.planned.clear()
-    assert engine_for_many(jobs, lake.catalog, lake.catalog.clock, java).engine == "spark"
-    assert lake.planned == ["d.t0", "d.t1", "d.t2"], "the others are planned once only"
+def test_one_table_with_a_real_forecast() -> None:
+    catalog, session = memory_catalog(), Session()
+    table = key_table(catalog)
+    engines = Engines(session, lambda: pytest.fail("not needed"))
+    idle = compact.run(compact.Job(table=table.name), catalog, engines.for_table(), catalog.clock)
+    assert (idle.engine, idle.engine_reason, idle.nothing_to_do) == ("local", "", True)
+    put(table, *ROWS)
+    report = compact.run(compact.Job(table=table.name), catalog, engines.for_table(), catalog.clock)
+    assert (report.engine, report.files_in) == ("local", 8)
+    assert "a Spark session alone takes" in report.engine_reason
 
 
-def test_tables_that_cannot_be_planned_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    lake, jobs = lake_of(1, monkeypatch, seconds=100)
-    missing = compact.Job(table="d.missing")
-    assert (
-        engine_for_many([missing], lake.catalog, lake.catalog.clock, java).reason == "there is nothing to do"
-    )
-    assert engine_for_many([missing, *jobs], lake.catalog, lake.catalog.clock, java).engine == "spark"
+def test_a_table_that_cannot_be_planned_fails_alone() -> None:
+    catalog, session = memory_catalog(), Session()
+    table = key_table(catalog)
+    put(table, *ROWS)
+    jobs = [compact.Job(table="d.missing"), compact.Job(table=table.name)]
+    lost, done = compact.run_many(jobs, catalog, Engines(session, found), catalog.clock)
+    assert (lost.error_class, done.files_in, done.engine) == ("NotFoundError", 8, "local")
 
 
-def test_many_tables_are_not_planned_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    lake, jobs = lake_of(1, monkeypatch, seconds=100)
-    many = jobs * (MOST_TABLES + 1)
-    assert engine_for_many(many, lake.catalog, lake.catalog.clock, java).engine == "spark"
-    assert lake.planned == []
+def test_a_dry_run_chooses_nothing() -> None:
+    catalog, session = memory_catalog(), Session()
+    table = key_table(catalog)
+    put(table, *ROWS)
+    snapshots = table._stores.snapshots.list_ids()
+    executor = Engines(session, lambda: pytest.fail("not needed")).for_table()
+    report = compact.run(compact.Job(table=table.name, dry_run=True), catalog, executor, catalog.clock)
+    assert (report.engine, report.engine_reason) == ("local", "")
+    assert report.planned
+    assert table._stores.snapshots.list_ids() == snapshots
 
-    def no_java() -> None:
-        raise UnavailableError("there is no java")
 
-    assert engine_for_many(many, lake.catalog, lake.catalog.clock, no_java).engine == "local"
-    assert engine_for_many(many[:-1], lake.catalog, lake.catalog.clock, java).engine == "spark"
-    assert lake.planned == ["d.t0"]
+def test_an_executor_that_was_given_is_not_chosen() -> None:
+    catalog = memory_catalog()
+    table = key_table(catalog)
+    put(table, *ROWS)
+    report = compact.run(compact.Job(table=table.name), catalog, SerialExecutor(), catalog.clock)
+    assert (report.engine, report.engine_reason, report.files_in) == ("local", "", 8)
