@@ -11,6 +11,7 @@ import pyarrow as pa
 from lakecore.catalog.definition import TableDefinition
 from lakecore.catalog.objects.function import Functions
 from lakecore.catalog.objects.view import Views
+from lakecore.catalog.partitions.partition import Partitions
 from lakecore.clock import Clock
 from lakecore.fs.allowed_paths import AllowedPaths
 from lakecore.fs.file_io import FileIO
@@ -61,6 +62,10 @@ class Catalog(Protocol):
     @property
     def functions(self) -> Functions:
         """Return the functions. Raises UnsupportedError for a kind of catalog without any."""
+
+    @property
+    def partitions(self) -> Partitions:
+        """Return the partitions of tables."""
 
     def close(self) -> None:
         """Close connections. The catalog is not used afterwards."""

@@ -24,6 +24,7 @@ TABLES: Mapping[str, str] = MappingProxyType(
         "databases": "tables.inspect",
         "tables": "tables.inspect",
         "describe": "tables.inspect",
+        "partitions": "tables.inspect",
         "snapshots": "tables.inspect",
         "files": "tables.files",
         "create": "catalogs.create",
@@ -64,6 +65,7 @@ TABLES: Mapping[str, str] = MappingProxyType(
 HOLDING = frozenset(
     {
         "describe",
+        "partitions",
         "snapshots",
         "files",
         "alter",

@@ -167,7 +167,8 @@ def _removes(job: type[Definition]) -> bool:
 
 
 def test_all_commands_of_jobs_and_all_operators_are_compared() -> None:
-    lists = {"databases", "tables", "describe", "snapshots", "files", "runs", "attempts", "holds", "health"}
+    lists = {"databases", "tables", "describe", "partitions", "snapshots", "files"}
+    lists |= {"runs", "attempts", "holds", "health"}
     rows = {
         "create",
         "alter",

@@ -27,10 +27,12 @@ from lakecore.catalog.rest.changes import change_to_json, schema_to_json
 from lakecore.catalog.rest.client import RestClient
 from lakecore.catalog.rest.options import HEADER_PREFIX, OPTIONS, PREFIX, RestOptions, merged_options
 from lakecore.catalog.rest.resource_paths import ResourcePaths, object_name
+from lakecore.catalog.rest.rest_partitions import RestPartitions
 from lakecore.catalog.rest.rest_storage import RestStorage
 from lakecore.catalog.rest.rest_table import load_rest_table
 from lakecore.catalog.rest.rest_views import RestFunctions, RestViews
 from lakecore.catalog.rest.settled import settled
+from lakecore.catalog.warehouse.removal import TableRemoval
 from lakecore.catalog.warehouse.table_defaults import table_defaults, with_table_defaults
 from lakecore.clock import Clock, SystemClock
 from lakecore.display import one_line
@@ -130,6 +132,13 @@ class RestCatalog:
     def functions(self) -> RestFunctions:
         """Return the functions of the server."""
         return RestFunctions.of(self.client, self._paths)
+
+    @property
+    def partitions(self) -> RestPartitions:
+        """Return the partitions of tables, which the server keeps for some of them."""
+        removal = TableRemoval(self.file_io, self.warehouse, self.clock)
+        check = partial(removal.check_no_hold, chore="drop-partition")
+        return RestPartitions(self.client, self._paths, self.load_table, check)
 
     def close(self) -> None:
         """Close the connections."""

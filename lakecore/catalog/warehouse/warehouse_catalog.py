@@ -19,6 +19,7 @@ from lakecore.catalog.names import (
     check_data_table,
     check_name,
 )
+from lakecore.catalog.partitions.file_partitions import FilePartitions
 from lakecore.catalog.privileges.grants import ROOT, Grants, Privilege
 from lakecore.catalog.warehouse.alteration import alter_schema
 from lakecore.catalog.warehouse.database_catalog import DatabaseCatalog
@@ -117,6 +118,11 @@ class WarehouseCatalog(DatabaseCatalog):
             rights.check_select()
         table = self._load(replace(parsed, system=None), options, rights)
         return table if parsed.system is None else cast("Table", SystemTable(table, parsed.system.lower()))
+
+    @property
+    def partitions(self) -> FilePartitions:
+        """Return the partitions of tables, by their files: the catalog keeps no list of partitions."""
+        return FilePartitions(self.load_table, partial(self._removal.check_no_hold, chore="drop-partition"))
 
     def _all_tables(self) -> Iterator[tuple[str, str, Table]]:
         for database in self.list_databases():

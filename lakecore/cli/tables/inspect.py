@@ -1,4 +1,4 @@
-"""This module has the commands that look: databases, tables, describe, snapshots."""
+"""This module has the commands that look: databases, tables, describe, partitions, snapshots."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lakecore.metadata.snapshot import Snapshot
     from lakecore.table import Table
 
-__all__ = ["databases", "describe", "snapshots", "tables"]
+__all__ = ["databases", "describe", "partitions", "snapshots", "tables"]
 
 TableArgument = Annotated[
     str, typer.Argument(metavar="DB.TABLE", help="Name the table, or a branch of it: DB.TABLE$branch_B.")
@@ -116,6 +116,38 @@ def _print_description(
 
 def _join(value: Any) -> str:
     return ", ".join(value) if isinstance(value, list) else "" if value is None else str(value)
+
+
+def partitions(
+    context: typer.Context,
+    table: TableArgument,
+    partition: Annotated[
+        str | None, typer.Option(help="List only these partitions: 'dt=a,hh=b;dt=c'; some columns suffice.")
+    ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(help="List only partitions for which this condition on their columns is true."),
+    ] = None,
+) -> None:
+    """List the partitions of a table with the counts of their files, as the catalog has them."""
+    session = session_of(context)
+    listed = session.catalog.partitions.list(table, partitions=partition, where=where)
+    if session.json:
+        print_json(session.out, [asdict(one) for one in listed])
+        return
+    rows = [
+        {
+            "partition": ",".join(f"{key}={value}" for key, value in one.spec.items()),
+            "records": one.record_count,
+            "bytes": one.file_size_in_bytes,
+            "files": one.file_count,
+            "newest_file": time_text(one.last_file_creation_time),
+            "buckets": one.total_buckets,
+            "done": one.is_done,
+        }
+        for one in listed
+    ]
+    print_rows(session, rows, ["partition", "records", "bytes", "files", "newest_file", "buckets", "done"])
 
 
 def snapshots(context: typer.Context, table: TableArgument) -> None:

@@ -16,6 +16,7 @@ import lakecore
 import lakecore.jobs.definitions
 from lakecore.catalog.catalog import Catalog
 from lakecore.catalog.filesystem import FilesystemCatalog
+from lakecore.catalog.partitions.partition import Partitions
 from lakecore.catalog.privileges.grants import Privilege, Securable
 from lakecore.catalog.privileges.manager import Privileges
 from lakecore.errors import PrivilegeError
@@ -248,6 +249,11 @@ TABLE: dict[str, Callable[[Table], object]] = {
 }
 SCHEMA = {"schema", "path", "options", "changelog_mode", "warnings", "with_options"}
 """These members of a table tell its schema, which every user may see."""
+PARTITIONS: dict[str, Callable[[Partitions], object]] = {
+    "list": lambda p: p.list("d.k"),
+    "list_page": lambda p: p.list_page("d.k"),
+    "drop": lambda p: p.drop("d.k", "p=a"),
+}
 READS = {"at_branch", "branches", "latest_snapshot", "new_lookup", "new_query", "scan", "snapshot", "snapshots", "stream", "tags"}  # fmt: skip
 
 
@@ -256,10 +262,9 @@ def members(kind: type) -> set[str]:
 
 
 def test_the_walks_have_every_operation() -> None:
-    assert members(Catalog) == set(CATALOG) | OPEN_TO_ALL | {
-        "views",
-        "functions",
-    }  # no catalog with users has any
+    without_users = {"views", "functions"}  # no catalog with users has any
+    assert members(Catalog) == set(CATALOG) | OPEN_TO_ALL | without_users | {"partitions"}
+    assert members(Partitions) == set(PARTITIONS) | {"create", "alter", "mark_done"}  # always refused
     assert members(Table) == set(TABLE) | SCHEMA
 
 
@@ -269,6 +274,15 @@ def test_operations_of_the_catalog_are_refused(lake: FilesystemCatalog, operatio
     for name in ("none", "reader", "writer"):
         with pytest.raises(PrivilegeError):
             CATALOG[operation](user(lake, name))
+    assert image(lake) == before
+
+
+@pytest.mark.parametrize("operation", PARTITIONS)
+def test_operations_on_partitions_are_refused(lake: FilesystemCatalog, operation: str) -> None:
+    before = image(lake)
+    for name in ("none", "writer", *(("reader",) if operation == "drop" else ())):
+        with pytest.raises(PrivilegeError):
+            PARTITIONS[operation](user(lake, name).partitions)
     assert image(lake) == before
 
 

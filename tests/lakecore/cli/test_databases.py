@@ -9,6 +9,7 @@ import pytest
 
 from lakecore.catalog.registry import load_catalog
 from lakecore.cli.main import main
+from tests.lakecore.cli.conftest import Cli
 
 SCHEMA = '{"columns": ["k INT"], "options": {}}'
 
@@ -104,3 +105,12 @@ def test_users_and_privileges(
     assert by("ann", "tables", "d")[0] == 1
     assert run(capsys, warehouse, "init-file-based-privilege")[0] == 1
     assert by("root", "catalogs")[0] == 0
+
+
+def test_partitions(cli: Cli, parted: str) -> None:
+    (one,) = cli("partitions", parted, "--partition", "p=a", "--json").json
+    assert (one["spec"], one["record_count"], one["is_done"]) == ({"p": "a"}, 1, False)
+    lines = cli("partitions", parted, "--where", "p = 'b'").out
+    assert "p=b" in lines
+    assert "p=a" not in lines
+    assert cli("partitions", parted, "--where", "n = 1").code == 1

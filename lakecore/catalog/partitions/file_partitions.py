@@ -1,0 +1,111 @@
+"""This module lists the partitions of tables by their files, for catalogs that keep no list of partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from lakecore.catalog.partitions.partition import Partition, PartitionPage, PartitionRequest
+from lakecore.catalog.partitions.selection import parse_request, select_partitions, spec_of
+from lakecore.clock import epoch_ms
+from lakecore.commit.request import Overwrite
+from lakecore.errors import InvalidInputError, UnsupportedError
+from lakecore.row.binary_row import decode_row
+from lakecore.system.counts import partition_counts
+from lakecore.table import Commit, Table
+
+__all__ = ["FilePartitions", "data_table", "drop_rows", "file_partitions"]
+
+
+@dataclass(frozen=True)
+class FilePartitions:
+    """These are the partitions that have files: a partition exists from its first file on.
+
+    A catalog of Java that keeps no list of partitions does nothing when it is asked to create, alter or mark
+    them; here these are refused.
+    """
+
+    load: Callable[[str], Table]
+    """It loads a table."""
+    check_droppable: Callable[[str], None]
+    """It raises OnHoldError for a table whose rows must not be dropped."""
+
+    def list(
+        self, table: str, *, partitions: PartitionRequest | None = None, where: str | None = None
+    ) -> list[Partition]:
+        """List the partitions as `Partitions.list` says. It costs a read of the manifests."""
+        loaded = data_table(self.load, table)
+        loaded._check_select()
+        specs = None if partitions is None else parse_request(partitions, loaded.schema)
+        return select_partitions(file_partitions(loaded), loaded.schema, specs, where)
+
+    def list_page(
+        self, table: str, *, limit: int | None = None, token: str | None = None, pattern: str | None = None
+    ) -> PartitionPage:
+        """Return all partitions as one page, as Java does. Raises UnsupportedError for a pattern."""
+        if pattern is not None:
+            raise UnsupportedError(
+                f"table {table!r}: this catalog lists no partitions by a pattern; use a condition `where`"
+            )
+        if token is not None:
+            raise InvalidInputError(f"table {table!r}: {token!r} continues no list of this catalog")
+        return PartitionPage(tuple(self.list(table)))
+
+    def create(self, table: str, partitions: PartitionRequest) -> NoReturn:
+        """Raise UnsupportedError."""
+        self._refuse(table, "write rows to create a partition")
+
+    def drop(self, table: str, partitions: PartitionRequest) -> int | None:
+        """Remove all rows of the partitions. Raises OnHoldError, and as a commit does."""
+        loaded = data_table(self.load, table)
+        loaded._check_insert()
+        self.check_droppable(table)
+        return drop_rows(loaded, partitions)
+
+    def alter(self, table: str, partitions: Sequence[Partition]) -> NoReturn:
+        """Raise UnsupportedError."""
+        self._refuse(table, "the counts are those of the files")
+
+    def mark_done(self, table: str, partitions: PartitionRequest) -> NoReturn:
+        """Raise UnsupportedError."""
+        self._refuse(table, f"`lakecore mark-partition-done {table}` marks them by a file or a report")
+
+    def _refuse(self, table: str, remedy: str) -> NoReturn:
+        raise UnsupportedError(f"table {table!r}: this catalog keeps no list of partitions; {remedy}")
+
+
+def data_table(load: Callable[[str], Table], name: str) -> Table:
+    """Return the table. Raises InvalidInputError for a system table."""
+    table = load(name)
+    if not isinstance(table, Table):
+        raise InvalidInputError(f"table {name!r}: a system table has no partitions; name the table itself")
+    return table
+
+
+def file_partitions(table: Table) -> list[Partition]:
+    """Return the partitions that have files in the latest snapshot, in no order."""
+    latest = table._stores.snapshots.latest()
+    if latest is None:
+        return []
+    kind = table.schema.partition_type
+    return [
+        Partition(
+            spec=spec_of(decode_row(serialized, kind), table.schema),
+            record_count=count.rows,
+            file_size_in_bytes=count.size,
+            file_count=count.files,
+            last_file_creation_time=epoch_ms(count.newest),
+            total_buckets=count.total_buckets,
+        )
+        for serialized, count in partition_counts(table, latest).items()
+    ]
+
+
+def drop_rows(table: Table, partitions: PartitionRequest) -> int | None:
+    """Remove all rows of partitions with one commit, and return its snapshot, if there was anything."""
+    specs = parse_request(partitions, table.schema)
+    if not specs or not all(specs):
+        raise InvalidInputError(f"table {table.name!r}: name the partitions to drop")
+    ids = table._commit((), Commit(), Overwrite.static(*specs)).snapshot_ids
+    return ids[-1] if ids else None
