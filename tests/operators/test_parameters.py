@@ -70,6 +70,8 @@ OF_THE_TASK = {
     "skip_expired": "whether Airflow skips the task when the snapshot has expired",
     "skip_unsupported": "whether Airflow skips the task",
     "on_window_end": "how the task ends when its window is over",
+    "window_grace": "when Airflow stops the task",
+    "blackouts": "of all tasks of a DAG run",
     "budget_bytes": "of all tasks of a DAG run",
     "budget_core_seconds": "of all tasks of a DAG run",
     "budget_money": "of all tasks of a DAG run",

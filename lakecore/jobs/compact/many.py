@@ -42,6 +42,10 @@ class Callbacks:
     on_progress: Callable[[Job, Progress], None] | None = None
     on_done: Callable[[Report], None] | None = None
     """It is called with the report of each table."""
+    reason_to_stop: Callable[[], str] | None = None
+    """It is called before each table. It returns why that table is left for another time, or an empty text;
+    an error that it raises is that of the table.
+    """
 
 
 def run_many(
@@ -61,7 +65,7 @@ def run_many(
     with ExitStack() as ends, Heartbeat() as heartbeat:
         pools = _Pools(executor or SerialExecutor(), ends)
         budget = PlanBudget(limits.plan_bytes) if len(work) > 1 else None
-        many = _Many(catalog, pools, budget, heartbeat, clock, callbacks.on_progress)
+        many = _Many(catalog, pools, budget, heartbeat, clock, callbacks)
         return report_each(
             work,
             many.compact,
@@ -105,7 +109,7 @@ class _Many:
     budget: PlanBudget | None
     heartbeat: Heartbeat
     clock: Clock
-    on_progress: Callable[[Job, Progress], None] | None
+    callbacks: Callbacks
     stopped: bool = False
     """It tells whether no further table is started."""
 
@@ -124,9 +128,11 @@ class _Many:
         """Compact one table, unless the job was stopped or its time is over, and return its report."""
         if self.stopped:
             return replace(self.blank(job), skipped="it was not compacted: the job was stopped first")
+        if self.callbacks.reason_to_stop is not None and (reason := self.callbacks.reason_to_stop()):
+            return replace(self.blank(job), skipped=f"it was not compacted: {reason}")
         if job.until_ms is not None and self.clock.now_ms() >= job.until_ms:
             return replace(self.blank(job), skipped="it was not compacted: the time of the job ended first")
-        tell = partial(self._call, self.on_progress, job)
+        tell = partial(self._call, self.callbacks.on_progress, job)
         task = CompactTask(job, self.pools.for_table(), self.clock, tell, self.heartbeat, self.budget)
         result = task.run(self.lake)
         if isinstance(result.error, BusyError) and not job.wait_ms:

@@ -1,7 +1,8 @@
 """This module records an attempt of a job: when it begins, and how it ends.
 
 The record is an observation. A job never fails because of it: when storage refuses a record, the job goes on
-and the log says so. It costs two writes an attempt, and one attempt of ten also tidies the ledger. Dry runs
+and the log says so. It costs two writes an attempt, a third where the run has a
+budget, and one attempt of ten also tidies the ledger. Dry runs
 write nothing and are not recorded. An attempt on a whole lake, such as a survey, has an empty name as its
 table.
 """
@@ -29,12 +30,13 @@ from lakecore.errors import (
 from lakecore.executor import Executor
 from lakecore.jobs.runner.lake import Lake
 from lakecore.jobs.runner.metered import AttemptMeter, MeteredExecutor, WorkerUse
-from lakecore.jobs.runner.origin import origin
+from lakecore.jobs.runner.origin import counted_run, origin
 from lakecore.jobs.runner.report import JobReport
 from lakecore.maintain.attempts.record import Attempt, AttemptState
 from lakecore.maintain.attempts.store import AttemptStore
 from lakecore.maintain.forecast.plan import Forecast
 from lakecore.maintain.table_key import table_key
+from lakecore.maintain.usage import Usage, UsageStore
 
 __all__ = ["AttemptEnd", "recorded"]
 
@@ -88,7 +90,8 @@ def recorded(lake: Lake, table: str, job: str, clock: Clock, *, enabled: bool = 
     finally:
         cost = meter.stop()
         if begun is not None:
-            _store(lake, lambda: _end_of(begun, end, clock.now_ms(), cost))
+            ended = _store(lake, lambda: _end_of(begun, end, clock.now_ms(), cost))
+            _add_to_the_run(lake, ended)
             if end.error is None:
                 _tidy_sometimes(lake, begun.id, clock)
 
@@ -149,12 +152,26 @@ def _state(end: AttemptEnd, raw: Mapping[str, Any]) -> AttemptState:
             return AttemptState.KILLED
 
 
+def _add_to_the_run(lake: Lake, ended: Attempt | None) -> None:
+    """Add what an attempt used to the sum of its run, where the run has a budget."""
+    key = counted_run()
+    if key is None or ended is None:
+        return
+    size = int(ended.figures.get("bytes_in") or ended.figures.get("bytes") or 0)
+    usage = Usage(size, float(ended.cost.get("core_seconds") or 0))
+    try:
+        UsageStore(lake.file_io, lake.warehouse).add(key, ended.id, usage)
+    except Exception as err:  # noqa: BLE001 - the job is done; this must not make it fail
+        logger.warning("what an attempt used is missing from the budget of its run: %s", err)
+
+
 def _tidy_sometimes(lake: Lake, name: str, clock: Clock) -> None:
     """Tidy the ledger if the id of the attempt is one of those that do. What fails, a later one does."""
     if zlib.crc32(name.encode()) % _TIDIED_BY:
         return
     try:
         AttemptStore(lake.file_io, lake.warehouse).tidy(clock)
+        UsageStore(lake.file_io, lake.warehouse).tidy(clock.now_ms())
     except Exception as err:  # noqa: BLE001 - the job is done; this must not make it fail
         logger.warning("old records of the ledger were not removed: %s", err)
 

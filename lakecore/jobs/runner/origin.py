@@ -10,11 +10,12 @@ from typing import Any
 
 from lakecore.errors import mask_secrets, printable
 
-__all__ = ["origin", "set_origin"]
+__all__ = ["count_usage", "counted_run", "origin", "set_origin"]
 
 _LONGEST = 300
 
 _declared: dict[str, Any] = {}
+_counted: list[str] = []
 
 
 def set_origin(declared: Mapping[str, Any]) -> None:
@@ -22,7 +23,18 @@ def set_origin(declared: Mapping[str, Any]) -> None:
     `map_index` and `try`. Texts lose their secrets and are cut.
     """
     _declared.clear()
+    _counted.clear()
     _declared.update((name, _clean(value)) for name, value in declared.items())
+
+
+def count_usage(key: str) -> None:
+    """Let the attempts of this process add what they use to the sum of a run, until the next `set_origin`."""
+    _counted[:] = [key]
+
+
+def counted_run() -> str | None:
+    """Return the key of the run whose sum the attempts of this process add to, or None."""
+    return _counted[0] if _counted else None
 
 
 def origin() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""This module counts what the work of a window used, from the ledger, and says when its budget is used up.
+"""This module counts what the work of a window used, and says when its budget is used up.
 
 A budget belongs to a run: all attempts that it began count, on whatever worker, and a retry goes on where the
 first try ended. It is looked at before a table begins; a table that has begun is worked on to its end, or to
@@ -8,30 +8,20 @@ the end of the window, so that the sum may be exceeded by one table for each wor
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from lakecore.clock import Clock
 from lakecore.errors import InvalidInputError
 from lakecore.jobs.cost.prices import PriceList
 from lakecore.jobs.runner.lake import Lake
-from lakecore.maintain.attempts.record import Attempt
-from lakecore.maintain.attempts.store import AttemptStore
+from lakecore.jobs.runner.origin import count_usage
+from lakecore.maintain.usage import Usage, UsageStore, usage_key
 from lakecore.options import parse_size
 
-__all__ = ["Budget", "Usage", "usage_of", "usage_since"]
+__all__ = ["Budget", "Usage", "declare_budget", "usage_of_run"]
 
 N = TypeVar("N", int, float)
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """This is what attempts used."""
-
-    bytes: int = 0
-    """They read these bytes to rewrite or remove them."""
-    core_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,21 +75,21 @@ def _limit(name: str, value: Any, parse: Callable[[str], N]) -> N | None:
     raise InvalidInputError(f"{name}={value!r} is no limit: write a number that is not negative")
 
 
-def usage_of(attempts: Iterable[Attempt], origin: Mapping[str, Any]) -> Usage:
-    """Return the sum over the attempts whose origin has all values of `origin`."""
-    size, core_seconds = 0, 0.0
-    for one in attempts:
-        if all(one.origin.get(name) == value for name, value in origin.items()):
-            size += int(one.figures.get("bytes_in") or one.figures.get("bytes") or 0)
-            core_seconds += float(one.cost.get("core_seconds") or 0)
-    return Usage(size, round(core_seconds, 3))
-
-
-def usage_since(lake: Lake, origin: Mapping[str, Any], since_ms: int, clock: Clock) -> Usage:
-    """Return what the ledger has of attempts of this origin since a moment. It costs a read for each attempt
-    of the day that has no file of its own yet. Raises UnavailableError, InvalidInputError without an origin.
+def declare_budget(run: Mapping[str, Any], started_ms: int) -> None:
+    """Let the attempts of this process add what they use to the sum of their run, from now on. Raises
+    InvalidInputError without a run.
     """
-    if not origin:
+    count_usage(_key(run, started_ms))
+
+
+def usage_of_run(lake: Lake, run: Mapping[str, Any], started_ms: int) -> Usage:
+    """Return what the attempts of a run used so far. It costs one listing. Raises UnavailableError,
+    InvalidInputError without a run.
+    """
+    return UsageStore(lake.file_io, lake.warehouse).sum(_key(run, started_ms))
+
+
+def _key(run: Mapping[str, Any], started_ms: int) -> str:
+    if not run:
         raise InvalidInputError("a budget needs a run whose attempts count: start the job as a task of a DAG")
-    attempts = AttemptStore(lake.file_io, lake.warehouse).read(since_ms, clock.now_ms()).attempts
-    return usage_of(attempts, origin)
+    return usage_key(run, started_ms)

@@ -6,6 +6,7 @@ from airflow.sdk import DAG, Param
 
 from lakecore_airflow.dags.parts import (
     CONNECTION,
+    DEADLINE_DEFAULTS,
     TABLE_DEFAULTS,
     LakeDag,
     list_tables,
@@ -17,6 +18,7 @@ from lakecore_airflow.reports.outcome import LABEL
 __all__ = ["DEFAULTS", "build"]
 
 DEFAULTS = {
+    **DEADLINE_DEFAULTS,
     "schedule": "15 0 * * *",
     **TABLE_DEFAULTS,
     "name": "eod-{period}",

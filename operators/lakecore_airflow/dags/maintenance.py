@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, Param
 
-from lakecore_airflow.dags.parts import CONNECTION, LakeDag, until_param, window_end_param
+from lakecore_airflow.dags.parts import BLACKOUTS, CONNECTION, WINDOW, WINDOW_DEFAULTS, LakeDag, window_params
 from lakecore_airflow.policy.maintain import MaintainTableOperator, PlanMaintenanceOperator
 from lakecore_airflow.reports.outcome import LABEL
 
@@ -14,10 +14,10 @@ __all__ = ["DEFAULTS", "build"]
 
 DEFAULTS = {
     "schedule": "0 5 * * *",
+    **WINDOW_DEFAULTS,
     "policy": None,
     "until": "08:00",
     "engine": "local",
-    "on_window_end": "skip",
 }
 
 DOC = """
@@ -46,6 +46,8 @@ the table `[airflow.maintenance]` of `lakecore.toml`; where it is empty, by the 
   says why; `lakecore holds` lists all such tables.
 * Orphans wait in the quarantine for a week: `lakecore undo RUN` restores them.
 * After `until` no further chore begins; the report names what is left, and the next night continues.
+* During a black-out (`blackouts` in `[airflow]` of `lakecore.toml`: days and hours) no run is scheduled. A
+  run that somebody starts then is skipped, and its log says why. The window ends when a black-out begins.
 * Two runs never work on one table: each takes its lease. A retry finishes the work of a killed task.
 """
 
@@ -60,8 +62,7 @@ def build(lake: LakeDag) -> DAG:
             description="Rules, or the path of a YAML file on the workers. Empty: the variable "
             "lakecore_policy; without that, every table is only looked at.",
         ),
-        "until": until_param(settings["until"]),
-        "on_window_end": window_end_param(settings["on_window_end"]),
+        **window_params(settings),
         "engine": Param(
             settings["engine"],
             enum=["local", "spark", "auto"],
@@ -86,13 +87,13 @@ def build(lake: LakeDag) -> DAG:
             task_id="plan",
             policy="{{ params.policy or var.value.get('lakecore_policy', '') }}",
             dry_run="{{ params.dry_run }}",
+            blackouts=BLACKOUTS,
             lake_conn_id=CONNECTION,
             doc_md="Which tables have chores: one task of `maintain` for each.",
         )
         MaintainTableOperator.partial(
             task_id="maintain",
-            until="{{ params.until or '' }}",
-            on_window_end="{{ params.on_window_end }}",
+            **WINDOW,
             engine="{{ params.engine }}",
             lake_conn_id=CONNECTION,
             max_active_tis_per_dag=4,

@@ -4,20 +4,19 @@ time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from airflow.sdk import DAG, Param
 
 from lakecore_airflow.dags.parts import (
+    BLACKOUTS,
     CONNECTION,
     TABLE_DEFAULTS,
+    WINDOW,
+    WINDOW_DEFAULTS,
     LakeDag,
     engine_param,
     list_tables,
     table_params,
-    until_param,
-    window_end_param,
+    window_params,
 )
 from lakecore_airflow.operators.compact import CompactTableOperator
 from lakecore_airflow.reports.outcome import LABEL
@@ -27,14 +26,11 @@ __all__ = ["DEFAULTS", "build"]
 DEFAULTS = {
     "schedule": "0 2 * * *",
     **TABLE_DEFAULTS,
+    **WINDOW_DEFAULTS,
     "strategy": "universal",
     "until": "05:00",
     "engine": "auto",
     "proof": "sampled",
-    "on_window_end": "skip",
-    "budget_bytes": "",
-    "budget_core_seconds": "",
-    "budget_money": "",
 }
 
 DOC = """
@@ -49,6 +45,8 @@ whose health is worst by the newest survey (DAG `lakecore_survey`) comes first.
   Tasks that did nothing any more are skipped (`on_window_end`).
 * `budget_bytes`, `budget_core_seconds` and `budget_money` limit what all tasks of a run use together: when it
   is used up, no further table begins, as at the end of the window.
+* During a black-out (`blackouts` in `[airflow]` of `lakecore.toml`: days and hours) no run is scheduled. A
+  run that somebody starts then is skipped, and its log says why. The window ends when a black-out begins.
 * `max_active_runs` and `max_active_tis_per_dag` are 1: one table, and one run, at a time. Other writers
   and DAGs may work on the same tables: when commits conflict, the first one wins, and no data is lost.
 
@@ -67,7 +65,6 @@ def build(lake: LakeDag) -> DAG:
             enum=["universal", "full"],
             description="universal: what needs it; full: everything, into one sorted run a bucket.",
         ),
-        "until": until_param(settings["until"]),
         "engine": engine_param(settings["engine"], "tables"),
         "proof": Param(
             settings["proof"],
@@ -76,8 +73,7 @@ def build(lake: LakeDag) -> DAG:
             description="keys: keys of all rows; sampled: also every column of at least one row of 16; "
             "full: every column of all rows.",
         ),
-        "on_window_end": window_end_param(settings["on_window_end"]),
-        **_budget_params(settings),
+        **window_params(settings),
     }
     with lake.open(
         params,
@@ -88,18 +84,15 @@ def build(lake: LakeDag) -> DAG:
         tables = list_tables(
             "Lists the tables, the worst first: one task of `compact` for each.",
             order="need",
-            until="{{ params.until or '' }}",
+            until=WINDOW["until"],
+            blackouts=BLACKOUTS,
         )
         CompactTableOperator.partial(
             task_id="compact",
             strategy="{{ params.strategy }}",
-            until="{{ params.until or '' }}",
             engine="{{ params.engine }}",
             proof="{{ params.proof }}",
-            on_window_end="{{ params.on_window_end }}",
-            budget_bytes="{{ params.budget_bytes or '' }}",
-            budget_core_seconds="{{ params.budget_core_seconds or '' }}",
-            budget_money="{{ params.budget_money or '' }}",
+            **WINDOW,
             lake_conn_id=CONNECTION,
             skip_unsupported=True,
             max_active_tis_per_dag=1,
@@ -108,15 +101,3 @@ def build(lake: LakeDag) -> DAG:
             "cannot compact is skipped, and the XCom `refused` says why.",
         ).expand(table=tables.output)
     return dag
-
-
-def _budget_params(settings: Mapping[str, Any]) -> dict[str, Param]:
-    words = {
-        "budget_bytes": "Begin no table after so much was read to be rewritten: 200 gb. Empty: no limit.",
-        "budget_core_seconds": "The same for core seconds.",
-        "budget_money": "The same for money, by price_core_hour of the connection.",
-    }
-    return {
-        name: Param(settings[name] or None, type=["null", "string", "number"], description=text)
-        for name, text in words.items()
-    }

@@ -7,13 +7,16 @@ from __future__ import annotations
 from airflow.sdk import DAG, Param
 
 from lakecore_airflow.dags.parts import (
+    BLACKOUTS,
     CONNECTION,
     TABLE_DEFAULTS,
+    WINDOW,
+    WINDOW_DEFAULTS,
     LakeDag,
     engine_param,
     list_tables,
     table_params,
-    until_param,
+    window_params,
 )
 from lakecore_airflow.operators.compact import CompactTableOperator
 from lakecore_airflow.reports.outcome import LABEL
@@ -24,7 +27,7 @@ DEFAULTS = {
     "schedule": "30 1 * * *",
     **TABLE_DEFAULTS,
     "partition_key": "dt",
-    "until": None,
+    **WINDOW_DEFAULTS,
     "engine": "auto",
 }
 
@@ -61,7 +64,7 @@ def build(lake: LakeDag) -> DAG:
         "day": Param(
             None, type=["null", "string"], description="The day, YYYY-MM-DD; empty: the run's logical date."
         ),
-        "until": until_param(settings["until"]),
+        **window_params(settings),
         "engine": engine_param(settings["engine"], "partitions"),
     }
     with lake.open(
@@ -71,13 +74,15 @@ def build(lake: LakeDag) -> DAG:
         doc_md=DOC,
     ) as dag:
         tables = list_tables(
-            "Lists the tables that are partitioned by the day.", partition_key="{{ params.partition_key }}"
+            "Lists the tables that are partitioned by the day.",
+            partition_key="{{ params.partition_key }}",
+            blackouts=BLACKOUTS,
         )
         CompactTableOperator.partial(
             task_id="compact",
             where="{{ params.partition_key }}=" + DAY,
             strategy="full",
-            until="{{ params.until or '' }}",
+            **WINDOW,
             engine="{{ params.engine }}",
             lake_conn_id=CONNECTION,
             skip_unsupported=True,

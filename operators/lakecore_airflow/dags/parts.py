@@ -11,26 +11,52 @@ from typing import Any
 
 from airflow.sdk import DAG, CronTriggerTimetable, Param
 
+from lakecore_airflow.dags.deadlines import deadline_of
 from lakecore_airflow.dags.settings import dag_id_of
 from lakecore_airflow.lake.tables import ListTablesOperator, NamedTablesOperator
+from lakecore_airflow.tasks.window import WINDOW_SETTINGS
+from lakecore_airflow.timetables import OpenDaysTimetable
 
 __all__ = [
+    "BLACKOUTS",
     "CONNECTION",
+    "DEADLINE_DEFAULTS",
     "TABLE_DEFAULTS",
+    "WINDOW",
+    "WINDOW_DEFAULTS",
     "LakeDag",
     "engine_param",
     "list_tables",
     "name_tables",
     "named_tables_param",
     "table_params",
-    "until_param",
-    "window_end_param",
+    "window_params",
 ]
 
 CONNECTION = "{{ params.lake_conn_id }}"
 """The connection of a task is that of its run."""
 TABLE_DEFAULTS = {"database": "*", "include": "*", "exclude": ""}
 """These are the settings that `table_params` needs: they select all tables."""
+BLACKOUTS = "{{ params.blackouts | tojson }}"
+"""These are the black-outs of a run."""
+DEADLINE_DEFAULTS = {"deadline": "", "deadline_callback": ""}
+"""These are the settings of the deadline of a DAG."""
+WINDOW_DEFAULTS: Mapping[str, Any] = {
+    "until": None,
+    "on_window_end": "skip",
+    "window_grace": "30 min",
+    "blackouts": [],
+    "budget_bytes": "",
+    "budget_core_seconds": "",
+    "budget_money": "",
+    **DEADLINE_DEFAULTS,
+}
+"""These are the settings of the window of a DAG, which `window_params` needs."""
+WINDOW = {
+    **{name: f"{{{{ params.{name} or '' }}}}" for name in ("until", *WINDOW_SETTINGS)},
+    "blackouts": BLACKOUTS,
+}
+"""These are the arguments of a task whose window is that of its run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +81,10 @@ class LakeDag:
         `schedule`: in place of the cron expression of the setting `schedule`, whose runs stand for the day
         before. Empty: runs are started by hand.
         """
-        cron = self.settings["schedule"]
-        if schedule is None and cron:
+        cron, blackouts = self.settings["schedule"], self.settings.get("blackouts")
+        if schedule is None and cron and blackouts:
+            schedule = OpenDaysTimetable(cron, blackouts)
+        elif schedule is None and cron:
             schedule = CronTriggerTimetable(cron, timezone="UTC", interval=timedelta(days=1))
         connection = Param(self.connection, type="string", description="The connection of the lake.")
         return DAG(
@@ -66,6 +94,7 @@ class LakeDag:
             catchup=False,
             default_args={"owner": "data-platform", "retries": 2, "retry_delay": timedelta(minutes=1)},
             params={**params, "lake_conn_id": connection},
+            deadline=deadline_of(self.settings, self.connection),
             **{"max_active_runs": 1} | arguments,
         )
 
@@ -124,7 +153,7 @@ def engine_param(value: str, work: str) -> Param:
     )
 
 
-def until_param(value: str | None) -> Param:
+def _until_param(value: str | None) -> Param:
     """Return the param of the end of the window."""
     return Param(
         value or None,
@@ -134,11 +163,28 @@ def until_param(value: str | None) -> Param:
     )
 
 
-def window_end_param(value: str) -> Param:
-    """Return the param that says how tasks end that leave work to the next window."""
-    return Param(
-        value,
-        type="string",
-        enum=["success", "skip", "fail"],
-        description="How a task that leaves work ends. skip: skipped if it did nothing; fail: failed.",
-    )
+def window_params(settings: Mapping[str, Any]) -> dict[str, Param]:
+    """Return the params of the window: its end, the black-outs and the budget of a run."""
+    end = "How a task that leaves work ends. skip: skipped if it did nothing; fail: failed."
+    texts = {
+        "window_grace": "Stop a task that is still at work so long after the end: 30 min. Empty: never.",
+        "budget_bytes": "Begin nothing more after so much was read to be rewritten: 200 gb. Empty: no limit.",
+        "budget_core_seconds": "The same for core seconds.",
+        "budget_money": "The same for money, by price_core_hour of the connection.",
+    }
+    return {
+        "until": _until_param(settings["until"]),
+        "on_window_end": Param(
+            settings["on_window_end"], type="string", enum=["success", "skip", "fail"], description=end
+        ),
+        "blackouts": Param(
+            list(settings["blackouts"]) or None,
+            type=["null", "array"],
+            items={"type": "object"},
+            description="Days and hours at which nothing begins. Empty this to begin at any time.",
+        ),
+        **{
+            name: Param(settings[name] or None, type=["null", "string", "number"], description=text)
+            for name, text in texts.items()
+        },
+    }

@@ -13,7 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lakecore.errors import InvalidInputError
+from lakecore.jobs.window.blackout import BlackoutCalendar
+
 __all__ = [
+    "COMMON",
     "DEFAULT_CONNECTION",
     "DagSettings",
     "SettingsError",
@@ -23,6 +27,9 @@ __all__ = [
 ]
 
 DEFAULT_CONNECTION = "lake_default"
+
+COMMON = ("blackouts",)
+"""These settings may be those of all DAGs, in `[airflow]` itself."""
 
 _FILE_NAME = "lakecore.toml"
 _FORMER = {
@@ -51,9 +58,11 @@ class DagSettings:
     """Connections of the type `lakecore`; every DAG is made once for each."""
     values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """This is the table of each DAG, by its short name: `nightly`, …"""
+    common: Mapping[str, Any] = field(default_factory=dict)
+    """These are settings of all DAGs that have them (`COMMON`); the table of a DAG comes first."""
 
     def of(self, name: str, defaults: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the settings of one DAG: `defaults`, and what the file says instead.
+        """Return the settings of one DAG: `defaults`, and what the file says instead, for all or for this.
 
         Raises SettingsError for a key that is not in `defaults`.
         """
@@ -63,7 +72,11 @@ class DagSettings:
             raise SettingsError(
                 f"airflow.{name} has no setting {strange[0]!r}; it has {', '.join(sorted(defaults))}"
             )
-        return {**defaults, **values}
+        common = {key: value for key, value in self.common.items() if key in defaults}
+        merged = {**defaults, **common, **values}
+        if "blackouts" in merged:
+            merged["blackouts"] = _blackouts(merged["blackouts"], name)
+        return merged
 
 
 def dag_id_of(name: str, connection: str) -> str:
@@ -100,11 +113,11 @@ def parse_settings(raw: Mapping[str, Any], names: Sequence[str], where: str) -> 
     section = raw.get("airflow", {})
     if not isinstance(section, Mapping):
         raise SettingsError(f"{where}: airflow is {section!r}; make it a table: [airflow]")
-    strange = sorted(set(section) - {"connections", *names})
+    strange = sorted(set(section) - {"connections", *COMMON, *names})
     if strange:
         raise SettingsError(
-            f"{where}: [airflow] has no setting {strange[0]!r}; it has connections and the tables "
-            f"{', '.join(names)}"
+            f"{where}: [airflow] has no setting {strange[0]!r}; it has connections, {', '.join(COMMON)} and "
+            f"the tables {', '.join(names)}"
         )
     connections = section.get("connections", [DEFAULT_CONNECTION])
     if (
@@ -117,7 +130,17 @@ def parse_settings(raw: Mapping[str, Any], names: Sequence[str], where: str) -> 
     for name, table in values.items():
         if not isinstance(table, Mapping):
             raise SettingsError(f"{where}: airflow.{name} is {table!r}; make it a table: [airflow.{name}]")
-    return DagSettings(tuple(connections), values)
+    common = {name: section[name] for name in COMMON if name in section}
+    return DagSettings(tuple(connections), values, common)
+
+
+def _blackouts(raw: Any, name: str) -> list[dict[str, str]]:
+    """Return the black-outs as texts: TOML also has dates. Raises SettingsError."""
+    try:
+        BlackoutCalendar.parse(raw)
+    except InvalidInputError as err:
+        raise SettingsError(f"airflow.{name}: {err}") from err
+    return [{key: str(value) for key, value in one.items()} for one in raw]
 
 
 def _places(beside: str | Path | None, environ: Mapping[str, str]) -> list[Path]:

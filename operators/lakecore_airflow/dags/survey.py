@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, Param
 
-from lakecore_airflow.dags.parts import CONNECTION, LakeDag
+from lakecore_airflow.dags.parts import CONNECTION, DEADLINE_DEFAULTS, LakeDag
 from lakecore_airflow.lake.survey import SurveyOperator
 
 __all__ = ["DEFAULTS", "build"]
 
 DEFAULTS = {
+    **DEADLINE_DEFAULTS,
     "schedule": "17 * * * *",
     "including_databases": ".*",
     "including_tables": ".*",

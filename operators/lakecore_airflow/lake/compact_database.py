@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
@@ -16,6 +18,7 @@ from lakecore_airflow.tasks.engine import EngineTask
 from lakecore_airflow.tasks.identity import commit_identity
 from lakecore_airflow.tasks.job import JobTask
 from lakecore_airflow.tasks.table_task import xcom_summary
+from lakecore_airflow.tasks.window import WINDOW_SETTINGS, WindowTask, end_with_work_left
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperatorLink, Context
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["CompactDatabaseOperator"]
 
 
-class CompactDatabaseOperator(EngineTask, JobTask):
+class CompactDatabaseOperator(WindowTask, EngineTask, JobTask):
     """Compact every table that matches the patterns, many at once, in one task and on one Spark session at
     most. This suits lakes with more tables than there should be mapped tasks.
 
@@ -45,6 +48,17 @@ class CompactDatabaseOperator(EngineTask, JobTask):
     :param time_zone: of the machines that wrote the files, for `partition_idle_time`. (templated)
     :param until: begin no table and no unit after this time, commit what is proven: ISO date and time, or
         `HH:MM` (UTC) for the next such time after the DAG run started. (templated)
+    :param on_window_end: how the task ends when tables are left, because the window is over, a black-out has
+        begun or the budget is used up: `success`; `skip`: it is skipped if no table was changed; `fail`: it
+        fails, without a retry. (templated)
+    :param window_grace: stop the task, as by `execution_timeout`, when it is still at work so long after
+        `until`: `30 min`; None: never. (templated)
+    :param blackouts: days and hours at which no table begins, as a list of `{"days", "hours", "why",
+        "time_zone"}`; the beginning of the next one is the end of the window. (templated)
+    :param budget_bytes: begin no table once the tasks of the same DAG run have read so much to rewrite it,
+        `200 gb`; None: no limit. The sum is read before each table. (templated)
+    :param budget_core_seconds: the same for the core seconds of these tasks. (templated)
+    :param budget_money: the same for their money, by the prices of the connection. (templated)
     :param wait: how long to wait for a table that another task holds, for example `10 min`; without, such a
         table is skipped, and with it one that is held for longer counts as failed. (templated)
     :param engine: `spark`; `local`: in the task's own process; `auto`: in the process until the forecasts of
@@ -61,7 +75,12 @@ class CompactDatabaseOperator(EngineTask, JobTask):
     """
 
     definition = CompactDatabase
-    settings: ClassVar[Mapping[str, Any]] = {"engine": "spark", "master": None, "spark_conf": None}
+    settings: ClassVar[Mapping[str, Any]] = {
+        "engine": "spark",
+        "master": None,
+        "spark_conf": None,
+        **WINDOW_SETTINGS,
+    }
     doing = "compacting many tables"
     only_waits = True
     takes_auto = True
@@ -71,10 +90,15 @@ class CompactDatabaseOperator(EngineTask, JobTask):
     def execute(self, context: Context) -> dict[str, Any]:
         from lakecore.jobs import compact, compact_database
 
-        hook = LakeHook(self.lake_conn_id)
+        hook, stopped = LakeHook(self.lake_conn_id), _LeftTables()
         with airflow_errors(), self.engines(hook) as engines:
-            callbacks = compact.Callbacks(on_done=self._tell)
-            report = compact_database.run(self._job(context), hook.catalog(), engines, None, callbacks)
+            job = self._job(context)
+            window = self.open_window(context, hook, dry_run=job.dry_run)
+            job = replace(job, until_ms=window.end_ms)
+            callbacks = compact.Callbacks(
+                on_done=self._tell, reason_to_stop=lambda: stopped.counted(window.reason_to_stop())
+            )
+            report = compact_database.run(job, hook.catalog(), engines, None, callbacks)
         for table in report.changed:
             raw = table.to_json()
             count("compact", raw)
@@ -86,6 +110,13 @@ class CompactDatabaseOperator(EngineTask, JobTask):
         if report.failed:
             context["ti"].xcom_push("report", summary)
             raise _failure(report)
+        cut = sum(bool(table.picks_left) for table in report.tables)
+        if not job.dry_run and stopped.tables + cut:
+            context["ti"].xcom_push("report", summary)
+            reason = stopped.reason or "the window is over"
+            text = f"{stopped.tables + cut} tables are left for the next window: {reason}"
+            self.log.warning("%s", text)
+            end_with_work_left(self.on_window_end, text, idle=not report.changed)
         return summary
 
     def _job(self, context: Context) -> CompactDatabase:
@@ -103,6 +134,23 @@ class CompactDatabaseOperator(EngineTask, JobTask):
         elif report.snapshots:
             before, after = report.before.files, report.after.files
             self.log.info("%s: %d -> %d files; %s", report.table, before, after, report.proof)
+
+
+class _LeftTables:
+    """These are the tables that the window left. Several threads count."""
+
+    def __init__(self) -> None:
+        self.tables = 0
+        self.reason = ""
+        self._lock = threading.Lock()
+
+    def counted(self, reason: str) -> str:
+        """Count a table if there is a reason to leave it, and return the reason."""
+        if reason:
+            with self._lock:
+                self.tables += 1
+                self.reason = reason
+        return reason
 
 
 def _xcom_summary(report: Report) -> dict[str, Any]:

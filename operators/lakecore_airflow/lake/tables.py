@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator, conf
 
 from lakecore_airflow.hooks import LakeHook, airflow_errors
-from lakecore_airflow.tasks.window import window_end_ms
+from lakecore_airflow.tasks.window import skip_in_blackout, window_end_ms
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -36,6 +36,8 @@ class ListTablesOperator(BaseOperator):
         survey of the lake; a table with a busy writer waits for a quieter hour of the window. Without a
         survey the order is that of the names. (templated)
     :param until: the end of the window, for the order by need: a date and time, or `HH:MM` (UTC). (templated)
+    :param blackouts: skip this task, and so the DAG run, on these days and at these hours: a list of
+        `{"days", "hours", "why", "time_zone"}`. (templated)
 
     Airflow maps over 1024 values by default (`[core] max_map_length`); more tables fail the task, which says
     so.
@@ -48,6 +50,7 @@ class ListTablesOperator(BaseOperator):
         "partition_key",
         "order",
         "until",
+        "blackouts",
         "lake_conn_id",
     )
 
@@ -60,6 +63,7 @@ class ListTablesOperator(BaseOperator):
         partition_key: str | None = None,
         order: str = "name",
         until: str | None = None,
+        blackouts: Sequence[Mapping[str, Any]] | str | None = None,
         lake_conn_id: str = LakeHook.default_conn_name,
         **kwargs: Any,
     ) -> None:
@@ -70,11 +74,13 @@ class ListTablesOperator(BaseOperator):
         self.partition_key = partition_key
         self.order = order
         self.until = until
+        self.blackouts = blackouts
         self.lake_conn_id = lake_conn_id
 
     def execute(self, context: Context) -> list[str]:
         with airflow_errors():
             self._check_order()
+            skip_in_blackout(self.blackouts)
             catalog = LakeHook(self.lake_conn_id).catalog()
             databases = self._databases(catalog)
             names = sorted(f"{db}.{name}" for db in databases for name in catalog.list_tables(db))

@@ -16,7 +16,7 @@ from lakecore_airflow.tasks.job import flag
 from lakecore_airflow.tasks.lease_wait import LeaseWaitTask
 from lakecore_airflow.tasks.progress import ProgressReporter
 from lakecore_airflow.tasks.table_task import TableTask, tell_outcome, xcom_summary
-from lakecore_airflow.tasks.window import check_window_end, end_with_work_left, run_started_ms
+from lakecore_airflow.tasks.window import WINDOW_SETTINGS, WindowTask, end_with_work_left
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -28,7 +28,7 @@ __all__ = ["CompactTableOperator"]
 _LISTED = 20
 
 
-class CompactTableOperator(EngineTask, TableTask, LeaseWaitTask):
+class CompactTableOperator(WindowTask, EngineTask, TableTask, LeaseWaitTask):
     """Compact one table and return the report of `lakecore.jobs.compact` (small, JSON) as XCom.
 
     A retry uses the commit identity of the first try. A commit whose answer was lost is recognised and not
@@ -67,6 +67,10 @@ class CompactTableOperator(EngineTask, TableTask, LeaseWaitTask):
     :param on_window_end: how the task ends when it leaves work, because its window is over or the budget is
         used up: `success`; `skip`: it is skipped if it did nothing; `fail`: it fails, without a retry.
         (templated)
+    :param window_grace: stop the task, as by `execution_timeout`, when it is still at work so long after
+        `until`: `30 min`; None: never. (templated)
+    :param blackouts: days and hours at which nothing begins, as a list of `{"days", "hours", "why",
+        "time_zone"}`; the beginning of the next one is the end of the window. (templated)
     :param budget_bytes: begin no table once the tasks of the same DAG run have read so much to rewrite it,
         `200 gb`; None: no limit. (templated)
     :param budget_core_seconds: the same for the core seconds of these tasks. (templated)
@@ -79,27 +83,20 @@ class CompactTableOperator(EngineTask, TableTask, LeaseWaitTask):
         "master": None,
         "spark_conf": None,
         "skip_unsupported": False,
-        "on_window_end": "success",
-        "budget_bytes": None,
-        "budget_core_seconds": None,
-        "budget_money": None,
+        **WINDOW_SETTINGS,
     }
     doing = "compacting a table"
     takes_auto = True
     ui_color = "#dcefe3"
 
     skip_unsupported: bool | str
-    on_window_end: str
-    budget_bytes: str | int | None
-    budget_core_seconds: str | float | None
-    budget_money: str | float | None
+    _stopped_by: str = ""
 
     def run_job(self, context: Context) -> dict[str, Any]:
         from lakecore.errors import UnsupportedError
 
         try:
             with airflow_errors():
-                check_window_end(self.on_window_end)
                 report = self._compact(context)
         except Exception as err:  # the cause decides: unsupported tables may be skipped by request
             if flag("skip_unsupported", self.skip_unsupported) and isinstance(
@@ -120,7 +117,7 @@ class CompactTableOperator(EngineTask, TableTask, LeaseWaitTask):
         summary = self.publish_report(context, "compact", raw)
         if report.picks_left and not report.dry_run:
             context["ti"].xcom_push("report", summary)
-            text = f"{self.table}: {report.picks_left} picks are left for the next window"
+            text = f"{self.table}: {report.picks_left} picks are left for the next window{self._stopped_by}"
             end_with_work_left(self.on_window_end, text, idle=not report.picks_done)
         return summary
 
@@ -133,8 +130,11 @@ class CompactTableOperator(EngineTask, TableTask, LeaseWaitTask):
         user, identifier = commit_identity(context["ti"])
         name = {"commit_user": user, "commit_identifier": identifier}
         job = new_job(Compact, self.job_fields(context) | name)
-        if reason := self._reason_to_stop(job, hook, context):
+        window = self.open_window(context, hook, dry_run=job.dry_run)
+        job = replace(job, until_ms=window.end_ms)
+        if reason := "" if job.dry_run else window.reason_to_stop():
             self.log.warning("%s; what %s needs is left for the next window", reason, self.table)
+            self._stopped_by = f" ({reason})"
             job = replace(job, until_ms=SystemClock().now_ms())
         with self.workers(hook) as executor:
             return compact.run(
@@ -144,19 +144,6 @@ class CompactTableOperator(EngineTask, TableTask, LeaseWaitTask):
                 SystemClock(),
                 on_progress=ProgressReporter(self.table, context, self.log),
             )
-
-    def _reason_to_stop(self, job: Compact, hook: LakeHook, context: Context) -> str:
-        """Return why the budget of the DAG run lets no further table begin, or an empty text."""
-        from lakecore.clock import SystemClock
-        from lakecore.jobs.window.budget import Budget, usage_since
-
-        budget = Budget.parse(self.budget_bytes, self.budget_core_seconds, self.budget_money)
-        if job.dry_run or not budget.is_given:
-            return ""
-        clock, ti = SystemClock(), context["ti"]
-        run = {"dag": ti.dag_id, "run": ti.run_id}
-        usage = usage_since(hook.catalog(), run, run_started_ms(context, clock), clock)
-        return budget.reason_to_stop(usage, hook.price_list())
 
     def _log(self, report: Report) -> None:
         if report.nothing_to_do:

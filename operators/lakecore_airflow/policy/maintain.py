@@ -32,10 +32,11 @@ from lakecore_airflow.tasks.identity import commit_identity
 from lakecore_airflow.tasks.job import flag
 from lakecore_airflow.tasks.table_task import TableTask, tell_outcome
 from lakecore_airflow.tasks.window import (
-    check_window_end,
+    WINDOW_SETTINGS,
+    WindowTask,
     end_with_work_left,
     run_started_ms,
-    window_end_ms,
+    skip_in_blackout,
 )
 
 if TYPE_CHECKING:
@@ -119,9 +120,11 @@ class PlanMaintenanceOperator(LakeTask):
         file that has one. Empty: there is no policy. (templated)
     :param tables: names `database.table`, split by commas: only these; None: all. (templated)
     :param dry_run: whether the tasks only report. None: only while there is no policy. (templated)
+    :param blackouts: skip this task, and so the DAG run, on these days and at these hours, unless it is a dry
+        run: a list of `{"days", "hours", "why", "time_zone"}`. (templated)
     """
 
-    template_fields: Sequence[str] = ("policy", "tables", "preview", "lake_conn_id")
+    template_fields: Sequence[str] = ("policy", "tables", "preview", "blackouts", "lake_conn_id")
 
     def __init__(
         self,
@@ -129,6 +132,7 @@ class PlanMaintenanceOperator(LakeTask):
         policy: Sequence[Mapping[str, Any]] | str | None = None,
         tables: str | None = None,
         dry_run: bool | str | None = None,
+        blackouts: Sequence[Mapping[str, Any]] | str | None = None,
         lake_conn_id: str = LakeHook.default_conn_name,
         **kwargs: Any,
     ) -> None:
@@ -136,6 +140,7 @@ class PlanMaintenanceOperator(LakeTask):
         self.policy = policy
         self.tables = tables
         self.preview = dry_run
+        self.blackouts = blackouts
         self.lake_conn_id = lake_conn_id
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
@@ -144,6 +149,8 @@ class PlanMaintenanceOperator(LakeTask):
         by_policy = bool(self.policy)
         with airflow_errors():
             dry_run = flag("dry_run", self.preview)
+            if by_policy and not dry_run:
+                skip_in_blackout(self.blackouts)
             rules = parse_policy(_read(self.policy or PREVIEW), CHORES)
             catalog = LakeHook(self.lake_conn_id).catalog()
             tables = [f"{db}.{name}" for db in catalog.list_databases() for name in catalog.list_tables(db)]
@@ -162,7 +169,7 @@ class PlanMaintenanceOperator(LakeTask):
         return with_chores
 
 
-class MaintainTableOperator(EngineTask, TableTask):
+class MaintainTableOperator(WindowTask, EngineTask, TableTask):
     """Run the chores of one table, one after another, within a window. The operator returns a small JSON
     object that says what each chore did.
 
@@ -176,8 +183,17 @@ class MaintainTableOperator(EngineTask, TableTask):
         A time may be given as an age, `2 d` before the run started. (templated)
     :param until: begin no further chore after this time: a date and time, or `HH:MM` (UTC) after the run's
         start. (templated) A compaction that runs then commits what is proven and leaves the rest.
-    :param on_window_end: how the task ends when chores are left, because the window is over: `success`;
-        `skip`: it is skipped if no chore began; `fail`: it fails, without a retry. (templated)
+    :param on_window_end: how the task ends when chores are left, because the window is over, a black-out has
+        begun or the budget is used up: `success`; `skip`: it is skipped if no chore began; `fail`: it fails,
+        without a retry. (templated)
+    :param window_grace: stop the task, as by `execution_timeout`, when it is still at work so long after
+        `until`: `30 min`; None: never. (templated)
+    :param blackouts: days and hours at which no chore begins, as a list of `{"days", "hours", "why",
+        "time_zone"}`; the beginning of the next one is the end of the window. (templated)
+    :param budget_bytes: begin no chore once the tasks of the same DAG run have read or removed so many
+        bytes, `200 gb`; None: no limit. (templated)
+    :param budget_core_seconds: the same for the core seconds of these tasks. (templated)
+    :param budget_money: the same for their money, by the prices of the connection. (templated)
     :param dry_run: report what would happen and change nothing. (templated)
     :param wait: how long each chore waits for a table that another task holds, for example `10 min`.
         (templated)
@@ -194,7 +210,7 @@ class MaintainTableOperator(EngineTask, TableTask):
         "table",
         "chores",
         "until",
-        "on_window_end",
+        *WINDOW_SETTINGS,
         "preview",
         "wait",
         "engine",
@@ -211,6 +227,11 @@ class MaintainTableOperator(EngineTask, TableTask):
         chores: Mapping[str, Mapping[str, Any]],
         until: str | None = None,
         on_window_end: str = "success",
+        window_grace: str | None = None,
+        blackouts: Sequence[Mapping[str, Any]] | str | None = None,
+        budget_bytes: str | int | None = None,
+        budget_core_seconds: str | float | None = None,
+        budget_money: str | float | None = None,
         dry_run: bool | str = False,
         wait: str | None = None,
         engine: str = "local",
@@ -224,6 +245,11 @@ class MaintainTableOperator(EngineTask, TableTask):
         self.chores = chores
         self.until = until
         self.on_window_end = on_window_end
+        self.window_grace = window_grace
+        self.blackouts = blackouts
+        self.budget_bytes = budget_bytes
+        self.budget_core_seconds = budget_core_seconds
+        self.budget_money = budget_money
         self.preview = dry_run
         self.wait = wait
         self.engine = engine
@@ -242,11 +268,10 @@ class MaintainTableOperator(EngineTask, TableTask):
         report["held"] = on_hold  # the earlier key, for one release
         report |= {"failed": {}, "left": [], "dry_run": bool(flag("dry_run", self.preview))}
         with airflow_errors():
-            check_window_end(self.on_window_end)
-            end = window_end_ms(self.until, context, clock)
+            hook, dry_run = LakeHook(self.lake_conn_id), flag("dry_run", self.preview)
+            window = self.open_window(context, hook, dry_run=dry_run)
             safety = fields_of(Safety, {"wait": self.wait}, clock.now_ms())
             names = _order(self.chores)
-            hook = LakeHook(self.lake_conn_id)
             with self.workers(hook) as executor:
                 request = ChoreRequest(
                     table=self.table,
@@ -254,15 +279,16 @@ class MaintainTableOperator(EngineTask, TableTask):
                     lake=hook.catalog(),
                     safety=Safety(owner=lease_owner(context["ti"]), **safety),
                     executor=executor,
-                    dry_run=flag("dry_run", self.preview),
-                    until_ms=end,
+                    dry_run=dry_run,
+                    until_ms=window.end_ms,
                     started_ms=run_started_ms(context, clock),
                 )
                 for name, parameters in names.items():
                     if self._killed:
                         raise AirflowException(f"killed before {name} of {self.table}")
-                    if end is not None and clock.now_ms() >= end:
+                    if reason := window.reason_to_stop():
                         report["left"].append(name)
+                        report["left_because"] = reason
                         continue
                     errors += self._try(name, parameters, request, context, report)
         return self._end(context, report, errors)
@@ -318,8 +344,9 @@ class MaintainTableOperator(EngineTask, TableTask):
     def _end(self, context: Context, report: dict[str, Any], errors: Sequence[Exception]) -> dict[str, Any]:
         if report["dry_run"]:
             self.log.warning("this was a dry run: nothing was changed")
+        text = f"{report.get('left_because')}; left for the next run: {', '.join(report['left'])}"
         if report["left"]:
-            self.log.warning("the window is over; left for the next run: %s", ", ".join(report["left"]))
+            self.log.warning("%s", text)
         tell_outcome(context, report)
         if errors or report["left"]:
             context["ti"].xcom_push("report", report)
@@ -329,8 +356,9 @@ class MaintainTableOperator(EngineTask, TableTask):
             problems += [f"on hold, so not done: {', '.join(report['on_hold'])}"] if report["on_hold"] else []
             raise error(f"{self.table}: {'; '.join(problems)}")
         if report["left"]:
-            text = f"{self.table}: the window is over; left for the next run: {', '.join(report['left'])}"
-            end_with_work_left(self.on_window_end, text, idle=len(report["left"]) == len(self.chores))
+            end_with_work_left(
+                self.on_window_end, f"{self.table}: {text}", idle=len(report["left"]) == len(self.chores)
+            )
         return report
 
 

@@ -3,7 +3,8 @@ OpenTelemetry.
 
 There are the counters `lakecore.runs`, `.files`, `.bytes`, `.rows`, `.snapshots` and the timer
 `lakecore.duration`, each with the tags `job` and `table`, and the gauge `lakecore.tables` with the tag
-`state`. Nothing is sent while Airflow's metrics are off.
+`state`. A run that misses the deadline of its DAG counts in `lakecore.deadlines_missed`, with the tag `dag`.
+Nothing is sent while Airflow's metrics are off.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["count", "count_states"]
+__all__ = ["count", "count_missed_deadline", "count_states"]
 
 _COUNTERS = {
     "files": ("files", "files_in"),
@@ -44,3 +45,10 @@ def count_states(states: Mapping[str, int]) -> None:
 
     for state, tables in states.items():
         stats.gauge("lakecore.tables", tables, tags={"state": state})
+
+
+def count_missed_deadline(dag: str) -> None:
+    """Count a run that missed the deadline of its DAG."""
+    from airflow.sdk.observability import stats
+
+    stats.incr("lakecore.deadlines_missed", tags={"dag": dag})

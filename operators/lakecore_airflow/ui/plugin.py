@@ -1,4 +1,4 @@
-"""This plugin adds the pages of lakecore to Airflow."""
+"""This plugin adds the pages of lakecore to Airflow, and its timetable."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, ClassVar
 
 from airflow.plugins_manager import AirflowPlugin
+
+from lakecore_airflow.timetables import OpenDaysTimetable
 
 __all__ = ["LakecoreUiPlugin"]
 
@@ -36,10 +38,13 @@ class _LazyApp:
 
 
 class LakecoreUiPlugin(AirflowPlugin):
-    """It adds the pages of a lake to the menu, and the reports of runs and tasks as tabs."""
+    """It adds the pages of a lake to the menu, the reports of runs and tasks as tabs, and the timetable of
+    DAGs with black-outs.
+    """
 
     name = "lakecore_ui"
     fastapi_apps: ClassVar[list[Any]] = [{"app": _LazyApp(), "url_prefix": PREFIX, "name": "lakecore"}]
+    timetables: ClassVar[list[Any]] = [OpenDaysTimetable]
     external_views: ClassVar[list[Any]] = [
         {
             "name": "Lake",

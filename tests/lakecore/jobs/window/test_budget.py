@@ -12,7 +12,8 @@ from lakecore.errors import InvalidInputError
 from lakecore.jobs import compact
 from lakecore.jobs.cost.prices import PriceList
 from lakecore.jobs.runner.origin import set_origin
-from lakecore.jobs.window.budget import Budget, Usage, usage_since
+from lakecore.jobs.window.budget import Budget, Usage, declare_budget, usage_of_run
+from lakecore.maintain.usage import UsageStore, usage_key
 from tests.support.golden import golden_table
 
 PRICES = PriceList(core_hour=0.5)
@@ -46,15 +47,33 @@ def test_money_needs_a_price() -> None:
 def test_only_attempts_of_the_same_run_count(tmp_path: Path) -> None:
     golden_table("g1.a_pk_runs").copy_to(tmp_path)
     catalog, clock = load_catalog(str(tmp_path)), SystemClock()
-    began_ms = clock.now_ms()
-    set_origin({"dag": "nightly", "run": "1"})
+    run, began_ms = {"dag": "nightly", "run": "1"}, clock.now_ms()
+    set_origin(run)
+    declare_budget(run, began_ms)
     try:
         report = compact.run(compact.Job(table="g1.a_pk_runs", strategy=compact.Strategy.FULL), catalog)
     finally:
         set_origin({})
-    usage = usage_since(catalog, {"dag": "nightly", "run": "1"}, began_ms, clock)
+    usage = usage_of_run(catalog, run, began_ms)
     assert usage.bytes == report.bytes_in > 0
     assert usage.core_seconds > 0
-    assert usage_since(catalog, {"dag": "nightly", "run": "2"}, began_ms, clock) == Usage()
+    assert usage_of_run(catalog, {"dag": "nightly", "run": "2"}, began_ms) == Usage()
     with pytest.raises(InvalidInputError):
-        usage_since(catalog, {}, began_ms, clock)
+        usage_of_run(catalog, {}, began_ms)
+
+
+def test_a_sum_survives_strange_files_and_goes_after_a_month(tmp_path: Path) -> None:
+    catalog, day_ms = load_catalog(str(tmp_path)), 86_400_000
+    store = UsageStore(catalog.file_io, catalog.warehouse)
+    key = usage_key({"dag": "nightly", "run": "1"}, 40 * day_ms)
+    for attempt in ("a", "b", "b"):
+        store.add(key, attempt, Usage(100, 1.5))
+    (tmp_path / ".lakecore" / "usage" / key / "c.much.1").write_text("")
+    assert store.sum(key) == Usage(200, 3.0)
+    with pytest.raises(ValueError, match="no usage"):
+        store.add("../ledger", "a", Usage())
+    store.tidy(70 * day_ms)
+    assert store.sum(key) == Usage(200, 3.0)
+    store.tidy(71 * day_ms)
+    assert store.sum(key) == Usage()
+    assert list((tmp_path / ".lakecore" / "usage").iterdir()) == []
