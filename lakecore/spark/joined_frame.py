@@ -1,14 +1,16 @@
 """This module joins DataFrames with the rows of a table by lookup tables in the Python workers of Spark.
 
 A worker process loads one lookup table for each join, keeps it for later tasks and micro-batches, and follows
-the table at the refresh interval of its options. So each worker of an executor has a cache of its own (Spark
-runs one worker a core and reuses them), which costs a load of the table's columns each, and no shuffle of the
-DataFrame; or, with a shuffle, a load of the buckets of each task that it runs.
+the table at the refresh interval of its options. Spark runs one worker a core and reuses them. Where lookups
+read the files that keys need, all workers of an executor share the local copies of these files, in the
+executor's local directories, which Spark removes with it. Where a lookup table has all rows, each worker
+loads them, or, with a shuffle, those of the buckets of each task that it runs.
 """
 
 from __future__ import annotations
 
 import atexit
+import os
 import pickle
 import threading
 from collections import OrderedDict
@@ -38,6 +40,8 @@ __all__ = ["JoinRequest", "join_columns", "join_frame"]
 
 _MOST_TABLES = 8
 """A worker keeps so many lookup tables; the one that was not used for the longest time is closed."""
+_LOCAL_DIRECTORIES = "SPARK_LOCAL_DIRS"
+"""Spark sets this variable for Python workers, to the local directories of their executor."""
 _KEY = "_lakecore_lookup_"
 _HOW = ("left", "inner")
 
@@ -65,6 +69,10 @@ class _Worker:
         self._lock = threading.Lock()
         self._tables: OrderedDict[str, LookupTable] = OrderedDict()
         atexit.register(self.close)
+        if directories := os.environ.get(_LOCAL_DIRECTORIES):
+            from lakecore.lookup.copies.process_cache import share_process_cache
+
+            share_process_cache(directories.split(","))
 
     def table(self, name: str, make: Callable[[], LookupTable]) -> LookupTable:
         """Return the lookup table of that name, which is made at the first call."""

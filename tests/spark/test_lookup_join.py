@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import os
+import time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -143,6 +145,39 @@ def test_a_worker_follows_the_table_and_keeps_its_cache(session: SparkSession, t
     after = join()
     assert {name.split("/")[1] for name in after} == {"0", "20"}
     assert not any(name.endswith("/0") for name in after if int(name.split()[1].split("/")[0]) >= 20)
+
+
+def test_the_workers_of_an_executor_make_each_copy_once(
+    session: SparkSession, table: lakecore.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two tasks at once, each in a worker of its own, need all four data files; each worker says how many copies it made."""
+    frame_class = type(session.range(1))
+    plain = frame_class.mapInArrow
+
+    def counted(frame: DataFrame, task: Any, schema: Any) -> DataFrame:
+        def run(batches: Any) -> Any:
+            from lakecore.lookup.copies.process_cache import process_cache
+            from lakecore.spark.joined_frame import _of_this_process
+
+            _of_this_process()
+            (tmp_path / f"here-{os.getpid()}").touch()
+            end = time.monotonic() + 60
+            while len(list(tmp_path.glob("here-*"))) < 2 and time.monotonic() < end:
+                time.sleep(0.01)
+            before = process_cache().copies_written
+            yield from task(batches)
+            made = process_cache().copies_written - before
+            (tmp_path / f"made-{os.getpid()}").write_text(str(made))
+
+        return plain(frame, run, schema)
+
+    monkeypatch.setattr(frame_class, "mapInArrow", counted)
+    on = {"article": "k", "p": "p"}
+    frame = orders(session).repartition(2)
+    joined = lakecore_spark.lookup_join(frame, table, on, ["name"], how="inner").collect()
+    assert len(joined) > 10
+    made = sorted(int(path.read_text()) for path in tmp_path.glob("made-*"))
+    assert (len(made), sum(made)) == (2, 4), made
 
 
 def test_rows_of_a_stream_are_joined(session: SparkSession, table: lakecore.Table, tmp_path: Path) -> None:

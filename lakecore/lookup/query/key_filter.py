@@ -37,6 +37,23 @@ class KeyFilter:
             mixed = _mix(part)
             np.bitwise_or.at(self._words, self._places(mixed), self._masks(mixed))
 
+    @classmethod
+    def of_words(cls, words: Words, probes: int) -> KeyFilter:
+        """Return the filter that has these words and this number of probes."""
+        out = cls((), 0, 0.5)
+        out._words, out._probes = words, probes
+        return out
+
+    @property
+    def words(self) -> Words:
+        """Return its words, which together with the number of probes are all it has."""
+        return self._words
+
+    @property
+    def probes(self) -> int:
+        """Return how many bits a key sets."""
+        return self._probes
+
     @property
     def size(self) -> int:
         """Return the bytes that it takes."""

@@ -27,20 +27,45 @@ _LOCK = "lock"
 class StoredFile:
     """It is one file on local disk, open for reading. It stays readable after it was removed."""
 
-    def __init__(self, path: str, size: int) -> None:
+    def __init__(self, path: str, *, is_shared: bool = False) -> None:
+        """Open a file, which other processes use, too, if it is shared. Raises OSError."""
         self.path = path
-        self.size = size
-        """The size is in bytes."""
-        self._handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._is_shared = is_shared
+        self._handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         self._close = weakref.finalize(self, os.close, self._handle)
+        self.size = os.fstat(self._handle).st_size
+        """The size is in bytes."""
 
     def read(self, offset: int, length: int) -> bytes:
         """Return these bytes; fewer where the file has been cut. Raises OSError."""
         return os.pread(self._handle, length, offset)
 
     def remove(self) -> None:
-        """Remove the file; it may be gone already. Its bytes are free once nobody reads it any more."""
-        _unlink(self.path)
+        """Say that this process needs the file no longer: it is removed unless it is shared, and may be gone
+        already. Its bytes are free once nobody reads it any more.
+        """
+        if not self._is_shared:
+            _unlink(self.path)
+
+    def discard(self) -> None:
+        """Remove the file, which is damaged, for all processes; a new one at its path stays."""
+        with suppress(OSError):
+            if os.path.samestat(os.fstat(self._handle), os.lstat(self.path)):
+                os.unlink(self.path)
+
+    @property
+    def is_removed(self) -> bool:
+        """Return whether a process has removed the file, or the disk does not say."""
+        try:
+            return os.fstat(self._handle).st_nlink == 0
+        except OSError:
+            return True
+
+    def record_use(self, now_ms: int) -> None:
+        """Tell other processes that it is used now."""
+        if self._is_shared:
+            with suppress(OSError):
+                os.utime(self._handle, ns=(now_ms * 1_000_000,) * 2)
 
 
 class LocalDisk:
@@ -72,7 +97,8 @@ class LocalDisk:
             path = os.path.join(directory, f"{number}.lookup")
             try:
                 os.makedirs(directory, mode=0o700, exist_ok=True)  # something may clean up TMPDIR
-                return StoredFile(path, self._write(path, parts()))
+                self._write(path, parts())
+                return StoredFile(path)
             except OSError as err:
                 failed = err
             except BaseException:
@@ -81,13 +107,11 @@ class LocalDisk:
             _unlink(path)
         raise _refusal(self.directories, failed)
 
-    def _write(self, path: str, parts: Iterable[bytes]) -> int:
-        """Write a new file and return its size. Tests replace it with one that fails."""
-        size = 0
+    def _write(self, path: str, parts: Iterable[bytes]) -> None:
+        """Write a new file. Tests replace it with one that fails."""
         with open(path, "xb") as out:
             for part in parts:
-                size += out.write(part)
-        return size
+                out.write(part)
 
     def close(self) -> None:
         """Remove the directories of this process."""

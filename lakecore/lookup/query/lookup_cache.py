@@ -6,30 +6,35 @@ as a whole; a query that needs other limits gets a cache of its own. The least r
 first (about so: a copy is found without a lock, and takes its place in the order when one is to leave); a
 copy that is larger than the limit exists as long as it is used. Copies that no query has any more are removed
 at once, those that were not used for `lookup.cache-file-retention` when the cache is next used.
+
+A cache may share its copies with other processes (`lakecore.lookup.copies`). Then the limit on disk holds for
+all of them together, copies stay when nobody has them any more, and one that another process removed is given
+up at the next look.
 """
 
 from __future__ import annotations
 
 import itertools
-import os
 import resource
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.errors import InvalidInputError, UnavailableError
+from lakecore.lookup.copies.local_copies import OwnCopies, SharedCopies
+from lakecore.lookup.copies.source import CopySource
 from lakecore.lookup.query.block_cache import BlockCache
 from lakecore.lookup.query.cache_options import CacheOptions
-from lakecore.lookup.query.local_disk import LocalDisk, StoredFile
-from lakecore.lookup.query.lookup_file import FileIndex, LookupFile
+from lakecore.lookup.query.lookup_file import LookupFile
 
-__all__ = ["CopyWriter", "LookupCache", "shared_cache"]
+__all__ = ["LookupCache"]
 
-Parts = Iterable[bytes]
-CopyWriter = tuple[Callable[[], Parts], Callable[[], FileIndex]]
-"""The first makes the bytes of a copy, and may be called again; the second, when they are written."""
+_TOUCH_MS = 60_000
+"""A shared copy is marked as used about so often, or four times in the time of its retention."""
+_TIDY_MS = 60_000
+"""Shared directories are tidied after so long, also if no copy is made."""
 
 
 @dataclass(slots=True)
@@ -42,32 +47,46 @@ class _Entry:
     used_ms: int = 0
     placed_ms: int = 0
     """It is `used_ms` as it was when the entry took its place in the order of use."""
+    touched_ms: int = 0
+    """It is `used_ms` as other processes know it."""
 
 
 class LookupCache:
     """It makes, keeps and removes local copies. Several threads may use it."""
 
-    def __init__(self, directories: Sequence[str] = (), *, clock: Clock | None = None) -> None:
-        """Keep copies below these directories, without any below that of TMPDIR; see `LocalDisk`. They are
-        made when the first copy is.
+    def __init__(
+        self, directories: Sequence[str] = (), *, shared: bool = False, clock: Clock | None = None
+    ) -> None:
+        """Keep copies below these directories, without any below that of TMPDIR.
+
+        They are in directories of this process, which are made when the first copy is and removed at the end.
+        With `shared` they are in one of this user, `lakecore-shared-lookup-…`: processes with the same
+        directories make a copy once, and find it again when they start anew.
         """
-        self._directories = tuple(directories)
         self._clock = clock or SystemClock()
         self._lock = threading.RLock()
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
         self._limits: dict[int, CacheOptions] = {}
         self._numbers = itertools.count()
-        self._disk: LocalDisk | None = None
+        self._own = OwnCopies(() if shared else directories)
+        self._shared = SharedCopies(directories, self._clock) if shared else None
+        self._tidied_ms = 0
         self._blocks = BlockCache(0)
         self._size = 0
         self._writers = 0
         self._retention_ms = 0
+        self._touch_ms = 0
         self._most = max(64, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
 
     @property
     def disk_size(self) -> int:
-        """Return the bytes of all copies on disk."""
+        """Return the bytes of all copies on disk that this process has."""
         return self._size
+
+    @property
+    def copies_written(self) -> int:
+        """Return the number of copies that this process has written, not found."""
+        return self._own.written + (0 if self._shared is None else self._shared.written)
 
     @property
     def memory_size(self) -> int:
@@ -80,7 +99,8 @@ class LookupCache:
             number = next(self._numbers)
             self._limits[number] = options
             self._limit()
-            return number
+        self._tidy(self._clock.now_ms())
+        return number
 
     def leave(self, holder: int) -> None:
         """Remove a holder, and the copies that nobody else has."""
@@ -93,7 +113,7 @@ class LookupCache:
             else:
                 self._close_disk()
 
-    def file(self, holder: int, name: Hashable, writer: Callable[[], CopyWriter]) -> LookupFile:
+    def file(self, holder: int, name: Hashable, source: CopySource) -> LookupFile:
         """Return the copy of that name; the first who asks makes it, others wait for it.
 
         Raises UnavailableError when the local disk is full even without all other copies, and what reading
@@ -110,10 +130,13 @@ class LookupCache:
             self._entries.move_to_end(name)
             self._remove_unused(entry.used_ms)
             if entry.file is not None:
+                self._touch(entry)
+                if entry.used_ms - self._tidied_ms >= _TIDY_MS:
+                    self._tidy(entry.used_ms)
                 return entry.file
         with entry.making:
             if entry.file is None:
-                copy = self._make(writer)
+                copy = self._make(source)
                 with self._lock:
                     entry.file = copy
                     if self._entries.get(name) is not entry:  # it was released meanwhile
@@ -121,6 +144,7 @@ class LookupCache:
                         return copy
                     self._size += copy.size
                     self._shrink(entry)
+                self._tidy(entry.used_ms, copy.stored.path)
             return entry.file
 
     def find(self, holder: int, name: Hashable) -> LookupFile | None:
@@ -129,6 +153,7 @@ class LookupCache:
         if entry is None or holder not in entry.holders:
             return None
         entry.used_ms = self._clock.now_ms()
+        self._touch(entry)
         return entry.file
 
     def discard(self, file: LookupFile) -> None:
@@ -136,6 +161,7 @@ class LookupCache:
         with self._lock:
             for name in [name for name, entry in self._entries.items() if entry.file is file]:
                 self._remove(name)
+        file.discard()
 
     def release(self, holder: int, names: Iterable[Hashable]) -> None:
         """Say that a holder needs these copies no longer; those that nobody has are removed."""
@@ -147,35 +173,46 @@ class LookupCache:
                     if not entry.holders:
                         self._remove(name)
 
-    def _make(self, writer: Callable[[], CopyWriter]) -> LookupFile:
+    def _make(self, source: CopySource) -> LookupFile:
         with self._lock:
             self._writers += 1
         try:
-            parts, index = writer()
-            stored = self._write(parts)
-            return LookupFile(stored, index(), self._blocks)
+            existing = None if self._shared is None else self._shared.get(source, self._blocks)
+            return existing or self._make_own(source)
         finally:
             with self._lock:
                 self._writers -= 1
                 self._close_disk()
 
-    def _close_disk(self) -> None:
-        """Remove the directories once there is neither a holder nor a writer."""
-        if self._disk is not None and not self._limits and not self._writers:
-            self._disk.close()
-            self._disk = None
-
-    def _write(self, parts: Callable[[], Parts]) -> StoredFile:
-        with self._lock:
-            if self._disk is None:
-                self._disk = LocalDisk(self._directories)
-            disk = self._disk
+    def _make_own(self, source: CopySource) -> LookupFile:
         try:
-            return disk.write(parts)
+            return self._own.make(source, self._blocks)
         except UnavailableError:
             if not self._remove_finished():
                 raise
-            return disk.write(parts)
+            return self._own.make(source, self._blocks)
+
+    def _close_disk(self) -> None:
+        """Remove the directories of this process once there is neither a holder nor a writer."""
+        if not self._limits and not self._writers:
+            self._own.close()
+
+    def _touch(self, entry: _Entry) -> None:
+        """Tell other processes, now and then, that a copy is used."""
+        if entry.used_ms - entry.touched_ms >= self._touch_ms and entry.file is not None:
+            entry.touched_ms = entry.used_ms
+            entry.file.stored.record_use(entry.used_ms)
+
+    def _tidy(self, now_ms: int, spared: str | None = None) -> None:
+        """Keep the shared directories within the limits, and give up what other processes removed."""
+        if self._shared is None:
+            return
+        self._tidied_ms = now_ms
+        self._shared.tidy(self._retention_ms, self._max_disk(), spared)
+        with self._lock:
+            for name, entry in list(self._entries.items()):
+                if entry.file is not None and entry.file.stored.is_removed:
+                    self._remove(name)
 
     def _remove_finished(self) -> bool:
         """Remove all copies, to make room for one; False if there is none."""
@@ -209,8 +246,7 @@ class LookupCache:
 
     def _shrink(self, spared: _Entry) -> None:
         """Remove the least recently used copies above the limits; `spared` and those being made stay."""
-        sizes = [limit.max_disk for limit in self._limits.values() if limit.max_disk is not None]
-        most = min(sizes, default=None)
+        most = self._max_disk()
         for name, entry in list(self._entries.items()):
             if entry.used_ms > entry.placed_ms:
                 self._place_again(name, entry)
@@ -220,28 +256,12 @@ class LookupCache:
             if entry is not spared and entry.file is not None:
                 self._remove(name)
 
+    def _max_disk(self) -> int | None:
+        """Return the highest number of bytes on disk; None without a limit."""
+        sizes = [limit.max_disk for limit in list(self._limits.values()) if limit.max_disk is not None]
+        return min(sizes, default=None)
+
     def _limit(self) -> None:
         self._retention_ms = min(limit.retention_ms for limit in self._limits.values())
+        self._touch_ms = min(_TOUCH_MS, self._retention_ms // 4)
         self._blocks.limit_to(min(limit.max_memory for limit in self._limits.values()))
-
-
-_shared: LookupCache | None = None
-_making = threading.Lock()
-
-
-def shared_cache() -> LookupCache:
-    """Return the cache of this process."""
-    global _shared
-    with _making:
-        if _shared is None:
-            _shared = LookupCache()
-        return _shared
-
-
-def _forget() -> None:
-    """Begin anew in a child process: the directories are those of its parent."""
-    global _shared, _making
-    _shared, _making = None, threading.Lock()
-
-
-os.register_at_fork(after_in_child=_forget)

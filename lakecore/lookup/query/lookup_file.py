@@ -94,6 +94,14 @@ class LookupFile:
     def remove(self) -> None:
         """Remove the local copy. Who reads from it can go on."""
         self.stored.remove()
+        self._forget()
+
+    def discard(self) -> None:
+        """Remove the local copy, which is damaged, also where other processes share it."""
+        self.stored.discard()
+        self._forget()
+
+    def _forget(self) -> None:
         self._blocks.drop((self._number, at) for at in range(len(self._index.places)))
 
     def find_one(self, key: OneKey, *, in_memory: bool = False) -> tuple[Block, int, int] | None:

@@ -12,17 +12,20 @@ import logging
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TypeVar
 
 from pyroaring import BitMap
 
 from lakecore.errors import ExpiredError, InvalidInputError, NotFoundError, UnavailableError
+from lakecore.lookup.copies.process_cache import process_cache
+from lakecore.lookup.copies.source import CopyForm, CopySource, CopyWriter, copy_digest, table_digest
 from lakecore.lookup.query.block import DamagedCopyError, NotInMemoryError
 from lakecore.lookup.query.bucket_search import BucketSource
 from lakecore.lookup.query.bucket_view import BucketRules
 from lakecore.lookup.query.cache_options import CacheOptions
 from lakecore.lookup.query.copy_writer import CopyRows, DataFileCopy, FilePlace
-from lakecore.lookup.query.lookup_cache import CopyWriter, LookupCache, shared_cache
+from lakecore.lookup.query.lookup_cache import LookupCache
 from lakecore.lookup.query.lookup_file import LookupFile
 from lakecore.lookup.query.remote_file import RemoteFileError, find_remote_file
 from lakecore.lookup.query.table_view import Bucket, TableView
@@ -72,7 +75,7 @@ class QueryState:
         self._sources: dict[tuple[Bucket, bool], BucketSource] = {}
         self._lock = threading.RLock()
         self._monitor: FileMonitor | None = None
-        self._cache = cache or shared_cache()
+        self._cache = cache or process_cache()
         self._holder = self._cache.join(self._options)
         self._closed = False
 
@@ -189,10 +192,25 @@ class QueryState:
             return cached
 
         try:
-            return self._cache.file(self._holder, name, lambda: self._writer(place, file, from_remote=True))
+            return self._cache.file(self._holder, name, self._copy_source(place, file, from_remote=True))
         except RemoteFileError as err:
             logger.warning("table %s: the data file is read in place of %s", self._table.name, err)
-        return self._cache.file(self._holder, name, lambda: self._writer(place, file, from_remote=False))
+        return self._cache.file(self._holder, name, self._copy_source(place, file, from_remote=False))
+
+    def _copy_source(self, place: Bucket, file: DataFile, *, from_remote: bool) -> CopySource:
+        return CopySource(
+            lambda: self._writer(place, file, from_remote=from_remote), lambda: self._form(place, file)
+        )
+
+    def _form(self, place: Bucket, file: DataFile) -> CopyForm:
+        schema = self._ctx.schema
+        digest = copy_digest(self._digest, *place, file)
+        return CopyForm(digest, schema.trimmed_primary_keys, schema.key_type, file.row_count)
+
+    @cached_property
+    def _digest(self) -> bytes:
+        ctx = self._ctx
+        return table_digest(ctx.paths.table_path, ctx.schema, self._rows, self._options)
 
     def _writer(self, place: Bucket, file: DataFile, *, from_remote: bool) -> CopyWriter:
         """Return what makes the copy of a file, from its remote lookup file where there is one."""
