@@ -130,7 +130,7 @@ def _config(
 ) -> CatalogConfig:
     options = {key: value_of(key, value, environ) for key, value in configured.items()}
     warehouse = options.get("warehouse", "").strip()
-    if not warehouse:
+    if not warehouse and options.get("metastore", "").strip().lower() != "hive":
         raise InvalidInputError(f"catalog {name!r} has no warehouse: set it in {_FILE_NAME}")
     of_no_catalog = ("warehouse", DEFAULT_DATABASE)
     return CatalogConfig(

@@ -24,11 +24,11 @@ __all__ = ["CatalogKind", "load_catalog", "open_catalog"]
 _GROUP = "lakecore.catalogs"
 _OWN = {
     "filesystem": "lakecore.catalog.filesystem:FilesystemCatalog",
+    "hive": "lakecore.catalog.hive.hive_catalog:HiveCatalog",
     "jdbc": "lakecore.catalog.jdbc.jdbc_catalog:JdbcCatalog",
     "rest": "lakecore.catalog.rest.rest_catalog:RestCatalog",
 }
 _DEFAULT = "filesystem"
-_NOT_YET = ("hive",)
 
 
 class CatalogKind(Protocol):
@@ -60,9 +60,13 @@ def load_catalog(
 
 
 def _config(warehouse: str | None, options: Mapping[str, str]) -> CatalogConfig:
-    """Return the catalog that is meant. The warehouse of a REST catalog is a name that the server knows."""
-    is_rest = str(options.get(METASTORE, "")).strip().lower() == "rest"
-    if is_rest and warehouse is not None and warehouse not in read_config(os.environ):
+    """Return the catalog that is meant. The warehouse of a REST catalog is a name that the server knows; a
+    Hive metastore has a warehouse of its own.
+    """
+    metastore = str(options.get(METASTORE, "")).strip().lower()
+    if metastore == "hive" and warehouse is None:
+        return CatalogConfig("", {})
+    if metastore == "rest" and warehouse is not None and warehouse not in read_config(os.environ):
         return CatalogConfig(warehouse, {})
     return resolve(warehouse, os.environ)
 
@@ -84,9 +88,10 @@ def _kind(metastore: str) -> CatalogKind:
     entry_point = _others().get(metastore)
     if entry_point is not None:
         return _load(entry_point)
-    why = "this release has no such catalog yet" if metastore in _NOT_YET else "there is no such catalog"
     kinds = "; ".join(_describe(name) for name in (*_OWN, *sorted(_others())))
-    raise UnsupportedError(f"catalog option {METASTORE}={metastore}: {why}; there are {kinds}")
+    raise UnsupportedError(
+        f"catalog option {METASTORE}={metastore}: there is no such catalog; there are {kinds}"
+    )
 
 
 def _others() -> dict[str, EntryPoint]:

@@ -51,16 +51,16 @@ def get_provider_info() -> dict[str, Any]:
                         "schema": {"type": ["boolean", "null"], "default": False},
                     },
                     "s3_session_token": _text("S3 session token", "for temporary credentials", secret=True),
-                    "metastore": _text("Metastore", "filesystem (default), jdbc or rest"),
+                    "metastore": _text("Metastore", "filesystem (default), hive, jdbc or rest"),
                     "catalog_uri": _text(
                         "Address of the metastore",
-                        "jdbc:postgresql://host/database or https://host",
+                        "jdbc:postgresql://host/database, thrift://host:9083 or https://host",
                         secret=True,
                     ),
                     "catalog_key": _text("Key of the catalog", "jdbc: which catalog of the database"),
                     "catalog_lock": _text(
                         "Lock of the catalog",
-                        "jdbc: true where commits take Paimon's lock, as Java's do",
+                        "hive, jdbc: true where commits take Paimon's lock, as Java's do",
                     ),
                     "jdbc_user": _text("User of the metastore", "jdbc: user of the database"),
                     "jdbc_password": _text(

@@ -25,8 +25,9 @@ class OracleError(Exception):
 class Oracle:
     """Java Paimon of one version. The JVM starts with the first call; calls from several threads wait for each other."""
 
-    def __init__(self, version: str = "1.4.2") -> None:
+    def __init__(self, version: str = "1.4.2", env: Mapping[str, str] | None = None) -> None:
         self.version = version
+        self._env = dict(env or {})
         self._process: subprocess.Popen[str] | None = None
         self._lock = threading.Lock()
         self._log = tempfile.NamedTemporaryFile(mode="w+", prefix="oracle-", suffix=".log")  # noqa: SIM115
@@ -108,7 +109,7 @@ class Oracle:
     def _start(self) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [str(SCRIPT), "serve"],
-            env=os.environ | {"PAIMON_VERSION": self.version},
+            env=os.environ | {"PAIMON_VERSION": self.version} | self._env,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,

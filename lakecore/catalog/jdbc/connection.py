@@ -10,7 +10,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from lakecore.catalog.jdbc.options import PASSWORD, POOL_SIZE, URI, USER
+from lakecore.catalog.jdbc.options import PASSWORD, URI, USER
+from lakecore.catalog.remote.options import POOL_SIZE
 from lakecore.errors import (
     AlreadyExistsError,
     InvalidOptionError,

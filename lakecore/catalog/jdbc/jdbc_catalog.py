@@ -155,7 +155,7 @@ class JdbcCatalog(WarehouseCatalog):
     def _strike_table(self, name: TableName) -> None:
         self._names.remove_table(name)
 
-    def _rename_entry(self, name: TableName, new: TableName) -> None:
+    def _rename_entry(self, name: TableName, new: TableName, path: str) -> None:
         self._names.rename_table(name, new)
 
     def _after_alteration(self, name: TableName) -> None:

@@ -6,36 +6,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lakecore.catalog.remote.options import (
+    LOCK_ENABLED,
+    LOCK_SLEEP,
+    LOCK_TIMEOUT,
+    POOL_SIZE,
+    SYNC_PROPERTIES,
+    parse_count,
+)
 from lakecore.errors import InvalidOptionError
-from lakecore.options import Option, parse_bool, parse_duration_ms
+from lakecore.options import Option
 
 __all__ = ["OPTIONS", "JdbcOptions"]
-
-
-def _parse_positive(text: str) -> int:
-    if not text.strip().isdigit() or int(text) < 1:
-        raise ValueError("must be a whole number above 0")
-    return int(text)
 
 
 URI: Option[str | None] = Option("uri", str.strip, None, "The JDBC address of the database.")
 CATALOG_KEY = Option("catalog-key", str.strip, "jdbc", "Which catalog of the database this is.")
 USER: Option[str | None] = Option("jdbc.user", str, None, "The user of the database.")
 PASSWORD: Option[str | None] = Option("jdbc.password", str, None, "The password of that user.")
-POOL_SIZE = Option("client-pool-size", _parse_positive, 2, "The greatest number of open connections.")
-LOCK_ENABLED: Option[bool | None] = Option(
-    "lock.enabled", parse_bool, None, "Whether commits hold the lock of the database."
-)
-LOCK_TIMEOUT = Option(
-    "lock-acquire-timeout", parse_duration_ms, 480_000, "How long a commit waits for the lock (ms)."
-)
-LOCK_SLEEP = Option(
-    "lock-check-max-sleep", parse_duration_ms, 8_000, "The longest pause between two tries (ms)."
-)
-LOCK_KEY_LENGTH = Option("lock-key-max-length", _parse_positive, 255, "The longest key of a lock.")
-SYNC_PROPERTIES = Option(
-    "sync-all-properties", parse_bool, True, "Whether options of tables are copied into the database."
-)
+LOCK_KEY_LENGTH = Option("lock-key-max-length", parse_count, 255, "The longest key of a lock.")
 
 OPTIONS: tuple[Option[Any], ...] = (
     URI,
@@ -49,7 +38,7 @@ OPTIONS: tuple[Option[Any], ...] = (
     LOCK_KEY_LENGTH,
     SYNC_PROPERTIES,
 )
-"""These are all options that only a JDBC catalog has."""
+"""These are all options of a JDBC catalog, beside those of storage."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from lakecore.catalog.remote.table_properties import copied_properties
 from lakecore.errors import InvalidInputError
 from lakecore.metadata.schema import TableSchema
 
@@ -37,12 +38,8 @@ def properties_of_table(schema: TableSchema) -> dict[str, str]:
 
     What the column cannot hold is left out: the schema has it. Java cannot create such a table.
     """
-    keys = {
-        "primary-key": schema.primary_keys,
-        "partition": schema.partition_keys,
-        "bucket-key": schema.bucket_keys,
-    }
-    properties = {**schema.options, **{key: ",".join(names) for key, names in keys.items() if names}}
     return {
-        key: value for key, value in properties.items() if len(key) <= _MOST_KEY and len(value) <= _MOST_VALUE
+        key: value
+        for key, value in copied_properties(schema).items()
+        if len(key) <= _MOST_KEY and len(value) <= _MOST_VALUE
     }

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from lakecore.catalog.remote.lost_answer import UNKNOWN, LostAnswerError
 from lakecore.errors import (
     AlreadyExistsError,
     InvalidInputError,
@@ -17,15 +18,9 @@ from lakecore.errors import (
     printable,
 )
 
-__all__ = ["UNKNOWN", "LostAnswerError", "MissingResourceError", "answer_of", "error_of"]
+__all__ = ["MissingResourceError", "answer_of", "error_of"]
 
 _LONGEST = 500
-UNKNOWN = "whether it took effect is unknown: check, and repeat it if it did not"
-"""It ends the message of a change whose answer was lost."""
-
-
-class LostAnswerError(UnavailableError):
-    """Nobody knows whether a change took effect: its answer was lost, or the server failed."""
 
 
 class MissingResourceError(NotFoundError):

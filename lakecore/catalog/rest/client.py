@@ -9,10 +9,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
 
-from lakecore.catalog.rest.answers import UNKNOWN, LostAnswerError, answer_of, error_of
+from lakecore.catalog.remote.lost_answer import UNKNOWN, LostAnswerError
+from lakecore.catalog.remote.pauses import pause_after
+from lakecore.catalog.rest.answers import answer_of, error_of
 from lakecore.catalog.rest.authorization.authorizer import RestRequest
 from lakecore.catalog.rest.options import RestOptions
-from lakecore.catalog.rest.pauses import pause_after
 from lakecore.clock import Clock
 from lakecore.errors import UnavailableError, UnsupportedError, mask_secrets, reason
 

@@ -22,6 +22,7 @@ from lakecore.catalog.names import (
     check_name,
     check_not_system,
 )
+from lakecore.catalog.remote.settled import settled
 from lakecore.catalog.rest.answers import MissingResourceError
 from lakecore.catalog.rest.changes import change_to_json, schema_to_json
 from lakecore.catalog.rest.client import RestClient
@@ -31,7 +32,6 @@ from lakecore.catalog.rest.rest_partitions import RestPartitions
 from lakecore.catalog.rest.rest_storage import RestStorage
 from lakecore.catalog.rest.rest_table import load_rest_table
 from lakecore.catalog.rest.rest_views import RestFunctions, RestViews
-from lakecore.catalog.rest.settled import settled
 from lakecore.catalog.warehouse.removal import TableRemoval
 from lakecore.catalog.warehouse.table_defaults import table_defaults, with_table_defaults
 from lakecore.clock import Clock, SystemClock

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from lakecore.catalog.names import check_not_system
+from lakecore.catalog.remote.settled import settled
 from lakecore.catalog.rest.answers import MissingResourceError
 from lakecore.catalog.rest.client import RestClient
 from lakecore.catalog.rest.resource_paths import ResourcePaths, split_object
-from lakecore.catalog.rest.settled import settled
 from lakecore.errors import AlreadyExistsError, InvalidInputError, UnavailableError
 
 __all__ = ["RestObjects"]

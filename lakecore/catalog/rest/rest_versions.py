@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lakecore.catalog.names import TableName
-from lakecore.catalog.rest.answers import LostAnswerError, MissingResourceError
+from lakecore.catalog.remote.lost_answer import LostAnswerError
+from lakecore.catalog.remote.settled import settled
+from lakecore.catalog.rest.answers import MissingResourceError
 from lakecore.catalog.rest.client import RestClient
 from lakecore.catalog.rest.partition_statistics import partition_statistics
 from lakecore.catalog.rest.resource_paths import ResourcePaths
-from lakecore.catalog.rest.settled import settled
 from lakecore.errors import CommitUncertainError, UnavailableError
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.store.manifests import ManifestStore

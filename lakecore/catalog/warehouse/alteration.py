@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from lakecore.catalog.alter import apply_changes
@@ -26,8 +26,10 @@ def alter_schema(
     table: Table,
     changes: Sequence[SchemaChange] | SchemaChange | Sequence[Mapping[str, Any]],
     clock: Clock,
+    before_publication: Callable[[TableSchema, TableSchema], None] | None = None,
 ) -> None:
-    """Publish the next schema of the table, with all changes or none.
+    """Publish the next schema of the table, with all changes or none. `before_publication` gets the schema
+    that there is and the next one; what it raises prevents the change.
 
     When others change the schema at the same time, the changes are applied again on top of theirs. Raises
     InvalidInputError naming what cannot change, CommitConflictError when others won every retry.
@@ -39,6 +41,8 @@ def alter_schema(
         schema = apply_changes(old, new_changes, clock.now_ms(), has_snapshots=has_snapshots)
         _check_branches(table, schema)
         _check_postponed(table, old, schema)
+        if before_publication is not None:
+            before_publication(old, schema)
         if table._stores.schemas.publish(schema):
             logger.info("apply_changes table %s: schema %d", table.name, schema.id)
             return

@@ -213,12 +213,21 @@ class DatabaseCatalog(ABC):
         for status in self.file_io.list(self._database_path(database)):
             if status.name in complete or (status.is_dir and not self.file_io.list(status.path)):
                 continue
-            if not status.is_dir or self._removal.dropped.interrupted(f"{database}.{status.name}") is None:
-                raise InvalidInputError(
-                    f"database {database!r} holds {status.path}, which belongs to no table; move it elsewhere"
-                )
-            half.append(status.name)
+            if status.is_dir and self._removal.dropped.interrupted(f"{database}.{status.name}") is not None:
+                half.append(status.name)
+            else:
+                self._check_stray(database, status.path)
         return half
+
+    def _check_stray(self, database: str, path: str) -> None:
+        """Raise InvalidInputError for files in the directory of a database that belong to no table."""
+        raise InvalidInputError(
+            f"database {database!r} holds {path}, which belongs to no table; move it elsewhere"
+        )
+
+    def database_path(self, database: str) -> str:
+        """Return the directory of a database, whether it exists or not. Raises InvalidInputError."""
+        return self._database_path(database)
 
     def _database_path(self, database: str) -> str:
         return f"{self.warehouse}/{check_name(database, 'database')}{DATABASE_SUFFIX}"

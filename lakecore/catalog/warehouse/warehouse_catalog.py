@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
@@ -29,6 +29,7 @@ from lakecore.errors import AlreadyExistsError, NotFoundError, UnsupportedError
 from lakecore.fs.confined import confine
 from lakecore.fs.table_rights import TableRights
 from lakecore.maintain.dropped.record import DroppedTable, DropState
+from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.schema_change import SchemaChange
 from lakecore.store.branches import BranchStore
 from lakecore.store.paths import TablePaths
@@ -61,11 +62,26 @@ class WarehouseCatalog(DatabaseCatalog):
     def _strike_table(self, name: TableName) -> None:
         """Remove a table that was dropped from the list of names."""
 
-    def _rename_entry(self, name: TableName, new: TableName) -> None:
-        """Change the name of a table in the list of names, before its directory moves."""
+    def _renamed_path(self, name: TableName, new: TableName) -> str:
+        """Return where the files of a table are after it was renamed."""
+        return self._table_path(new)
+
+    def _rename_entry(self, name: TableName, new: TableName, path: str) -> None:
+        """Change the name of a table in the list of names, before its directory moves to `path`."""
 
     def _check_name_free(self, name: TableName) -> None:
         """Raise AlreadyExistsError for a name that something else than a table has."""
+
+    def _check_schema(self, name: TableName, schema: TableSchema) -> None:
+        """Raise InvalidInputError or UnsupportedError for a new table that the catalog cannot enter."""
+
+    @contextmanager
+    def _altering(self, name: TableName) -> Iterator[Callable[[TableSchema, TableSchema], None]]:
+        """Change the schema within the block, which calls what it is given with the old and the new schema
+        before it publishes that.
+        """
+        yield lambda old, new: None
+        self._after_alteration(name)
 
     def _after_alteration(self, name: TableName) -> None:
         """Do what follows a change of the schema."""
@@ -183,6 +199,7 @@ class WarehouseCatalog(DatabaseCatalog):
         schema = first_schema(with_table_defaults(definition, self.table_defaults), self.clock.now_ms())
         self._check(Privilege.CREATE_TABLE, parsed.database)
         self._check_database(parsed)
+        self._check_schema(parsed, schema)
         with self._lock_of(parsed):
             self._removal.check_not_half_dropped(name, self._table_path(parsed))
             store = SchemaStore(self._storage, TablePaths(self._table_path(parsed)), self.clock)
@@ -220,9 +237,11 @@ class WarehouseCatalog(DatabaseCatalog):
             raise UnsupportedError(f"table {name!r} is a system table: it can only be read")
         table = self._load(parsed)
         with self._lock_of(replace(parsed, branch="main")):
-            alter_schema(table, changes, self.clock)
-            if parsed.branch == "main":
-                self._after_alteration(parsed)
+            if parsed.branch != "main":
+                alter_schema(table, changes, self.clock)
+                return self.load_table(name)
+            with self._altering(parsed) as before_publication:
+                alter_schema(table, changes, self.clock, before_publication)
         return self.load_table(name)
 
     def rename_table(self, name: str, new_name: str, *, if_exists: bool = False) -> None:
@@ -244,18 +263,18 @@ class WarehouseCatalog(DatabaseCatalog):
             )
         if self._find_database(new.database) is None:
             raise self._no_database(new.database)
-        source, target = self._table_path(old), self._table_path(new)
+        source, target = self._table_path(old), self._renamed_path(old, new)
         with self._removal.exclusive(name, "rename-table"), self._renaming(old, new):
             self._removal.check_not_half_dropped(new_name, target)
             self._check_name_free(new)
-            self._rename_entry(old, new)
+            self._rename_entry(old, new, target)
             try:
-                moved = self._storage.move_directory(source, target)
+                moved = source == target or self._storage.move_directory(source, target)
             except BaseException:
-                self._rename_entry(new, old)
+                self._rename_entry(new, old, source)
                 raise
             if not moved:
-                self._rename_entry(new, old)
+                self._rename_entry(new, old, source)
                 raise UnsupportedError(
                     f"table {name!r} cannot be renamed: the storage of {self.warehouse} cannot rename a "
                     "directory in one step; create the other table and copy the rows"

@@ -36,6 +36,9 @@ class _Repairable(Protocol):
 
     def list_tables(self, database: str) -> list[str]: ...
 
+    def database_path(self, database: str) -> str:
+        """Return the directory of a database, whether it exists or not."""
+
     def repair_table(self, name: str) -> None:
         """Add one table to the names."""
 
@@ -71,15 +74,16 @@ def _targets(target: str, catalog: _Repairable, clock: Clock) -> Iterator[str]:
         yield target
         return
     for name in [check_name(database, "database")] if database else _databases(catalog):
-        directory = f"{catalog.warehouse}/{name}{DATABASE_SUFFIX}"
+        directory = catalog.database_path(name)
         for status in sorted(catalog.file_io.list(directory), key=lambda one: one.name):
             paths = TablePaths(f"{directory}/{status.name}")
             if not status.name.startswith(".") and SchemaStore(catalog.file_io, paths, clock).list_ids():
                 yield f"{name}.{status.name}"
 
 
-def _databases(catalog: _Repairable) -> Iterator[str]:
-    for status in sorted(catalog.file_io.list(catalog.warehouse), key=lambda one: one.name):
-        name = status.name.removesuffix(DATABASE_SUFFIX)
-        if status.name.endswith(DATABASE_SUFFIX) and name and not name.startswith("."):
-            yield name
+def _databases(catalog: _Repairable) -> list[str]:
+    """Return the databases of the catalog, and those that are directories only."""
+    directories = [status.name for status in catalog.file_io.list(catalog.warehouse)]
+    names = [one.removesuffix(DATABASE_SUFFIX) for one in directories if one.endswith(DATABASE_SUFFIX)]
+    existing = {name for name in names if name and not name.startswith(".")}
+    return sorted(existing.union(catalog.list_databases()))

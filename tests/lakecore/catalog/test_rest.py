@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import pytest
 
 from lakecore.catalog.registry import load_catalog
-from lakecore.catalog.rest.answers import LostAnswerError
+from lakecore.catalog.remote.lost_answer import LostAnswerError
+from lakecore.catalog.remote.pauses import pause_after
 from lakecore.catalog.rest.client import RestClient
 from lakecore.catalog.rest.options import RestOptions, merged_options
-from lakecore.catalog.rest.pauses import pause_after
 from lakecore.errors import (
     AlreadyExistsError,
     InvalidInputError,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from lakecore.catalog.rest.answers import LostAnswerError
-from lakecore.catalog.rest.pauses import pause_after
+from lakecore.catalog.remote.lost_answer import LostAnswerError
+from lakecore.catalog.remote.pauses import pause_after
 from lakecore.clock import Clock
 from lakecore.errors import LakeError
 

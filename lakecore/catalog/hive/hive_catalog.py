@@ -1,0 +1,403 @@
+"""The Hive catalog: names, columns and options are in a Hive metastore, files where the metastore says."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from lakecore.catalog.catalog import Database
+from lakecore.catalog.catalog_options import WAREHOUSE_KEYS, check_catalog_options
+from lakecore.catalog.config import CatalogConfig
+from lakecore.catalog.hive.connection import MetastoreConnection
+from lakecore.catalog.hive.databases import (
+    LOCATION,
+    changed_database,
+    new_database,
+    properties_of_database,
+)
+from lakecore.catalog.hive.entries import EntryRules, is_external, is_paimon_table
+from lakecore.catalog.hive.locations import (
+    database_location,
+    set_database_location,
+    set_location,
+    table_location,
+    with_scheme_of,
+)
+from lakecore.catalog.hive.lock import HiveLock
+from lakecore.catalog.hive.metastore import HiveMetastore
+from lakecore.catalog.hive.names import check_hive_name
+from lakecore.catalog.hive.options import OPTIONS, HiveOptions
+from lakecore.catalog.hive.site_file import WAREHOUSE_DIR
+from lakecore.catalog.names import TableName, check_data_table, check_name
+from lakecore.catalog.privileges.grants import Privilege
+from lakecore.catalog.warehouse.opened_warehouse import opened_warehouse
+from lakecore.catalog.warehouse.warehouse_catalog import WarehouseCatalog
+from lakecore.clock import SystemClock
+from lakecore.display import one_line
+from lakecore.errors import (
+    AlreadyExistsError,
+    CorruptDataError,
+    InvalidInputError,
+    InvalidOptionError,
+    LakeError,
+    NotFoundError,
+    UnsupportedError,
+)
+from lakecore.fs.allowed_paths import is_below
+from lakecore.fs.resolve import plain_path
+from lakecore.maintain.dropped.record import DroppedTable
+from lakecore.maintain.holds.user import this_user
+from lakecore.metadata.schema import TableSchema
+from lakecore.store.paths import TablePaths
+from lakecore.store.schemas import SchemaStore
+from lakecore.store.table_lock import TableLock
+
+__all__ = ["HiveCatalog"]
+
+logger = logging.getLogger(__name__)
+
+_DEFAULT_DATABASE = "default"
+
+
+@dataclass(frozen=True, repr=False)
+class HiveCatalog(WarehouseCatalog):
+    """It finds databases and tables in a Hive metastore, and keeps their entries in step with the schemas.
+    It can be pickled when its storage can.
+
+    A table needs a database that was created. Files without an entry are no table until `repair_table`; an
+    entry without files can be dropped. Every look at a name is a call.
+    """
+
+    connection: MetastoreConnection = field(kw_only=True)
+    """It calls the metastore."""
+    hive_options: HiveOptions = field(kw_only=True)
+    """These are the options that decide what entries contain, and how the lock is used."""
+
+    def __repr__(self) -> str:
+        """Return warehouse and addresses on one line; reads nothing."""
+        metastore = ", ".join(map(str, self.connection.addresses))
+        return one_line("HiveCatalog", self.warehouse, {"metastore": metastore})
+
+    @classmethod
+    def option_keys(cls) -> frozenset[str]:
+        """Return the keys of options that this kind of catalog has, beside those of storage."""
+        return WAREHOUSE_KEYS | frozenset(key for option in OPTIONS for key in option.keys)
+
+    @classmethod
+    def open(cls, config: CatalogConfig, *, create: bool = False) -> HiveCatalog:
+        """Open a catalog. Without a warehouse it takes that of hive-site.xml, else that of the metastore.
+
+        Raises InvalidOptionError and UnsupportedError for options that are missing or not obeyed,
+        UnavailableError when the metastore does not answer, and the errors of opening the warehouse.
+        """
+        check_catalog_options(config.options, "hive", cls.option_keys())
+        options = HiveOptions.from_options(config.options)
+        connection = MetastoreConnection(
+            options.addresses,
+            this_user().partition("@")[0],
+            options.timeout_ms,
+            options.pool_size,
+            SystemClock(),
+        )
+        metastore = HiveMetastore(connection)
+        warehouse = config.warehouse or options.warehouse or metastore.configured(WAREHOUSE_DIR)
+        if not warehouse:
+            raise InvalidOptionError("catalog option warehouse is missing, and the metastore names none")
+        fields = opened_warehouse(replace(config, warehouse=warehouse), create=create)
+        metastore.databases()  # an address that is wrong is told at once
+        return cls(**fields, connection=connection, hive_options=options)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.connection.close()
+
+    @cached_property
+    def _metastore(self) -> HiveMetastore:
+        return HiveMetastore(self.connection)
+
+    @cached_property
+    def _rules(self) -> EntryRules:
+        return EntryRules(self.hive_options.in_properties, self.hive_options.sync_properties)
+
+    def list_databases(self) -> list[str]:
+        """List the database names in order."""
+        return sorted(self._metastore.databases())
+
+    def _find_database(self, name: str) -> Database | None:
+        record = self._metastore.database(name)
+        return None if record is None else Database(name, properties_of_database(record))
+
+    def _make_database(self, name: str, properties: Mapping[str, str]) -> bool:
+        check_hive_name(name, "database")
+        if self._metastore.database(name) is not None:
+            return False
+        record = new_database(name, properties)
+        location = properties.get(LOCATION) or super()._database_path(name)
+        path = self._checked_place(location, f"database {name!r}")
+        set_database_location(record, location, self.hive_options.in_properties)
+        if self.hive_options.in_properties:
+            self._storage.make_directory(path)
+        try:
+            self._metastore.create_database(record)
+        except AlreadyExistsError:
+            return False  # somebody else was faster
+        return True
+
+    def _change_database(self, name: str, changed: Mapping[str, str], removed: Sequence[str]) -> None:
+        self._metastore.alter_database(name, changed_database(self._database(name), changed, removed))
+
+    def _check_droppable(self, name: str) -> None:
+        if name == _DEFAULT_DATABASE:
+            raise InvalidInputError(f"database {name!r} cannot be dropped: each Hive metastore has it")
+        others = [record.tableName for record in self._metastore.tables(name) if not is_paimon_table(record)]
+        if others:
+            raise InvalidInputError(
+                f"database {name!r} holds {len(others)} views and tables that are not Paimon's, such as "
+                f"{others[0]!r}, which lakecore does not drop; drop them with Hive"
+            )
+
+    def _remove_database(self, name: str) -> None:
+        path = self._database_path(name)
+        self._metastore.drop_database(name)
+        if any(not one.is_dir or self.file_io.list(one.path) for one in self.file_io.list(path)):
+            logger.info("the files at %s stay: they are those of external tables, or of no table", path)
+        else:
+            self._remove_empty_directory(path)
+
+    def _check_stray(self, database: str, path: str) -> None:
+        """Allow files of no table: external tables leave theirs when they are dropped."""
+
+    def _database(self, name: str) -> Any:
+        record = self._metastore.database(name)
+        if record is None:
+            raise self._no_database(name)
+        return record
+
+    def _table_names(self, database: str) -> list[str]:
+        return [record.tableName for record in self._metastore.tables(database) if is_paimon_table(record)]
+
+    def _entry(self, name: TableName) -> Any | None:
+        """Return the entry of a Paimon table, None without one."""
+        record = self._metastore.table(name)
+        return record if record is not None and is_paimon_table(record) else None
+
+    def _has_table(self, name: TableName) -> bool:
+        return self._entry(name) is not None
+
+    def _is_listed(self, name: TableName) -> bool:
+        return self._has_table(name)
+
+    def _is_entered(self, name: TableName) -> bool:
+        return self._has_table(name)
+
+    def _check_database(self, name: TableName) -> None:
+        self._database(name.database)
+
+    def _check_name_free(self, name: TableName) -> None:
+        """Raise AlreadyExistsError for the name of something else, or of files that are no table of this
+        catalog, InvalidInputError for a name that the metastore does not store.
+        """
+        check_hive_name(name.table, "table")
+        if self._metastore.table(name) is not None:
+            raise AlreadyExistsError(
+                f"table {str(name)!r}: a view, or a table that is not Paimon's, has this name; choose another"
+            )
+        if self._latest_schema(name) is not None:
+            raise AlreadyExistsError(
+                f"table {str(name)!r}: {self._table_path(name)} has files of a table that is not entered in "
+                f"the metastore; enter it with `lakecore repair {name}`, or move the files away"
+            )
+
+    def _check_schema(self, name: TableName, schema: TableSchema) -> None:
+        self._new_entry(name, schema, "/")
+
+    def _database_path(self, database: str) -> str:
+        record = self._metastore.database(check_name(database, "database"))
+        location = None if record is None else database_location(record, self.hive_options.in_properties)
+        if location is None:
+            return super()._database_path(database)
+        return self._checked_place(location, f"database {database!r}")
+
+    def _table_path(self, name: TableName) -> str:
+        return self._place_of(self._entry(name), name)
+
+    def _place_of(self, entry: Any | None, name: TableName) -> str:
+        location = None if entry is None else table_location(entry, self.hive_options.in_properties)
+        if location is None:
+            return f"{self._database_path(name.database)}/{name.table}"
+        path = self._checked_place(location, f"table {str(name)!r}")
+        if path in (self.warehouse, *(self.external_roots or ())):
+            raise CorruptDataError(path, f"is the location of table {name} in the metastore, and a root")
+        return path
+
+    def _checked_place(self, location: str, what: str) -> str:
+        """Return the plain path of a location of the metastore, which anybody may have entered.
+
+        Raises InvalidOptionError for one outside of the warehouse and `external-roots`, CorruptDataError for
+        one in lakecore's own directory, UnsupportedError for another storage.
+        """
+        path = plain_path(location)
+        if ("://" in path) != ("://" in self.warehouse):
+            raise UnsupportedError(
+                f"{what} lies at {path}, in another storage than the warehouse {self.warehouse}; open a "
+                "catalog with a warehouse there"
+            )
+        roots = (self.warehouse, *(self.external_roots or ()))
+        if not any(path == root or is_below(path, root) for root in roots):
+            raise InvalidOptionError(
+                f"{what} lies at {path}, outside of the warehouse {self.warehouse}; if that is right, add "
+                "its directory to the catalog option external-roots"
+            )
+        service = self.allowed_paths.service
+        if path == service or is_below(path, service):
+            raise CorruptDataError(path, f"is the location of {what} in the metastore, but lakecore's own")
+        return path
+
+    def _new_entry(self, name: TableName, schema: TableSchema, location: str) -> Any:
+        return self._rules.new_entry(
+            name,
+            schema,
+            location,
+            external=self.hive_options.external,
+            owner=self.connection.user,
+            now_ms=self.clock.now_ms(),
+        )
+
+    def _enter_table(self, name: TableName) -> None:
+        schema = self._latest_schema(name)
+        if schema is None or self._entry(name) is not None:
+            return
+        parent = database_location(self._database(name.database), self.hive_options.in_properties)
+        location = with_scheme_of(self._table_path(name), parent)
+        self._metastore.create_table(self._new_entry(name, schema, location))
+
+    def _strike_table(self, name: TableName) -> None:
+        self._metastore.drop_table(name)
+
+    def _renamed_path(self, name: TableName, new: TableName) -> str:
+        entry = self._entry(name)
+        external = entry is not None and is_external(entry)
+        return self._table_path(name if external else new)
+
+    def _rename_entry(self, name: TableName, new: TableName, path: str) -> None:
+        """Change the name and the location at once, so that the metastore itself moves no files."""
+        entry = self._entry(name)
+        if entry is None:
+            raise self._no_table(name)
+        location = table_location(entry, self.hive_options.in_properties)
+        entry.dbName, entry.tableName = new.database, new.table
+        entry.sd.location = with_scheme_of(path, entry.sd.location)
+        set_location(entry, with_scheme_of(path, location), self.hive_options.in_properties)
+        self._metastore.rename_table(name, entry)
+
+    def drop_table(self, name: str, *, if_exists: bool = False, purge: bool = False) -> DroppedTable | None:
+        """Drop a table; of an external one only the entry, as Java does. Raises UnsupportedError for the
+        purge of an external table, and as the method of other catalogs.
+        """
+        parsed = TableName.parse(name)
+        entry = self._entry(parsed) if purge else None
+        if entry is not None and is_external(entry):
+            raise UnsupportedError(
+                f"table {name!r} is external: its files at {self._table_path(parsed)} stay when it is "
+                "dropped; drop it without purge"
+            )
+        return super().drop_table(name, if_exists=if_exists, purge=purge)
+
+    def _drop_table(self, name: str, *, if_exists: bool, purge: bool) -> DroppedTable | None:
+        parsed = check_data_table(name, "dropped")
+        entry = self._entry(parsed)
+        if entry is None or not is_external(entry):
+            return super()._drop_table(name, if_exists=if_exists, purge=purge)
+        with self._removal.exclusive(name, "drop-table"), self._lock_of(parsed):
+            self._strike_table(parsed)
+        if self.privileges is not None:
+            self.privileges.object_dropped(name)
+        logger.info("dropped the external table %s", name)
+        return None
+
+    @contextmanager
+    def _altering(self, name: TableName) -> Iterator[Callable[[TableSchema, TableSchema], None]]:
+        """Ask the metastore before a schema is published: what it refuses changes nothing."""
+        schemas: list[TableSchema] = []
+
+        def ask(old: TableSchema, new: TableSchema) -> None:
+            schemas.append(new)
+            self._change_entry(name, new, old)
+
+        try:
+            yield ask
+        except BaseException:
+            if schemas:
+                self._set_right(name)
+            raise
+
+    def _change_entry(self, name: TableName, schema: TableSchema, previous: TableSchema | None) -> None:
+        entry = self._entry(name)
+        if entry is None:
+            raise self._no_table(name)
+        options = self.hive_options
+        self._metastore.alter_table(
+            self._rules.changed_entry(entry, schema, previous),
+            cascade=options.cascade,
+            skip_statistics=options.skip_statistics,
+        )
+
+    def _set_right(self, name: TableName) -> None:
+        """Bring the entry in step with the newest schema, after a change that failed."""
+        try:
+            schema = self._latest_schema(name)
+            if schema is not None:
+                self._change_entry(name, schema, None)
+        except LakeError as err:
+            logger.warning(
+                "the entry of %s may be out of step with its schema: %s; run `lakecore repair %s`",
+                name, err, name,
+            )  # fmt: skip
+
+    def _latest_schema(self, name: TableName) -> TableSchema | None:
+        return SchemaStore(self.file_io, TablePaths(self._table_path(name)), self.clock).latest()
+
+    def _table_lock(self, name: TableName) -> TableLock | None:
+        """Return the lock of Java's commits, None where it is off."""
+        options = self.hive_options
+        enabled = options.lock_enabled
+        if not (self.warehouse.startswith("s3://") if enabled is None else enabled):
+            return None
+        table = replace(name, branch="main", system=None)
+        return HiveLock(self.connection, table, options.lock_timeout_ms, options.lock_sleep_ms, self.clock)
+
+    def _lock_of(self, name: TableName) -> AbstractContextManager[None]:
+        lock = self._table_lock(name)
+        return nullcontext() if lock is None else lock.acquire()
+
+    @contextmanager
+    def _renaming(self, name: TableName, new: TableName) -> Iterator[None]:
+        """Hold the locks of both names, always in the same order."""
+        first, second = sorted((name, new), key=lambda one: (one.database, one.table))
+        with self._lock_of(first), self._lock_of(second):
+            yield
+
+    def repair_table(self, name: str) -> None:
+        """Add a table whose files exist, and its database, to the metastore, or correct its columns and
+        options there (Java's `repairTable`). It can be repeated. Raises NotFoundError when there
+        are no files, AlreadyExistsError when something else has the name.
+        """
+        parsed = check_data_table(name, "repaired")
+        self._check(Privilege.CREATE_TABLE, parsed.database)
+        check_hive_name(parsed.table, "table")
+        schema = self._latest_schema(parsed)
+        if schema is None:
+            raise NotFoundError(f"table {name!r} has no files at {self._table_path(parsed)}")
+        self._make_database(parsed.database, {})
+        if self._entry(parsed) is None and self._metastore.table(parsed) is not None:
+            raise AlreadyExistsError(
+                f"table {name!r}: a view, or a table that is not Paimon's, has this name in the metastore"
+            )
+        if self._entry(parsed) is None:
+            self._enter_table(parsed)
+        else:
+            self._change_entry(parsed, schema, None)
