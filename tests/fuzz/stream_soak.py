@@ -1,6 +1,6 @@
 """Kills a streaming query that copies a table, at random moments, again and again: `python -m tests.fuzz.stream_soak
---kills 100 --seed 1 --figures docs/figures`. Every row must be in the copy exactly once, and Java's check finds no
-damage in it.
+--minutes 15 --seed 1`. Java writes the table that is copied. Every row must be in the copy exactly once, as Java reads
+it, and Java's check finds no damage in the copy.
 """
 
 from __future__ import annotations
@@ -13,49 +13,51 @@ import time
 from pathlib import Path
 
 import lakecore
+from tests.bench.figures import FIGURES, conditions, write_figures
 from tests.support.oracle import Oracle, findings
 from tests.support.stream_kills import TABLES, Kills
 
-
-def main(kills: int, seed: int, figures: Path | None) -> None:
-    """Half of the kills for each kind of table. Raises AssertionError."""
-    results = {kind: soak(kind, kills // len(TABLES), seed) for kind in TABLES}
-    print(json.dumps(results, indent=2))
-    if figures is not None:
-        (figures / "stream_soak.json").write_text(json.dumps({"seed": seed, **results}, indent=2) + "\n")
+JAVA = "1.4.2"
 
 
-def soak(kind: str, rounds: int, seed: int) -> dict[str, object]:
-    """Return what was done. A worker is killed in every third round, before the driver."""
-    began = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder, Oracle() as oracle:
+def soak(kind: str, minutes: float, seed: int) -> dict[str, int]:
+    """Kill the query of one kind for some minutes, and let it end; what was done. Raises AssertionError."""
+    began, dice = time.monotonic(), random.Random(f"{seed} {kind}")
+    with tempfile.TemporaryDirectory() as folder, Oracle(JAVA) as oracle:
         catalog = lakecore.load_catalog(f"{folder}/lake", create_warehouse=True)
-        job = Kills(catalog, Path(folder) / "checkpoint", kind, random.Random(f"{seed} {kind}"))
-        for number in range(rounds):
-            job.kill_once(worker=number % 3 == 2)
-            print(f"{kind}: {number + 1} of {rounds} rounds, {job.commits} commits of the source", flush=True)
+        job = Kills(catalog, Path(folder) / "checkpoint", kind, dice, oracle)
+        while time.monotonic() - began < minutes * 60:
+            job.kill_once(workers=dice.randrange(4))
+            print(f"{kind}: {job.driver_kills} drivers, {job.worker_kills} workers killed", flush=True)
         job.finish()
         complaints = {
             one for one in findings(oracle.fsck(f"{folder}/lake", "d.copy")) if "orphan: " not in one
         }
         assert complaints == set(), complaints
-        rows = job.source.scan().count()
         latest = job.copy.latest_snapshot()
-    return {
-        "driver_kills": job.driver_kills,
-        "worker_kills": job.worker_kills,
-        "commits_of_the_source": job.commits,
-        "rows_of_the_source": rows,
-        "commits_of_the_copy": latest.id if latest else 0,
-        "rows_missing_or_doubled": 0,
-        "seconds": round(time.monotonic() - began),
-    }
+        return {
+            "driver kills": job.driver_kills,
+            "worker kills": job.worker_kills,
+            "queries that ended after a worker was killed": job.queries_ended,
+            "commits of Java to the source": job.commits,
+            "rows of the source": len(job.rows("d.source")),
+            "snapshots of the copy": latest.id if latest else 0,
+            "seconds": round(time.monotonic() - began),
+        }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=15)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--folder", type=Path, default=FIGURES, help="where the figures go")
+    arguments = parser.parse_args()
+    measured = conditions((JAVA,))
+    figures: dict[str, object] = {"minutes": arguments.minutes, "seed": arguments.seed}
+    figures |= {kind: soak(kind, arguments.minutes / len(TABLES), arguments.seed) for kind in TABLES}
+    print(json.dumps(figures, indent=2))
+    print(write_figures("stream_soak", measured, figures, arguments.folder))
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--figures", type=Path)
-    asked = parser.parse_args()
-    main(asked.kills, asked.seed, asked.figures)
+    main()

@@ -1,5 +1,6 @@
-"""Driver and workers of a streaming query are killed with SIGKILL again and again: every row of one table is in the
-other exactly once. `LAKECORE_KILLS` says how often (4).
+"""Driver and workers of a streaming query are killed with SIGKILL again and again: every row that Java wrote to one
+table is in the other exactly once, as Java reads them. `LAKECORE_KILLS` says how often (4); `python -m
+tests.fuzz.stream_soak` kills for a quarter of an hour.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ KILLS = int(os.environ.get("LAKECORE_KILLS", "4"))
 @pytest.mark.parametrize("kind", TABLES)
 def test_every_row_once(oracle: Oracle, tmp_path: Path, kind: str) -> None:
     catalog = lakecore.load_catalog(tmp_path / "lake", create_warehouse=True, **{"local.fsync": "false"})
-    kills = Kills(catalog, tmp_path / "checkpoint", kind, random.Random(KILLS))
+    kills = Kills(catalog, tmp_path / "checkpoint", kind, random.Random(KILLS), oracle)
     for number in range(KILLS // 2):
-        kills.kill_once(worker=number % 3 == 2)
+        kills.kill_once(workers=number % 2)
     kills.finish()
     complaints = findings(oracle.fsck(tmp_path / "lake", "d.copy"))
     assert {one for one in complaints if not one.startswith("orphan: ")} == set()

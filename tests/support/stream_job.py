@@ -1,5 +1,5 @@
 """A streaming query in a process of its own, which tests kill: `python -m tests.support.stream_job WAREHOUSE
-CHECKPOINT plain|shuffled`. It follows `d.source` and writes `d.copy` until it is killed, or a task fails.
+CHECKPOINT plain|shuffled`. It follows `d.source` and writes `d.copy` until it is killed, or a task fails four times.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from lakecore import spark as lakecore_spark
 
 
 def main(warehouse: str, checkpoint: str, kind: str) -> None:
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "false")
     session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     reader = session.readStream.format("lakecore").option("warehouse", warehouse)

@@ -1,22 +1,23 @@
-"""A streaming query that copies a table is killed with SIGKILL: what its test and its soak share."""
+"""A streaming query that copies a table is killed with SIGKILL: what its test and its soak share. Java writes the
+table that is copied, and Java reads both tables.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa
-
 from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.table import Table
+from tests.support.oracle import Oracle
 
 __all__ = ["TABLES", "Kills"]
 
@@ -76,36 +77,9 @@ def start(warehouse: Path, checkpoint: Path, kind: str) -> subprocess.Popen[byte
     )
 
 
-def add(source: Table, number: int) -> None:
-    rows = [{"k": k % 7, "v": 1_000 * number + k} for k in range(20)]
-    source.append(pa.Table.from_pylist(rows))
-
-
 def latest(table: Table) -> int:
     found = table.latest_snapshot()
     return 0 if found is None else found.id
-
-
-def wait_for_commit(job: subprocess.Popen[bytes], copy: Table, source: Table, added: int) -> int:
-    """Add rows until the query has committed something; returns how many commits the source has."""
-    before, most, deadline = latest(copy), added + A_ROUND, time.monotonic() + PATIENCE
-    while latest(copy) == before and job.poll() is None:
-        assert time.monotonic() < deadline, "the query committed nothing"
-        if added < most:  # a query takes two of them in a micro-batch, and must catch up in the end
-            add(source, added)
-            added += 1
-        time.sleep(0.3)
-    return added
-
-
-def contents(table: Table, kind: str) -> object:
-    rows = table.scan().to_arrow().to_pylist()
-    if kind == "plain":
-        return sorted((row["k"], row["v"]) for row in rows)
-    sums: dict[int, int] = {}
-    for row in rows:
-        sums[row["k"]] = sums.get(row["k"], 0) + row["v"]
-    return sums
 
 
 @dataclass
@@ -116,46 +90,91 @@ class Kills:
     checkpoint: Path
     kind: str
     dice: random.Random
+    oracle: Oracle
     commits: int = 0
     """So many commits were added to the source."""
     driver_kills: int = 0
     worker_kills: int = 0
+    queries_ended: int = 0
+    """So many queries ended with an error after a worker was killed, and were started again."""
 
     def __post_init__(self) -> None:
-        self.source = self.catalog.create_table("d.source", TABLES["plain"])
+        self.oracle.create(self.catalog.warehouse, "d.source", TABLES["plain"])
         self.copy = self.catalog.create_table("d.copy", TABLES[self.kind])
 
-    def kill_once(self, *, worker: bool) -> None:
-        """Start the query, let it commit, and kill all its processes, some time after a worker of it."""
+    def kill_once(self, *, workers: int) -> None:
+        """Start the query and kill all its processes: in three of four rounds after it has committed and so
+        many workers were killed, else at a random moment of its start.
+        """
         job = start(Path(self.catalog.warehouse), self.checkpoint, self.kind)
         try:
-            self.commits = wait_for_commit(job, self.copy, self.source, self.commits)
-            if worker:
-                self.worker_kills += kill_worker(job, self.dice)
-                add(self.source, self.commits)
-                self.commits += 1
-            time.sleep(self.dice.random() * 2)
+            if self.dice.random() < 0.25:
+                self.add()
+                time.sleep(self.dice.random() * 15)
+            else:
+                self._wait_for_commit(job)
+                self._kill_workers(job, workers)
         finally:
             kill_all(job)
             self.driver_kills += 1
         if self.kind == "plain":
-            copied, there = contents(self.copy, "plain"), contents(self.source, "plain")
-            assert isinstance(copied, list)
-            assert isinstance(there, list)
+            copied, there = self.rows("d.copy"), self.rows("d.source")
             assert len(copied) == len(set(copied)), "rows are doubled"
-            assert set(copied) <= set(there)
+            assert set(copied) <= set(there), "rows were made up"
 
-    def finish(self, on_look: Callable[[], None] = lambda: None) -> None:
+    def finish(self) -> None:
         """Start the query and wait until the copy has all rows; then it gets no more."""
         job = start(Path(self.catalog.warehouse), self.checkpoint, self.kind)
         try:
             deadline = time.monotonic() + PATIENCE
-            while contents(self.copy, self.kind) != contents(self.source, self.kind):
+            while not self.is_complete():
                 assert time.monotonic() < deadline, "rows are missing or doubled"
-                assert job.poll() is None
-                on_look()
+                assert job.poll() is None, "the query has ended"
                 time.sleep(0.5)
             time.sleep(2)
-            assert contents(self.copy, self.kind) == contents(self.source, self.kind)
+            assert self.is_complete(), "rows are doubled"
         finally:
             kill_all(job)
+
+    def add(self) -> None:
+        """Let Java commit 20 rows to the source; no two rows of it are equal."""
+        rows = [{"k": k % 7, "v": 1_000 * self.commits + k} for k in range(20)]
+        self.oracle.write(self.catalog.warehouse, "d.source", rows)
+        self.commits += 1
+
+    def rows(self, table: str) -> list[str]:
+        """The rows that Java reads."""
+        return self.oracle.read(self.catalog.warehouse, table)
+
+    def is_complete(self) -> bool:
+        """Whether the copy is what the source makes of it: its rows, or the sum for each key."""
+        copied, source = self.rows("d.copy"), self.rows("d.source")
+        if self.kind == "plain":
+            return copied == source
+        sums: dict[int, int] = {}
+        for row in map(json.loads, source):
+            sums[row["k"]] = sums.get(row["k"], 0) + int(row["v"])
+        return {row["k"]: int(row["v"]) for row in map(json.loads, copied)} == sums
+
+    def _wait_for_commit(self, job: subprocess.Popen[bytes]) -> None:
+        """Add rows until the query has committed something, or has ended."""
+        before, most, deadline = latest(self.copy), self.commits + A_ROUND, time.monotonic() + PATIENCE
+        while latest(self.copy) == before and job.poll() is None:
+            assert time.monotonic() < deadline, "the query committed nothing"
+            if (
+                self.commits < most
+            ):  # a query takes two of them in a micro-batch, and must catch up in the end
+                self.add()
+            time.sleep(0.3)
+
+    def _kill_workers(self, job: subprocess.Popen[bytes], count: int) -> None:
+        """Kill workers while the query has something to do; Spark runs a task that failed again."""
+        for _ in range(count):
+            if job.poll() is not None:
+                break
+            self.add()
+            time.sleep(self.dice.random() * 1.5)
+            self.worker_kills += kill_worker(job, self.dice)
+        self.add()
+        time.sleep(self.dice.random() * 2)
+        self.queries_ended += job.poll() is not None
