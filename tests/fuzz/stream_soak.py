@@ -27,7 +27,7 @@ def soak(kind: str, minutes: float, seed: int) -> dict[str, int]:
         catalog = lakecore.load_catalog(f"{folder}/lake", create_warehouse=True)
         job = Kills(catalog, Path(folder) / "checkpoint", kind, dice, oracle)
         while time.monotonic() - began < minutes * 60:
-            job.kill_once(workers=dice.randrange(4))
+            job.kill_once(workers=2 + dice.randrange(4))
             print(f"{kind}: {job.driver_kills} drivers, {job.worker_kills} workers killed", flush=True)
         job.finish()
         complaints = {
