@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from lakecore.lookup.query.local_query import LocalTableQuery
     from lakecore.lookup.query.lookup_cache import LookupCache
     from lakecore.lookup.tables.lookup_table import LookupTable
+    from lakecore.maintain.analyze.statistics import Statistics
     from lakecore.metadata.snapshot import Snapshot
     from lakecore.read.source.scan import Scan
     from lakecore.read.source.stream import Changes, Stream
@@ -84,6 +85,7 @@ __all__ = [
     "ProofError",
     "Scan",
     "Snapshot",
+    "Statistics",
     "Stream",
     "Table",
     "TableDefinition",
@@ -108,6 +110,7 @@ _HOMES = {
     "LookupTable": "lakecore.lookup.tables.lookup_table",
     "Scan": "lakecore.read.source.scan",
     "Snapshot": "lakecore.metadata.snapshot",
+    "Statistics": "lakecore.maintain.analyze.statistics",
     "Stream": "lakecore.read.source.stream",
     "Table": "lakecore.table",
     "TableDefinition": "lakecore.catalog.definition",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lakecore.commit.author import Author
 from lakecore.commit.committer import Committer
 from lakecore.commit.request import CommitRequest, CommitResult, Overwrite, Preconditions
 from lakecore.display import html_table, one_line
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from lakecore.lookup.query.local_query import LocalTableQuery
     from lakecore.lookup.query.lookup_cache import LookupCache
     from lakecore.lookup.tables.lookup_table import LookupTable
+    from lakecore.maintain.analyze.statistics import Statistics
 
 __all__ = ["Commit", "DeletedRows", "Scan", "Table", "UpdatedRows"]
 
@@ -547,6 +549,34 @@ class Table:
         if self.options.bucket_mode is BucketMode.KEY_DYNAMIC and replaced != Overwrite.table():
             return self._session(author).add(data, replace(replaced, append_elsewhere=True))
         return self._session(author).overwrite(data, replaced)
+
+    def statistics(self) -> Statistics | None:
+        """Return the statistics for planners that the latest snapshot has, or took over from the one before;
+        None without any. Raises CorruptDataError.
+        """
+        from lakecore.maintain.analyze.apply import read_statistics  # few callers ask for them
+
+        self._check_select()
+        return read_statistics(self._stores)
+
+    def update_statistics(self, statistics: Statistics, *, commit: Commit | None = None) -> int:
+        """Commit statistics that the caller computed, in place of those there are, and return the id of the
+        new snapshot, which has the same rows. The job `analyze` computes them.
+
+        Their schema is the latest, whatever `schema_id` they have. Raises InvalidInputError for another
+        column or value, for a snapshot that does not exist, and for a commit with a watermark or properties,
+        and CommitConflictError.
+        """
+        from lakecore.maintain.analyze.apply import update_statistics  # few callers give them
+
+        self._check_insert()
+        author = self._with_user(commit)
+        if author.watermark is not None or author.properties:
+            raise InvalidInputError(
+                f"{self.name}: a commit of statistics has no watermark or properties; leave them out"
+            )
+        name = Author(author.user or self._fresh_user(), author.identifier)
+        return update_statistics(self.name, self._stores, statistics, name)
 
     def new_batch_write(
         self,

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lakecore.catalog.catalog_options import catalog_option_keys
+from lakecore.catalog.catalog_options import ONLY_VALUES, catalog_option_keys
 from lakecore.metadata.option_rules.checks import unused_reason
 from lakecore.metadata.option_rules.refused_options import REFUSED, REFUSED_BY, WARNED
 from lakecore.metadata.option_rules.unused_options import UNUSED_PREFIXES
@@ -188,7 +188,8 @@ def unused() -> Iterator[str]:
 def catalogs() -> Iterator[str]:
     keys = sorted({one["key"] for one in listed() if one["class"] in CATALOG_CLASSES})
     known = [key for key in keys if key in catalog_option_keys() and key not in ("user", "password")]
-    yield f"\n## Options of catalogs\n\nObeyed by `load_catalog`: {', '.join(f'`{key}`' for key in known)}, and those of storage and paths."
+    names = [f"`{key}`" + (f" (only `{ONLY_VALUES[key][0]}`)" if key in ONLY_VALUES else "") for key in known]
+    yield f"\n## Options of catalogs\n\nObeyed by `load_catalog`: {', '.join(names)}, and those of storage and paths."
     yield "Refused by name, because it is unknown there and would have no effect, is any other:\n"
     yield ", ".join(f"`{key}`" for key in keys if key not in known) + ", `table-default.*`."
 

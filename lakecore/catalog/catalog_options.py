@@ -13,13 +13,19 @@ from lakecore.errors import InvalidOptionError, UnsupportedError
 from lakecore.fs.allowed_paths import PATH_OPTIONS
 from lakecore.fs.resolve import STORAGE_OPTIONS
 
-__all__ = ["WAREHOUSE_KEYS", "catalog_option_keys", "check_catalog_options"]
+__all__ = ["ONLY_VALUES", "WAREHOUSE_KEYS", "catalog_option_keys", "check_catalog_options"]
 
 METASTORE = "metastore"
 
 _KNOWN_KEYS = frozenset(
     {METASTORE, "warehouse"} | {key for one in (*STORAGE_OPTIONS, *PATH_OPTIONS) for key in one.keys}
 )
+ONLY_VALUES: Mapping[str, tuple[str, str]] = {
+    "cache-enabled": ("false", "every load of a table reads its newest schema and snapshot"),
+}
+"""One value of such an option describes what every catalog does here. It is accepted, and other values are
+refused with the reason.
+"""
 WAREHOUSE_KEYS = frozenset(key for one in (USER, PASSWORD) for key in one.keys)
 """These options have the catalogs whose tables lie below one warehouse, of whatever kind."""
 
@@ -27,8 +33,9 @@ WAREHOUSE_KEYS = frozenset(key for one in (USER, PASSWORD) for key in one.keys)
 def check_catalog_options(
     options: Mapping[str, str], kind: str = "filesystem", own: frozenset[str] = frozenset()
 ) -> None:
-    """Raise UnsupportedError for another metastore than `kind`, InvalidOptionError for unknown options.
-    `own` are the options of that kind of catalog, beside those of storage.
+    """Raise UnsupportedError for another metastore than `kind` and for values that no catalog obeys,
+    InvalidOptionError for unknown options. `own` are the options of that kind of catalog, beside those of
+    storage.
     """
     metastore = options.get(METASTORE, kind).strip().lower()
     if metastore != kind:
@@ -36,7 +43,12 @@ def check_catalog_options(
             f"catalog option {METASTORE}={options[METASTORE]}: this is a catalog of the kind {kind}; open it "
             "with lakecore.load_catalog, which chooses the kind"
         )
-    known_keys = _KNOWN_KEYS | own
+    for key, (only, why) in ONLY_VALUES.items():
+        if options.get(key, only).strip().lower() != only:
+            raise UnsupportedError(
+                f"catalog option {key}={options[key]}: {why}; set it to {only}, or leave it out"
+            )
+    known_keys = _KNOWN_KEYS | own | set(ONLY_VALUES)
     for key in sorted(set(options) - known_keys):
         if key.startswith(TABLE_DEFAULT_PREFIX):
             continue
@@ -51,4 +63,4 @@ def check_catalog_options(
 
 def catalog_option_keys() -> frozenset[str]:
     """Return the keys of the options that a catalog of a file system accepts."""
-    return _KNOWN_KEYS | WAREHOUSE_KEYS
+    return _KNOWN_KEYS | WAREHOUSE_KEYS | set(ONLY_VALUES)

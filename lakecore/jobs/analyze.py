@@ -19,8 +19,9 @@ from lakecore.jobs.runner.chore import (
     run_on_table,
 )
 from lakecore.jobs.runner.counts import Change, counts_of_entries
-from lakecore.maintain.analyze.apply import Statistics, commit_statistics
+from lakecore.maintain.analyze.apply import commit_statistics
 from lakecore.maintain.analyze.columns import can_analyze
+from lakecore.maintain.analyze.statistics import Statistics
 from lakecore.maintain.analyze.units import analyze_splits
 from lakecore.maintain.deletion.runs import Removal, RunState
 from lakecore.maintain.forecast.plan import Work

@@ -23,7 +23,7 @@ class FilePartitions:
     """These are the partitions that have files: a partition exists from its first file on.
 
     A catalog of Java that keeps no list of partitions does nothing when it is asked to create, alter or mark
-    them; here these are refused.
+    them; here these are refused, also for Hive, where Java's does it.
     """
 
     load: Callable[[str], Table]

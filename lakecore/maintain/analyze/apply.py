@@ -1,50 +1,68 @@
-"""The ANALYZE snapshot: it has the same files, and a statistics file that describes their rows."""
+"""The ANALYZE snapshot: it has the same files, and a statistics file that describes their rows; and how the
+statistics are read again.
+"""
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 from lakecore.commit.author import Author
 from lakecore.commit.publication import publish
 from lakecore.commit.support import check_committable
-from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError
+from lakecore.errors import (
+    CommitConflictError,
+    CommitUncertainError,
+    CorruptDataError,
+    InvalidInputError,
+    LakeError,
+    reason,
+)
+from lakecore.maintain.analyze.statistics import Statistics
 from lakecore.maintain.target import Target
+from lakecore.metadata.json_record import json_object
 from lakecore.metadata.next_snapshot import next_metadata_only
 from lakecore.metadata.snapshot import CommitKind, Snapshot
+from lakecore.store.table_stores import TableStores
 
-__all__ = ["Statistics", "commit_statistics"]
+__all__ = ["commit_statistics", "read_statistics", "update_statistics"]
 
 logger = logging.getLogger(__name__)
 
 _TRIES = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Statistics:
-    """These are the statistics of the rows of one snapshot, merged. `size` is an estimate in bytes;
-    `columns` is by name.
+def read_statistics(stores: TableStores) -> Statistics | None:
+    """Return the statistics that the latest snapshot has, or took over from the one before; None without any.
+
+    Raises CorruptDataError for a file that has none.
     """
+    latest = stores.snapshots.latest()
+    if latest is None or latest.statistics is None:
+        return None
+    path = stores.paths.statistics(latest.statistics)
+    try:
+        return Statistics.from_json(json_object(stores.file_io.read(path)))
+    except (ValueError, KeyError, TypeError, AttributeError) as err:
+        raise CorruptDataError(path, f"not statistics: {reason(err)}") from err
 
-    snapshot_id: int
-    schema_id: int
-    rows: int
-    size: int
-    columns: Mapping[str, Mapping[str, Any]]
 
-    def to_json(self) -> str:
-        """Return the text of the statistics file."""
-        raw = {
-            "snapshotId": self.snapshot_id,
-            "schemaId": self.schema_id,
-            "mergedRecordCount": self.rows,
-            "mergedRecordSize": self.size,
-            "colStats": {name: dict(column) for name, column in self.columns.items()},
-        }
-        return json.dumps(raw, indent=2, ensure_ascii=False)
+def update_statistics(name: str, stores: TableStores, statistics: Statistics, author: Author) -> int:
+    """Commit statistics that the caller computed, in place of those there are, and return the id of the new
+    snapshot: an earlier one if this author committed it.
+
+    Raises InvalidInputError for statistics that do not fit the schema or name no snapshot of the table, and
+    as `commit_statistics`.
+    """
+    target = Target(name, stores.paths.table_path.rsplit("/", 2)[0], stores)
+    checked = statistics.of_table(target.schema)
+    if target.snapshots.find(statistics.snapshot_id) is None:
+        raise InvalidInputError(
+            f"{name}: there is no snapshot {statistics.snapshot_id}, of which the statistics are; "
+            "name one that has not expired"
+        )
+    landed = author.landed(target.snapshots, CommitKind.ANALYZE)
+    return commit_statistics(target, checked, author) if landed is None else landed.id
 
 
 def commit_statistics(target: Target, statistics: Statistics, author: Author) -> int:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from lakecore.types.datatypes import AtomicType, DataField, TypeRoot
 from lakecore.verify.digest.array_hash import hash_array
 
-__all__ = ["ColumnSketch", "can_analyze"]
+__all__ = ["ColumnSketch", "bounds_text", "can_analyze"]
 
 _MOST_HASHES = 1 << 15
 """Hashes kept of a column: counts are exact up to so many distinct values, then within about 0.6 %."""
@@ -165,16 +165,23 @@ class ColumnSketch:
         return -(-self._length // max(self._values, 1)), self._longest
 
     def _text(self, value: Any) -> str:
-        if isinstance(value, bool):
-            return str(value).lower()
-        if isinstance(value, float):
-            return _float_text(value)
-        if isinstance(value, Decimal):
-            return f"{value:f}"
-        if self._root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
-            assert isinstance(self._field.type, AtomicType)
-            return _time_text(value, self._field.type.precision or 0)
-        return str(value)
+        assert isinstance(self._field.type, AtomicType)
+        return bounds_text(value, self._field.type)
+
+
+def bounds_text(value: Any, data_type: AtomicType) -> str:
+    """Return the text of an internal value that bounds a column. Rule of the format: dates and times are
+    numbers.
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return _float_text(value)
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if data_type.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
+        return _time_text(value, data_type.precision or 0)
+    return str(value)
 
 
 def _float_text(value: float) -> str:

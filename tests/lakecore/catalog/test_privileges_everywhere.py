@@ -31,6 +31,7 @@ from lakecore.jobs.runner.dispatch import run_chore
 from lakecore.jobs.survey import Job as Survey
 from lakecore.jobs.survey import latest_survey
 from lakecore.jobs.survey import run as survey
+from lakecore.maintain.analyze.statistics import Statistics
 from lakecore.table import Table
 from lakecore.write.row_level.clauses import MergeRules
 from tests.support.maintained import history
@@ -240,9 +241,11 @@ TABLE: dict[str, Callable[[Table], object]] = {
     "scan": lambda t: t.scan(),
     "snapshot": lambda t: t.snapshot(5),
     "snapshots": lambda t: list(t.snapshots()),
+    "statistics": lambda t: t.statistics(),
     "stream": lambda t: t.stream(),
     "tags": lambda t: t.tags(),
     "update": lambda t: t.update({"v": "b"}, where="k = 1"),
+    "update_statistics": lambda t: t.update_statistics(Statistics(snapshot_id=1, schema_id=0)),
     "update_columns": lambda t: t.update_columns(ROWS),
     "upsert": lambda t: t.upsert(ROWS),
     "write": lambda t: t.write(ROWS),
@@ -254,7 +257,7 @@ PARTITIONS: dict[str, Callable[[Partitions], object]] = {
     "list_page": lambda p: p.list_page("d.k"),
     "drop": lambda p: p.drop("d.k", "p=a"),
 }
-READS = {"at_branch", "branches", "latest_snapshot", "new_lookup", "new_query", "scan", "snapshot", "snapshots", "stream", "tags"}  # fmt: skip
+READS = {"at_branch", "branches", "latest_snapshot", "new_lookup", "new_query", "scan", "snapshot", "snapshots", "statistics", "stream", "tags"}  # fmt: skip
 
 
 def members(kind: type) -> set[str]:

@@ -55,3 +55,12 @@ def test_an_unknown_kind_is_told_those_there_are_with_their_options(tmp_path: Pa
         InvalidOptionError, match="metastore=broken: no_such_package:Catalog cannot be imported"
     ):
         registry.load_catalog(tmp_path, metastore="broken")
+
+
+def test_no_catalog_caches_tables(tmp_path: Path) -> None:
+    assert (
+        FilesystemCatalog.open(CatalogConfig(str(tmp_path), {"cache-enabled": "false"})).list_databases()
+        == []
+    )
+    with pytest.raises(UnsupportedError, match=r"cache-enabled=true: .*set it to false"):
+        FilesystemCatalog.open(CatalogConfig(str(tmp_path), {"cache-enabled": "true"}))
