@@ -4,6 +4,7 @@ files of lakecore itself are in `.lakecore/`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,8 @@ from lakecore.errors import UnsupportedError
 from lakecore.fs.file_io import FileStatus
 
 __all__ = ["FilesystemCatalog", "load_catalog"]
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,7 +78,18 @@ class FilesystemCatalog(WarehouseCatalog):
 
     def _table_names(self, database: str) -> list[str]:
         directory = self._database_path(database)
-        return [name for name in self._likely_tables(database) if self._has_schema(directory, name)]
+        names = []
+        for name in self._likely_tables(database):
+            if self._has_schema(directory, name):
+                names.append(name)
+            elif self.file_io.list(f"{directory}/{name}/snapshot"):
+                logger.warning(
+                    "%s/%s has snapshots, but no schema: the directory is not listed as a table; bring its "
+                    "directory `schema` back, or remove it",
+                    directory,
+                    name,
+                )
+        return names
 
     def _likely_tables(self, database: str) -> list[str]:
         tables = [s.name for s in self.file_io.list(self._database_path(database)) if _may_be_dir(s)]

@@ -184,8 +184,8 @@ class LakeHook(BaseHook):
         return self.catalog()
 
     def test_connection(self) -> tuple[bool, str]:
-        """List the warehouse's databases and connect to the Spark master: this is what the Test button of the
-        connection form shows. It does not test whether the warehouse can be written.
+        """List the warehouse's databases, write and delete a small file below `.lakecore`, and connect to the
+        Spark master: this is what the Test button of the connection form shows.
         """
         from lakecore.errors import LakeError
         from lakecore.spark.master import check_form, check_master
@@ -194,7 +194,8 @@ class LakeHook(BaseHook):
             return False, "the connection names no warehouse: put its path or s3:// address there"
         master = self.spark_master()
         try:
-            databases = self.catalog().list_databases()
+            catalog = self.catalog()
+            databases = catalog.list_databases()
             if master is not None:
                 check_form(master)
                 check_master(master)
@@ -202,9 +203,40 @@ class LakeHook(BaseHook):
             return False, str(err)
         message = f"{len(databases)} database(s)"
         if not databases:
-            message = "it has no database yet; if it should have some, this is not the warehouse"
+            message = _without_databases(catalog)
+        if problem := self._why_not_written(catalog):
+            message += f"; it can only be read: {problem}"
         spark = f"; the Spark master is {master}" if master is not None else ""
         return True, f"{self.warehouse()} is reachable: {message}{spark}"
+
+    def _why_not_written(self, catalog: Catalog) -> str:
+        """Return why the warehouse cannot be written, or an empty text. A REST catalog is not asked: its
+        server decides that for each table.
+        """
+        from lakecore.clock import SystemClock
+        from lakecore.errors import LakeError
+        from lakecore.fs.confined import service_files
+
+        if self.options().get("metastore") == "rest":
+            return ""
+        file_io = service_files(catalog.file_io, catalog.warehouse)
+        folder = f"{catalog.warehouse.rstrip('/')}/.lakecore/connection_test"
+        path = f"{folder}/{SystemClock().fresh_id()}"
+        try:
+            file_io.write_new(path, b"the Test button of an Airflow connection wrote this")
+            file_io.delete(path)
+            file_io.delete(folder)
+        except LakeError as err:
+            return str(err)
+        return ""
+
+
+def _without_databases(catalog: Catalog) -> str:
+    """Say what a warehouse without databases is: an empty one, or a directory with something else."""
+    others = [one.name for one in catalog.file_io.list(catalog.warehouse) if not one.name.startswith(".")]
+    if others:
+        return f"it has no database, but other files, such as {others[0]}: is this the warehouse?"
+    return "it has no database yet; if it should have some, this is not the warehouse"
 
 
 def _location(host: str, scheme: str | None) -> str:

@@ -173,6 +173,20 @@ def test_the_test_button_tells_what_is_wrong(monkeypatch: pytest.MonkeyPatch, tm
     assert (empty, text.startswith("the connection names no warehouse")) == (False, True)
 
 
+def test_the_test_button_looks_whether_this_is_a_lake_that_can_be_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    hook = _connect(monkeypatch, host=str(tmp_path))
+    assert hook.test_connection()[0]
+    assert list((tmp_path / ".lakecore").iterdir()) == [], "the small file is deleted"
+    (tmp_path / "holidays.jpg").write_text("")
+    assert "such as holidays.jpg: is this the warehouse?" in hook.test_connection()[1]
+    (tmp_path / ".lakecore").rmdir()
+    (tmp_path / ".lakecore").write_text("this is no directory")
+    good, text = hook.test_connection()
+    assert (good, "it can only be read: " in text) == (True, True)
+
+
 def test_the_provider_names_classes_that_exist() -> None:
     [connection] = get_provider_info()["connection-types"]
     module, _, name = connection["hook-class-name"].rpartition(".")

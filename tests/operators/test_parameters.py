@@ -232,8 +232,7 @@ def test_parameters_of_the_operator_are_the_keys_of_json(job: type[Definition]) 
 def test_every_parameter_of_an_operator_is_templated(job: type[Definition]) -> None:
     operator = OPERATORS[job]
     signature = set(inspect.signature(operator.__init__).parameters) - {"self", "kwargs"}
-    renamed = {"preview" if name == "dry_run" else name for name in signature}
-    assert set(operator.template_fields) == renamed
+    assert set(operator.template_fields) == signature, "Rendered Templates has the names that users write"
 
 
 @each_job

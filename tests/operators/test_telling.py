@@ -20,6 +20,7 @@ from lakecore_airflow.links import ReportLink, TableLink
 from lakecore_airflow.notifier import LakeNotifier
 from lakecore_airflow.operators.compact import CompactTableOperator
 from lakecore_airflow.operators.expire import ExpireSnapshotsOperator
+from lakecore_airflow.operators.fsck import FsckOperator
 from lakecore_airflow.operators.partitions import MarkPartitionDoneOperator
 from lakecore_airflow.operators.tags import CreateTagOperator
 from tests.operators.conftest import FakeTaskInstance, context
@@ -199,6 +200,22 @@ def test_lineage_names_the_table_its_version_and_columns(lake: Path, table: str)
     assert written.outputFacets["outputStatistics"].rowCount == report["rows_out"]
     operator.execute(context("run2"))
     assert operator.get_openlineage_facets_on_complete(None).outputs, "the second report changed nothing"
+
+
+def test_checks_and_whole_databases_tell_their_lineage_and_events(lake: Path, table: str) -> None:
+    asset = table_asset(table)
+    check = FsckOperator(task_id="fsck", table=table, no_data=True, outlets=[asset])
+    _, events = _run(check)
+    assert events[asset].extra == {"table": table, "job": "fsck", "snapshot": None, "nothing_to_do": True}
+    lineage = check.get_openlineage_facets_on_complete(None)
+    assert ([one.name for one in lineage.inputs], lineage.outputs) == ([f"{lake}/g1.db/a_pk_dedup_l0"], [])
+
+    every = CompactDatabaseOperator(task_id="all", engine="local", strategy="full")
+    assert every.get_openlineage_facets_on_complete(None) is None, "nothing was done yet"
+    _run(every)
+    lineage = every.get_openlineage_facets_on_complete(None)
+    names = {f"{lake}/g1.db/{name.partition('.')[2]}" for name in (TABLE, PARTED)}
+    assert {one.name for one in lineage.inputs} == {one.name for one in lineage.outputs} == names
 
 
 def test_lineage_is_left_out_without_the_provider(table: str, monkeypatch: pytest.MonkeyPatch) -> None:

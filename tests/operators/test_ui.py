@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -190,11 +191,52 @@ def test_storage_that_does_not_answer_leaves_the_last_survey_on_the_page(
     monkeypatch.setattr(lake_data.LakeData, "_read_survey", lambda self, conn_id: survey)
     assert "d.t00001" in client.get("/").text
     monkeypatch.setattr(lake_data.LakeData, "_read_survey", lambda self, conn_id: answered.wait(60))
+    assert "did not answer" not in client.get("/").text, "storage is asked in the background"
+    time.sleep(0.3)
     text = client.get("/").text
     assert not answered.is_set()
     answered.set()
     assert "did not answer" in text
     assert "d.t00001" in text
+
+
+def test_no_page_waits_for_a_survey_that_is_read_again(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lake_data, "_FRESH_MS", 0)
+    surveys = [Survey(started_ms=1, tables=records(number)) for number in (1, 2)]
+    may_answer, has_answered = threading.Event(), threading.Event()
+    monkeypatch.setattr(lake_data.LakeData, "_read_survey", lambda self, conn_id: surveys[0])
+    assert "d.t00001" not in client.get("/").text
+
+    def slow(self: lake_data.LakeData, conn_id: str) -> Survey:
+        may_answer.wait(60)
+        has_answered.set()
+        return surveys[1]
+
+    monkeypatch.setattr(lake_data.LakeData, "_read_survey", slow)
+    assert "d.t00001" not in client.get("/").text, "the page has what is known, and waits for nothing"
+    may_answer.set()
+    assert has_answered.wait(10)
+    wait_until(lambda: "d.t00001" in client.get("/").text)
+
+    def broken(self: lake_data.LakeData, conn_id: str) -> Survey:
+        raise OSError("the bucket is gone")
+
+    monkeypatch.setattr(lake_data.LakeData, "_read_survey", broken)
+    wait_until(lambda: "the bucket is gone" in client.get("/").text)
+    monkeypatch.setattr(lake_data, "_SHOWN_MS", 0)
+    monkeypatch.setattr(lake_data.LakeData, "_read_survey", lambda self, conn_id: surveys[0])
+    assert "d.t00001" not in client.get("/").text, "an old answer is not shown without asking"
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """Ask again for some seconds."""
+    for _ in range(200):
+        if is_so():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it never was so")
 
 
 def test_secrets_of_an_address_stay_out_of_a_page(

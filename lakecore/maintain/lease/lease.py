@@ -219,10 +219,12 @@ def _check_free(places: _Places, number: int, asking: str, now_ms: int) -> None:
     if not record.holds(now_ms) or record.owner.rpartition(" ")[0] == asking:
         return
     seconds = (record.until_ms - now_ms) // 1000
-    raise BusyError(
+    error = BusyError(
         f"{places.table} is being maintained by {record.owner} (its lease lasts {seconds} s more): run again "
-        f"later, or wait for it; if that process is dead, delete {places.path(number)}"
+        "later, or wait for it"
     )
+    error.add_note(f"if that process is dead, delete {places.path(number)}")
+    raise error
 
 
 def _forget(file_io: FileIO, path: str) -> None:

@@ -13,12 +13,13 @@ from lakecore.jobs.definitions.compaction import CompactDatabase
 from lakecore_airflow.assets import announce_change
 from lakecore_airflow.hooks import LakeHook, airflow_errors, is_permanent
 from lakecore_airflow.links import ReportLink
+from lakecore_airflow.reports.lineage import lineage_of_many
 from lakecore_airflow.reports.metrics import count
-from lakecore_airflow.tasks.engine import EngineTask
+from lakecore_airflow.tasks.engine import AUTO, EngineTask
 from lakecore_airflow.tasks.identity import commit_identity
 from lakecore_airflow.tasks.job import JobTask
 from lakecore_airflow.tasks.table_task import xcom_summary
-from lakecore_airflow.tasks.window import WINDOW_SETTINGS, WindowTask, end_with_work_left
+from lakecore_airflow.tasks.window import WINDOW_ENDS, WINDOW_SETTINGS, WindowTask, end_with_work_left
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperatorLink, Context
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from lakecore.jobs.compact_database import Report
 
 __all__ = ["CompactDatabaseOperator"]
+
+_MOST_IN_LINEAGE = 100
+"""Each table is read for its columns."""
 
 
 class CompactDatabaseOperator(WindowTask, EngineTask, JobTask):
@@ -84,8 +88,13 @@ class CompactDatabaseOperator(WindowTask, EngineTask, JobTask):
     doing = "compacting many tables"
     only_waits = True
     takes_auto = True
+    words: ClassVar[Mapping[str, Sequence[str]]] = {
+        "engine": ("spark", "local", AUTO),
+        "on_window_end": WINDOW_ENDS,
+    }
     operator_extra_links: Sequence[BaseOperatorLink] = (ReportLink(),)
     ui_color = "#dcefe3"
+    _changed: Sequence[Mapping[str, Any]] = ()
 
     def execute(self, context: Context) -> dict[str, Any]:
         from lakecore.jobs import compact, compact_database
@@ -105,6 +114,7 @@ class CompactDatabaseOperator(WindowTask, EngineTask, JobTask):
             if not table.dry_run:
                 extra = {"table": table.table, "job": "compact", "snapshot": raw.get("snapshot")}
                 announce_change(context, self, table.table, extra)
+        self._changed = [table.to_json() for table in report.changed if not table.dry_run]
         summary = _xcom_summary(report)
         self.log.info("%s", {name: summary[name] for name in (*report.counts(), "seconds")})
         if report.failed:
@@ -118,6 +128,12 @@ class CompactDatabaseOperator(WindowTask, EngineTask, JobTask):
             self.log.warning("%s", text)
             end_with_work_left(self.on_window_end, text, idle=not report.changed)
         return summary
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
+        """Airflow's OpenLineage provider asks for this when the task has succeeded: the tables that were
+        changed, at most 100 of them.
+        """
+        return lineage_of_many(self.lake_conn_id, self._changed[:_MOST_IN_LINEAGE])
 
     def _job(self, context: Context) -> CompactDatabase:
         from lakecore.jobs.definitions.values import new_job

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -10,13 +10,13 @@ from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from lakecore.jobs.definitions.compaction import Compact
 from lakecore_airflow.hooks import LakeHook, airflow_errors
-from lakecore_airflow.tasks.engine import EngineTask
+from lakecore_airflow.tasks.engine import AUTO, EngineTask
 from lakecore_airflow.tasks.identity import commit_identity
 from lakecore_airflow.tasks.job import flag
 from lakecore_airflow.tasks.lease_wait import LeaseWaitTask
 from lakecore_airflow.tasks.progress import ProgressReporter
 from lakecore_airflow.tasks.table_task import TableTask, tell_outcome, xcom_summary
-from lakecore_airflow.tasks.window import WINDOW_SETTINGS, WindowTask, end_with_work_left
+from lakecore_airflow.tasks.window import WINDOW_ENDS, WINDOW_SETTINGS, WindowTask, end_with_work_left
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -87,6 +87,10 @@ class CompactTableOperator(WindowTask, EngineTask, TableTask, LeaseWaitTask):
     }
     doing = "compacting a table"
     takes_auto = True
+    words: ClassVar[Mapping[str, Sequence[str]]] = {
+        "engine": ("spark", "local", AUTO),
+        "on_window_end": WINDOW_ENDS,
+    }
     ui_color = "#dcefe3"
 
     skip_unsupported: bool | str

@@ -9,23 +9,23 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from lakecore.jobs.definitions.repair import Fsck
 from lakecore.jobs.definitions.table_job import Definition
+from lakecore_airflow.assets import announce
 from lakecore_airflow.hooks import LakeHook, airflow_errors
-from lakecore_airflow.links import ReportLink, TableLink
 from lakecore_airflow.reports.metrics import count
 from lakecore_airflow.tasks.chore import lease_owner
 from lakecore_airflow.tasks.chore_request import ChoreRequest, ChoreResult
 from lakecore_airflow.tasks.job import JobTask, flag
-from lakecore_airflow.tasks.table_task import xcom_summary
+from lakecore_airflow.tasks.table_task import TableTask, xcom_summary
 
 if TYPE_CHECKING:
-    from airflow.sdk import BaseOperatorLink, Context
+    from airflow.sdk import Context
 
 __all__ = ["FAIL_ON", "FsckChore", "FsckOperator"]
 
 FAIL_ON = ("damage", "any", "nothing")
 
 
-class FsckOperator(JobTask):
+class FsckOperator(TableTask, JobTask):
     """Check a table: hints, snapshots, manifests, data files, key order, levels, totals and orphans. The
     operator returns counts and the first findings as a small JSON object, also when the task fails.
 
@@ -46,10 +46,9 @@ class FsckOperator(JobTask):
 
     definition = Fsck
     settings: ClassVar[Mapping[str, Any]] = {"fail_on": "damage", "plan": False}
-    operator_extra_links: Sequence[BaseOperatorLink] = (ReportLink(), TableLink())
+    words: ClassVar[Mapping[str, Sequence[str]]] = {"fail_on": FAIL_ON}
     ui_color = "#e8e3f3"
 
-    table: str
     fail_on: str
     plan: bool | str
 
@@ -69,6 +68,8 @@ class FsckOperator(JobTask):
                 context["ti"].xcom_push("plan", fsck.plan(checked, catalog, older_than_ms=job.older_than_ms))
         raw = {"job": "fsck"} | xcom_summary(checked.to_json(), "findings")
         count("fsck", raw)
+        self._report = raw | {"nothing_to_do": True}  # a check reads the table, and changes nothing
+        announce(context, self, "fsck", self._report, (self.names_are, ()))
         bad = {"damage": checked.report.damage, "any": checked.report.findings}.get(self.fail_on, ())
         for line in (*checked.report.findings[:20], *checked.holds):
             self.log.warning("%s", line)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk.exceptions import AirflowException
@@ -44,6 +44,7 @@ class RewriteFileIndexOperator(EngineTask, TableTask, LeaseWaitTask):
 
     definition = RewriteFileIndex
     settings: ClassVar[Mapping[str, Any]] = {"engine": "spark", "master": None, "spark_conf": None}
+    words: ClassVar[Mapping[str, Sequence[str]]] = {"engine": ("spark", "local")}
     doing = "making file indexes"
     ui_color = "#dcefe3"
 

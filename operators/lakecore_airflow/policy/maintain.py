@@ -27,11 +27,12 @@ from lakecore_airflow.policy.rewriting import CompactChore, RewriteFileIndexChor
 from lakecore_airflow.secrets import LakeTask
 from lakecore_airflow.tasks.chore import lease_owner
 from lakecore_airflow.tasks.chore_request import ChoreRequest, PolicyChore
-from lakecore_airflow.tasks.engine import EngineTask
+from lakecore_airflow.tasks.engine import AUTO, EngineTask
 from lakecore_airflow.tasks.identity import commit_identity
-from lakecore_airflow.tasks.job import flag
+from lakecore_airflow.tasks.job import check_word, flag
 from lakecore_airflow.tasks.table_task import TableTask, tell_outcome
 from lakecore_airflow.tasks.window import (
+    WINDOW_ENDS,
     WINDOW_SETTINGS,
     WindowTask,
     end_with_work_left,
@@ -124,7 +125,7 @@ class PlanMaintenanceOperator(LakeTask):
         run: a list of `{"days", "hours", "why", "time_zone"}`. (templated)
     """
 
-    template_fields: Sequence[str] = ("policy", "tables", "preview", "blackouts", "lake_conn_id")
+    template_fields: Sequence[str] = ("policy", "tables", "dry_run", "blackouts", "lake_conn_id")
 
     def __init__(
         self,
@@ -139,7 +140,7 @@ class PlanMaintenanceOperator(LakeTask):
         super().__init__(**kwargs)
         self.policy = policy
         self.tables = tables
-        self.preview = dry_run
+        setattr(self, "dry_run", dry_run)  # noqa: B010 - in place of a method that nothing calls
         self.blackouts = blackouts
         self.lake_conn_id = lake_conn_id
 
@@ -148,7 +149,7 @@ class PlanMaintenanceOperator(LakeTask):
 
         by_policy = bool(self.policy)
         with airflow_errors():
-            dry_run = flag("dry_run", self.preview)
+            dry_run = flag("dry_run", self.dry_run)
             if by_policy and not dry_run:
                 skip_in_blackout(self.blackouts)
             rules = parse_policy(_read(self.policy or PREVIEW), CHORES)
@@ -211,7 +212,7 @@ class MaintainTableOperator(WindowTask, EngineTask, TableTask):
         "chores",
         "until",
         *WINDOW_SETTINGS,
-        "preview",
+        "dry_run",
         "wait",
         "engine",
         "master",
@@ -241,6 +242,8 @@ class MaintainTableOperator(WindowTask, EngineTask, TableTask):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        check_word(self.task_id, "engine", engine, ("spark", "local", AUTO))
+        check_word(self.task_id, "on_window_end", on_window_end, WINDOW_ENDS)
         self.table = table
         self.chores = chores
         self.until = until
@@ -250,7 +253,7 @@ class MaintainTableOperator(WindowTask, EngineTask, TableTask):
         self.budget_bytes = budget_bytes
         self.budget_core_seconds = budget_core_seconds
         self.budget_money = budget_money
-        self.preview = dry_run
+        setattr(self, "dry_run", dry_run)  # noqa: B010 - in place of a method that nothing calls
         self.wait = wait
         self.engine = engine
         self.master = master
@@ -266,9 +269,9 @@ class MaintainTableOperator(WindowTask, EngineTask, TableTask):
         on_hold: dict[str, str] = {}
         report: dict[str, Any] = {"table": self.table, "done": [], "refused": {}, "on_hold": on_hold}
         report["held"] = on_hold  # the earlier key, for one release
-        report |= {"failed": {}, "left": [], "dry_run": bool(flag("dry_run", self.preview))}
+        report |= {"failed": {}, "left": [], "dry_run": bool(flag("dry_run", self.dry_run))}
         with airflow_errors():
-            hook, dry_run = LakeHook(self.lake_conn_id), flag("dry_run", self.preview)
+            hook, dry_run = LakeHook(self.lake_conn_id), flag("dry_run", self.dry_run)
             window = self.open_window(context, hook, dry_run=dry_run)
             safety = fields_of(Safety, {"wait": self.wait}, clock.now_ms())
             names = _order(self.chores)

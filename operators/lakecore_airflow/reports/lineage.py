@@ -4,10 +4,10 @@ provider.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["lineage_of"]
+__all__ = ["lineage_of", "lineage_of_many"]
 
 
 def lineage_of(table: str, lake_conn_id: str, report: Mapping[str, Any]) -> Any:
@@ -32,6 +32,21 @@ def lineage_of(table: str, lake_conn_id: str, report: Mapping[str, Any]) -> Any:
     return OperatorLineage(
         inputs=[InputDataset(namespace, name, facets=facets)], outputs=[written] if changed else []
     )
+
+
+def lineage_of_many(lake_conn_id: str, reports: Sequence[Mapping[str, Any]]) -> Any:
+    """Return one `OperatorLineage` of the tables of these reports; None without the provider, or without a
+    table that still exists.
+    """
+    every = [lineage_of(str(report["table"]), lake_conn_id, report) for report in reports]
+    lineages = [one for one in every if one is not None]
+    if not lineages:
+        return None
+    merged = lineages[0]
+    for one in lineages[1:]:
+        merged.inputs.extend(one.inputs)
+        merged.outputs.extend(one.outputs)
+    return merged
 
 
 def _describe(table: str, lake_conn_id: str, report: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:

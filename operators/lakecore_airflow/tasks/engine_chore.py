@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from lakecore_airflow.tasks.chore import ChoreOperator
@@ -20,3 +20,4 @@ class EngineChoreOperator(EngineTask, ChoreOperator):
     """
 
     settings: ClassVar[Mapping[str, Any]] = {"engine": None, "master": None}
+    words: ClassVar[Mapping[str, Sequence[str]]] = {"engine": ("spark", "local")}

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from lakecore.errors import InvalidInputError
 from lakecore.jobs.definitions.parameter import DeclaredParameter, parameters_by_name
 from lakecore.jobs.definitions.table_job import Definition, Safety
 from lakecore_airflow.hooks import LakeHook
@@ -22,10 +23,7 @@ from lakecore_airflow.tasks.window import run_started_ms
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-__all__ = ["JobTask", "flag", "parameters_of"]
-
-_ATTRIBUTES = {"dry_run": "preview"}
-"""Attributes that have another name than the parameter, because `BaseOperator` has a method of that name."""
+__all__ = ["JobTask", "check_word", "flag", "parameters_of"]
 
 
 def parameters_of(definition: type[Definition]) -> dict[str, DeclaredParameter]:
@@ -42,6 +40,9 @@ class JobTask(LakeTask):
     settings: ClassVar[Mapping[str, Any]] = {}
     """The parameters of the task that are none of its job, with their defaults; they are templated, too."""
 
+    words: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """These are the words that parameters among `settings` may be."""
+
     without: ClassVar[Sequence[str]] = ()
     """These are the parameters of the job that the task does not take."""
     required: ClassVar[Sequence[str]] = ()
@@ -51,21 +52,30 @@ class JobTask(LakeTask):
 
     template_fields: Sequence[str] = ("lake_conn_id",)
     lake_conn_id: str
-    preview: bool | str = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if hasattr(cls, "definition"):
             names = cls._defaults()
-            cls.template_fields = tuple(_ATTRIBUTES.get(name, name) for name in names)
+            cls.template_fields = tuple(names)
             # mypy takes an assignment for a mistake
             setattr(cls, "__init__", _constructor(names))  # noqa: B010
 
     def __init__(self, **kwargs: Any) -> None:
         values = {name: kwargs.pop(name, default) for name, default in self._defaults().items()}
         super().__init__(**kwargs)
+        self._check_words(values)
         for name, value in values.items():
-            setattr(self, _ATTRIBUTES.get(name, name), value)
+            setattr(self, name, value)  # `dry_run` in place of a method of BaseOperator that nothing calls
+
+    def _check_words(self, values: Mapping[str, Any]) -> None:
+        """Refuse a word that a parameter does not know when the DAG file is read, not when the task runs.
+        Templates and outputs of other tasks are checked when it runs. Raises InvalidInputError.
+        """
+        declared = {name: one.choices for name, one in self._parameters().items() if one.choices}
+        words = {name: [word.value for word in choices] for name, choices in declared.items()}
+        for name, known in {**words, **self.words}.items():
+            check_word(self.task_id, name, values.get(name), known)
 
     @classmethod
     def _defaults(cls) -> dict[str, Any]:
@@ -84,7 +94,7 @@ class JobTask(LakeTask):
 
     def parameter_values(self) -> dict[str, Any]:
         """Return the parameters of the job by name, as users wrote them."""
-        return {name: getattr(self, _ATTRIBUTES.get(name, name)) for name in self._parameters()}
+        return {name: getattr(self, name) for name in self._parameters()}
 
     def job_fields(self, context: Context) -> dict[str, Any]:
         """Return the fields of the job that parameters of the task give. Raises InvalidInputError."""
@@ -112,6 +122,14 @@ def _constructor(defaults: Mapping[str, Any]) -> Callable[..., None]:
     rest = inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)
     setattr(init, "__signature__", inspect.Signature([this, *parameters, rest]))  # noqa: B010 - mypy knows none
     return init
+
+
+def check_word(task_id: str, name: str, value: Any, words: Sequence[str]) -> None:
+    """Raise InvalidInputError for a literal that is none of the words. A template and an empty text are
+    checked when the task runs.
+    """
+    if isinstance(value, str) and value and not set("{}") & set(value) and value not in words:
+        raise InvalidInputError(f"task {task_id}: {name}={value!r}: use one of {', '.join(words)}")
 
 
 def flag(name: str, value: Any) -> bool:

@@ -75,13 +75,15 @@ class LeaseWaitTask(JobTask):
         return SystemClock().now_ms() + span
 
     def _defer(self, err: BusyError, until_ms: int) -> dict[str, Any]:
-        """Wait in the triggerer. Raises the error when the time is over."""
+        """Wait in the triggerer. When the time is over, raises AirflowException, which is retried: the table
+        is free again when the other task is done, so that nobody needs a traceback.
+        """
         from lakecore.clock import SystemClock
         from lakecore.jobs.watching.waits import LEASE_FREE
 
         left_s = (until_ms - SystemClock().now_ms()) / 1000
         if left_s <= 0:
-            raise err
+            raise AirflowException(f"BusyError: {err}") from None
         self.log.info("%s; the task waits for %.0f s at most, without a worker", err, left_s)
         self.defer(
             trigger=WaitTrigger(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lakecore.jobs.window.budget import Budget
 
 __all__ = [
+    "WINDOW_ENDS",
     "WINDOW_SETTINGS",
     "TaskWindow",
     "WindowTask",
@@ -28,7 +29,8 @@ __all__ = [
     "window_end_ms",
 ]
 
-_ENDS = ("success", "skip", "fail")
+WINDOW_ENDS = ("success", "skip", "fail")
+"""These are the words for `on_window_end`."""
 _LEAST_S = 60.0
 """A task that begins after its window has so long to say what is left."""
 
@@ -186,8 +188,8 @@ def check_window_end(value: str) -> None:
     """Check a value of `on_window_end`. Raises InvalidInputError."""
     from lakecore.errors import InvalidInputError
 
-    if value not in _ENDS:
-        raise InvalidInputError(f"on_window_end={value!r}: use one of {', '.join(_ENDS)}")
+    if value not in WINDOW_ENDS:
+        raise InvalidInputError(f"on_window_end={value!r}: use one of {', '.join(WINDOW_ENDS)}")
 
 
 def end_with_work_left(value: str, text: str, *, idle: bool) -> None:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LateError
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lakecore_airflow.hooks import LakeHook
@@ -27,8 +27,11 @@ __all__ = ["Answer", "LakeData", "Quarantine", "SurveyState", "TableDetails"]
 logger = logging.getLogger(__name__)
 
 PATIENCE_S = 3.0
+_LATE = f"storage did not answer within {PATIENCE_S:.0f} s"
 _FRESH_MS = 15_000
-"""How long a survey is kept before storage is asked again."""
+"""For so long an answer counts as fresh."""
+_SHOWN_MS = 10 * 60_000
+"""An answer that is not older is shown at once, while storage is asked again for the next page."""
 _MOST_FILES = 200_000
 """A page does not read the files of a table that has more."""
 _LISTED = 50
@@ -92,6 +95,8 @@ class LakeData:
         self._threads = ThreadPoolExecutor(8, thread_name_prefix="lakecore-ui")
         self._answers: dict[str, Any] = {}
         self._requests: dict[str, Future[Any]] = {}
+        self._problems: dict[str, str] = {}
+        self._began_ms: dict[str, int] = {}
         self._lock = threading.Lock()
 
     def now_ms(self) -> int:
@@ -104,7 +109,7 @@ class LakeData:
         """Return the newest survey of a lake. A survey that is known already is returned when storage does
         not answer in time.
         """
-        answer = self.ask(f"survey {conn_id}", lambda: self._read_survey(conn_id))
+        answer = self.ask(f"survey {conn_id}", lambda: self._read_survey(conn_id), at_once=True)
         return SurveyState(answer.value, answer.problem)
 
     def attempts(self, conn_id: str, days: int) -> Answer[Attempts]:
@@ -116,7 +121,7 @@ class LakeData:
             since_ms = self.now_ms() - days * DAY_MS
             return attempts_of(self._catalog(conn_id), AttemptFilter(since_ms=since_ms))
 
-        return self.ask(f"attempts {conn_id} {days}", read)
+        return self.ask(f"attempts {conn_id} {days}", read, at_once=True)
 
     def quarantine(self, conn_id: str) -> Answer[Quarantine]:
         """Return the runs whose files are in the quarantine, the newest first, and the holds."""
@@ -142,14 +147,19 @@ class LakeData:
             logger.warning("connection %s: %s", conn_id, err)
             return PriceList()
 
-    def ask(self, key: str, work: Callable[[], T]) -> Answer[T]:
+    def ask(self, key: str, work: Callable[[], T], *, at_once: bool = False) -> Answer[T]:
         """Return what `work` returns, or what it returned before when it fails or takes too long. An answer
-        is kept for some seconds.
+        counts as fresh for some seconds. `at_once`: an older answer is returned without any wait, and `work`
+        runs in the background for the next page.
         """
         cached: Answer[T] | None = self._answers.get(key)
-        if cached is not None and self.now_ms() - cached.read_ms < _FRESH_MS:
+        age_ms = self.now_ms() - cached.read_ms if cached is not None else 0
+        if cached is not None and age_ms < _FRESH_MS:
             return cached
         try:
+            if cached is not None and at_once and age_ms < _SHOWN_MS:
+                self._in_background(key, lambda: self._keep(key, work()))
+                return replace(cached, problem=self._problem_of(key))
             return self._in_time(key, lambda: self._keep(key, work()))
         except Exception as err:  # noqa: BLE001 - the page says what it was, and shows what is known
             logger.warning("%s could not be read: %s", key, err)
@@ -160,6 +170,7 @@ class LakeData:
         """Remember an answer, also one that came too late for its page; the oldest go."""
         answer = Answer(value, self.now_ms())
         with self._lock:
+            self._problems.pop(key, None)
             self._answers.pop(key, None)
             self._answers[key] = answer
             while len(self._answers) > _MOST_ANSWERS:
@@ -184,19 +195,46 @@ class LakeData:
         """
         for module in _READERS:  # the first request pays for imports; storage gets its whole time
             importlib.import_module(module)
-        with self._lock:
-            future = self._requests.get(key)
-            if future is None or future.done():
-                future = self._requests[key] = self._threads.submit(work)
+        future = self._start(key, work)
         try:
             result: T = future.result(PATIENCE_S)
         except LateError:
-            raise TimeoutError(f"storage did not answer within {PATIENCE_S:.0f} s") from None
+            raise TimeoutError(_LATE) from None
         finally:
             with self._lock:
                 if future.done():
                     self._requests.pop(key, None)
         return result
+
+    def _start(self, key: str, work: Callable[[], T]) -> Future[T]:
+        """Return the call that works for the key, a new one if there is none."""
+        with self._lock:
+            future = self._requests.get(key)
+            if future is None or future.done():
+                self._began_ms[key] = self.now_ms()
+                future = self._requests[key] = self._threads.submit(work)
+        return future
+
+    def _problem_of(self, key: str) -> str:
+        """Return why the answer for the key is not newer: what the last call said, or that it takes long."""
+        future = self._requests.get(key)
+        late = future is not None and self.now_ms() - self._began_ms[key] > PATIENCE_S * 1000
+        if late and future is not None and not future.done():
+            return _LATE
+        return self._problems.get(key, "")
+
+    def _in_background(self, key: str, work: Callable[[], T]) -> None:
+        """Let `work` run for the next page. Its error is what that page says."""
+
+        def noted() -> T:
+            try:
+                return work()
+            except Exception as err:
+                logger.warning("%s could not be read: %s", key, err)
+                self._problems[key] = _sentence(err)
+                raise
+
+        self._start(key, noted)
 
     def _catalog(self, conn_id: str) -> Catalog:
         return LakeHook(conn_id).catalog()
