@@ -74,8 +74,8 @@ class JobTask(LakeTask):
         """
         declared = {name: one.choices for name, one in self._parameters().items() if one.choices}
         words = {name: [word.value for word in choices] for name, choices in declared.items()}
-        for name, known in {**words, **self.words}.items():
-            check_word(self.task_id, name, values.get(name), known)
+        for name, allowed in {**words, **self.words}.items():
+            check_word(self.task_id, name, values.get(name), allowed)
 
     @classmethod
     def _defaults(cls) -> dict[str, Any]:
