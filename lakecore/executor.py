@@ -29,6 +29,9 @@ class Executor(Protocol):
     def run(self, function: Callable[[A], R], tasks: Iterable[A]) -> Iterator[R | BaseException]:
         """Yield results in the order of `tasks`; a failed unit yields its exception instead of raising."""
 
+    def check(self) -> None:
+        """Raise UnavailableError if the engine has ended, so that it runs no unit any more."""
+
     def cancel(self) -> None:
         """Stop running units soon; safe to call from another thread, and twice."""
 
@@ -48,6 +51,9 @@ class SerialExecutor:
             if self._cancelled:
                 return
             yield _attempt(function, task)
+
+    def check(self) -> None:
+        """This process runs units as long as it lives."""
 
     def cancel(self) -> None:
         self._cancelled = True

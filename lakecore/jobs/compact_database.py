@@ -18,11 +18,22 @@ from lakecore.errors import InvalidInputError, NotFoundError
 from lakecore.executor import Executor
 from lakecore.jobs import compact
 from lakecore.jobs.compact.engine_choice import Engines
+from lakecore.jobs.compact.follow import CompactionFollower
 from lakecore.jobs.definitions.compaction import CompactDatabase as Job
 from lakecore.jobs.runner.lake import Lake
 from lakecore.types.counted import counted
 
-__all__ = ["Job", "ListedLake", "Report", "TableLister", "TablePatterns", "run", "run_on", "tables_of"]
+__all__ = [
+    "Job",
+    "ListedLake",
+    "Report",
+    "TableLister",
+    "TablePatterns",
+    "follower",
+    "run",
+    "run_on",
+    "tables_of",
+]
 
 LEASE_MS = 60_000
 
@@ -154,6 +165,16 @@ def run_on(
     work = [job.of_table(name) for name in names]
     reports = compact.run_many(work, lake, executor, clock, callbacks, job.limits)
     return [_skipped_if_unsupported(report) for report in reports] if job.skip_unsupported else reports
+
+
+def follower(job: Job, lake: ListedLake, executor: Executor) -> CompactionFollower:
+    """Return what follows every table that matches the patterns, also those that are created later. Each
+    compaction is a run of its own, so the job's name of the run is not used.
+    """
+    repeated = replace(job, commit_user="", commit_identifier=1)
+    return CompactionFollower(
+        lake, lambda: tables_of(job, lake), lambda names: run_on(names, repeated, lake, executor)
+    )
 
 
 def _tables(lake: TableLister, database: str) -> list[str]:

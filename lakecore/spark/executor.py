@@ -120,6 +120,19 @@ class SparkExecutor:
                 _cancel(spark, group)
             job.join()
 
+    def check(self) -> None:
+        """Raise UnavailableError if the context has ended: its JVM was killed, or the cluster ended the
+        application. This process cannot start another one.
+        """
+        with self._lock:
+            context = self._context
+        if context is not None and _has_ended(context, self.jvm_process):
+            self._failed = True
+            raise UnavailableError(
+                f"the Spark session on {context.master} has ended; see the log of Spark for the reason, and "
+                "start this process again"
+            )
+
     def cancel(self) -> None:
         """Stop running units; every later `run` yields nothing."""
         self._cancelled.set()
@@ -212,6 +225,15 @@ class SparkExecutor:
                 result = _lost_error(number, count, failure)
             self._failed |= isinstance(result, BaseException)
             yield result
+
+
+def _has_ended(spark: SparkContext, jvm: subprocess.Popen[bytes] | None) -> bool:
+    if spark._jsc is None or (jvm is not None and jvm.poll() is not None):
+        return True
+    try:
+        return bool(spark._jsc.sc().isStopped())
+    except Exception:  # noqa: BLE001 - py4j raises several types when nobody answers
+        return True
 
 
 def _cancel(spark: SparkContext, group: str) -> None:

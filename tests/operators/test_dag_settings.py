@@ -12,7 +12,17 @@ from lakecore_airflow.dags.settings import SettingsError, find_settings, parse_s
 from lakecore_airflow.watch import watched_asset
 
 NAMES = ("nightly", "maintenance", "on_asset")
-ALL = ["adhoc", "batch_tags", "maintenance", "nightly", "on_asset", "on_snapshot", "partition", "survey"]
+ALL = [
+    "adhoc",
+    "batch_tags",
+    "compactor",
+    "maintenance",
+    "nightly",
+    "on_asset",
+    "on_snapshot",
+    "partition",
+    "survey",
+]
 
 
 def write(folder: Path, text: str) -> Path:

@@ -48,6 +48,7 @@ READING = {
     "CompactDatabaseOperator",
     "CompactTableOperator",
     "CreateFunctionOperator",
+    "DedicatedCompactionOperator",
     "DropFunctionOperator",
     "FsckOperator",
     "ListHoldsOperator",

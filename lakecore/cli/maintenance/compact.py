@@ -42,6 +42,7 @@ def compact(
     check_following(context, following, dry_run=not soon)
     if following.follow:
         with engine.executor(soon=soon) as workers:
+            from lakecore.jobs.compact.follow import CompactionFollower
 
             def run(names: Sequence[str]) -> Sequence[jobs.Report]:
                 from lakecore.jobs import compact as jobs
@@ -49,8 +50,8 @@ def compact(
                 work = [replace(job, commit_user="", commit_identifier=1) for job in options.jobs(names)]
                 return jobs.run_many(work, session.catalog, workers, SystemClock(), None, limits)
 
-            show = partial(print_reports, session)
-            follow_tables(session, following, lambda: tables_of(context, table), run, show)
+            follower = CompactionFollower(session.catalog, lambda: tables_of(context, table), run)
+            follow_tables(session, following, follower, workers, partial(print_reports, session))
         return
     with engine.executors(dry_run=not soon) as engines, table_bars(session) as bars:
         from lakecore.jobs import compact as jobs

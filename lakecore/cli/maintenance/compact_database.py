@@ -4,7 +4,6 @@ match.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 import typer
@@ -39,14 +38,8 @@ def compact_database(
         with engine.executor(soon=True) as workers:
             from lakecore.jobs import compact_database as jobs
 
-            repeated = replace(job, commit_user="", commit_identifier=1)
-            follow_tables(
-                session,
-                following,
-                lambda: jobs.tables_of(job, session.catalog),
-                lambda names: jobs.run_on(names, repeated, session.catalog, workers, SystemClock()),
-                partial(print_reports, session),
-            )
+            follower = jobs.follower(job, session.catalog, workers)
+            follow_tables(session, following, follower, workers, partial(print_reports, session))
         return
     with engine.executors(dry_run=job.dry_run) as engines, table_bars(session) as bars:
         from lakecore.jobs import compact_database as jobs

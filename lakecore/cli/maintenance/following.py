@@ -12,10 +12,12 @@ import typer
 from lakecore.cli.output import end_on_errors
 from lakecore.cli.session import Session
 from lakecore.cli.stop_signals import stopped_by_signals
-from lakecore.errors import InvalidInputError, LakeError
+from lakecore.errors import InvalidInputError
 
 if TYPE_CHECKING:
+    from lakecore.executor import Executor
     from lakecore.jobs.compact import Report
+    from lakecore.jobs.compact.follow import CompactionFollower
 
 __all__ = ["Following", "check_following", "follow_tables"]
 
@@ -51,23 +53,18 @@ def check_following(context: typer.Context, following: Following, *, dry_run: bo
 def follow_tables(
     session: Session,
     following: Following,
-    names: Callable[[], Sequence[str]],
-    compact: Callable[[Sequence[str]], Sequence[Report]],
+    follower: CompactionFollower,
+    workers: Executor,
     show: Callable[[Sequence[Any]], None],
 ) -> None:
     """Follow the tables until a signal or the last round; a second signal ends the process at once.
 
     Reports of tables with something to do are printed after each round, as JSON one a line. It ends with exit
-    code 1 when the last try of a table failed.
+    code 1 when the last try of a table failed. Raises UnavailableError when the workers have ended.
     """
-    from lakecore.compact.engine.strategy import Strategy
-    from lakecore.jobs.compact import Report
-    from lakecore.jobs.compact.follow import CompactionFollower, follow
+    from lakecore.jobs.compact.follow import follow
 
     last: dict[str, Report] = {}
-
-    def failed(name: str, error: LakeError) -> Report:
-        return Report(table=name, strategy=Strategy.UNIVERSAL, engine="none").failed(error)
 
     def tell(reports: Sequence[Report]) -> None:
         last.update({report.table: report for report in reports})
@@ -79,6 +76,5 @@ def follow_tables(
             show(changed)
 
     with stopped_by_signals() as stop:
-        follower = CompactionFollower(session.catalog, names, compact, failed)
-        follow(follower, stop, tell, interval=following.interval, rounds=following.rounds)
+        follow(follower, workers, stop, tell, interval=following.interval, rounds=following.rounds)
     end_on_errors(session, last.values())

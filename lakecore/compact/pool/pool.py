@@ -229,6 +229,10 @@ class TableExecutor:
         finally:
             self._pool.leave(stream)
 
+    def check(self) -> None:
+        """Raise UnavailableError if the engine of the pool has ended."""
+        self._pool.engine.check()
+
     def cancel(self) -> None:
         """Cancel the whole pool."""
         self._pool.cancel()

@@ -127,6 +127,11 @@ class ChosenExecutor:
     def run(self, function: Callable[[A], R], tasks: Iterable[A]) -> Iterator[R | BaseException]:
         return self._inner.run(function, tasks)
 
+    def check(self) -> None:
+        """Raise UnavailableError if one of the engines has ended."""
+        self._local.check()
+        self._spark.check()
+
     def cancel(self) -> None:
         """Stop the units on both engines."""
         self._local.cancel()

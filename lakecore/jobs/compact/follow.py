@@ -3,7 +3,8 @@
 It keeps nothing on storage: each round looks at the tables, and each compaction is the job `compact`. A
 process that is killed at any moment loses nothing but unfinished work, and the next one looks at all tables
 again. A table without a new snapshot costs one look and one small read a round. A table whose compaction
-fails is tried again after 2, 4, …, at most 64 rounds; one that another chore holds in the next round.
+fails is tried again after 2, 4, …, at most 64 rounds; one that another chore holds in the next round. When
+the engine has ended, following ends with its error.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from lakecore.compact.engine.strategy import Strategy
 from lakecore.errors import LakeError
+from lakecore.executor import Executor
 from lakecore.jobs.compact.report import Report
 from lakecore.jobs.runner.lake import Lake
 from lakecore.metadata.snapshot import Snapshot
@@ -47,7 +50,7 @@ class _FollowedTable:
 
 class CompactionFollower:
     """It follows the tables that `names` returns; `compact` compacts some of them and returns a report for
-    each, in order, and `failed` makes the report of a table that could not be looked at.
+    each, in order.
     """
 
     def __init__(
@@ -55,12 +58,10 @@ class CompactionFollower:
         lake: Lake,
         names: Callable[[], Sequence[str]],
         compact: Callable[[Sequence[str]], Sequence[Report]],
-        failed: Callable[[str, LakeError], Report],
     ) -> None:
         self._lake = lake
         self._names = names
         self._compact = compact
-        self._failed = failed
         self._round = 0
         self._listed: tuple[str, ...] = ()
         self._tables: dict[str, _FollowedTable] = {}
@@ -82,7 +83,7 @@ class CompactionFollower:
                 if self._is_due(name):
                     changed[name] = self._tables[name].snapshots.latest()
             except LakeError as err:
-                reports.append(self._failed(name, err))
+                reports.append(Report(table=name, strategy=Strategy.UNIVERSAL, engine="none").failed(err))
                 self._pause(name)
         for name, report in zip(changed, self._compact(tuple(changed)) if changed else (), strict=True):
             self._settle(name, report, changed[name])
@@ -109,8 +110,7 @@ class CompactionFollower:
             latest = followed.snapshots.latest()
         except LakeError:
             return  # the next round says what is wrong
-        ours = latest is not None and latest.id in report.snapshots
-        followed.last_snapshot = latest if ours else before
+        followed.last_snapshot = latest if _is_alone(report, before, latest) else before
 
     def _pause(self, name: str) -> None:
         """Leave a table that failed alone for some rounds; one that cannot be opened is tried in each
@@ -122,8 +122,15 @@ class CompactionFollower:
             followed.rest_until = self._round + min(2**followed.failures, _MOST_PAUSE)
 
 
+def _is_alone(report: Report, before: Snapshot | None, latest: Snapshot | None) -> bool:
+    """Return whether the compaction made all snapshots after `before`: then it has seen all other files."""
+    first = 1 if before is None else before.id + 1
+    return latest is not None and set(range(first, latest.id + 1)) <= set(report.snapshots)
+
+
 def follow(
     follower: CompactionFollower,
+    executor: Executor,
     stop: threading.Event,
     on_round: Callable[[tuple[Report, ...]], None],
     *,
@@ -131,11 +138,12 @@ def follow(
     rounds: int | None = None,
 ) -> None:
     """Run a round every `interval` seconds until `stop` is set, or so many rounds. A round that runs is
-    ended first.
+    ended first. Raises UnavailableError when the executor, which compacts, has ended.
     """
     count = 0
     while not stop.is_set():
         on_round(follower.run_round())
+        executor.check()
         count += 1
         if count == rounds or stop.wait(interval):
             return

@@ -82,6 +82,9 @@ class MeteredExecutor:
             self._use.cpu_seconds += took.cpu_seconds
             self._use.storage += took.storage
 
+    def check(self) -> None:
+        self._inner.check()
+
     def cancel(self) -> None:
         self._inner.cancel()
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from lakecore_airflow.dags import (
     adhoc,
     batch_tags,
+    compactor,
     maintenance,
     nightly,
     on_asset,
@@ -34,6 +35,7 @@ _DAGS: Mapping[str, tuple[Mapping[str, Any], Callable[[LakeDag], DAG]]] = {
     "nightly": (nightly.DEFAULTS, nightly.build),
     "maintenance": (maintenance.DEFAULTS, maintenance.build),
     "batch_tags": (batch_tags.DEFAULTS, batch_tags.build),
+    "compactor": (compactor.DEFAULTS, compactor.build),
     "partition": (partition.DEFAULTS, partition.build),
     "on_snapshot": (on_snapshot.DEFAULTS, on_snapshot.build),
     "on_asset": (on_asset.DEFAULTS, on_asset.build),
@@ -51,10 +53,11 @@ def lakecore_dags(
 ) -> dict[str, DAG]:
     """Return DAGs by their ids, for `globals().update(lakecore_dags(…))` in a DAG file.
 
-    `names`: short names (`nightly`, `maintenance`, `batch_tags`, `partition`, `on_snapshot`, `on_asset`,
-    `survey`, `adhoc`); none: all. `beside`: the DAG file (`__file__`), in whose folder `lakecore.toml` is
-    looked for. `settings`: the contents of the table `airflow`, instead of a file. `policy` and `conn_ids`
-    come before both: the policy of the maintenance, and the connections, each of which gets DAGs of its own.
+    `names`: short names (`nightly`, `maintenance`, `batch_tags`, `compactor`, `partition`, `on_snapshot`,
+    `on_asset`, `survey`, `adhoc`); none: all. `beside`: the DAG file (`__file__`), in whose folder
+    `lakecore.toml` is looked for. `settings`: the contents of the table `airflow`, instead of a file.
+    `policy` and `conn_ids` come before both: the policy of the maintenance, and the connections, each of
+    which gets DAGs of its own.
     DAGs of another connection than `lake_default` have its id behind theirs: `lakecore_nightly__archive`.
 
     Raises SettingsError for names, keys and files that cannot be used; Airflow shows it as an import error.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lakecore.jobs import compact
     from lakecore.jobs.compact_database import Report
 
-__all__ = ["CompactDatabaseOperator"]
+__all__ = ["CompactDatabaseOperator", "failure_of", "tell_report", "xcom_of"]
 
 _MOST_IN_LINEAGE = 100
 """Each table is read for its columns."""
@@ -105,7 +105,8 @@ class CompactDatabaseOperator(WindowTask, EngineTask, JobTask):
             window = self.open_window(context, hook, dry_run=job.dry_run)
             job = replace(job, until_ms=window.end_ms)
             callbacks = compact.Callbacks(
-                on_done=self._tell, reason_to_stop=lambda: stopped.counted(window.reason_to_stop())
+                on_done=lambda one: tell_report(one, self.log),
+                reason_to_stop=lambda: stopped.counted(window.reason_to_stop()),
             )
             report = compact_database.run(job, hook.catalog(), engines, None, callbacks)
         for table in report.changed:
@@ -115,11 +116,11 @@ class CompactDatabaseOperator(WindowTask, EngineTask, JobTask):
                 extra = {"table": table.table, "job": "compact", "snapshot": raw.get("snapshot")}
                 announce_change(context, self, table.table, extra)
         self._changed = [table.to_json() for table in report.changed if not table.dry_run]
-        summary = _xcom_summary(report)
+        summary = xcom_of(report)
         self.log.info("%s", {name: summary[name] for name in (*report.counts(), "seconds")})
         if report.failed:
             context["ti"].xcom_push("report", summary)
-            raise _failure(report)
+            raise failure_of(report)
         cut = sum(bool(table.picks_left) for table in report.tables)
         if not job.dry_run and stopped.tables + cut:
             context["ti"].xcom_push("report", summary)
@@ -142,14 +143,16 @@ class CompactDatabaseOperator(WindowTask, EngineTask, JobTask):
         name = {"commit_user": user, "commit_identifier": identifier}
         return new_job(CompactDatabase, self.job_fields(context) | name)
 
-    def _tell(self, report: compact.Report) -> None:
-        if report.error is not None:
-            self.log.error("%s: %s: %s", report.table, report.error_class, report.error)
-        elif report.skipped:
-            self.log.warning("%s is skipped: %s", report.table, report.skipped)
-        elif report.snapshots:
-            before, after = report.before.files, report.after.files
-            self.log.info("%s: %d -> %d files; %s", report.table, before, after, report.proof)
+
+def tell_report(report: compact.Report, log: Any) -> None:
+    """Say in the log of a task how one table ended."""
+    if report.error is not None:
+        log.error("%s: %s: %s", report.table, report.error_class, report.error)
+    elif report.skipped:
+        log.warning("%s is skipped: %s", report.table, report.skipped)
+    elif report.snapshots:
+        before, after = report.before.files, report.after.files
+        log.info("%s: %d -> %d files; %s", report.table, before, after, report.proof)
 
 
 class _LeftTables:
@@ -169,7 +172,7 @@ class _LeftTables:
         return reason
 
 
-def _xcom_summary(report: Report) -> dict[str, Any]:
+def xcom_of(report: Report) -> dict[str, Any]:
     """Shorten the report for XCom to counts, sums, and the first tables that failed or were skipped."""
     changed = report.changed
     raw = {"job": "compact-database", **report.counts()} | {
@@ -184,7 +187,7 @@ def _xcom_summary(report: Report) -> dict[str, Any]:
     return xcom_summary(raw, "failures", "busy")
 
 
-def _failure(report: Report) -> AirflowException:
+def failure_of(report: Report) -> AirflowException:
     """Return the error of the task; it is permanent when no retry can repair any of the failures."""
     from lakecore import errors
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lakecore_airflow.lake.compact_database import CompactDatabaseOperator
+    from lakecore_airflow.lake.dedicated_compaction import DedicatedCompactionOperator
     from lakecore_airflow.lake.survey import SurveyOperator
     from lakecore_airflow.lake.tables import ListTablesOperator, NamedTablesOperator
     from lakecore_airflow.operators.analyze import AnalyzeOperator
@@ -90,6 +91,7 @@ __all__ = [
     "CreateBranchOperator",
     "CreateFunctionOperator",
     "CreateTagOperator",
+    "DedicatedCompactionOperator",
     "DeleteBranchOperator",
     "DeleteTagOperator",
     "DropFunctionOperator",
@@ -149,6 +151,7 @@ _HOMES = {
     "CreateBranchOperator": "lakecore_airflow.operators.branches",
     "CreateFunctionOperator": "lakecore_airflow.operators.objects",
     "CreateTagOperator": "lakecore_airflow.operators.tags",
+    "DedicatedCompactionOperator": "lakecore_airflow.lake.dedicated_compaction",
     "DeleteBranchOperator": "lakecore_airflow.operators.branches",
     "DeleteTagOperator": "lakecore_airflow.operators.tags",
     "DropFunctionOperator": "lakecore_airflow.operators.objects",

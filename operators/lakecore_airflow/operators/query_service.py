@@ -14,11 +14,12 @@ from airflow.sdk.exceptions import AirflowSkipException
 from lakecore_airflow.hooks import LakeHook, airflow_errors
 from lakecore_airflow.links import ReportLink, TableLink
 from lakecore_airflow.secrets import LakeTask, conceal
+from lakecore_airflow.tasks.run_time import stopped_after
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperatorLink, Context
 
-    from lakecore.service.query_service import QueryService, ServiceOptions
+    from lakecore.service.query_service import ServiceOptions
 
 __all__ = ["QueryServiceOperator", "QueryServiceSensor"]
 
@@ -67,8 +68,8 @@ class QueryServiceOperator(LakeTask):
         from lakecore.errors import AlreadyExistsError
         from lakecore.service.query_service import QueryService
 
-        self._stop = stop = threading.Event()
-        with airflow_errors():
+        with airflow_errors(), stopped_after(self.run_for) as stop:
+            self._stop = stop
             catalog = LakeHook(self.lake_conn_id).catalog()
             with QueryService(lambda: catalog.load_table(self.table), self._options()) as service:
                 try:
@@ -76,7 +77,7 @@ class QueryServiceOperator(LakeTask):
                 except AlreadyExistsError as err:
                     raise AirflowSkipException(str(err)) from err
                 self.log.info("table %s is served at %s", self.table, address)
-                self._run(service, stop)
+                service.run(stop)
                 health = service.health()
                 requests = service.figures.requests
         self.log.info("%d requests were answered", requests)
@@ -91,18 +92,6 @@ class QueryServiceOperator(LakeTask):
         """Let the service end: it answers what was asked, and takes its address out of the table."""
         if self._stop is not None:
             self._stop.set()
-
-    def _run(self, service: QueryService, stop: threading.Event) -> None:
-        if self.run_for is None:
-            service.run(stop)
-            return
-        timer = threading.Timer(self.run_for.total_seconds(), stop.set)
-        timer.daemon = True
-        timer.start()
-        try:
-            service.run(stop)
-        finally:
-            timer.cancel()
 
     def _options(self) -> ServiceOptions:
         from lakecore.service.query_service import ALL_ADDRESSES, ServiceOptions

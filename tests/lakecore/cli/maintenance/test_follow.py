@@ -8,13 +8,15 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import lakecore
 from lakecore import FilesystemCatalog, Table
-from lakecore.errors import LakeError
+from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs import compact
 from lakecore.jobs.compact.follow import CompactionFollower
 from lakecore.maintain.lease.lease import LeaseTimes, leased
@@ -23,18 +25,31 @@ from tests.support.fault_fs import FaultyFileIO
 from tests.support.lake import key_table, memory_catalog, put, rows_of
 
 
-def follower(catalog: FilesystemCatalog, *names: str, lease_ms: int = 0) -> CompactionFollower:
+class Overtaken(SerialExecutor):
+    """All units of the first round run, and another writer commits before their results come back."""
+
+    def __init__(self, other: Callable[[], object]) -> None:
+        super().__init__()
+        self._others = [other]
+
+    def run(self, function: Callable[..., Any], tasks: Iterable[Any]) -> Iterator[Any]:
+        results = list(super().run(function, tasks))
+        while self._others:
+            self._others.pop()()
+        yield from results
+
+
+def follower(
+    catalog: FilesystemCatalog, *names: str, lease_ms: int = 0, executor: Executor | None = None
+) -> CompactionFollower:
     def compacted(changed: list[str]) -> list[compact.Report]:
         jobs = [
             compact.Job(table=name, strategy=compact.Strategy.FULL, lease_ms=lease_ms, owner="follower")
             for name in changed
         ]
-        return compact.run_many(jobs, catalog, None, catalog.clock)
+        return compact.run_many(jobs, catalog, executor, catalog.clock)
 
-    def failed(name: str, error: LakeError) -> compact.Report:
-        return compact.Report(table=name, strategy=compact.Strategy.FULL, engine="none").failed(error)
-
-    return CompactionFollower(catalog, lambda: names, compacted, failed)
+    return CompactionFollower(catalog, lambda: names, compacted)
 
 
 def test_a_table_is_compacted_once_for_each_change() -> None:
@@ -48,6 +63,19 @@ def test_a_table_is_compacted_once_for_each_change() -> None:
     put(table, [{"k": 2, "v": "c"}])
     assert [len(report.snapshots) for report in following.run_round()] == [1]
     assert following.run_round() == ()
+    assert rows_of(table) == [(1, "b"), (2, "c")]
+
+
+def test_a_commit_between_plan_and_commit_is_compacted_in_the_next_round() -> None:
+    catalog = memory_catalog("follow-overtaken")
+    table = key_table(catalog)
+    put(table, [{"k": 1, "v": "a"}], [{"k": 1, "v": "b"}])
+    following = follower(catalog, "d.k", executor=Overtaken(lambda: put(table, [{"k": 2, "v": "c"}])))
+    (first,) = following.run_round()
+    assert first.snapshots == (4,)
+    (second,) = following.run_round()
+    assert second.snapshots == (5,)
+    assert [len(following.run_round()) for _ in range(2)] == [0, 0]
     assert rows_of(table) == [(1, "b"), (2, "c")]
 
 
@@ -147,6 +175,23 @@ def test_signals(warehouse: Path, number: signal.Signals, engine: str) -> None:
         assert code == (-signal.SIGKILL if number is signal.SIGKILL else 0)
         put(table, [{"k": 3, "v": "c"}])
     assert rows_of(table) == [(1, "a"), (2, "b"), (3, "c")]
+
+
+def test_a_command_whose_spark_was_killed_ends_with_an_error(warehouse: Path) -> None:
+    """Whoever keeps it alive starts it again; in the same process there is no other session."""
+    table = made(warehouse)
+    put(table, [{"k": 1, "v": "a"}], [{"k": 2, "v": "b"}])
+    process = started(warehouse, "spark")
+    deadline = time.monotonic() + 180
+    while compactions(table) < 1 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    (jvm,) = [pid for pid in children(process.pid) if "java" in os.readlink(f"/proc/{pid}/exe")]
+    os.kill(jvm, signal.SIGKILL)
+    assert process.wait(60) == 1
+
+
+def children(pid: int) -> list[int]:
+    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def started(warehouse: Path, engine: str) -> subprocess.Popen[bytes]:

@@ -1,0 +1,92 @@
+"""This module has the DAG that follows the tables of the lake, and compacts what others write to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from airflow.sdk import DAG, CronTriggerTimetable, Param
+
+from lakecore_airflow.dags.parts import CONNECTION, LakeDag
+from lakecore_airflow.lake.dedicated_compaction import DedicatedCompactionOperator
+
+__all__ = ["DEFAULTS", "build"]
+
+DEFAULTS = {
+    "schedule": "*/5 * * * *",
+    "including_databases": ".*",
+    "including_tables": ".*",
+    "excluding_tables": "",
+    "engine": "spark",
+    "interval": 10.0,
+    "run_for": "24 h",
+}
+
+DOC = """
+This DAG is the dedicated compactor of tables with `write-only=true`: one task looks at the tables of the lake
+every `interval` seconds, and compacts those to which others have written.
+
+* One run is active at a time. It ends after `run_for`, and the next one begins within five minutes; so does
+  the one after a worker that died. Nothing but unfinished work is lost then.
+* The task takes a slot of a worker, and one Spark session, as long as it runs.
+* A table that is not `write-only` is compacted, too. `including_tables` and `excluding_tables` choose.
+* Black-outs do not hold for it: it works at every hour until it is paused and its run is stopped.
+* Other DAGs may compact the same tables: a table that another task holds is looked at in the next round.
+
+The table `[airflow.compactor]` of `lakecore.toml` has the defaults of the params, and `schedule`.
+"""
+
+
+def build(lake: LakeDag) -> DAG:
+    """Return the DAG."""
+    settings = lake.settings
+    cron = settings["schedule"]
+    with lake.open(
+        _params(settings),
+        schedule=CronTriggerTimetable(cron, timezone="UTC") if cron else None,
+        description="Keep the tables of the lake compacted while others write to them.",
+        tags=["lakecore", "compaction"],
+        doc_md=DOC,
+    ) as dag:
+        DedicatedCompactionOperator(
+            task_id="follow",
+            including_databases="{{ params.including_databases }}",
+            including_tables="{{ params.including_tables }}",
+            excluding_tables="{{ params.excluding_tables or '' }}",
+            engine="{{ params.engine }}",
+            interval="{{ params.interval }}",
+            run_for="{{ params.run_for or '' }}",
+            skip_unsupported=True,
+            lake_conn_id=CONNECTION,
+            doc_md="Follows the tables until `run_for` is over. The XCom has the number of compactions, and "
+            "how the last one of each table ended.",
+        )
+    return dag
+
+
+def _params(settings: Mapping[str, Any]) -> dict[str, Param]:
+    return {
+        "including_databases": Param(
+            settings["including_databases"], type="string", description="Regular expression for databases."
+        ),
+        "including_tables": Param(
+            settings["including_tables"], type="string", description="The same for database.table."
+        ),
+        "excluding_tables": Param(
+            settings["excluding_tables"] or None,
+            type=["null", "string"],
+            description="The same, of tables to leave alone. Empty: none.",
+        ),
+        "engine": Param(
+            settings["engine"],
+            type="string",
+            enum=["spark", "local"],
+            description="local: in the task's process, for tables too small to be worth a Spark session.",
+        ),
+        "interval": Param(settings["interval"], type="number", description="Seconds between two looks."),
+        "run_for": Param(
+            settings["run_for"] or None,
+            type=["null", "string"],
+            description="The task ends after this time: 24 h. Empty: it runs until it is stopped.",
+        ),
+    }
