@@ -20,6 +20,7 @@ import lakecore_airflow
 from lakecore.errors import secrets_of
 from lakecore_airflow.hooks import LakeHook
 from lakecore_airflow.lake.compact_database import CompactDatabaseOperator
+from lakecore_airflow.lake.dedicated_compaction import DedicatedCompactionOperator
 from lakecore_airflow.operators.compact import CompactTableOperator
 from lakecore_airflow.operators.expire import ExpireSnapshotsOperator
 from lakecore_airflow.operators.rewrite_file_index import RewriteFileIndexOperator
@@ -52,7 +53,7 @@ def _lake_tasks(kind: type[BaseOperator] = LakeTask) -> Iterator[type[BaseOperat
         yield from _lake_tasks(below)
 
 
-_OF_MANY = (CompactDatabaseOperator, PlanMaintenanceOperator)
+_OF_MANY = (CompactDatabaseOperator, DedicatedCompactionOperator, PlanMaintenanceOperator)
 MAPPINGS = sorted(
     {
         (kind, name)
