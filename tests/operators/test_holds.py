@@ -41,6 +41,7 @@ BASES = (
     "LakeTask",
     "LeaseWaitTask",
     "TableTask",
+    "WindowTask",
 )
 READING = {
     "AlterFunctionOperator",
