@@ -9,6 +9,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -16,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.errors import AlreadyExistsError, InvalidInputError, LakeError, NotFoundError, UnavailableError
+from lakecore.scan.file_monitor import FileMonitor, FilePlan
 from lakecore.service import health_server
 from lakecore.service.addresses import Address
 from lakecore.service.connection import ClientOptions
@@ -74,6 +76,51 @@ def test_it_follows_the_table_and_leaves_no_address(lake: FilesystemCatalog, tab
     assert service_manager(table).service() is None
     with pytest.raises(UnavailableError, match="no query service is registered"):
         ask(table, 7)
+
+
+def test_it_listens_on_the_loopback_unless_it_is_told(lake: FilesystemCatalog, table: Table) -> None:
+    """127.0.0.2 is this machine, too, but not the address that is bound: who binds all addresses answers there."""
+    with service(lake, health_port=0) as running:
+        address = running.start()
+        health = running.health_address
+        assert health is not None
+        for bound in (address, health):
+            assert bound.host == "127.0.0.1"
+            with socket.create_connection((bound.host, bound.port), 10):
+                pass
+            with pytest.raises(OSError, match="refused"):
+                socket.create_connection(("127.0.0.2", bound.port), 10)
+    with service(lake, server=ServerOptions(host="0.0.0.0"), advertised_host="localhost") as running:
+        socket.create_connection(("127.0.0.2", running.start().port), 10).close()
+
+
+def test_the_plans_of_the_file_monitor_drive_it(
+    lake: FilesystemCatalog, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each refresh takes the plans that the monitor has, and lists no other files: without its plans nothing changes."""
+    plans: list[FilePlan] = []
+    held: list[bool] = []
+
+    def recorded(monitor: FileMonitor) -> Iterator[FilePlan]:
+        for plan in () if held else plain(monitor):
+            plans.append(plan)
+            yield plan
+
+    plain = FileMonitor.__iter__
+    monkeypatch.setattr(FileMonitor, "__iter__", recorded)
+    with service(lake) as running:
+        running.start()
+        assert [plan.full for plan in plans] == [True]
+        held.append(True)
+        put(table, [{"k": 7, "v": "new"}])
+        running.refresh()
+        assert ask(table, 7) == {"k": 7, "v": "value 7"}
+        held.clear()
+        running.refresh()
+        assert ask(table, 7) == {"k": 7, "v": "new"}
+        assert [plan.full for plan in plans] == [True, False]
+        ((change,),) = [plan.buckets for plan in plans[1:]]
+        assert (len(change.before), len(change.after)) == (0, 1)
 
 
 def test_a_table_without_snapshots(lake: FilesystemCatalog) -> None:

@@ -195,6 +195,42 @@ def test_a_merging_engine_with_deletion_vectors_is_looked_up_by_its_key() -> Non
         assert lookup.kind == "partial"
 
 
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {"merge_engine": "partial-update", "changelog_producer": "full-compaction"},
+        {
+            "merge_engine": "aggregation",
+            "fields__s__aggregate_function": "sum",
+            "changelog_producer": "full-compaction",
+        },
+        {"sequence__field": "s"},
+        {"sequence__snapshot_ordering": "true"},
+    ],
+)
+def test_auto_takes_a_full_cache_where_rows_of_several_files_are_merged(raw: dict[str, str]) -> None:
+    """A local query refuses these tables, as in Paimon; a lookup by the primary key does not."""
+    catalog = memory_catalog()
+    table = key_table(catalog, COLUMNS, **raw)
+    keys = [{"k": k} for k in range(6)]
+    with pytest.raises(UnsupportedError, match="its rows cannot be looked up"):
+        table.new_query()
+    with table.new_lookup(["k"]) as lookup:
+        assert lookup.kind == "full"
+        for number in range(3):
+            put(
+                table,
+                [
+                    {"k": k, "g": k, "v": None if number else f"v{k}", "s": 5 - number}
+                    for k in range(number, 5)
+                ],
+            )
+            compact.run(compact.Job(table="d.k", strategy=compact.Strategy.FULL), catalog)
+            lookup.refresh()
+            assert found(lookup, keys) == joined(table, keys, ("k",))
+            assert sum(found(lookup, keys).values()) == 5
+
+
 @pytest.mark.parametrize("producer", ["none", "lookup"])
 def test_an_overwrite_of_a_partition_reads_that_partition_only(
     producer: str, monkeypatch: pytest.MonkeyPatch
