@@ -10,6 +10,7 @@ from lakecore.errors import InvalidInputError
 from lakecore.row.values import array_values
 from lakecore.types.arrow import arrow_type
 from lakecore.types.datatypes import RowType
+from lakecore.types.exact_array import exact_array
 
 __all__ = ["partition_value"]
 
@@ -23,6 +24,6 @@ def partition_value(name: str, value: Any, partition_type: RowType) -> Any:
         raise InvalidInputError(f"{name!r} is not a partition column; the partition columns are: {names}")
     data_type = partition_type.field(name).type
     try:
-        return array_values(pa.array([value], arrow_type(data_type)), data_type)[0]
-    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as err:
+        return array_values(exact_array(value, arrow_type(data_type)), data_type)[0]
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as err:
         raise InvalidInputError(f"partition {name}={value!r}: not a value of type {data_type}") from err

@@ -22,6 +22,7 @@ from lakecore.row.partition_values import partition_value
 from lakecore.row.values import normal_array
 from lakecore.types.arrow import arrow_schema
 from lakecore.types.datatypes import RowType
+from lakecore.types.exact_array import exact_array
 from lakecore.write.buckets.routing import partition_codes
 
 __all__ = ["KeyReader", "Share"]
@@ -81,7 +82,7 @@ class KeyReader:
         arrays = []
         for kind, value in zip(self._key_fields, key, strict=True):
             try:
-                arrays.append(pa.array([value], kind.type))
+                arrays.append(exact_array(value, kind.type))
             except (pa.ArrowException, TypeError, ValueError, OverflowError) as err:
                 raise InvalidInputError(
                     f"table {self.table}: key {kind.name}={value!r}: not a value of type {kind.type}"

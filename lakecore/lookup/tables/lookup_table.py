@@ -36,6 +36,7 @@ from lakecore.read.source.readable import Readable
 from lakecore.read.source.scan import checked_columns
 from lakecore.scan.support import check_streamable
 from lakecore.types.arrow import arrow_schema
+from lakecore.types.exact_array import exact_array
 
 __all__ = ["KEY_ROW", "LookupRequest", "LookupTable", "OpenService", "checked_request"]
 
@@ -152,8 +153,8 @@ class LookupTable:
                 f"{len(values)} were given"
             )
         try:
-            arrays = [pa.array([value], kind.type) for value, kind in zip(values, kinds, strict=True)]
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as err:
+            arrays = [exact_array(value, kind.type) for value, kind in zip(values, kinds, strict=True)]
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as err:
             raise InvalidInputError(f"table {self._table.name}: key {values!r}: {err}") from err
         rows: list[dict[str, Any]] = self.lookup(pa.Table.from_arrays(arrays, names=kinds.names)).to_pylist()
         return [{name: value for name, value in row.items() if name != KEY_ROW} for row in rows]
