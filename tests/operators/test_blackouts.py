@@ -181,6 +181,18 @@ def test_the_calendar_of_all_dags_is_in_one_place() -> None:
     assert json.loads(task.blackouts) == [{"days": "2026-12-24", "why": "it's Christmas"}]
 
 
+@pytest.mark.parametrize("blackouts", [None, ALWAYS])
+def test_the_maintenance_renders_black_outs_as_native_values(lake: Path, blackouts: Any) -> None:
+    task = lakecore_dags("maintenance")["lakecore_maintenance"].get_task("plan")
+    params = {"policy": POLICY, "dry_run": None, "blackouts": blackouts, "lake_conn_id": "lake_default"}
+    task.render_template_fields({"params": params, "var": {"value": {}}})
+    if blackouts is None:
+        assert task.execute(context()) == []
+    else:
+        with pytest.raises(AirflowSkipException, match="stock-taking"):
+            task.execute(context())
+
+
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [

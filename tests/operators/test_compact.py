@@ -77,7 +77,9 @@ def test_templates_are_rendered(table: str) -> None:
 def test_what_no_retry_can_mend_fails_at_once_and_says_why(
     table: str, arguments: dict[str, str], message: str
 ) -> None:
-    operator = CompactTableOperator(**({"task_id": "compact", "table": table, "engine": "local"} | arguments))
+    operator = CompactTableOperator(task_id="compact", table=table, engine="local")
+    for name, value in arguments.items():
+        setattr(operator, name, value)  # as a template renders
     with pytest.raises(AirflowFailException, match=message):
         operator.execute(context())
 

@@ -36,10 +36,11 @@ def test_buckets_and_statistics(lake: Path, golden: Callable[[str], GoldenTable]
     first.render_template_fields({})
     assert first.execute(context())["snapshot"] is not None
     assert first.execute(context())["nothing_to_do"]
-    with pytest.raises(AirflowFailException, match="use spark or local"):
-        RescaleOperator(task_id="wrong", table=BUCKETS, engine="flink").execute(context())
-    with pytest.raises(AirflowFailException, match="use spark or local"):
-        AnalyzeOperator(task_id="wrong", table=BUCKETS, engine="flink").execute(context())
+    for kind in (RescaleOperator, AnalyzeOperator):
+        wrong = kind(task_id="wrong", table=BUCKETS, engine="{{ params.engine }}")
+        wrong.render_template_fields({"params": {"engine": "flink"}})
+        with pytest.raises(AirflowFailException, match="use spark or local"):
+            wrong.execute(context())
     analyze = AnalyzeOperator(task_id="analyze", table=BUCKETS, columns="all", engine="local")
     found = analyze.execute(context())
     rows = load_catalog(lake).load_table(f"{BUCKETS}$statistics").scan().to_arrow().to_pylist()

@@ -89,8 +89,10 @@ def test_a_check_fails_or_reports_and_plans_the_repair(table: str, lake: Path) -
         FsckOperator(task_id="fsck", table=table).execute(run)
     assert run["ti"].xcoms["report"]["findings_count"] >= 1
     assert check(fail_on="nothing")[0]["findings"]
+    wrong = FsckOperator(task_id="fsck", table=table, fail_on="{{ params.when }}")
+    wrong.render_template_fields({"params": {"when": "often"}})
     with pytest.raises(AirflowFailException, match="fail_on='often'"):
-        check(fail_on="often")
+        wrong.execute(context())
 
 
 def test_why_names_what_holds_a_snapshot(table: str) -> None:

@@ -122,7 +122,7 @@ def test_a_budget_of_money_needs_a_price(table: str, lake: Path, monkeypatch: py
 @pytest.mark.parametrize(
     "parameters",
     [
-        {"on_window_end": "explode"},
+        {"on_window_end": "{{ explode }}"},
         {"budget_bytes": "much"},
         {"budget_core_seconds": "-1"},
         {"budget_money": "nan"},

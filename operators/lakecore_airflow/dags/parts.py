@@ -30,6 +30,8 @@ __all__ = [
     "name_tables",
     "named_tables_param",
     "table_params",
+    "until_param",
+    "window_end_param",
     "window_params",
 ]
 
@@ -153,7 +155,7 @@ def engine_param(value: str, work: str) -> Param:
     )
 
 
-def _until_param(value: str | None) -> Param:
+def until_param(value: str | None) -> Param:
     """Return the param of the end of the window."""
     return Param(
         value or None,
@@ -163,9 +165,18 @@ def _until_param(value: str | None) -> Param:
     )
 
 
+def window_end_param(value: str) -> Param:
+    """Return the param that says how tasks end that leave work to the next window."""
+    return Param(
+        value,
+        type="string",
+        enum=["success", "skip", "fail"],
+        description="How a task that leaves work ends. skip: skipped if it did nothing; fail: failed.",
+    )
+
+
 def window_params(settings: Mapping[str, Any]) -> dict[str, Param]:
     """Return the params of the window: its end, the black-outs and the budget of a run."""
-    end = "How a task that leaves work ends. skip: skipped if it did nothing; fail: failed."
     texts = {
         "window_grace": "Stop a task that is still at work so long after the end: 30 min. Empty: never.",
         "budget_bytes": "Begin nothing more after so much was read to be rewritten: 200 gb. Empty: no limit.",
@@ -173,10 +184,8 @@ def window_params(settings: Mapping[str, Any]) -> dict[str, Param]:
         "budget_money": "The same for money, by price_core_hour of the connection.",
     }
     return {
-        "until": _until_param(settings["until"]),
-        "on_window_end": Param(
-            settings["on_window_end"], type="string", enum=["success", "skip", "fail"], description=end
-        ),
+        "until": until_param(settings["until"]),
+        "on_window_end": window_end_param(settings["on_window_end"]),
         "blackouts": Param(
             list(settings["blackouts"]) or None,
             type=["null", "array"],

@@ -169,7 +169,7 @@ def _calendar(blackouts: Sequence[Mapping[str, Any]] | str | None) -> BlackoutCa
     if not isinstance(blackouts, str):
         return BlackoutCalendar.parse(blackouts)
     try:
-        return BlackoutCalendar.parse(yaml.safe_load(blackouts))
+        return BlackoutCalendar.parse(yaml.safe_load(str(blackouts)))  # a native template has Markup
     except yaml.YAMLError as err:
         raise InvalidInputError(f"blackouts {blackouts!r} is no list: {err}") from err
 
