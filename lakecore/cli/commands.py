@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
 from types import MappingProxyType
 
 import typer
@@ -14,7 +15,7 @@ from lakecore.cli.catalog_of_names import choose_catalog
 from lakecore.cli.damage import holding
 from lakecore.cli.option_groups import command_of
 
-__all__ = ["HOLDING", "MAINTENANCE", "OTHER_NAMES", "TABLES", "register"]
+__all__ = ["HOLDING", "MAINTENANCE", "OTHER_NAMES", "TABLES", "register", "similar_commands"]
 
 TABLES: Mapping[str, str] = MappingProxyType(
     {
@@ -164,6 +165,16 @@ def register(app: typer.Typer, arguments: Iterable[str]) -> None:
     for name in (command,) if command in every else every:
         panel = "Maintenance" if name in MAINTENANCE else None
         app.command(name, rich_help_panel=panel)(_function(name, every[name]))
+
+
+def similar_commands(arguments: Iterable[str]) -> list[str]:
+    """Return the commands that are meant perhaps, if the arguments, without global options, name none."""
+    every = (*TABLES, *MAINTENANCE, *OTHER_NAMES)
+    command = next((argument for argument in arguments if not argument.startswith("-")), None)
+    if command is None or command in every:
+        return []
+    parts = [name for name in every if command in name.split("-")]
+    return parts or get_close_matches(command, every, n=3, cutoff=0.75)
 
 
 def _function(name: str, module: str) -> Callable[..., None]:

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakecore.cli.commands import register
+from lakecore.cli.commands import register, similar_commands
 from lakecore.cli.log_text import PrintableFormatter
 from lakecore.cli.session import Session
 from lakecore.errors import LakeError, OnHoldError, explain, mask_secrets, printable
@@ -80,9 +80,8 @@ def _app(arguments: Sequence[str]) -> typer.Typer:
 @pandas_hidden()
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Errors are one line on standard error."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    globals_, rest = _globals_apart(list(sys.argv[1:] if arguments is None else arguments))
     try:
-        globals_, rest = _globals_apart(words)
         code = _app(rest)(globals_ + rest, prog_name="lakecore", standalone_mode=False)
         sys.stdout.flush()
     except (typer.Abort, KeyboardInterrupt):
@@ -90,7 +89,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except typer.Exit as err:
         return err.exit_code
     except _USAGE_ERROR as err:
-        return _fail(f"{err.format_message()} (lakecore --help lists commands and options)")
+        similar = f" Did you mean {', '.join(names)}?" if (names := similar_commands(rest)) else ""
+        return _fail(f"{err.format_message()}{similar} (lakecore --help lists commands and options)")
     except LakeError as err:
         return _fail(explain(err), _ON_HOLD if isinstance(err, OnHoldError) else _ERROR)
     except BrokenPipeError:

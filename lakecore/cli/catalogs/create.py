@@ -11,7 +11,7 @@ import typer
 
 from lakecore.cli.output import print_json
 from lakecore.cli.session import session_of
-from lakecore.errors import InvalidInputError, NotFoundError
+from lakecore.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 
 __all__ = ["create"]
 
@@ -34,7 +34,14 @@ def create(
     """
     session = session_of(context)
     definition = _definition(schema)
-    created_table = session.catalog_for_create().create_table(table, definition, if_not_exists=if_not_exists)
+    catalog = session.catalog_for_create()
+    is_new = True
+    try:
+        created_table = catalog.create_table(table, definition)
+    except AlreadyExistsError:
+        if not if_not_exists:
+            raise
+        created_table, is_new = catalog.create_table(table, definition, if_not_exists=True), False
     if session.json:
         print_json(
             session.out,
@@ -42,11 +49,13 @@ def create(
                 "table": created_table.name,
                 "path": created_table.path,
                 "schema_id": created_table.schema.id,
+                "created": is_new,
                 "warnings": list(created_table.warnings),
             },
         )
     else:
-        session.out.print(f"created {created_table.name} at {created_table.path}", markup=False)
+        verb = "created" if is_new else "nothing to do: there is"
+        session.out.print(f"{verb} {created_table.name} at {created_table.path}", markup=False)
     session.warn(created_table.name, created_table.warnings)
 
 

@@ -75,7 +75,7 @@ def _print(
     print_rows(session, rows, _COLUMNS)
     states = ", ".join(f"{count} {state}" for state, count in counts(survey).items())
     when = f"surveyed {time_text(survey.started_ms)} in {survey.seconds:.1f} s"
-    session.out.print(f"{len(survey.tables)} tables: {states or 'none'}; {when}", markup=False)
+    session.out.print(f"{counted(len(survey.tables), 'table')}: {states or 'none'}; {when}", markup=False)
     if survey.damaged:
         session.note(f"warning: {survey.damaged} lines of the survey cannot be read and were left out")
 

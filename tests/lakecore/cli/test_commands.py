@@ -111,6 +111,23 @@ def test_usage_errors_are_one_line_and_exit_1(
     assert len(answer.err.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [("drop", "drop-table"), ("fsk", "fsck"), ("expire", "expire-snapshots"), ("qqqq", None)],
+)
+def test_a_command_that_does_not_exist_has_names_like_it(cli: Cli, command: str, names: str | None) -> None:
+    ended = cli(command, "d.t")
+    assert (ended.code, f"No such command '{command}'" in ended.err) == (1, True)
+    assert ("Did you mean" in ended.err, names is None or names in ended.err) == (names is not None, True)
+
+
+def test_create_says_whether_the_table_is_new(cli: Cli) -> None:
+    assert cli("create", "d.t", "--schema", json.dumps(SCHEMA)).out.startswith("created d.t at ")
+    again = ("create", "d.t", "--schema", json.dumps(SCHEMA), "--if-not-exists")
+    assert "there is d.t at " in cli(*again).out
+    assert cli(*again, "--json").json["created"] is False
+
+
 def test_where_the_warehouse_comes_from(
     cli: Cli, keyed: str, warehouse: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
