@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain, islice
 from typing import Any, Protocol
 
@@ -85,12 +86,22 @@ def _plain_lines(
         yield _line([printable(row.get(name)) for name in columns], widths, right)
 
 
-def _line(texts: Iterable[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+def _line(texts: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    line = _template(tuple(widths), tuple(right)) % tuple(texts)
+    if line.isascii():
+        return line.rstrip()
     cells = []
     for text, width, numeric in zip(texts, widths, right, strict=True):
         places = width if text.isascii() else width - cell_len(text) + len(text)
         cells.append(text.rjust(places) if numeric else text.ljust(places))
     return f" {'  '.join(cells)}".rstrip()
+
+
+@lru_cache(maxsize=4)
+def _template(widths: tuple[int, ...], right: tuple[bool, ...]) -> str:
+    """Return the format of a line whose characters take one place each."""
+    ends = zip(widths, right, strict=True)
+    return " " + "  ".join(f"%{'' if numeric else '-'}{width}s" for width, numeric in ends)
 
 
 def _is_number(value: Any) -> bool:

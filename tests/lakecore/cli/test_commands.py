@@ -37,6 +37,32 @@ def test_snapshots_and_files(cli: Cli, keyed: str, parted: str) -> None:
     assert "2 files" in cli("files", parted).err
 
 
+@pytest.mark.parametrize("longest", [3, 600], ids=["short", "long"])
+def test_the_list_of_files_for_people_has_the_values_of_the_json(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, longest: int
+) -> None:
+    """Keys of some hundred bytes are decoded with their files; wide characters take two places."""
+    definition = {
+        "columns": ["p STRING NOT NULL", "k STRING NOT NULL", "n INT"],
+        "partitionKeys": ["p"],
+        "primaryKeys": ["p", "k"],
+        "options": {"bucket": "1", "write-only": "true"},
+    }
+    assert cli("create", "d.wide", "--schema", json.dumps(definition)).code == 0
+    for part, key in (("a", "k"), ("漢字", "\t%s" + "é" * longest), ("b", "%d")):
+        row = json.dumps({"p": part, "k": key, "n": 1})
+        assert cli("write", "d.wide", "-", stdin=row).code == 0
+    stored = cli("files", "d.wide", "--json").json
+    assert {one["delete_rows"] for one in stored} == {0}
+    monkeypatch.setattr(output, "_MANY_ROWS", 1)
+    lines = cli("files", "d.wide").out.splitlines()[2:]
+    for line, one in zip(lines, stored, strict=True):
+        shown = [one["partition"], one["bucket"], one["level"], one["file"], output.size_text(one["size"])]
+        shown += [one["rows"], one["delete_rows"], one["min_key"], one["max_key"], one["schema_id"]]
+        expected = [" ".join(output.printable(value).split()) for value in shown]
+        assert " ".join(line.split()) == " ".join(expected)
+
+
 def test_tables_of_many_rows_have_a_line_for_each_row(
     cli: Cli, parted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
