@@ -1,5 +1,12 @@
 """This package has Spark as an executor of units, its session, and tables as DataFrames. It is the only
-package that imports pyspark.
+package that imports pyspark, and it does so where it is used.
+
+- `executor` runs units of maintenance, `session` starts a session for them, `java` finds a JVM. The driver
+  plans, proves and commits; executors read and write data files.
+- `data_source/` is the format `lakecore` for reads, streams and their sinks; `write` and `write_stream`
+  shuffle rows by bucket first, so that one task writes a bucket. A save commits once, on the driver.
+- `lookup_join` joins a DataFrame with a table that changes; `query_service` runs lookup servers as a job.
+- `class_archive`, `daemon` and `stderr_capture` make a session start sooner and write less.
 """
 
 from __future__ import annotations
