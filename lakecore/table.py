@@ -624,12 +624,13 @@ class Table:
         return Overwrite.dynamic() if dynamic and self.schema.partition_keys else Overwrite.table()
 
     def _partition_specs(self, partitions: Partitions) -> tuple[Mapping[str, Any], ...]:
-        kind = self.schema.partition_type
+        partition_type = self.schema.partition_type
         if isinstance(partitions, str):
-            return parse_partitions(partitions, kind, self.options.partition_default_name)
+            return parse_partitions(partitions, partition_type, self.options.partition_default_name)
         specs = [partitions] if isinstance(partitions, Mapping) else partitions
         return tuple(
-            {name: partition_value(name, value, kind) for name, value in spec.items()} for spec in specs
+            {name: partition_value(name, value, partition_type) for name, value in spec.items()}
+            for spec in specs
         )
 
     def _session(self, commit: Commit) -> WriteSession:

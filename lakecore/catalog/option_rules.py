@@ -72,11 +72,11 @@ def _time_field(schema: TableSchema) -> None:
     if name is None:
         return
     _need(name in schema.row_type.names, key, f"{name!r} is not a column")
-    kind = schema.row_type.field(name).type
+    data_type = schema.row_type.field(name).type
     _need(
-        isinstance(kind, AtomicType) and kind.root in _TIMES,
+        isinstance(data_type, AtomicType) and data_type.root in _TIMES,
         key,
-        f"{name!r} is {type_text(kind)}; it must be INT, BIGINT or TIMESTAMP",
+        f"{name!r} is {type_text(data_type)}; it must be INT, BIGINT or TIMESTAMP",
     )
 
 

@@ -198,8 +198,8 @@ def _next_identifier(job: ExpirePartitions, table: Table) -> int:
 
 
 def _parse(job: DropPartition | MarkPartitionDone, chore: Chore) -> tuple[dict[str, Any], ...]:
-    kind = chore.target.schema.partition_type
-    return parse_partitions(job.partitions, kind, chore.table.options.partition_default_name)
+    partition_type = chore.target.schema.partition_type
+    return parse_partitions(job.partitions, partition_type, chore.table.options.partition_default_name)
 
 
 def _mark(job: MarkPartitionDone, chore: Chore) -> Report:

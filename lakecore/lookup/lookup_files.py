@@ -156,8 +156,8 @@ class LookupFiles:
             return ByteRows(np.zeros(0, np.uint8), np.zeros(count, np.int64))
         if form is EntryForm.POSITION:
             return ByteRows(*encode_varints(positions))
-        kind = self._context.schema.row_type
-        parts = [encode_compact_rows([batch.column(name) for name in kind.names], kind)]
+        row_type = self._context.schema.row_type
+        parts = [encode_compact_rows([batch.column(name) for name in row_type.names], row_type)]
         if form is EntryForm.VALUE_AND_POSITION:
             parts.append(_numbers(positions))
         parts.append(_numbers(batch.column(SEQUENCE_NAME).to_numpy().astype("<i8")))

@@ -88,10 +88,10 @@ def file_partitions(table: Table) -> list[Partition]:
     latest = table._stores.snapshots.latest()
     if latest is None:
         return []
-    kind = table.schema.partition_type
+    partition_type = table.schema.partition_type
     return [
         Partition(
-            spec=spec_of(decode_row(serialized, kind), table.schema),
+            spec=spec_of(decode_row(serialized, partition_type), table.schema),
             record_count=count.rows,
             file_size_in_bytes=count.size,
             file_count=count.files,

@@ -27,12 +27,13 @@ def parse_request(request: PartitionRequest, schema: TableSchema) -> tuple[dict[
 
     Raises InvalidInputError for another column, and for what is no value of a column.
     """
-    kind, default = schema.partition_type, TableOptions.from_schema(schema).partition_default_name
+    partition_type, default = schema.partition_type, TableOptions.from_schema(schema).partition_default_name
     if isinstance(request, str):
-        return parse_partitions(request, kind, default)
+        return parse_partitions(request, partition_type, default)
     specs = [request] if isinstance(request, Mapping) else request
     return tuple(
-        {name: _internal(name, value, kind, default) for name, value in spec.items()} for spec in specs
+        {name: _internal(name, value, partition_type, default) for name, value in spec.items()}
+        for spec in specs
     )
 
 
@@ -52,11 +53,11 @@ def spec_of(row: Sequence[Any], schema: TableSchema) -> dict[str, str]:
 
 def _texts(specs: Sequence[Mapping[str, Any]], schema: TableSchema) -> list[dict[str, str]]:
     """Return specifications, of some columns or all, with texts for their internal values."""
-    kind, options = schema.partition_type, TableOptions.from_schema(schema)
+    partition_type, options = schema.partition_type, TableOptions.from_schema(schema)
     return [
         partition_spec(
-            [spec[name] for name in kind.names if name in spec],
-            RowType(tuple(field for field in kind.fields if field.name in spec)),
+            [spec[name] for name in partition_type.names if name in spec],
+            RowType(tuple(field for field in partition_type.fields if field.name in spec)),
             options.partition_default_name,
             options.partition_legacy_name,
         )
@@ -94,10 +95,13 @@ def select_partitions(
 
 
 def _satisfying(partitions: Sequence[Partition], schema: TableSchema, where: str) -> list[Partition]:
-    kind, default = schema.partition_type, TableOptions.from_schema(schema).partition_default_name
-    condition = parse_where(where, kind)
-    rows = [[_value(one.spec.get(field.name), field, default) for field in kind.fields] for one in partitions]
-    matches = mask(condition, rows_batch(rows, kind, arrow_schema(kind)))
+    partition_type, default = schema.partition_type, TableOptions.from_schema(schema).partition_default_name
+    condition = parse_where(where, partition_type)
+    rows = [
+        [_value(one.spec.get(field.name), field, default) for field in partition_type.fields]
+        for one in partitions
+    ]
+    matches = mask(condition, rows_batch(rows, partition_type, arrow_schema(partition_type)))
     return [one for one, match in zip(partitions, matches.to_pylist(), strict=True) if match]
 
 

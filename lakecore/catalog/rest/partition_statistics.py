@@ -37,13 +37,13 @@ def partition_statistics(manifests: ManifestStore, snapshot: Snapshot) -> list[d
     rows, sizes, files = total(entries.row_count), total(entries.file_size), total(1)
     newest, buckets = entries.newest(), np.zeros(count, np.int64)
     buckets[entries.partition] = entries.total_buckets
-    kind = manifests.schema.partition_type
+    partition_type = manifests.schema.partition_type
     options = TableOptions.from_schema(manifests.schema)
     return [
         {
             "spec": partition_spec(
-                decode_row(partition, kind),
-                kind,
+                decode_row(partition, partition_type),
+                partition_type,
                 options.partition_default_name,
                 options.partition_legacy_name,
             ),

@@ -49,8 +49,10 @@ def partitions_of(table: Table, where: str | None) -> ScanFilter:
     """
     if where is None:
         return EVERYTHING
-    kind = table.schema.partition_type
-    return ScanFilter(partitions=parse_partitions(where, kind, table.options.partition_default_name))
+    partition_type = table.schema.partition_type
+    return ScanFilter(
+        partitions=parse_partitions(where, partition_type, table.options.partition_default_name)
+    )
 
 
 def _buckets(table: Table, text: str) -> frozenset[int]:

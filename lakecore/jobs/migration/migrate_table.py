@@ -127,12 +127,12 @@ def _adopt(table: Table, source: HiveDirectory, file_io: FileIO) -> tuple[int, .
 
 def _partition(table: Table, file: SourceFile) -> bytes:
     """Return the partition of a file. Raises InvalidInputError for text that is no value of its column."""
-    kind = table.schema.partition_type
+    partition_type = table.schema.partition_type
     values = []
     for name, text in file.partition:
-        typed = parse_texts(pa.array([text], pa.string()), kind.field(name), 1)[0].as_py()
-        values.append(None if typed is None else partition_value(name, typed, kind))
-    return encode_row(values, kind)
+        typed = parse_texts(pa.array([text], pa.string()), partition_type.field(name), 1)[0].as_py()
+        values.append(None if typed is None else partition_value(name, typed, partition_type))
+    return encode_row(values, partition_type)
 
 
 def _copy_of(table: Table, partition: bytes, file: SourceFile, file_io: FileIO) -> DataFile:

@@ -163,10 +163,14 @@ def added_entries(table: Table, snapshot: Snapshot, partitions: str | None = Non
     """Return the files that a commit added, in all partitions or some. This reads its delta manifests; it
     raises NotFoundError when they have expired.
     """
-    kind = table.schema.partition_type
+    partition_type = table.schema.partition_type
     default = table.options.partition_default_name
-    where = ScanFilter(partitions=parse_partitions(partitions, kind, default) if partitions else None)
+    where = ScanFilter(
+        partitions=parse_partitions(partitions, partition_type, default) if partitions else None
+    )
     listed = table._stores.manifests.read_list(snapshot.delta_manifest_list)
-    entries = table._stores.manifests.read([file for file in listed if keeps_manifest(file, where, kind)])
-    chosen = select_entries(entries, where, kind)
+    entries = table._stores.manifests.read(
+        [file for file in listed if keeps_manifest(file, where, partition_type)]
+    )
+    chosen = select_entries(entries, where, partition_type)
     return chosen.select(chosen.kind == int(EntryKind.ADD))

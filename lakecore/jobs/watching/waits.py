@@ -100,7 +100,7 @@ def _partitions_done(table: Table, request: Mapping[str, Any]) -> dict[str, Any]
     """Check the marks of partitions. A mark that another engine is writing just now has the time at which it
     becomes visible.
     """
-    kind, text = table.schema.partition_type, str(request["partitions"])
+    partition_type, text = table.schema.partition_type, str(request["partitions"])
     options = TableOptions.from_schema(table.schema)
     actions = MARK_DONE_ACTION.read(table.schema.options)
     if _SUCCESS_FILE not in [action.strip() for action in actions.split(",")]:
@@ -109,17 +109,19 @@ def _partitions_done(table: Table, request: Mapping[str, Any]) -> dict[str, Any]
             f"{_SUCCESS_FILE} can be waited for; add it to the option"
         )
     names, newest = [], 0
-    for spec in parse_partitions(text, kind, options.partition_default_name):
-        missing = [name for name in kind.names if name not in spec]
+    for spec in parse_partitions(text, partition_type, options.partition_default_name):
+        missing = [name for name in partition_type.names if name not in spec]
         if missing:
             raise InvalidInputError(f"partitions {text!r}: one of them has no value of {', '.join(missing)}")
-        row = [spec[name] for name in kind.names]
-        below = partition_path(row, kind, options.partition_default_name, options.partition_legacy_name)
+        row = [spec[name] for name in partition_type.names]
+        below = partition_path(
+            row, partition_type, options.partition_default_name, options.partition_legacy_name
+        )
         try:
             mark = table._stores.file_io.read(f"{table._stores.paths.table_path}/{below}/{_SUCCESS}")
         except NotFoundError:
             return None
-        names.append(partition_text(row, kind))
+        names.append(partition_text(row, partition_type))
         newest = max(newest, _modification_time(mark))
     return {"partitions": names, "modified_millis": newest or None}
 

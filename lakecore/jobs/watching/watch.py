@@ -152,14 +152,16 @@ def _event(table: Table, snapshots: Sequence[Snapshot], latest: Snapshot) -> dic
 
 def _partitions(table: Table, snapshots: Sequence[Snapshot]) -> list[str]:
     """Return the partitions that got files."""
-    kind, partitions = table.schema.partition_type, set()
+    partition_type, partitions = table.schema.partition_type, set()
     for snapshot in snapshots:
         try:
             entries = added_entries(table, snapshot)
         except NotFoundError:
             continue  # expired meanwhile: it is told all the same
         partitions |= {entries.partitions[code] for code in np.unique(entries.partition).tolist()}
-    return sorted(partition_text(decode_row(one, kind, table.path), kind) for one in partitions)
+    return sorted(
+        partition_text(decode_row(one, partition_type, table.path), partition_type) for one in partitions
+    )
 
 
 def _tags(table: Table, snapshots: Sequence[Snapshot]) -> list[str]:

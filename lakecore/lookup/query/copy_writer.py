@@ -193,8 +193,10 @@ class DataFileCopy:
 
     def _serialize(self, block: pa.RecordBatch) -> pa.Array:
         """Return the rows of a block as bytes, each without its number of fields."""
-        kind = self._ctx.schema.row_type.select(self._rows.columns)
-        rows = encode_batch([normal_array(block.column(one.name), one.type) for one in kind.fields], kind)
+        row_type = self._ctx.schema.row_type.select(self._rows.columns)
+        rows = encode_batch(
+            [normal_array(block.column(one.name), one.type) for one in row_type.fields], row_type
+        )
         offsets = pa.py_buffer((rows.starts * 8).astype(np.int32))
         return pa.Array.from_buffers(
             pa.binary(), len(rows), [None, offsets, pa.py_buffer(rows.words.astype("<u8"))]

@@ -42,9 +42,11 @@ class KeyReader:
 
     @cached_property
     def _key_type(self) -> RowType:
-        kind = self.schema.key_type
-        KeyColumns([pa.array([], field.type) for field in arrow_schema(kind)], kind)  # refuses other types
-        return kind
+        key_type = self.schema.key_type
+        KeyColumns(
+            [pa.array([], field.type) for field in arrow_schema(key_type)], key_type
+        )  # refuses other types
+        return key_type
 
     @cached_property
     def _key_fields(self) -> tuple[pa.Field, ...]:
@@ -54,10 +56,12 @@ class KeyReader:
         """Return the serialised partition of its values. Raises InvalidInputError."""
         if not values and not self.schema.partition_keys:
             return EMPTY_ROW
-        kind = self.schema.partition_type
-        self._check_count("partition", kind.names, values)
-        pairs = zip(kind.names, values, strict=True)
-        return encode_row([partition_value(name, value, kind) for name, value in pairs], kind)
+        partition_type = self.schema.partition_type
+        self._check_count("partition", partition_type.names, values)
+        pairs = zip(partition_type.names, values, strict=True)
+        return encode_row(
+            [partition_value(name, value, partition_type) for name, value in pairs], partition_type
+        )
 
     @cached_property
     def _integer_bits(self) -> int | None:
@@ -142,9 +146,9 @@ class KeyReader:
         return out
 
     def _buckets(self, keys: pa.Table, rows: Rows, total: int) -> Rows:
-        kind = self.schema.row_type.select(self.schema.bucket_keys)
-        batch = self._batch(keys, kind.names, rows)
-        return assign_buckets(batch, kind, total, self.options.bucket_function.value)
+        row_type = self.schema.row_type.select(self.schema.bucket_keys)
+        batch = self._batch(keys, row_type.names, rows)
+        return assign_buckets(batch, row_type, total, self.options.bucket_function.value)
 
     def _batch(self, keys: pa.Table, names: Sequence[str], rows: Rows) -> pa.RecordBatch:
         kinds = self.schema.row_type

@@ -73,14 +73,14 @@ class RemoteFile:
             raise CorruptDataError(self.path, f"it has {size} bytes, by its name {text}")
 
     def _decode(self, entries: LookupEntries, columns: Sequence[str]) -> pa.RecordBatch:
-        kind = self.ctx.schema.row_type
+        row_type = self.ctx.schema.row_type
         with corrupt_data_errors(self.path):
             rows = entries.ends - _TAIL
-            arrays = decode_compact_rows(entries.data, entries.starts, rows, kind)
+            arrays = decode_compact_rows(entries.data, entries.starts, rows, row_type)
             tails = entries.data[rows[:, None] + np.arange(_TAIL)]
             if (tails[:, -1] > _MOST_KIND).any():
                 raise ValueError("a row has a kind that is not known")
-        schema = pa.schema([one.with_nullable(True) for one in arrow_schema(kind)])
+        schema = pa.schema([one.with_nullable(True) for one in arrow_schema(row_type)])
         batch = pa.RecordBatch.from_arrays(arrays, schema=schema).select(list(columns))
         sequences = np.ascontiguousarray(tails[:, :8]).view("<i8").reshape(-1)
         return batch.append_column(SEQUENCE_NAME, pa.array(sequences)).append_column(

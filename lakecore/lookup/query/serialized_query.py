@@ -168,7 +168,7 @@ class SerializedQuery:
 
 def _integer_form(key_type: RowType) -> struct.Struct | None:
     """Return how a key of one column of whole numbers is stored; None for other keys."""
-    kind = key_type.fields[0].type
-    if len(key_type.fields) != 1 or not isinstance(kind, AtomicType) or kind.root not in _INTEGERS:
+    data_type = key_type.fields[0].type
+    if len(key_type.fields) != 1 or not isinstance(data_type, AtomicType) or data_type.root not in _INTEGERS:
         return None
-    return struct.Struct("<" + FIXED_FORMATS[kind.root])
+    return struct.Struct("<" + FIXED_FORMATS[data_type.root])

@@ -205,8 +205,8 @@ class Follower:
             entries = manifests.read(manifests.read_list(snapshot.delta_manifest_list))
         except NotFoundError:
             return True
-        kind = self._table.schema.partition_type
-        return bool(filter_partitions(entries.partitions, self._filter, kind).any())
+        partition_type = self._table.schema.partition_type
+        return bool(filter_partitions(entries.partitions, self._filter, partition_type).any())
 
     def _compacts_unseen(self, snapshot: Snapshot) -> bool:
         """Return whether a compaction changed what is kept, and no change says so.
@@ -226,13 +226,13 @@ class Follower:
         return _deletes_in(entries.select(removed)) > _deletes_in(entries.select(~removed))
 
     def _scan_filter(self) -> ScanFilter:
-        read, kind = self._read, self._table.schema.partition_type
+        read, partition_type = self._read, self._table.schema.partition_type
         scan_filter = self._policy.first_filter
         if read.follows_compactions:
             scan_filter = ScanFilter(levels=(1, _TOP))
         if read.partitions is not None:
             scan_filter = replace(
-                scan_filter, serialized=frozenset(encode_row(one, kind) for one in read.partitions)
+                scan_filter, serialized=frozenset(encode_row(one, partition_type) for one in read.partitions)
             )
         return replace(scan_filter, buckets=read.buckets)
 

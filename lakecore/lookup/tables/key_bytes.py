@@ -48,14 +48,14 @@ class KeyForm:
     @classmethod
     def of(cls, table: str, row_type: RowType, names: Sequence[str]) -> KeyForm:
         """Choose columns. Raises UnsupportedError for a nested one."""
-        kind = row_type.select(tuple(names))
-        for field in kind.fields:
+        selected_type = row_type.select(tuple(names))
+        for field in selected_type.fields:
             if not isinstance(field.type, AtomicType):
                 raise UnsupportedError(
                     f"table {table}: column {field.name} of type {field.type} cannot be compared as a key; "
                     "name columns of other types"
                 )
-        return cls(kind)
+        return cls(selected_type)
 
     def encode(self, rows: pa.Table | pa.RecordBatch) -> KeyBytes:
         """Return the keys of rows, whose columns are found by name. Raises InvalidInputError for a column

@@ -276,12 +276,12 @@ class LookupTable:
         column_names = {*request.columns, *request.on, *schema.primary_keys, *sequence}
         columns = tuple(name for name in schema.row_type.names if name in column_names)
         check_changes(table.name, schema, chosen, columns)
-        kind = schema.row_type
-        stored = pa.schema([field.with_nullable(True) for field in arrow_schema(kind.select(columns))])
+        row_type = schema.row_type
+        stored = pa.schema([field.with_nullable(True) for field in arrow_schema(row_type.select(columns))])
         if sequence:
             stored = stored.append(pa.field(KIND_NAME, pa.int8()))
-        join = KeyForm.of(table.name, kind, request.on)
-        primary = KeyForm.of(table.name, kind, schema.primary_keys) if schema.primary_keys else None
+        join = KeyForm.of(table.name, row_type, request.on)
+        primary = KeyForm.of(table.name, row_type, schema.primary_keys) if schema.primary_keys else None
         if primary is not None and set(request.on) == set(schema.primary_keys):
             primary = join
         directory = request.directory if options.cache is not CacheMode.MEMORY else None

@@ -35,9 +35,9 @@ class RowCodec:
 
     def partition_values(self, data: bytes) -> tuple[object, ...]:
         """Return the Python values of a serialised partition. Raises CorruptDataError."""
-        kind = self.schema.partition_type
-        values = decode_row(data, kind, "partition of a request")
-        pairs = zip(values, kind.fields, strict=True)
+        partition_type = self.schema.partition_type
+        values = decode_row(data, partition_type, "partition of a request")
+        pairs = zip(values, partition_type.fields, strict=True)
         return tuple(values_array([value], field.type)[0].as_py() for value, field in pairs)
 
     def keys_table(self, keys: Sequence[bytes]) -> pa.Table:
@@ -60,9 +60,9 @@ class RowCodec:
 
     def found_rows(self, values: Sequence[bytes | None]) -> FoundRows:
         """Return serialised rows as columns. Raises CorruptDataError."""
-        kind = self.schema.row_type
-        columns = decode_columns([one for one in values if one is not None], kind, "rows of an answer")
-        names = [pa.field(field.name, field.type, True) for field in arrow_schema(kind)]
+        row_type = self.schema.row_type
+        columns = decode_columns([one for one in values if one is not None], row_type, "rows of an answer")
+        names = [pa.field(field.name, field.type, True) for field in arrow_schema(row_type)]
         table = pa.Table.from_arrays(columns, schema=pa.schema(names))
         is_present = pa.array([value is not None for value in values], pa.bool_())
         places = pc.subtract(pc.cumulative_sum(is_present.cast(pa.int64())), 1)

@@ -65,8 +65,8 @@ def spark_schema(row_type: RowType, nanoseconds: Nanoseconds, *, kinds: bool = F
     fields = []
     for field in row_type.fields:
         comment = {"comment": field.description} if field.description else None
-        kind = _type(field.type, nanoseconds, field.name)
-        fields.append(StructField(field.name, kind, nullable=True, metadata=comment))
+        data_type = _type(field.type, nanoseconds, field.name)
+        fields.append(StructField(field.name, data_type, nullable=True, metadata=comment))
     if kinds and KIND_COLUMN in row_type.names:
         raise UnsupportedError(
             f"the table has a column {KIND_COLUMN} itself; leave it out with the option columns, or rename it"
