@@ -16,6 +16,7 @@ from lakecore.metadata.options import DELETION_VECTORS_MERGE
 from lakecore.options import Option, parse_bool, parse_enum, parse_list
 from lakecore.read.source.batch import FALLBACK_BRANCH, PRIMARY_BRANCH
 from lakecore.read.source.batch_limits import BatchLimits
+from lakecore.read.source.stream import CONSUMER_MODE
 from lakecore.scan.plan import OPEN_FILE_COST, SPLIT_TARGET
 from lakecore.scan.startup import BETWEEN_MODE, SCAN_MODE, START_OPTIONS, TAG_TO_SNAPSHOT
 from lakecore.spark.data_source.stream_options import (
@@ -169,6 +170,7 @@ class SourceRequest:
                 f"table is read; use CREATE TEMPORARY VIEW … USING {FORMAT} OPTIONS (…)"
             )
         place = TablePlace.parse(raw, {option.key for option in _OWN} | _OF_TABLE)
+        CONSUMER_MODE.read(raw)  # its values are the same for a micro-batch; others are refused
         for option in TABLE_OPTIONS:
             option.read(raw)  # values that cannot be used are refused before the query starts
         return cls(

@@ -205,20 +205,20 @@ def test_a_warehouse_on_an_object_store(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [
-        (
-            {"metastore": "hive"},
-            UnsupportedError,
-            "metastore=hive: this release has no.*there are filesystem [(]password, user[)]; jdbc [(]catalog-key",
-        ),
+        ({"metastore": "hive"}, InvalidOptionError, "option uri is missing"),
         ({"metastore": "rest"}, InvalidOptionError, "option uri is missing"),
-        ({"metastore": "glue"}, UnsupportedError, "metastore=glue: there is no such catalog"),
+        (
+            {"metastore": "glue"},
+            UnsupportedError,
+            "metastore=glue: there is no such catalog.*filesystem [(]password, user[)]; hive.*; jdbc [(]catalog-key",
+        ),
         ({"user": "root"}, InvalidInputError, "option user.*no users"),
         ({"password": "geheim"}, InvalidInputError, "option password"),
         ({"s3.endpont": "http://x"}, InvalidOptionError, r"s3\.endpont.*did you mean s3\.endpoint"),
         (
             {"uri": "thrift://x"},
             InvalidOptionError,
-            "option uri.*the known options are blob-roots, external-roots, local.fsync, local.service-file-mode, metastore",
+            "option uri.*the known options are blob-roots, cache-enabled, external-roots, local.fsync, local.service-file-mode, metastore",
         ),
     ],
 )

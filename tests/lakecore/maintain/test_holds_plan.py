@@ -88,6 +88,7 @@ NO_CHORES = {
     "grant-privilege-to-user": "changes privileges; touches no table",
     "init-file-based-privilege": "changes privileges; touches no table",
     "merge-into": "commits changes of rows as its user asks; files stay",
+    "partitions": "reads",
     "privileges": "reads",
     "revoke-privilege-from-user": "changes privileges; touches no table",
     "update": "commits changes of rows as its user asks; files stay",
