@@ -31,6 +31,7 @@ from lakecore.catalog.hive.lock import HiveLock
 from lakecore.catalog.hive.metastore import HiveMetastore
 from lakecore.catalog.hive.names import check_hive_name
 from lakecore.catalog.hive.options import OPTIONS, HiveOptions
+from lakecore.catalog.hive.partition_options import check_unset
 from lakecore.catalog.hive.site_file import WAREHOUSE_DIR
 from lakecore.catalog.names import TableName, check_data_table, check_name
 from lakecore.catalog.privileges.grants import Privilege
@@ -213,6 +214,7 @@ class HiveCatalog(WarehouseCatalog):
             )
 
     def _check_schema(self, name: TableName, schema: TableSchema) -> None:
+        check_unset(str(name), schema)
         self._new_entry(name, schema, "/")
 
     def _database_path(self, database: str) -> str:
@@ -325,6 +327,7 @@ class HiveCatalog(WarehouseCatalog):
         schemas: list[TableSchema] = []
 
         def ask(old: TableSchema, new: TableSchema) -> None:
+            check_unset(str(name), new, old)
             schemas.append(new)
             self._change_entry(name, new, old)
 

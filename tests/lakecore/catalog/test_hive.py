@@ -15,6 +15,7 @@ from lakecore.catalog.hive.connection import MetastoreConnection
 from lakecore.catalog.hive.entries import EntryRules
 from lakecore.catalog.hive.locations import with_scheme_of
 from lakecore.catalog.hive.options import HiveOptions, MetastoreAddress
+from lakecore.catalog.hive.partition_options import check_unset
 from lakecore.catalog.names import TableName
 from lakecore.catalog.registry import load_catalog
 from lakecore.catalog.remote.lost_answer import LostAnswerError
@@ -135,6 +136,19 @@ def test_what_a_metastore_cannot_hold() -> None:
             owner="me",
             now_ms=0,
         )
+
+
+@pytest.mark.parametrize(
+    "options", [{"metastore.partitioned-table": "true"}, {"metastore.tag-to-partition": "dt"}], ids=str
+)
+def test_partitions_in_the_metastore_are_not_set_but_stay(options: dict[str, str]) -> None:
+    column = DataField(0, "a", parse_type("INT"))
+    old, new = _schema(column), _schema(column, options=options)
+    for before in (None, old):
+        with pytest.raises(UnsupportedError, match=f"table d.t: option {next(iter(options))}: .* in step"):
+            check_unset("d.t", new, before)
+    check_unset("d.t", new, new)
+    check_unset("d.t", old, new)
 
 
 def test_locations_keep_the_scheme_of_the_metastore() -> None:
