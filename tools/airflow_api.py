@@ -20,6 +20,8 @@ Task = Mapping[str, Any]
 
 _BACKFILL_TRIES_S = 60
 _TRIGGER_TRIES_S = 180
+_REPEATABLE = ("GET", "PATCH")
+_TRIES = 3
 
 
 class BusyError(RuntimeError):
@@ -44,7 +46,17 @@ class AirflowApi:
         ]
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
-        """The decoded answer; `path` begins with /api/v2, /ui or /auth."""
+        """The decoded answer; `path` begins with /api/v2, /ui or /auth. What may be repeated is sent again when there
+        was no answer: on SQLite, Airflow may wait for itself.
+        """
+        for _ in range(_TRIES - 1 if method in _REPEATABLE else 0):
+            try:
+                return self._send(method, path, body)
+            except TimeoutError:
+                continue
+        return self._send(method, path, body)
+
+    def _send(self, method: str, path: str, body: Any) -> Any:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
