@@ -1,7 +1,7 @@
 """This package moves bytes. It knows neither data files nor tables.
 
-- `file_io` is the protocol. `local`, `memory` and `s3` implement it, `routed` joins several storages, and
-  `resolve` makes one from a location and options.
+- `file_io` is the protocol. `local`, `memory`, `s3` and `stores` implement it, `routed` joins several
+  storages, and `resolve` makes one from a location and options.
 - A file is created atomically or not at all, and the outcome is known or reported as unknown (`publish`).
   On a local disk it is durable before its name can be seen.
 - Tables are reached through `confined`: only paths that `allowed_paths` names are touched, and nothing is

@@ -5,10 +5,16 @@ from __future__ import annotations
 import logging
 
 from lakecore.clock import Clock
-from lakecore.errors import CommitUncertainError, LakeError, NotFoundError, UnavailableError
+from lakecore.errors import (
+    AlreadyExistsError,
+    CommitUncertainError,
+    LakeError,
+    NotFoundError,
+    UnavailableError,
+)
 from lakecore.fs.file_io import FileIO
 
-__all__ = ["publish_resolved"]
+__all__ = ["create_by_publication", "publish_resolved"]
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +51,18 @@ def publish_resolved(file_io: FileIO, path: str, data: bytes, clock: Clock) -> b
         f"{path}: storage gave no certain answer in {_TRIES} tries; look whether the file is there "
         "before you retry, and delete nothing"
     )
+
+
+def create_by_publication(file_io: FileIO, path: str, data: bytes) -> None:
+    """Create `path` as `FileIO.write_new` promises, on storage that publishes as cheaply as it writes."""
+    try:
+        created = file_io.publish(path, data)
+    except CommitUncertainError:
+        if file_io.stat(path) is None:
+            raise
+        created = file_io.read(path) == data
+    if not created:
+        raise AlreadyExistsError(f"cannot create {path}: it exists already")
 
 
 def _read_back(file_io: FileIO, path: str, cause: str) -> bytes | None:

@@ -7,11 +7,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from lakecore.errors import InvalidInputError, UnsupportedError
+from lakecore.errors import InvalidInputError
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.local import LocalFileIO
 from lakecore.fs.memory import MemoryFileIO
-from lakecore.fs.s3 import S3_OPTIONS, S3FileIO, S3Options
+from lakecore.fs.stores.registry import OWN_STORES, store_of
 from lakecore.options import Option, parse_bool
 
 __all__ = ["STORAGE_OPTIONS", "file_io_for", "plain_path"]
@@ -29,20 +29,23 @@ SERVICE_MODE = Option(
     "local.service-file-mode", _parse_mode, 0o600, "Permissions of lakecore's own files in .lakecore/."
 )
 
-STORAGE_OPTIONS: tuple[Option[Any], ...] = (LOCAL_SYNC, SERVICE_MODE, *S3_OPTIONS)
-"""All options that storage accepts, whichever storage it is."""
+STORAGE_OPTIONS: tuple[Option[Any], ...] = (
+    LOCAL_SYNC,
+    SERVICE_MODE,
+    *(option for store in OWN_STORES for option in store.options),
+)
+"""All options that storage accepts, whichever storage it is. `stores.registry.accepts_option` knows more."""
 
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?=/)")
 
 
 def plain_path(location: str) -> str:
-    """Return the form that a `FileIO` accepts: absolute without `file:`, `s3://` for s3a and s3n, no slash
-    at the end.
+    """Return the form that a `FileIO` accepts: absolute without `file:`, the first scheme of a store (`s3://`
+    for s3a and s3n), no slash at the end.
 
     Percent signs stay as they are: paths of the format are not URL-encoded, partition names hold `%2F`.
-    Raises InvalidInputError for an empty location, UnsupportedError for a scheme that this release cannot
-    open.
+    Raises InvalidInputError for an empty location, UnsupportedError for a scheme that no store has.
     """
     if not location.strip() or "\0" in location:
         raise InvalidInputError(f"{location!r} is not a location; give a directory or s3://bucket/path")
@@ -51,13 +54,9 @@ def plain_path(location: str) -> str:
         return os.path.abspath(os.path.expanduser(location))
     if scheme == "file":
         return os.path.abspath("/" + rest.lstrip("/"))
-    if scheme in ("s3", "s3a", "s3n"):
-        return "s3://" + re.sub("/+", "/", rest.lstrip("/")).rstrip("/")
     if scheme == "memory":
         return "memory://" + rest.strip("/")
-    raise UnsupportedError(
-        f"{location}: lakecore has no storage for scheme {scheme!r}; use a local path or s3://"
-    )
+    return store_of(scheme, location).plain(scheme, rest)
 
 
 def file_io_for(location: str, options: Mapping[str, str]) -> FileIO:
@@ -65,11 +64,12 @@ def file_io_for(location: str, options: Mapping[str, str]) -> FileIO:
     among them.
     """
     path = plain_path(location)
-    if path.startswith("s3://"):
-        return S3FileIO(S3Options.from_options(options))
-    if path.startswith("memory://"):
-        return MemoryFileIO(path.removeprefix("memory://").partition("/")[0])
-    return LocalFileIO(sync=LOCAL_SYNC.read(options), service_mode=SERVICE_MODE.read(options))
+    scheme, mark, rest = path.partition("://")
+    if not mark:
+        return LocalFileIO(sync=LOCAL_SYNC.read(options), service_mode=SERVICE_MODE.read(options))
+    if scheme == "memory":
+        return MemoryFileIO(rest.partition("/")[0])
+    return store_of(scheme, location).open(options)
 
 
 def _split(location: str) -> tuple[str, str]:

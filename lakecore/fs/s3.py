@@ -23,9 +23,11 @@ from lakecore.errors import (
 )
 from lakecore.fs.failures import check_whole, storage_errors
 from lakecore.fs.file_io import FileStatus
+from lakecore.fs.object_output import ObjectOutput
+from lakecore.fs.stores.store import Store, bucket_path
 from lakecore.options import Option, parse_bool
 
-__all__ = ["S3_OPTIONS", "S3FileIO", "S3Options"]
+__all__ = ["S3_STORE", "S3FileIO", "S3Options"]
 
 ENDPOINT: Option[str | None] = Option("s3.endpoint", str, None, "Address of the service; default AWS.")
 ACCESS_KEY: Option[str | None] = Option(
@@ -45,7 +47,7 @@ PATH_STYLE = Option(
     "Whether the bucket is part of the path, not of the host name.",
     ("s3.path-style-access",),
 )
-S3_OPTIONS = (ENDPOINT, ACCESS_KEY, SECRET_KEY, SESSION_TOKEN, REGION, PATH_STYLE)
+_OPTIONS = (ENDPOINT, ACCESS_KEY, SECRET_KEY, SESSION_TOKEN, REGION, PATH_STYLE)
 
 _MISSING = frozenset({"404", "NoSuchKey", "NotFound"})
 _TAKEN_CODES = frozenset({"412", "PreconditionFailed"})
@@ -107,11 +109,12 @@ class S3FileIO:
             body: bytes = answer["Body"].read()
             return body
 
-    def open_output(self, path: str) -> S3Output:
+    def open_output(self, path: str) -> ObjectOutput:
         """Upload in parts; the object appears on `close`. An existing key is not noticed."""
         bucket, key = _split(path)
         with storage_errors("create", path):
-            return S3Output(path, self._arrow.open_output_stream(f"{bucket}/{key}"), self)
+            stream = self._arrow.open_output_stream(f"{bucket}/{key}")
+        return ObjectOutput(path, stream, self, errors=storage_errors, cancel=_finish)
 
     def write_new(self, path: str, data: bytes) -> None:
         if not self.publish(path, data):
@@ -206,68 +209,10 @@ class S3FileIO:
         return self._connected
 
 
-class S3Output:
-    """This is a multipart upload. `abort` cancels it and deletes the object if it was finished."""
-
-    def __init__(self, path: str, stream: Any, owner: S3FileIO) -> None:
-        self.path = path
-        self._stream = stream
-        self._owner = owner
-        self._size = 0
-        self._aborted = False
-
-    @property
-    def closed(self) -> bool:
-        return self._aborted or bool(self._stream.closed)
-
-    def writable(self) -> bool:
-        return True
-
-    def readable(self) -> bool:
-        return False
-
-    def seekable(self) -> bool:
-        return False
-
-    def write(self, data: Any) -> int:
-        with storage_errors("write", self.path):
-            self._stream.write(data)
-        length = memoryview(data).nbytes
-        self._size += length
-        return length
-
-    def tell(self) -> int:
-        return self._size
-
-    def flush(self) -> None:
-        """Do nothing: parts are sent when they are full."""
-
-    def close(self) -> None:
-        if self.closed:
-            return
-        try:
-            with storage_errors("write", self.path):
-                self._stream.close()
-        except BaseException:
-            self.abort()
-            raise
-
-    def abort(self) -> None:
-        """Finish the upload, which pyarrow cannot cancel, and delete the object. Nobody refers to its key."""
-        if not self._aborted:
-            self._aborted = True
-            with suppress(OSError):
-                self._stream.close()
-            self._owner.delete(self.path)
-
-    def __enter__(self) -> S3Output:
-        return self
-
-    def __exit__(self, kind: object, err: object, trace: object) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abort()
+def _finish(stream: Any) -> None:
+    """End an upload that pyarrow cannot cancel; its object is deleted afterwards."""
+    with suppress(OSError):
+        stream.close()
 
 
 def _split(path: str) -> tuple[str, str]:
@@ -350,3 +295,12 @@ def _arrow_file_system(options: S3Options) -> Any:
         endpoint_override=options.endpoint,
         force_virtual_addressing=not options.path_style and options.endpoint is not None,
     )
+
+
+S3_STORE = Store(
+    schemes=("s3", "s3a", "s3n"),
+    example="s3://bucket/path",
+    plain=lambda scheme, rest: bucket_path("s3", rest, "s3://bucket/path"),
+    open=lambda options: S3FileIO(S3Options.from_options(options)),
+    options=_OPTIONS,
+)

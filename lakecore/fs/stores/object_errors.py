@@ -1,0 +1,91 @@
+"""This module turns errors of obstore into lakecore's, without addresses, which may hold signatures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from lakecore.errors import (
+    CommitUncertainError,
+    InvalidInputError,
+    LakeError,
+    NotFoundError,
+    UnavailableError,
+)
+
+__all__ = ["object_errors", "refused"]
+
+_STATUS = re.compile(r"status code: (\d{3}[^:<\n]*)")
+_CODE = re.compile(r"<Code>([\w.-]+)</Code>")
+_REPEATED = re.compile(r"after \d+ retries")
+_MISSING_ROOTS = frozenset({"ContainerNotFound", "NoSuchBucket"})
+_TAKEN = frozenset({"", "BlobAlreadyExists", "PreconditionFailed", "ConditionNotMet"})
+_UNCERTAIN = frozenset({"408", "409", "412", "429"})
+_LENGTH = 160
+
+
+@contextmanager
+def object_errors(action: str, path: str) -> Iterator[None]:
+    """Raise an error of obstore in the block as the lakecore error that names `action` and `path`.
+
+    The cause is left out: its text has addresses of requests.
+    """
+    from obstore.exceptions import BaseError
+
+    try:
+        yield
+    except (BaseError, OSError, ValueError) as err:
+        translated = _translate(err, action, path)
+    else:
+        return
+    raise translated from None
+
+
+def refused(err: Exception, path: str) -> bool:
+    """Return False if a conditional PUT failed because the name is taken, and raise the error otherwise.
+
+    Without an answer, or after one that may follow the effect, the error is CommitUncertainError. So it is
+    when obstore repeated the request: the object that is in its way may be its own.
+    """
+    from obstore.exceptions import AlreadyExistsError, InvalidPathError
+
+    status, code = _answer(err)
+    if isinstance(err, AlreadyExistsError) and code in _TAKEN and not _REPEATED.search(str(err)):
+        return False
+    is_certain = status[:1] == "4" and status[:3] not in _UNCERTAIN
+    if is_certain or isinstance(err, FileNotFoundError | InvalidPathError):
+        raise _translate(err, "publish", path) from None
+    raise CommitUncertainError(f"it is not known whether {path} was published: {_text(err)}") from None
+
+
+def _translate(err: Exception, action: str, path: str) -> LakeError:
+    from obstore.exceptions import InvalidPathError, PermissionDeniedError, UnauthenticatedError
+
+    if isinstance(err, FileNotFoundError):
+        if _answer(err)[1] in _MISSING_ROOTS:
+            return NotFoundError(f"cannot {action} {path}: the container or bucket does not exist")
+        return NotFoundError(f"cannot {action} {path}: the object does not exist")
+    if isinstance(err, InvalidPathError):
+        return InvalidInputError(f"cannot {action} {path}: the path has an empty part, '.' or '..'")
+    if isinstance(err, PermissionDeniedError | UnauthenticatedError):
+        return UnavailableError(
+            f"cannot {action} {path}: {_text(err)}; check the credentials and the rights of this user"
+        )
+    return UnavailableError(f"cannot {action} {path}: {_text(err)}")
+
+
+def _answer(err: Exception) -> tuple[str, str]:
+    """Return status and code of the service's answer; they are empty where there was none."""
+    text = str(err)
+    status, code = _STATUS.search(text), _CODE.search(text)
+    return (status[1].strip() if status else ""), (code[1] if code else "")
+
+
+def _text(err: Exception) -> str:
+    """Return what the service answered, else the kind of failure, without any part of a request."""
+    status, code = _answer(err)
+    if status:
+        return f"{status} ({code})" if code else status
+    failure = str(err).split("\n", 1)[0].rpartition(" - ")[2]
+    return re.sub(r"\w+://\S+", "the service", failure)[:_LENGTH]
