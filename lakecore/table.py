@@ -41,8 +41,7 @@ from lakecore.read.source.scan import Scan
 from lakecore.read.source.snapshot_rows import SnapshotRows
 from lakecore.read.source.stream import Stream, open_stream, stream_startup
 from lakecore.read.source.stream_view import StreamSelection, TableRows
-from lakecore.row.partition_path import parse_partitions
-from lakecore.row.partition_values import partition_value
+from lakecore.row.partition_values import partition_specs
 from lakecore.scan.scanner import Scanner
 from lakecore.scan.startup import Incremental
 from lakecore.scan.stream_policy import ChangelogMode
@@ -487,7 +486,8 @@ class Table:
         self, source: Any, on: Sequence[str], rules: MergeRules | None = None, commit: Commit | None = None
     ) -> MergedRows:
         """Merge the rows of `source` into the table, by the equality of the columns `on`, in one snapshot:
-        rows that match are updated or deleted, others are inserted, as `rules` say.
+        rows that match are updated or deleted, others are inserted, as `rules` say. Clauses of `rules` may
+        have conditions; the first one that is true applies.
 
         `source` is an Arrow table, batches or reader, or a pandas DataFrame, and is held in memory. How rows
         are written, the errors and the words on other writers are those of `update`; with a primary key `on`
@@ -618,20 +618,11 @@ class Table:
         if partitions is not None:
             if dynamic:
                 raise InvalidInputError("partitions and dynamic exclude each other; give only one of them")
-            return Overwrite.static(*self._partition_specs(partitions))
+            default = self.options.partition_default_name
+            return Overwrite.static(*partition_specs(partitions, self.schema.partition_type, default))
         if dynamic is None:
             dynamic = WriteRules.from_options(self.schema.options).dynamic_overwrite
         return Overwrite.dynamic() if dynamic and self.schema.partition_keys else Overwrite.table()
-
-    def _partition_specs(self, partitions: Partitions) -> tuple[Mapping[str, Any], ...]:
-        partition_type = self.schema.partition_type
-        if isinstance(partitions, str):
-            return parse_partitions(partitions, partition_type, self.options.partition_default_name)
-        specs = [partitions] if isinstance(partitions, Mapping) else partitions
-        return tuple(
-            {name: partition_value(name, value, partition_type) for name, value in spec.items()}
-            for spec in specs
-        )
 
     def _session(self, commit: Commit) -> WriteSession:
         """Return what writes rows and commits them under the name of `commit`. Raises UnsupportedError for a

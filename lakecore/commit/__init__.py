@@ -10,7 +10,8 @@
 5. The same (user, identifier, kind) is committed once, also by a process that knows nothing of the first
    one (`duplicates`).
 6. After an outcome that is not known nothing is deleted. The files of a try that is known to have failed
-   are removed, unless a published snapshot names them (`published`).
+   are removed, unless a published snapshot names them (`lakecore.store.published`).
+7. At the end the callbacks of other packages are called (`callbacks`).
 
 A try costs the manifests of the partitions that it touches, not those of the table.
 """

@@ -6,18 +6,29 @@ identifier) is not committed twice. Files of a failed try are removed, unless th
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from lakecore.commit.attempt import ChangeCommit
+from lakecore.commit.callbacks import CommitEvent, run_callbacks
 from lakecore.commit.duplicates import commits_of
 from lakecore.commit.plan import plan_changes
-from lakecore.commit.published import names_in
 from lakecore.commit.request import CommitRequest, CommitResult
-from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError
+from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError, explain
+from lakecore.lineage.event import LineageDataset
+from lakecore.lineage.report import has_listeners, report_write
 from lakecore.metadata.commit_message import CommitMessage
+from lakecore.metadata.manifest.data_file import EntryKind
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.store.partition_list import add_partitions
+from lakecore.store.published import names_in
 from lakecore.store.table_stores import TableStores
 
 __all__ = ["Committer"]
+
+logger = logging.getLogger(__name__)
 
 
 class Committer:
@@ -53,11 +64,14 @@ class Committer:
         identifier, which finds out. With `allow_empty` a commit without any change publishes a snapshot, too.
         The search for duplicates costs at most `lakecore.commit.duplicates.LOOK_BACK` reads; none for
         BATCH_IDENTIFIER. A snapshot that another writer replaced within the settle time is committed again
-        with the same files: see `lakecore.commit.publication`.
+        with the same files: see `lakecore.commit.publication`. Callbacks of other packages are called at the
+        end, and their failures are notes.
         """
+        events: list[CommitEvent] = []
         ids: list[int] = []
         repeated: list[bool] = []
         notes: list[str] = []
+        conflict: CommitConflictError | None = None
         for change in plan_changes(messages, request):
             work = ChangeCommit(self._stores, change, request, self._options)
             try:
@@ -65,7 +79,8 @@ class Committer:
             except CommitConflictError as err:
                 if not ids:
                     raise
-                return CommitResult(tuple(ids), False, err, tuple(notes))
+                conflict = err
+                break
             except LakeError as err:
                 if not ids:
                     raise
@@ -77,4 +92,43 @@ class Committer:
             notes += work.notes
             if snapshot is not None:
                 ids.append(snapshot.id)
-        return CommitResult(tuple(ids), bool(repeated) and all(repeated), None, tuple(notes))
+                paths = self._stores.paths
+                events.append(CommitEvent(paths.table_path, paths.branch, snapshot, base))
+                notes += self._add_partitions(change.entries)
+        notes += run_callbacks(events)
+        self._report_lineage(events)
+        is_repeated = conflict is None and bool(repeated) and all(repeated)
+        return CommitResult(tuple(ids), is_repeated, conflict, tuple(notes))
+
+    def _report_lineage(self, events: Sequence[CommitEvent]) -> None:
+        """Report snapshots to listeners of lineage; it costs nothing without one."""
+        if not events or not has_listeners():
+            return
+        columns = tuple((field.name, str(field.type)) for field in self._stores.schema.row_type)
+        for event in events:
+            dataset = LineageDataset(
+                table_path=event.table_path,
+                branch=event.branch,
+                snapshot_id=event.snapshot.id,
+                columns=columns,
+            )
+            report_write(dataset, event.snapshot.delta_record_count, self._stores.clock)
+
+    def _add_partitions(self, entries: ManifestEntries) -> list[str]:
+        """Add the partitions of new files to the catalog's list. The commit has landed: what fails here is
+        logged, and returned as a note.
+        """
+        partition_list = self._stores.partition_list
+        if partition_list is None:
+            return []
+        codes = np.unique(entries.partition[entries.kind == EntryKind.ADD]).tolist()
+        try:
+            add_partitions(partition_list, self._stores.schema, [entries.partitions[code] for code in codes])
+        except LakeError as err:
+            note = (
+                f"the commit succeeded, but the catalog's list of partitions lacks those of it "
+                f"({explain(err)}); run `lakecore repair {partition_list.table}`"
+            )
+            logger.warning("%s: %s", self._stores.root, note)
+            return [note]
+        return []

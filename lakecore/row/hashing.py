@@ -17,7 +17,7 @@ from lakecore.row.binary_batch import encode_batch
 from lakecore.row.values import normal_array
 from lakecore.types.datatypes import AtomicType, DataType, RowType, TypeRoot
 
-__all__ = ["hash_rows", "hive_hash_rows"]
+__all__ = ["hash_longs", "hash_rows", "hive_hash_rows"]
 
 Hashes = NDArray[np.uint32]
 
@@ -41,6 +41,13 @@ def hash_rows(columns: Sequence[pa.Array | pa.ChunkedArray], row_type: RowType) 
         binary = encode_batch([array.slice(start, _CHUNK) for array in arrays], row_type)
         out[start : start + _CHUNK] = _murmur(binary.words, binary.starts)
     return out.view(np.int32)
+
+
+def hash_longs(values: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Return the hash of each number alone, by which Spark shuffles rows of a BIGINT column: Murmur3, seed
+    42, over its 8 bytes.
+    """
+    return _murmur(values.view(np.uint64), np.arange(len(values) + 1, dtype=np.int64)).view(np.int32)
 
 
 def _murmur(words: NDArray[np.uint64], starts: NDArray[np.int64]) -> Hashes:

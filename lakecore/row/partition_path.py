@@ -12,7 +12,14 @@ from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.types.datatypes import AtomicType, DataField, DataType, RowType, TypeRoot
 from lakecore.types.text import java_float_text, parse_value, timestamp_text, value_text
 
-__all__ = ["DEFAULT_NAME", "parse_partitions", "partition_path", "partition_spec", "partition_text"]
+__all__ = [
+    "DEFAULT_NAME",
+    "parse_partitions",
+    "partition_path",
+    "partition_spec",
+    "partition_text",
+    "spec_path",
+]
 
 DEFAULT_NAME = "__DEFAULT_PARTITION__"
 
@@ -31,10 +38,12 @@ def partition_path(
     Null, empty and blank values share the directory `default_name`. With `legacy_name` the internal value is
     named (DATE as a day number), else its cast to string.
     """
-    return "/".join(
-        f"{_escape(field.name)}={_escape(_directory_text(value, field.type, default_name, legacy_name))}"
-        for field, value in zip(partition_type.fields, values, strict=True)
-    )
+    return spec_path(partition_spec(values, partition_type, default_name, legacy_name))
+
+
+def spec_path(spec: Mapping[str, str]) -> str:
+    """Return the directory of a partition from its texts by column."""
+    return "/".join(f"{_escape(name)}={_escape(text)}" for name, text in spec.items())
 
 
 def partition_spec(

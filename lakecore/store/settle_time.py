@@ -4,7 +4,7 @@ may still replace it.
 Lakecore publishes by an atomic creation, which fails if the name is taken. Java Paimon's renaming commit
 checks whether the name is free and then renames over whatever is there (`RenamingSnapshotCommit`,
 `LocalFileIO.rename` and `S3A` of 1.4 and 2.0): a writer that checked before lakecore published replaces
-lakecore's file after it.
+lakecore's file after it. On HDFS the name node refuses such a rename, so nothing has to be watched.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from lakecore.options import Option, parse_duration_ms
 
-__all__ = ["SETTLE_TIME", "settle_ms"]
+__all__ = ["SETTLE_TIME", "is_replaceable", "settle_ms"]
 
 _LOCAL_MS = 200
 _OBJECT_STORE_MS = 1000
@@ -24,6 +24,13 @@ SETTLE_TIME: Option[int | None] = Option(
     None,
     "How long a commit waits before it looks whether its snapshot is still there; 0 switches it off (ms).",
 )
+
+
+def is_replaceable(path: str) -> bool:
+    """Return whether Java Paimon may replace a snapshot that was published at a plain path a moment ago."""
+    from lakecore.fs.stores.registry import is_remote, store_of  # the help of commands loads no stores
+
+    return not is_remote(path) or store_of(path.partition("://")[0], path).is_replaceable
 
 
 def settle_ms(options: Mapping[str, str], path: str) -> int:
@@ -37,5 +44,7 @@ def settle_ms(options: Mapping[str, str], path: str) -> int:
     if chosen is not None:
         return chosen
     if path.startswith("memory://"):
+        return 0
+    if not is_replaceable(path):
         return 0
     return _OBJECT_STORE_MS if "://" in path else _LOCAL_MS

@@ -13,6 +13,7 @@ from lakecore.store.changelogs import ChangelogStore
 from lakecore.store.consumers import ConsumerStore
 from lakecore.store.indexes import IndexStore
 from lakecore.store.manifests import ManifestStore
+from lakecore.store.partition_list import DoneMarks, PartitionList
 from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
 from lakecore.store.snapshots import SnapshotStore
@@ -43,6 +44,12 @@ class TableStores:
     """Whoever publishes a snapshot holds it; None where the catalog has no lock."""
     versions: VersionManagement | None = None
     """This is the server that commits snapshots; None where files are published."""
+    partition_list: PartitionList | None = None
+    """Commits and tags are entered there; None where the catalog keeps no list of the table's partitions, or
+    keeps it by itself.
+    """
+    done_marks: DoneMarks | None = None
+    """The catalog stores there which partitions are complete; None where it does not."""
 
     @property
     def root(self) -> str:

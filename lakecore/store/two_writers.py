@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lakecore.store.settle_time import settle_ms
+from lakecore.store.settle_time import is_replaceable, settle_ms
 
 __all__ = ["OtherWriters", "other_writers"]
 
@@ -32,6 +32,8 @@ def other_writers(options: Mapping[str, str], path: str) -> OtherWriters:
     settle = settle_ms(options, path)
     if path.startswith("memory://"):
         return OtherWriters("memory", settle, _NOTHING_LOST, "cannot open the table")
+    if not is_replaceable(path):
+        return OtherWriters("HDFS", settle, _NOTHING_LOST, _NOTHING_LOST)
     store = "object store" if "://" in path else "local disk"
     if settle == 0:
         java = f"may replace a commit of lakecore unnoticed: {_UNWATCHED}"

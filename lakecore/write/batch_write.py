@@ -5,16 +5,17 @@ commits.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
-from lakecore.commit.published import names_in
 from lakecore.commit.request import CommitResult, Overwrite, Preconditions
 from lakecore.errors import CommitUncertainError, InvalidInputError, LakeError, UnsupportedError
 from lakecore.metadata.options import BucketMode
 from lakecore.metadata.snapshot import Snapshot
+from lakecore.store.published import names_in
+from lakecore.write.assigned import AssignedBy
 from lakecore.write.files.upgrade import upgrade_levels
 from lakecore.write.many_writers import (
     CommitName,
@@ -47,6 +48,7 @@ class BatchWrite:
     _base: Snapshot | None
     _open: TableWrite | None = None
     _uncertain: bool = False
+    _assigned: bool = False
 
     @classmethod
     def begin(cls, table: Writable, name: CommitName, overwrite: Overwrite | None) -> BatchWrite:
@@ -67,6 +69,17 @@ class BatchWrite:
                 "a batch write that has rows cannot be copied; copy it before it gets rows"
             )
         return dict(self.__dict__)
+
+    @property
+    def assigned_by(self) -> AssignedBy:
+        """Return the state by which assigners of this write know the buckets of keys."""
+        return AssignedBy(self._base, replaces=self._overwrite is not None)
+
+    def with_assigned_buckets(self) -> BatchWrite:
+        """Return the write for rows of a table with dynamic buckets that come with their buckets (column
+        `BUCKET_COLUMN`), which assigners gave them by `assigned_by`.
+        """
+        return replace(self, _assigned=True)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows to files that nobody sees before the commit. Raises InvalidInputError naming column and
@@ -119,7 +132,7 @@ class BatchWrite:
     def _new_write(self) -> TableWrite:
         session = self._table._session(self._name)
         state = None if self._overwrite is not None else lambda: session.state_at(self._base)
-        return session.new_write(state, None)
+        return session.new_write(state, None, assigned=self._assigned)
 
     def _commit(self, prepared: Sequence[PreparedCommit]) -> CommitResult:
         table, overwrite = self._table, self._overwrite

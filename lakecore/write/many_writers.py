@@ -67,7 +67,7 @@ def prepared_by(table: Writable, name: CommitName, write: TableWrite | None) -> 
     except BaseException:
         write.abort()
         raise
-    commit = replace(commit, event_time=write.event_time)
+    commit = replace(commit, event_time=write.event_time, assigned=write.is_assigned)
     state = write.preconditions
     if state is None:
         return commit
@@ -179,20 +179,22 @@ def check_one_writer(table: str, mode: BucketMode, prepared: Sequence[PreparedCo
     if mode is BucketMode.BUCKET_UNAWARE:
         return
     counts: dict[Any, int] = {}
+    by_bucket = all(one.assigned for one in prepared if one.messages)
     for number, one in enumerate(prepared):
         for message in one.messages:
-            if counts.setdefault(_owned_place(mode, message), number) != number:
+            if counts.setdefault(_owned_place(mode, message, by_bucket=by_bucket), number) != number:
                 raise UnsupportedError(
                     f"table {table}: several writers had rows of {_WHOSE[mode]}, and one of them must have "
                     "them all; on Spark use lakecore.spark.write, which shuffles rows, or repartition(1)"
                 )
 
 
-def _owned_place(mode: BucketMode, message: CommitMessage) -> Any:
-    """Return what only one writer may write to."""
+def _owned_place(mode: BucketMode, message: CommitMessage, *, by_bucket: bool) -> Any:
+    """Return what only one writer may write to. `by_bucket`: others assigned all rows to their buckets."""
     if mode is BucketMode.KEY_DYNAMIC:
         return None
-    return message.partition if mode is BucketMode.HASH_DYNAMIC else (message.partition, message.bucket)
+    whole = mode is BucketMode.HASH_DYNAMIC and not by_bucket
+    return message.partition if whole else (message.partition, message.bucket)
 
 
 _WHOSE: Mapping[BucketMode, str] = {

@@ -21,7 +21,9 @@ from lakecore.metadata.commit_message import CommitMessage
 
 __all__ = ["PreparedCommit", "decode_commit", "encode_commit"]
 
-_VERSION = 3
+_VERSION = 4
+_EARLIER = 3
+"""It is the version without the field `assigned`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,8 @@ class PreparedCommit:
     """See `Preconditions`."""
     hash_indexes: Mapping[bytes, tuple[str, ...]] | None = field(default=None)
     """See `Preconditions`."""
+    assigned: bool = False
+    """The dynamic buckets of the rows were assigned by other processes, so that a bucket has one writer."""
 
 
 def encode_commit(prepared: PreparedCommit) -> bytes:
@@ -66,6 +70,8 @@ def decode_commit(data: bytes) -> PreparedCommit:
     try:
         raw = json.loads(data)
         version = raw["version"]
+        if version == _EARLIER:
+            version, raw["prepared"]["assigned"] = _VERSION, False
         if version == _VERSION:
             commit: PreparedCommit = _decode(PreparedCommit, raw["prepared"])
             return commit

@@ -90,9 +90,17 @@ class WriteSession:
         """Write rows in place of those that `overwrite` means."""
         return self._run(self.new_write(None, None), data, overwrite)
 
-    def new_write(self, state: Callable[[], BucketState] | None, replaced: Overwrite | None) -> TableWrite:
-        """Create a write whose rows are placed by `state`; None: everything is replaced."""
-        target = WriteTarget(self.stores, live_keys=self._live_keys)
+    def new_write(
+        self,
+        state: Callable[[], BucketState] | None,
+        replaced: Overwrite | None,
+        *,
+        assigned: bool = False,
+    ) -> TableWrite:
+        """Create a write whose rows are placed by `state`; None: everything is replaced. `assigned`: they
+        come with their buckets, which were assigned by this state.
+        """
+        target = WriteTarget(self.stores, live_keys=self._live_keys, assigned=assigned)
         return TableWrite(target, state, self.user, replaced)
 
     def bucket_state(self) -> BucketState:

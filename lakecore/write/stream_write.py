@@ -14,12 +14,14 @@ from typing import Any
 import pyarrow as pa
 
 from lakecore.commit.duplicates import LastCommit, last_commit_of
-from lakecore.commit.published import names_in
 from lakecore.commit.request import CommitResult, Preconditions
 from lakecore.errors import InvalidInputError, LakeError
 from lakecore.metadata.options import BucketMode
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
 from lakecore.options import Option, parse_bool
+from lakecore.store.published import names_in
+from lakecore.write.assigned import AssignedBy
+from lakecore.write.buckets.bucket_state import BucketState
 from lakecore.write.earlier_commit import check_no_file_missing, is_in_table
 from lakecore.write.many_writers import (
     Writable,
@@ -31,6 +33,7 @@ from lakecore.write.many_writers import (
     watermark_of,
 )
 from lakecore.write.messages import PreparedCommit, encode_commit
+from lakecore.write.session import WriteSession
 from lakecore.write.table_write import TableWrite
 
 __all__ = ["IGNORE_EMPTY", "StreamWrite"]
@@ -68,6 +71,7 @@ class StreamWrite:
     _prepared: int | None = None
     _sequences: dict[tuple[bytes, int], int] = field(default_factory=dict)
     _totals: dict[bytes, int] = field(default_factory=dict)
+    _assigned_by: AssignedBy | None = None
 
     @classmethod
     def begin(cls, table: Writable, user: str) -> StreamWrite:
@@ -101,9 +105,20 @@ class StreamWrite:
             session = self._table._session(StreamCommit(self._user, self._prepared or 0))
             self._check_assignable()
             self._open = session.new_write(
-                lambda: session.bucket_state().after(self._sequences, self._totals), None
+                lambda: self._state(session), None, assigned=self._assigned_by is not None
             )
         self._open.write(batch)
+
+    def with_assigned_buckets(self, assigned_by: AssignedBy) -> StreamWrite:
+        """Return a writer of one commit, whose rows come with their dynamic buckets (column `BUCKET_COLUMN`),
+        which assigners gave them by this state.
+        """
+        return replace(self, _assigned_by=assigned_by)
+
+    def _state(self, session: WriteSession) -> BucketState:
+        assigned = self._assigned_by
+        state = session.bucket_state() if assigned is None else assigned.load(session)
+        return state.after(self._sequences, self._totals)
 
     def prepare_commit(self, identifier: int) -> bytes:
         """Finish the files of this writer and return what is to be committed, as versioned bytes.

@@ -87,8 +87,14 @@ class TableWrite:
         self._rules = WriteRules.from_options(stores.schema.options)
         check_file_options(stores.schema)
         self._engine = engine_of(stores.paths.table_path, stores.schema, self._options)
-        self._incoming = Incoming(stores.schema, self._options)
-        self._local = LocalMerge.of(stores.schema, self._options)
+        self._incoming = Incoming(stores.schema, self._options, assigned=target.assigned)
+        self.is_assigned = target.assigned
+        """The buckets of the rows were assigned by other processes."""
+        self._local = (
+            None
+            if target.assigned
+            else LocalMerge.of(stores.paths.table_path, stores.schema, self._options, self._engine)
+        )
         self._event_time = EventTime.of_table(stores.schema.row_type, stores.schema.options)
         self.event_time: int | None = None
         """This is the latest event time of the rows, in milliseconds; None without one."""

@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from lakecore.commit.duplicates import LOOK_BACK
-from lakecore.commit.published import names_in
 from lakecore.compact.engine.cleanup import Published, belongs, sweep
 from lakecore.errors import LakeError
+from lakecore.lookup.lookup_files import flat_token
 from lakecore.metadata.snapshot import CommitKind, Snapshot
 from lakecore.store.manifests import ManifestStore
+from lakecore.store.published import names_in
 from lakecore.store.snapshots import SnapshotStore
 
 __all__ = ["AttemptFiles", "EarlierCommits", "earlier_commits"]
@@ -101,9 +102,7 @@ class AttemptFiles:
         Files older than the snapshots that were looked at are left alone. It costs a listing of each
         directory.
         """
-        return self._remove(
-            manifests, directories, earlier, published, lambda name, tokens: name.startswith(tokens)
-        )
+        return self._remove(manifests, directories, earlier, published, _is_of)
 
     def remove_older_indexes(
         self,
@@ -120,13 +119,17 @@ class AttemptFiles:
             directories,
             earlier,
             published,
-            lambda name, tokens: f".{_flat(tokens[0])}" in name,
+            _names_token,
         )
+
+    def has(self, name: str) -> bool:
+        """Return whether a file is one that this attempt made."""
+        return _is_of(name, self.own)
 
     @property
     def index_token(self) -> str:
         """Return what is in the names of the index files of one attempt."""
-        return _flat(self.own[0])
+        return flat_token(self.own[0])
 
     def _remove(
         self,
@@ -150,5 +153,12 @@ class AttemptFiles:
         return sweep(manifests.file_io, directories, is_debris, published)
 
 
-def _flat(token: str) -> str:
-    return token.replace("-", "")
+def _is_of(name: str, tokens: tuple[str, ...]) -> bool:
+    """Return whether a data or changelog file, or a lookup file beside a file that moved, has one of `tokens`
+    in its name.
+    """
+    return name.startswith(tokens) or _names_token(name, tokens)
+
+
+def _names_token(name: str, tokens: tuple[str, ...]) -> bool:
+    return f".{flat_token(tokens[0])}" in name

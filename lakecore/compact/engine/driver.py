@@ -48,8 +48,8 @@ class RunSettings:
     commit.
     """
 
-    file_prefixes: tuple[str, ...]
-    """They begin the names of all files that the run makes."""
+    is_own: Callable[[str], bool]
+    """It tells from the name of a file whether the run made it."""
     commit_picks: int = COMMIT_PICKS
     commit_seconds: float = 300.0
 
@@ -152,9 +152,8 @@ class Driver:
         searched: dict[str, None] = {}
         if run.failures or run.interrupted or executor.name != "local":
             searched = dict.fromkeys(pick.bucket_dir for pick in run.started)
-        prefixes = self._settings.file_prefixes
         paths = (f"{pick.bucket_dir}/{name}" for pick, name in run.new_files)
-        self._commits.clean(paths, searched, lambda name: name.startswith(prefixes))
+        self._commits.clean(paths, searched, self._settings.is_own)
 
 
 class _PickRun:
@@ -234,6 +233,7 @@ class _PickRun:
             if isinstance(result, UnitResult):
                 new_files = (*result.files, *result.changelog)
                 self.new_files += [(pick, name) for file in new_files for name in file.all_names]
+                self.new_files += [(pick, name) for name in result.lookup_files.values()]
             outputs.append(result)
         return outputs
 
@@ -245,11 +245,13 @@ class _PickRun:
         self.failures.append(PickFailure.of(pick, error))
 
     def _prove(self, pick: WorkPick, results: Sequence[UnitResult]) -> ProvenPick:
+        pick = _with_lookup_files(pick, results)
         for before, after in pick.moved:
             check_upgrade(pick.name, before, after)
         new_files = tuple(file for result in results for file in result.files)
         changelog_files = tuple(file for result in results for file in result.changelog)
-        proof = self._proof(pick, results) if pick.units else None
+        reads = pick.replaced or pick.announced
+        proof = self._proof(pick, results) if reads else None
         schema_id = self._reading.schema.id
         files = PickFiles(pick.replaced, new_files, changelog_files)
         check_new_files(pick.name, files, levels_of(pick), schema_id, self._rules)
@@ -281,11 +283,32 @@ class _PickRun:
         expected = len(pick.replaced) + len(pick.announced)
         if len(tallies) != expected:
             raise ProofError(pick.name, f"{len(tallies)} of {expected} inputs were counted by its units")
-        return prove_pick(self.shape, pick.name, tallies, [result.proof for result in results])
+        proofs = [result.proof for result in results if result.proof is not None]
+        return prove_pick(self.shape, pick.name, tallies, proofs)
 
 
 def _new_names(proven: ProvenPick) -> Iterator[str]:
-    return (name for file in (*proven.files, *proven.changelog) for name in file.all_names)
+    """Yield the names of all files that the pick has made."""
+    for file in (*proven.files, *proven.changelog):
+        yield from file.all_names
+    for before, after in proven.pick.moved:
+        yield from set(after.extra_files) - set(before.extra_files)
+
+
+def _with_lookup_files(pick: WorkPick, results: Sequence[UnitResult]) -> WorkPick:
+    """Return the pick with the lookup files that its units wrote for files that move."""
+    names: dict[str, str] = {}
+    for result in results:
+        names |= result.lookup_files
+    if strange := names.keys() - {before.file_name for before, _ in pick.moved}:
+        raise ProofError(pick.name, f"a lookup file was written for {min(strange)}, which does not move")
+    moved = tuple(
+        (before, replace(after, extra_files=(*after.extra_files, names[after.file_name])))
+        if after.file_name in names
+        else (before, after)
+        for before, after in pick.moved
+    )
+    return replace(pick, moved=moved)
 
 
 def _marks(results: Sequence[UnitResult]) -> dict[str, bytes]:

@@ -87,7 +87,7 @@ class PlanContext:
     """Runs the units later; a planner asks it for its cores."""
     seed: str = ""
     """The seed chooses the rows of sampled proofs."""
-    copy: CopyMode = CopyMode.OFF
+    copy: CopyMode = CopyMode.NONE
     """It tells what is copied without decoding."""
 
     def unit_table(self, entries: ManifestEntries) -> UnitTable:

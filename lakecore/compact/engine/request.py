@@ -48,5 +48,5 @@ class CompactRequest:
     proof: ProofMode = ProofMode.SAMPLED
     proof_seed: str = ""
     """It chooses the rows that a sampled proof compares whole; empty: a fresh one."""
-    copy: CopyMode = CopyMode.OFF
+    copy: CopyMode = CopyMode.LARGE
     """It tells what is copied without decoding."""

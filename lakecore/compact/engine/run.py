@@ -165,7 +165,7 @@ class RewriteRun:
         options = target.reading.options
         names = self.commits.names((options.data_file_prefix, options.changelog_file_prefix))
         driver = Driver(
-            self.commits, self.record, self.decoders, RunSettings(file_prefixes=names.own), self._on_progress
+            self.commits, self.record, self.decoders, RunSettings(is_own=names.has), self._on_progress
         )
         prepared = self.kind.prepare(self, snapshot, names.own, executor)
         for plan, upkeep in self._rounds(prepared, names.own[0], executor):

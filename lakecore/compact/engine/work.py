@@ -126,15 +126,18 @@ class UnitResult:
     inputs, and the unit's proof.
 
     `lookups`: positions (a serialised bitmap) by the name of a file that stays: rows that were looked up.
+    `lookup_files`: names of new lookup files, by the name of a file that only moves. `proof` is None for a
+    unit that has nothing else.
     """
 
     unit: str
     files: tuple[DataFile, ...]
     rows_in: int
     inputs: tuple[Tally, ...]
-    proof: UnitProof
+    proof: UnitProof | None
     changelog: tuple[DataFile, ...] = ()
     lookups: Mapping[str, bytes] = field(default_factory=dict)
+    lookup_files: Mapping[str, str] = field(default_factory=dict)
     copied: CopyCount = NOTHING_COPIED
     """It counts the rows that were copied without decoding them."""
 

@@ -4,7 +4,7 @@ groups.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -30,29 +30,37 @@ def has_exact_bounds(statistics: bytes | None) -> bool:
     return _MAX in fields and _MIN in fields and not cut
 
 
-def footer_bounds(metadata: Any, is_exact: Callable[[int, int], bool]) -> Mapping[str, ColumnBounds]:
+def footer_bounds(
+    metadata: Any, is_exact: Callable[[int, int], bool], groups: Iterable[int] | None = None
+) -> Mapping[str, ColumnBounds]:
     """Return the statistics of top-level columns by name, but for nested ones. `metadata` is pyarrow's;
-    `is_exact` says of a row group and a leaf column whether its bounds are values, not cut ones.
+    `is_exact` says of a row group and a leaf column whether its bounds are values, not cut ones. `groups` are
+    the numbers of the row groups that count; None: all of them.
 
     A column of which a row group has no bounds has none, and no null count where one has none. Those of
     floats leave out NaN, and do not tell the sign of a zero: 0.0 is the lowest value, -0.0 the highest.
     """
     bounds: dict[str, ColumnBounds] = {}
+    numbers = range(metadata.num_row_groups) if groups is None else tuple(groups)
     leaf = 0
     for field in metadata.schema.to_arrow_schema():
         if not pa.types.is_nested(field.type):
-            bounds[field.name] = _over_groups(metadata, leaf, field.type, is_exact)
+            bounds[field.name] = _over_groups((metadata, numbers), leaf, field.type, is_exact)
         leaf += leaves(field.type)
     return bounds
 
 
 def _over_groups(
-    metadata: Any, leaf: int, data_type: pa.DataType, is_exact: Callable[[int, int], bool]
+    source: tuple[Any, Iterable[int]],
+    leaf: int,
+    data_type: pa.DataType,
+    is_exact: Callable[[int, int], bool],
 ) -> ColumnBounds:
+    metadata, groups = source
     low = high = None
     nulls: int | None = 0
     has_ends = has_bounds(data_type)
-    for group in range(metadata.num_row_groups):
+    for group in groups:
         column = metadata.row_group(group).column(leaf)
         stats = column.statistics
         count = None if stats is None or not stats.has_null_count else stats.null_count

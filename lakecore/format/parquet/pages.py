@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,9 @@ from lakecore.format.shared_map.assemble import ShreddedMaps
 from lakecore.fs.file_io import FileIO
 
 __all__ = ["FilePages", "KeyPage"]
+
+_SMALL_FOOTER = 1 << 17
+"""Footers of so many bytes are remembered; decoded they take some 50 times as much memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,7 @@ class FilePages:
         pages = None
         try:
             with corrupt_data_errors(path):
-                meta = decode_struct(read_footer(source))
+                meta = _decode_footer(read_footer(source))
                 groups = read_row_groups(source, meta)
                 if groups is not None:
                     pages = cls(path, source, meta, groups, open_parquet(source))
@@ -125,6 +128,11 @@ class FilePages:
     def group_count(self) -> int:
         """Return the number of row groups."""
         return len(self._groups)
+
+    @property
+    def group_starts(self) -> tuple[int, ...]:
+        """Return the first row of each row group."""
+        return tuple(group.first_row for group in self._groups)
 
     def page_starts(self, number: int) -> list[int]:
         """Return the rows at which pages of all columns of a row group begin, ascending; the first is that
@@ -269,6 +277,14 @@ class _Stream:
         """Put back rows of the last `take` that another column did not have yet."""
         if batch.num_rows and self._rest is not None:
             self._rest = pa.concat_batches([batch, self._rest]) if self._rest.num_rows else batch
+
+
+def _decode_footer(data: bytes) -> Struct:
+    """Return a footer, which nobody may change. A merge and its proof open a file several times."""
+    return _decode_small(bytes(data)) if len(data) <= _SMALL_FOOTER else decode_struct(data)
+
+
+_decode_small = lru_cache(maxsize=8)(decode_struct)
 
 
 def _empty_batches(rows: int, batch_size: int) -> Iterator[pa.RecordBatch]:

@@ -49,8 +49,7 @@ _GROUPS: Mapping[str, str] = {
         sink.writer-coordinator.cache-expire-after-access sink.writer-coordinator.cache-soft-values
         sink.writer-coordinator.page-size sink.writer-coordinator.prefetch-manifests
         filesystem.job-level-settings.enabled sink.writer-refresh-detectors partition.sink-strategy
-        dynamic-bucket.assigner-parallelism cross-partition-upsert.bootstrap-parallelism
-        dynamic-bucket.initial-buckets""",
+        cross-partition-upsert.bootstrap-parallelism""",
     _FLINK_WATERMARKS: """
         scan.watermark.emit.strategy scan.watermark.alignment.group scan.watermark.idle-timeout
         scan.watermark.alignment.max-drift scan.watermark.alignment.update-interval""",
@@ -83,8 +82,7 @@ _GROUPS: Mapping[str, str] = {
         bitmap-index.fallback-scan-max-size vector-search.distribute.enabled
         vector-search.lateral-join.batch-size""",
     _METASTORE: """
-        metastore.partitioned-table metastore.tag-to-partition metastore.tag-to-partition.preview
-        partition.idle-time-to-report-statistic""",
+        metastore.tag-to-partition.preview partition.idle-time-to-report-statistic""",
     _MATERIALIZED: """
         materialized-table.definition-query materialized-table.interval-freshness
         materialized-table.interval-freshness.time-unit materialized-table.logical-refresh-mode

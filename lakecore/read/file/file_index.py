@@ -11,6 +11,7 @@ from pyroaring import BitMap
 
 from lakecore.errors import CorruptDataError, NotFoundError
 from lakecore.fs.file_io import RangeSource
+from lakecore.fs.stores.registry import is_remote
 from lakecore.index.container import INDEX_SUFFIX, Blob, decode_head, head_length
 from lakecore.index.definition import READ_ENABLED
 from lakecore.index.search import FileIndex, embedded_index, matching_rows, stored_columns
@@ -23,7 +24,6 @@ __all__ = ["IndexMatch", "IndexSearch", "index_path", "open_index"]
 
 _MAX_ROWS = 1 << 31
 _USUAL_HEAD = 4 << 10
-_DISTANT = "s3://"
 _REQUESTS = 8
 
 
@@ -52,7 +52,7 @@ class IndexSearch:
         """Return the result of `search` for each file by name. On remote storage several files are read at
         once.
         """
-        if len(files) > 1 and self._enabled and bucket_dir.startswith(_DISTANT):
+        if len(files) > 1 and self._enabled and is_remote(bucket_dir):
             with ThreadPoolExecutor(_REQUESTS) as pool:
                 match = list(pool.map(lambda file: self.search(bucket_dir, file), files))
         else:

@@ -28,7 +28,17 @@ from lakecore.row.values import array_values
 from lakecore.types.arrow import arrow_type
 from lakecore.types.datatypes import RowType
 
-__all__ = ["KeyRange", "RangeRows", "cut_points", "key_pages", "open_pages", "read_range"]
+__all__ = [
+    "Key",
+    "KeyRange",
+    "RangeRows",
+    "cut_points",
+    "key_pages",
+    "open_pages",
+    "ordered_key",
+    "rank",
+    "read_range",
+]
 
 Key = tuple[Any, ...]
 
@@ -52,9 +62,11 @@ def open_pages(ctx: ReadContext, bucket_dir: str, file: DataFile) -> FilePages |
         raise expired_file_error(path) from err
 
 
-def cut_points(ctx: ReadContext, bucket_dir: str, file: DataFile) -> tuple[tuple[Key, int], ...] | None:
+def cut_points(
+    ctx: ReadContext, bucket_dir: str, file: DataFile, begins: set[Key] | None = None
+) -> tuple[tuple[Key, int], ...] | None:
     """Return (first key of a page or a prefix of it, rows of the page), in key order; None: the file cannot
-    be cut.
+    be cut. `begins` gets those of pages that begin a row group.
 
     Shortened text bounds are made valid text, which may move a cut a little but never splits a key.
     """
@@ -63,15 +75,20 @@ def cut_points(ctx: ReadContext, bucket_dir: str, file: DataFile) -> tuple[tuple
         return None
     try:
         pages_of_key = key_pages(ctx, bucket_dir, file, pages)
+        starts = set(pages.group_starts)
     finally:
         pages.close()
     if pages_of_key is None:
         return None
     text = [arrow_type(field.type) == pa.string() for field in ctx.schema.key_type]
-    return tuple(
+    points = tuple(
         (tuple(_readable(value, is_text=t) for value, t in zip(page.low, text, strict=False)), page.rows)
         for page in pages_of_key
     )
+    if begins is not None:
+        pairs = zip(points, pages_of_key, strict=True)
+        begins.update(point[0] for point, page in pairs if page.first_row in starts)
+    return points
 
 
 def _readable(value: Any, *, is_text: bool) -> Any:
@@ -168,15 +185,15 @@ def _inside(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows inside the range; stops at the first batch that begins above it."""
     for batch in stream:
-        start = 0 if bounds.low is None else _rank(batch, bounds.low, key_type)
-        stop = batch.num_rows if bounds.high is None else _rank(batch, bounds.high, key_type)
+        start = 0 if bounds.low is None else rank(batch, bounds.low, key_type)
+        stop = batch.num_rows if bounds.high is None else rank(batch, bounds.high, key_type)
         if start < stop:
             yield batch if stop - start == batch.num_rows else batch.slice(start, stop - start)
         if stop < batch.num_rows:
             return
 
 
-def _rank(batch: pa.RecordBatch, bound: Key, key_type: RowType) -> int:
+def rank(batch: pa.RecordBatch, bound: Key, key_type: RowType) -> int:
     """Count the rows whose key (cut to the length of `bound`) is below `bound`: binary search in sorted
     rows.
     """
@@ -185,14 +202,14 @@ def _rank(batch: pa.RecordBatch, bound: Key, key_type: RowType) -> int:
     low, high = 0, batch.num_rows
     while low < high:
         middle = (low + high) // 2
-        if _key(batch, middle, prefix) < target:
+        if ordered_key(batch, middle, prefix) < target:
             low = middle + 1
         else:
             high = middle
     return low
 
 
-def _key(batch: pa.RecordBatch, row: int, prefix: RowType) -> Key:
+def ordered_key(batch: pa.RecordBatch, row: int, prefix: RowType) -> Key:
     """Return one key as values that compare in key order."""
     return tuple(
         comparable(array_values(batch.column(field.name).slice(row, 1), field.type)[0])

@@ -15,7 +15,7 @@ from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, RowKind
 from lakecore.metadata.schema import TableSchema
 
-__all__ = ["footer_problems", "keyed_problems", "splice_problems"]
+__all__ = ["float_problems", "footer_problems", "keyed_problems", "splice_problems"]
 
 
 def footer_problems(stated: Mapping[str, ColumnBounds], file: DataFile, schema: TableSchema) -> Iterator[str]:
@@ -73,6 +73,24 @@ def splice_problems(
                 yield f"statistics of column {name} do not enclose those of {one.file_name}"
         if recorded.null_count is not None and recorded.null_count < nulls:
             yield f"statistics of column {name} count {recorded.null_count} nulls, its parts {nulls}"
+
+
+def float_problems(
+    file: DataFile, schema: TableSchema, copied: Sequence[tuple[DataFile, TableSchema]]
+) -> Iterator[str]:
+    """Yield which bounds of floats of `file` leave out those of the files `copied`, of which it has some row
+    groups. Footers, with which other bounds are compared, tell neither NaN nor the sign of a zero.
+    """
+    parts = [(one, recorded_bounds(one, schema_then.row_type)) for one, schema_then in copied]
+    for name, ours in recorded_bounds(file, schema.row_type).items():
+        if not isinstance(ours.minimum, float) or not isinstance(ours.maximum, float):
+            continue
+        for one, bounds in parts:
+            part = bounds.get(name, ColumnBounds())
+            if part.maximum is None and part.null_count != one.row_count:
+                yield f"statistics of column {name} have bounds, {one.file_name} has none"
+            if _above(ours.minimum, part.minimum) or _above(part.maximum, ours.maximum):
+                yield f"statistics of column {name} do not enclose those of {one.file_name}"
 
 
 def _above(left: Any, right: Any) -> bool:

@@ -207,8 +207,8 @@ class Lineage:
             return
         pair = (path, self.paths.snapshot(snapshot.id - 1))
         if any(
-            is_reported.kind is FindingKind.TOTALS and is_reported.path in pair
-            for is_reported in self.findings.items
+            has_listeners.kind is FindingKind.TOTALS and has_listeners.path in pair
+            for has_listeners in self.findings.items
         ):
             return
         expected = self._total + added

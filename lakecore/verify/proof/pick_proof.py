@@ -331,9 +331,25 @@ def _join_outputs(unit: str, whole: OutputEvidence, part: OutputEvidence) -> Out
 
 
 def check_upgrade(unit: str, before: DataFile, after: DataFile) -> None:
-    """Check that an upgraded file is the same file on a higher level. Raises ProofError."""
-    if replace(before, level=after.level) != after or after.level < before.level:
+    """Check that an upgraded file is the same file on a higher level. A file that leaves level 0 may have one
+    lookup file more. Raises ProofError.
+    """
+    same = replace(before, level=after.level, extra_files=after.extra_files) == after
+    if not same or after.level < before.level or not _same_extra_files(before, after):
         raise ProofError(unit, f"the upgrade of {before.file_name} changes more than its level, or lowers it")
+
+
+def _same_extra_files(before: DataFile, after: DataFile) -> bool:
+    """Tell whether the extra files are the same, but for one lookup file of a file that leaves level 0."""
+    count = len(before.extra_files)
+    new = after.extra_files[count:]
+    if after.extra_files[:count] != before.extra_files or len(new) > 1:
+        return False
+    leaves = before.level == 0 < after.level
+    start = f"{before.file_name}."
+    return not new or (
+        leaves and new[0].startswith(start) and new[0].endswith(".lookup") and "/" not in new[0]
+    )
 
 
 def proof_properties(proofs: Iterable[PickProof]) -> dict[str, str]:

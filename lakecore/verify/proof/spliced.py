@@ -2,8 +2,9 @@
 
 A copy holds when each row group of an output has the bytes, and all that footer and page indexes say of them,
 that a row group of an input has, at the place of its rows; when every row group of each copied input is there
-once, in order; and when schema, notes and column orders of the output are those of the input. Row groups that
-were encoded anew are tallied row by row. Nothing here knows how a copy was written: outputs are read back.
+once, in order (in a merge by key: every row group that its plan names); and when schema, notes and column
+orders of the output are those of the input. Row groups that were encoded anew are tallied row by row. Nothing
+here knows how a copy was written: outputs are read back.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import groupby
@@ -21,7 +22,7 @@ from pyroaring import BitMap
 
 from lakecore.errors import CorruptDataError, ProofError
 from lakecore.format.parquet.footer_bounds import footer_bounds
-from lakecore.verify.contents.footer_stats import footer_problems, splice_problems
+from lakecore.verify.contents.footer_stats import float_problems, footer_problems, splice_problems
 from lakecore.verify.digest.columns import StoredFile, read_covered
 from lakecore.verify.digest.context import ProofContext
 from lakecore.verify.digest.digest import ZERO, Tally
@@ -102,10 +103,11 @@ def check_row_groups(
     unit: str,
     inputs: Sequence[SpliceInput],
     outputs: Sequence[SpliceOutput],
-    copied: Collection[int],
+    copied: Mapping[int, Sequence[int]],
 ) -> None:
-    """Compare the copied row groups of a merge by key with those of the inputs with the numbers `copied`.
-    Keys, and rows that were merged, are proven otherwise.
+    """Compare the copied row groups of a merge by key with those of the inputs. `copied` names, by the number
+    of an input, its row groups that must be copied, in order. Keys, and rows that were merged, are proven
+    otherwise.
 
     Raises ProofError; CorruptDataError for an input. It reads copied inputs and their copies once.
     """
@@ -113,6 +115,7 @@ def check_row_groups(
         raise ProofError(unit, "row groups were copied from other files than those to be copied")
     with ExitStack() as stack:
         run = _Comparison(context, unit, inputs, [0] * len(inputs), stack)
+        run.expected = copied
         for output in outputs:
             run.compare(output, 0)
         for number in copied:
@@ -124,7 +127,9 @@ def _origins(outputs: Sequence[SpliceOutput]) -> set[int]:
 
 
 class _Comparison:
-    """The row groups of copied inputs are taken one after the other."""
+    """The row groups of copied inputs are taken one after the other: those in `expected`, or all of an input
+    that it does not name.
+    """
 
     def __init__(
         self,
@@ -142,8 +147,10 @@ class _Comparison:
         self._current: int | None = None
         self._groups: StoredGroups | None = None
         self._next_group = 0
+        self.expected: Mapping[int, Sequence[int]] = {}
         self._tallies: dict[int, Tally] = {}
         self._whole: set[int] = set()
+        self._partial: set[int] = set()
 
     def compare(self, output: SpliceOutput, first_row: int) -> Tally:
         """Return the tally of an output, whose rows begin at the place `first_row`. Raises ProofError."""
@@ -193,23 +200,36 @@ class _Comparison:
     ) -> Tally:
         """Compare a row group with the next one of an input."""
         source = self._source(origin)
-        if self._next_group >= len(source.group_rows):
+        numbers = self._numbers(origin, source)
+        if self._next_group >= len(numbers):
             self._refuse(
                 stored,
                 f"row group {number} was copied from {self._inputs[origin].stored.path}, "
                 "which has no further one",
             )
-        before, after = source.group(self._next_group), written.group(number)
+        place_in_input = numbers[self._next_group]
+        before, after = source.group(place_in_input), written.group(number)
         problem = before.difference(after)
         if problem is not None:
             self._refuse(stored, f"row group {number}: {problem} ({self._inputs[origin].stored.path})")
-        checksum = self._checksum(stored, source.chunk_bytes(self._next_group), written.chunk_bytes(number))
+        checksum = self._checksum(stored, source.chunk_bytes(place_in_input), written.chunk_bytes(number))
         self._next_group += 1
         so_far = self._tallies.get(origin, ZERO)
         self._tallies[origin] = so_far + _tally(before.rows, self._places[origin] + so_far.rows, checksum)
-        if self._next_group == len(source.group_rows):
+        if self._next_group == len(numbers):
             self._whole.add(origin)
         return _tally(after.rows, place, checksum)
+
+    def _numbers(self, origin: int, source: StoredGroups) -> Sequence[int]:
+        """Return the row groups of an input that must be copied. Raises ProofError where it does not have
+        them.
+        """
+        numbers = self.expected.get(origin, range(len(source.group_rows)))
+        if not set(numbers) <= set(range(len(source.group_rows))):
+            raise ProofError(self._unit, f"input {self._inputs[origin].stored.path} has other row groups")
+        if len(numbers) < len(source.group_rows):
+            self._partial.add(origin)
+        return numbers
 
     def _checksum(self, stored: StoredFile, read: Iterator[bytes], written: Iterator[bytes]) -> int:
         """Compare the bytes of two row groups, and return the checksum of both."""
@@ -258,15 +278,19 @@ class _Comparison:
     def _check_description(self, output: SpliceOutput, written: StoredGroups) -> None:
         stored, schemas = output.stored, self._context.schemas
         schema = schemas[stored.file.schema_id]
-        files = [
-            self._inputs[origin].stored.file for origin in dict.fromkeys(output.origins) if origin is not None
-        ]
+        origins = [origin for origin in dict.fromkeys(output.origins) if origin is not None]
+        files = [self._inputs[origin].stored.file for origin in origins if origin not in self._partial]
+        others = [self._inputs[origin].stored.file for origin in origins if origin in self._partial]
         for problem in footer_problems(
             footer_bounds(written.metadata, written.is_exact), stored.file, schema
         ):
             self._refuse(stored, problem)
         for problem in splice_problems(
             stored.file, schema, [(file, schemas[file.schema_id]) for file in files]
+        ):
+            self._refuse(stored, problem)
+        for problem in float_problems(
+            stored.file, schema, [(file, schemas[file.schema_id]) for file in others]
         ):
             self._refuse(stored, problem)
 

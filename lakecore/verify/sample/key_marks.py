@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from lakecore.errors import ProofError
 from lakecore.verify.digest.columns import StoredFile, read_covered
 from lakecore.verify.digest.context import ProofContext
 from lakecore.verify.rules.order import KeyValues, key_at
 
-__all__ = ["STRIDE", "KeyMarks", "KeySpan", "Marks", "marks_of", "rows_inside"]
+__all__ = ["STRIDE", "KeyMarks", "KeySpan", "Marks", "end_keys", "marks_of", "rows_inside"]
 
 STRIDE = 2048
 """Rows from one mark to the next: a mark costs some microseconds, rows read beside a span cost decoding."""
@@ -81,6 +82,21 @@ def marks_of(context: ProofContext, stored: StoredFile, decoded: Marks) -> KeyMa
             marks.add(columns[: len(shape.key)])
         decoded[stored.path] = marks
     return marks
+
+
+def end_keys(context: ProofContext, stored: StoredFile, span: tuple[int, int]) -> tuple[KeyValues, KeyValues]:
+    """Return the keys of the first and the last row of the rows [start, stop) of a file. It reads a page of
+    each key column for each. Raises ProofError where the file has fewer rows.
+    """
+    shape, schema = context.shape.keys_only, context.schemas[stored.file.schema_id]
+    keys = []
+    for row in (span[0], span[1] - 1):
+        batches = read_covered(context.file_io, stored.path, shape, schema, rows=(row, row + 1))
+        columns = next((one for one in batches if len(one[0])), None)
+        if columns is None:
+            raise ProofError(stored.path, f"it has no row {row}")
+        keys.append(key_at(columns[: len(shape.key)], 0))
+    return keys[0], keys[1]
 
 
 def rows_inside(keys: Sequence[pa.Array], span: KeySpan) -> tuple[int, int]:

@@ -4,6 +4,8 @@ is pure.
 Spec: a hash that a bucket has stays there for ever; a new one goes to the lowest bucket with less than
 `target` hashes, else to a new bucket. When no new bucket is allowed, Paimon picks one at random; here the
 hash picks, so that repetitions agree.
+
+Several assigners may share the buckets of a partition, each with its own hashes and buckets (`BucketShare`).
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import numpy.typing as npt
 from lakecore.errors import InvalidOptionError
 from lakecore.options import Option
 
-__all__ = ["BucketPlaces", "PlaceRules"]
+__all__ = ["BucketPlaces", "BucketShare", "PlaceRules"]
 
 Hashes = npt.NDArray[np.int32]
 Buckets = npt.NDArray[np.int16]
@@ -48,13 +50,53 @@ class PlaceRules:
         return cls(target, most)
 
 
-class BucketPlaces:
-    """These are the hashes of one partition. They take 6 bytes a hash, at most twice that while they grow."""
+@dataclass(frozen=True, slots=True)
+class BucketShare:
+    """It is what one of `count` assigners of a partition has: the hashes whose remainder, without its sign,
+    is `number`, and the buckets whose remainder is `number`.
 
-    def __init__(self, rules: PlaceRules, hashes_of: Mapping[int, Hashes]) -> None:
-        """Start with the hashes that each bucket has (`hashes_of`)."""
+    A hash that the partition has stays in its bucket, whatever assigner has that bucket: other writers had
+    other numbers of assigners.
+    """
+
+    number: int = 0
+    count: int = 1
+
+    @staticmethod
+    def numbers(hashes: Hashes, count: int) -> npt.NDArray[np.int64]:
+        """Return the number of the share that has each hash."""
+        return np.abs(np.fmod(hashes.astype(np.int64), count))
+
+    def has_bucket(self, bucket: int) -> bool:
+        """Return whether new hashes of the share may go to the bucket."""
+        return bucket % self.count == self.number
+
+    def select(self, hashes: Hashes) -> Hashes:
+        """Return the hashes of the share."""
+        if self.count == 1:
+            return hashes
+        selected: Hashes = hashes[self.numbers(hashes, self.count) == self.number]
+        return selected
+
+
+_WHOLE = BucketShare()
+
+
+class BucketPlaces:
+    """These are the hashes of one partition, or of one share of it. They take 6 bytes a hash, at most twice
+    that while they grow.
+    """
+
+    def __init__(
+        self, rules: PlaceRules, hashes_of: Mapping[int, Hashes], share: BucketShare = _WHOLE
+    ) -> None:
+        """Start with the hashes that each bucket of the partition has (`hashes_of`)."""
         self._rules = rules
-        self._counts = {bucket: len(hashes) for bucket, hashes in sorted(hashes_of.items())}
+        self._share = share
+        self._counts = {
+            bucket: len(hashes) for bucket, hashes in sorted(hashes_of.items()) if share.has_bucket(bucket)
+        }
+        hashes_of = {bucket: share.select(hashes) for bucket, hashes in hashes_of.items()}
         self._sorted = _SortedHashes.of(
             np.concatenate([*hashes_of.values(), np.zeros(0, np.int32)]).astype(np.int32),
             np.repeat(np.array([*hashes_of], np.int16), [len(hashes) for hashes in hashes_of.values()]),
@@ -101,8 +143,8 @@ class BucketPlaces:
                 return placed
         if self._rules.max_buckets == _UNLIMITED:
             raise InvalidOptionError(
-                f"option {TARGET_ROWS.key}={self._rules.target_rows}: all {len(self._counts)} buckets of a "
-                "partition are full and there can be no more; raise it"
+                f"option {TARGET_ROWS.key}={self._rules.target_rows}: all {len(self._counts)} buckets of an "
+                "assigner of a partition are full and there can be no more; raise it"
             )
         self._overfill(placed[start:], hashes[start:])
         return placed
@@ -111,13 +153,13 @@ class BucketPlaces:
         target, most = self._rules.target_rows, self._rules.max_buckets
         yield from [bucket for bucket, count in sorted(self._counts.items()) if count < target]
         limit = _MOST if most == _UNLIMITED else most
-        for bucket in range(limit):
+        for bucket in range(self._share.number, limit, self._share.count):
             if bucket not in self._counts:
                 yield bucket
 
     def _overfill(self, placed: Buckets, hashes: Hashes) -> None:
         there = np.array(sorted(self._counts), np.int16)
-        placed[:] = there[hashes.astype(np.int64) % len(there)]
+        placed[:] = there[hashes.astype(np.int64) // self._share.count % len(there)]
         for bucket, count in zip(*np.unique(placed, return_counts=True), strict=True):
             self._count(int(bucket), int(count))
 

@@ -21,22 +21,29 @@ from lakecore.metadata.manifest.index_file import HASH_INDEX, IndexFile
 from lakecore.metadata.schema import TableSchema
 from lakecore.row.hashing import hash_rows
 from lakecore.store.indexes import IndexStore
-from lakecore.write.buckets.bucket_places import BucketPlaces, Buckets, Hashes, PlaceRules
+from lakecore.write.buckets.bucket_places import BucketPlaces, Buckets, BucketShare, Hashes, PlaceRules
 from lakecore.write.buckets.bucket_state import BucketState
 
-__all__ = ["DynamicBuckets"]
+__all__ = ["DynamicBuckets", "files_by_partition", "no_hash_index"]
 
 
 class DynamicBuckets:
-    """These are the buckets of all partitions of one write. `state` lists the existing hash files."""
+    """These are the buckets of all partitions of one write. `state` lists the existing hash files.
 
-    def __init__(self, schema: TableSchema, indexes: IndexStore, state: BucketState) -> None:
+    With `shares`, only rows of some shares of a partition come: the buckets are divided among so many
+    assigners, and this one keeps the hashes of its shares.
+    """
+
+    def __init__(
+        self, schema: TableSchema, indexes: IndexStore, state: BucketState, *, shares: int = 1
+    ) -> None:
+        self._shares = shares
         self._key_type = schema.key_type
         self._indexes = indexes
         self._rules = PlaceRules.from_options(schema.options)
         self._state = state
-        self._files = _by_partition(state.index_files)
-        self._places: dict[bytes, BucketPlaces] = {}
+        self._files = files_by_partition(state.index_files)
+        self._places: dict[tuple[bytes, BucketShare], BucketPlaces] = {}
         self._written: list[IndexFile] = []
 
     def place(
@@ -48,7 +55,7 @@ class DynamicBuckets:
         buckets = np.empty(batch.num_rows, np.int16)
         for code, partition in enumerate(partitions):
             rows = np.flatnonzero(codes == code) if len(partitions) > 1 else slice(None)
-            buckets[rows] = self._of(partition).place(hashes[rows])
+            buckets[rows] = self._of(partition, hashes[rows])
         return buckets
 
     @property
@@ -58,7 +65,7 @@ class DynamicBuckets:
         """
         return {
             partition: frozenset(file.file_name for file in self._files.get(partition, {}).values())
-            for partition in self._places
+            for partition, _ in self._places
         }
 
     def indexed(self, messages: Sequence[CommitMessage]) -> tuple[CommitMessage, ...]:
@@ -66,7 +73,7 @@ class DynamicBuckets:
         return tuple(map(self._index, messages))
 
     def _index(self, message: CommitMessage) -> CommitMessage:
-        places = self._places[message.partition]
+        places = self._places[message.partition, BucketShare()]
         if message.bucket not in places.changed:
             return message
         new = self._indexes.write_hashes(message.partition, message.bucket, places.hashes(message.bucket))
@@ -80,24 +87,41 @@ class DynamicBuckets:
         self._indexes.discard(self._written)
         self._written.clear()
 
-    def _of(self, partition: bytes) -> BucketPlaces:
-        if partition not in self._places:
-            self._places[partition] = BucketPlaces(self._rules, dict(self._load(partition)))
-        return self._places[partition]
+    def _of(self, partition: bytes, hashes: Hashes) -> Buckets:
+        if self._shares == 1:
+            return self._of_share(partition, BucketShare()).place(hashes)
+        buckets = np.empty(len(hashes), np.int16)
+        numbers = BucketShare.numbers(hashes, self._shares)
+        for number in np.unique(numbers).tolist():
+            rows = numbers == number
+            buckets[rows] = self._of_share(partition, BucketShare(number, self._shares)).place(hashes[rows])
+        return buckets
+
+    def _of_share(self, partition: bytes, share: BucketShare) -> BucketPlaces:
+        key = (partition, share)
+        if key not in self._places:
+            self._places[key] = BucketPlaces(self._rules, dict(self._load(partition)), share)
+        return self._places[key]
 
     def _load(self, partition: bytes) -> Iterator[tuple[int, Hashes]]:
         files = self._files.get(partition, {})
         for bucket in self._state.buckets(partition):
             if bucket not in files:
-                raise CorruptDataError(
-                    self._indexes.paths.table_path,
-                    f"bucket {bucket} of a partition has rows but no hash index",
-                )
+                raise no_hash_index(self._indexes, bucket)
         for bucket, file in files.items():
             yield bucket, self._indexes.read_hashes(file)
 
 
-def _by_partition(files: Sequence[IndexFile]) -> dict[bytes, dict[int, IndexFile]]:
+def no_hash_index(indexes: IndexStore, bucket: int) -> CorruptDataError:
+    """Return the error of a bucket whose keys are not known."""
+    return CorruptDataError(
+        indexes.paths.table_path, f"bucket {bucket} of a partition has rows but no hash index"
+    )
+
+
+def files_by_partition(files: Sequence[IndexFile]) -> dict[bytes, dict[int, IndexFile]]:
+    """Return the hash files by serialised partition and bucket."""
+
     def partition_of(file: IndexFile) -> bytes:
         return file.partition
 

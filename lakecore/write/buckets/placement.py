@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from lakecore.commit.partitions import SpecFilter
 from lakecore.commit.request import Overwrite, Preconditions
@@ -19,6 +19,7 @@ from lakecore.metadata.options import BucketMode, TableOptions
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.row.binary_row import decode_row
 from lakecore.store.table_stores import TableStores
+from lakecore.write.buckets.assigned_buckets import WrittenHashes
 from lakecore.write.buckets.bucket_state import BucketState
 from lakecore.write.buckets.cross_partition import (
     CrossPartition,
@@ -35,6 +36,7 @@ from lakecore.write.rows.incoming import Rows
 __all__ = ["KnownBuckets", "Placement", "WriteTarget", "placement_of"]
 
 _NOT_BUCKETED = -1
+_Index = TypeVar("_Index", DynamicBuckets, WrittenHashes)
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,8 @@ class WriteTarget:
     """The rows are the table's own, and their blobs are in its packs already: references are kept."""
     one_flush: bool = False
     """A key is written once, however full buffers are: they are spilled."""
+    assigned: bool = False
+    """It tells whether rows come with dynamic buckets (`Rows.buckets`), which other processes assigned."""
 
 
 class KnownBuckets:
@@ -138,6 +142,8 @@ def placement_of(
     match options.bucket_mode:
         case BucketMode.HASH_FIXED:
             return FixedBuckets(target.stores, options, KnownBuckets(load), checks_counts=load is not None)
+        case BucketMode.HASH_DYNAMIC if target.assigned:
+            return AssignedBuckets(target.stores, options, KnownBuckets(load))
         case BucketMode.HASH_DYNAMIC:
             return HashIndexed(target.stores, options, KnownBuckets(load))
         case BucketMode.KEY_DYNAMIC if target.live_keys is not None:
@@ -188,19 +194,24 @@ class FixedBuckets(Placement):
         return Preconditions(read_snapshot=self.buckets.state.snapshot, same_counts=self._checks_counts)
 
 
-class HashIndexed(Placement):
-    """A hash index remembers the bucket of each key; new keys fill buckets one after the other."""
+class _IndexPlacement(Placement, Generic[_Index]):
+    """It asks an index of keys for the bucket of each row. The index is made with the first row."""
 
     def __init__(self, stores: TableStores, options: TableOptions, buckets: KnownBuckets) -> None:
         self.buckets = buckets
-        self._stores = stores
-        self._router = Router(stores.schema, options, self._dynamic)
-        self._buckets: DynamicBuckets | None = None
+        self.stores = stores
+        self._router = Router(stores.schema, options, self.index)
+        self._index: _Index | None = None
 
-    def _dynamic(self) -> DynamicBuckets:
-        if self._buckets is None:
-            self._buckets = DynamicBuckets(self._stores.schema, self._stores.indexes, self.buckets.state)
-        return self._buckets
+    def new_index(self) -> _Index:
+        """Return an index with the known keys."""
+        raise NotImplementedError
+
+    def index(self) -> _Index:
+        """Return the index of this write."""
+        if self._index is None:
+            self._index = self.new_index()
+        return self._index
 
     def split(self, rows: Rows) -> Sequence[Share]:
         return self._router.split(rows)
@@ -209,16 +220,36 @@ class HashIndexed(Placement):
         return _NOT_BUCKETED
 
     def indexed(self, messages: Sequence[CommitMessage]) -> tuple[CommitMessage, ...]:
-        return tuple(messages) if self._buckets is None else self._buckets.indexed(messages)
+        return tuple(messages) if self._index is None else self._index.indexed(messages)
 
     @property
     def preconditions(self) -> Preconditions | None:
-        buckets = self._buckets
-        return None if buckets is None else Preconditions(hash_indexes=buckets.read_hash_files)
+        index = self._index
+        return None if index is None else Preconditions(hash_indexes=index.read_hash_files)
 
     def abort(self) -> None:
-        if self._buckets is not None:
-            self._buckets.abort()
+        if self._index is not None:
+            self._index.abort()
+
+
+class HashIndexed(_IndexPlacement[DynamicBuckets]):
+    """A hash index remembers the bucket of each key; new keys fill buckets one after the other."""
+
+    def new_index(self) -> DynamicBuckets:
+        return DynamicBuckets(self.stores.schema, self.stores.indexes, self.buckets.state)
+
+
+class AssignedBuckets(_IndexPlacement[WrittenHashes]):
+    """It places rows in buckets that other processes assigned, by the state that this one continues."""
+
+    def new_index(self) -> WrittenHashes:
+        return WrittenHashes(self.stores.schema, self.stores.indexes, self.buckets.state)
+
+    def split(self, rows: Rows) -> Sequence[Share]:
+        if rows.buckets is None:
+            raise AssertionError("rows whose buckets were assigned come with them")
+        self.index().buckets = rows.buckets
+        return super().split(rows)
 
 
 class KeyIndexed(Placement):

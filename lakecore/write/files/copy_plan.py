@@ -15,7 +15,13 @@ from lakecore.format.parquet.footer_bytes import metadata_of
 from lakecore.format.parquet.splice.footer import Footer, read_splice_footer
 from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.format.parquet.splice.reasons import SpliceReason, SpliceRefusal
-from lakecore.format.parquet.splice.rules import SpliceTarget, has_large_groups, mixing_refusal, own_refusal
+from lakecore.format.parquet.splice.rules import (
+    SpliceTarget,
+    has_large_groups,
+    is_large_file,
+    mixing_refusal,
+    own_refusal,
+)
 from lakecore.format.shredders import shredder_for
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.schema import TableSchema
@@ -24,7 +30,16 @@ from lakecore.verify.digest.columns import StoredFile
 from lakecore.write.files.rolling import FileSpec
 from lakecore.write.files.spliced import encoded_footer
 
-__all__ = ["NOTHING_COPIED", "CopyCount", "CopyInput", "CopyPlan", "plan_copies"]
+__all__ = [
+    "NOTHING_COPIED",
+    "CopyCount",
+    "CopyInput",
+    "CopyPlan",
+    "plan_copies",
+    "read_footers",
+    "settled_plan",
+    "table_refusal",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +106,7 @@ class CopyCount:
 NOTHING_COPIED = CopyCount()
 
 
-def _table_refusal(spec: FileSpec) -> SpliceReason | None:
+def table_refusal(spec: FileSpec) -> SpliceReason | None:
     """Return why no file can be copied into new files of a table; None where rules of the file decide."""
     rules = spec.rules
     if rules.format != "parquet":
@@ -106,23 +121,55 @@ def _table_refusal(spec: FileSpec) -> SpliceReason | None:
 
 
 def plan_copies(file_io: FileIO, spec: FileSpec, inputs: Sequence[CopyInput], mode: CopyMode) -> CopyPlan:
-    """Read the footers of the inputs, and return what is copied. Raises NotFoundError, UnavailableError.
-
-    Files must mix with the largest of them, and where some are decoded, also with what this release writes.
+    """Read the footers of the inputs, and return what is copied of them, whole. Raises NotFoundError,
+    UnavailableError.
     """
-    refusal = _table_refusal(spec)
+    plan = read_footers(file_io, spec, inputs, mode)
+    is_copied = [isinstance(part, Footer) for part in plan.parts]
+    decoded = sum(1 for copied, _ in groupby(is_copied) if not copied)
+    return settled_plan(plan, inputs, spec, mode, decoded)
+
+
+def read_footers(file_io: FileIO, spec: FileSpec, inputs: Sequence[CopyInput], mode: CopyMode) -> CopyPlan:
+    """Read the footers of the inputs, and return those of files whose row groups mix with those of the
+    largest of them. Raises NotFoundError, UnavailableError.
+    """
+    refusal = table_refusal(spec)
     if refusal is not None:
         return CopyPlan.refused(len(inputs), refusal)
-    target = SpliceTarget(spec.row_type.names, spec.rules.compression, small_groups=mode is CopyMode.ALL)
+    target = _target(spec, mode)
     parts = [_footer(file_io, spec, target, one) for one in inputs]
     footers = [part for part in parts if isinstance(part, Footer)]
     if not footers:
         return CopyPlan(tuple(parts))
     first = max(footers, key=lambda footer: footer.size)
-    mixed = tuple(
-        (mixing_refusal(part, first) or part) if isinstance(part, Footer) else part for part in parts
+    return CopyPlan(
+        tuple((mixing_refusal(part, first) or part) if isinstance(part, Footer) else part for part in parts)
     )
-    return _without_small_parts(CopyPlan(mixed), inputs, spec, target)
+
+
+def settled_plan(
+    plan: CopyPlan, inputs: Sequence[CopyInput], spec: FileSpec, mode: CopyMode, decoded: int
+) -> CopyPlan:
+    """Return the plan, or one that decodes everything where what is decoded does not mix with the copies, or
+    makes small row groups between them. `decoded` is how many stretches of rows are decoded.
+    """
+    footers = [part for part in plan.parts if isinstance(part, Footer)]
+    if not decoded or not footers:
+        return plan
+    reason = mixing_refusal(encoded_footer(spec), footers[0])
+    count = decoded + sum(len(footer.groups) for footer in footers)
+    rows = sum(one.stored.file.row_count for one in inputs)
+    size = sum(one.stored.file.file_size for one in inputs)
+    target = _target(spec, mode)
+    if reason is None and (target.small_groups or has_large_groups(count, rows, size)):
+        return plan
+    refusal = reason or SpliceReason.MIXED
+    return CopyPlan(tuple(refusal if isinstance(part, Footer) else part for part in plan.parts))
+
+
+def _target(spec: FileSpec, mode: CopyMode) -> SpliceTarget:
+    return SpliceTarget(spec.row_type.names, spec.rules.compression, small_groups=mode is CopyMode.ALL)
 
 
 def _footer(file_io: FileIO, spec: FileSpec, target: SpliceTarget, one: CopyInput) -> Footer | SpliceReason:
@@ -131,6 +178,8 @@ def _footer(file_io: FileIO, spec: FileSpec, target: SpliceTarget, one: CopyInpu
         return SpliceReason.NOT_PARQUET
     if one.refusal is not None:
         return one.refusal
+    if not is_large_file(stored.file.row_count, stored.file.file_size, small_groups=target.small_groups):
+        return SpliceReason.SMALL_GROUPS  # its footer need not be read
     if one.schema.id != spec.schema.id and _columns(one.schema) != _columns(spec.schema):
         return SpliceReason.OTHER_TABLE
     try:
@@ -155,24 +204,3 @@ def _footer(file_io: FileIO, spec: FileSpec, target: SpliceTarget, one: CopyInpu
 
 def _columns(schema: TableSchema) -> list[tuple[object, ...]]:
     return [(field.id, field.name, field.type) for field in schema.fields]
-
-
-def _without_small_parts(
-    plan: CopyPlan, inputs: Sequence[CopyInput], spec: FileSpec, target: SpliceTarget
-) -> CopyPlan:
-    """Return the plan, or one that decodes everything where what is decoded does not mix with the copies, or
-    makes small row groups between them.
-    """
-    is_copied = [isinstance(part, Footer) for part in plan.parts]
-    runs = sum(1 for copied, _ in groupby(is_copied) if not copied)
-    if not runs:
-        return plan
-    footers = [part for part in plan.parts if isinstance(part, Footer)]
-    reason = mixing_refusal(encoded_footer(spec), footers[0])
-    count = runs + sum(len(footer.groups) for footer in footers)
-    rows = sum(one.stored.file.row_count for one in inputs)
-    size = sum(one.stored.file.file_size for one in inputs)
-    if reason is None and (target.small_groups or has_large_groups(count, rows, size)):
-        return plan
-    refusal = reason or SpliceReason.MIXED
-    return CopyPlan(tuple(refusal if isinstance(part, Footer) else part for part in plan.parts))

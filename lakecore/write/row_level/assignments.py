@@ -13,6 +13,7 @@ from lakecore.errors import InvalidInputError
 from lakecore.metadata.options import MergeEngine, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.types.arrow import arrow_schema
+from lakecore.write.row_level.conditions import compute
 from lakecore.write.rows.casting import cast_column
 
 __all__ = ["Assignments"]
@@ -65,20 +66,7 @@ class Assignments:
             for name, value in self.values.items()
             if name not in expressions
         }
-        if not expressions:
-            return computed
-        import pyarrow.acero as acero  # brings pandas in, which takes a second: only for expressions
-
-        source = acero.Declaration(
-            "table_source", acero.TableSourceNodeOptions(pa.Table.from_batches([inputs]))
-        )
-        project = acero.ProjectNodeOptions(list(expressions.values()), list(expressions))
-        try:
-            table = acero.Declaration("project", project, [source]).to_table(use_threads=False)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, KeyError) as err:
-            raise InvalidInputError(f"an expression cannot be computed: {str(err).splitlines()[0]}") from err
-        columns = {name: table.column(name).combine_chunks() for name in expressions}
-        return computed | columns
+        return computed | compute(expressions, inputs)
 
     def _cast(self, name: str, array: pa.Array) -> pa.Array:
         """Return values in the column's type. Raises InvalidInputError for a null that would mean nothing."""

@@ -21,9 +21,19 @@ from lakecore.types.arrow import arrow_schema
 from lakecore.types.datatypes import DataField
 from lakecore.write.rows.casting import cast_column, first_null
 
-__all__ = ["KIND_COLUMN", "Incoming", "Rows", "batches_of", "is_repeatable"]
+__all__ = [
+    "BUCKET_COLUMN",
+    "KIND_COLUMN",
+    "Incoming",
+    "Rows",
+    "batches_of",
+    "column_of_table",
+    "is_repeatable",
+]
 
 KIND_COLUMN = "_kind"
+BUCKET_COLUMN = "__lakecore_bucket"
+"""This column has the buckets of rows that were assigned before they came to their writer."""
 
 _SYMBOLS = [kind.symbol for kind in RowKind]
 _BATCH_ROWS = 1 << 17
@@ -37,6 +47,8 @@ class Rows:
 
     batch: pa.RecordBatch
     kinds: np.ndarray[Any, Any] | None = None
+    buckets: np.ndarray[Any, Any] | None = None
+    """These are the buckets of the rows, where another process assigned them."""
 
 
 def batches_of(data: Any) -> Iterator[pa.RecordBatch]:
@@ -87,7 +99,9 @@ class Incoming:
     input.
     """
 
-    def __init__(self, schema: TableSchema, options: TableOptions) -> None:
+    def __init__(self, schema: TableSchema, options: TableOptions, *, assigned: bool = False) -> None:
+        """`assigned`: the batches have the column `BUCKET_COLUMN`."""
+        self._assigned = assigned
         self._row_type = schema.row_type
         self._arrow = arrow_schema(schema.row_type)
         self._keyed = bool(schema.primary_keys)
@@ -99,12 +113,16 @@ class Incoming:
 
         Rows that ignore-delete or ignore-update-before drop are missing in the result; they are counted.
         """
+        buckets = None
+        if self._assigned:
+            buckets = batch.column(BUCKET_COLUMN).to_numpy()
+            batch = batch.drop_columns([BUCKET_COLUMN])
         self._check_names(batch)
         columns = [self._column(batch, field) for field in self._row_type]
         rows = pa.RecordBatch.from_arrays(columns, schema=self._arrow)
         kinds = self._kinds(batch, rows)
         self._rows_seen += batch.num_rows
-        return self._without_ignored(rows, kinds)
+        return self._without_ignored(Rows(rows, kinds, buckets))
 
     def _check_names(self, batch: pa.RecordBatch) -> None:
         names = batch.schema.names
@@ -119,13 +137,9 @@ class Incoming:
             raise InvalidInputError(f"column {twice!r} appears twice in the data")
 
     def _column(self, batch: pa.RecordBatch, field: DataField) -> pa.Array:
-        is_present = field.name in batch.schema.names
-        column = batch.column(field.name) if is_present else pa.nulls(batch.num_rows)
-        column = cast_column(column, field.type, field.name)
-        if column.null_count and field.default_value is not None:
-            column = pc.fill_null(column, default_value(field))
+        column = column_of_table(batch, field)
         if column.null_count and not field.type.nullable:
-            if not is_present:
+            if field.name not in batch.schema.names:
                 raise InvalidInputError(f"column {field.name} is NOT NULL, but is missing from the data")
             row = self._rows_seen + first_null(column)
             raise InvalidInputError(f"column {field.name} is NOT NULL: row {row} has no value")
@@ -178,17 +192,32 @@ class Incoming:
             )
         return np.asarray(codes.to_numpy()).astype(np.int8)
 
-    def _without_ignored(self, rows: pa.RecordBatch, kinds: np.ndarray[Any, Any] | None) -> Rows:
+    def _without_ignored(self, rows: Rows) -> Rows:
+        kinds = rows.kinds
         if kinds is None:
-            return Rows(rows)
+            return rows
         drop = np.zeros(len(kinds), bool)
         if self._options.ignore_delete:
             drop |= is_retract(kinds)
         if self._options.ignore_update_before:
             drop |= kinds == RowKind.UPDATE_BEFORE
         if not drop.any():
-            return Rows(rows, kinds)
-        return Rows(rows.filter(pa.array(~drop)), kinds[~drop])
+            return rows
+        buckets = None if rows.buckets is None else rows.buckets[~drop]
+        return Rows(rows.batch.filter(pa.array(~drop)), kinds[~drop], buckets)
+
+
+def column_of_table(batch: pa.RecordBatch, field: DataField) -> pa.Array:
+    """Return a column in the type of the table, with its default in place of nulls; a missing one has nulls.
+
+    Raises InvalidInputError naming the column; nulls of a column that is NOT NULL are for the caller.
+    """
+    is_present = field.name in batch.schema.names
+    column = batch.column(field.name) if is_present else pa.nulls(batch.num_rows)
+    column = cast_column(column, field.type, field.name)
+    if column.null_count and field.default_value is not None:
+        column = pc.fill_null(column, default_value(field))
+    return column
 
 
 _TEXT_FIELD = DataField.from_json({"id": 0, "name": KIND_COLUMN, "type": "STRING"})

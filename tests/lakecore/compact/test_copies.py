@@ -12,7 +12,7 @@ import pytest
 from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.compact.engine.outcome import Outcome, ProvenPick
 from lakecore.compact.engine.work import Place, WorkPick
-from lakecore.errors import CorruptDataError
+from lakecore.errors import CorruptDataError, NotFoundError
 from lakecore.format.bounds import ColumnBounds
 from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.format.parquet.splice.reasons import SpliceReason
@@ -63,7 +63,7 @@ def test_copies_are_described_as_decoded_rows_are(
 ) -> None:
     copied, decoded = both
     assert compacted(copied).files_copied == 3
-    assert compacted(decoded, CopyMode.OFF).files_copied == 0
+    assert compacted(decoded, CopyMode.NONE).files_copied == 0
     assert rows(copied).equals(rows(decoded))
     (one,), (other,) = files(copied), files(decoded)
     for name in ("row_count", "value_stats", "value_stats_cols", "min_sequence_number", "max_sequence_number",
@@ -252,10 +252,31 @@ def test_pages_that_java_reads_wrongly_let_all_be_decoded(
     assert len(list(folder.iterdir())) == 3 + 1, "the copy that was begun is gone"
 
 
-def test_nothing_is_copied_unless_it_is_asked_for(tmp_path: Path) -> None:
-    catalog = new_table(tmp_path)
+def test_large_row_groups_are_copied_by_default(tmp_path: Path) -> None:
+    catalog = new_table(tmp_path, count=2 * ROWS)
+    catalog.load_table(NAME).append(rows_of(2_000, SMALL))
     report = compact.run(compact.Job(table=NAME, strategy=compact.Strategy.FULL), catalog)
+    assert (report.files_copied, report.decoded_because) == (3, {SpliceReason.SMALL_GROUPS.value: 1})
+
+
+def test_none_turns_copies_off(tmp_path: Path) -> None:
+    report = compacted(new_table(tmp_path), CopyMode.NONE)
     assert (report.files_copied, report.decoded_because, report.files_in) == (0, {}, 3)
+
+
+def test_footers_of_small_files_are_not_read(tmp_path: Path) -> None:
+    catalog = new_table(tmp_path, count=SMALL)
+    table = catalog.load_table(NAME)
+    inputs = [CopyInput(StoredFile("/no/such/file.parquet", file), table.schema) for file in files(catalog)]
+    spec = FileSpec(
+        directory="", name_prefix="", schema=table.schema, keyed=False, source=FileSource.COMPACT,
+        target_size=1, options=table.schema.options,
+    )  # fmt: skip
+    assert set(plan_copies(catalog.file_io, spec, inputs, CopyMode.LARGE).parts) == {
+        SpliceReason.SMALL_GROUPS
+    }
+    with pytest.raises(NotFoundError):
+        plan_copies(catalog.file_io, spec, inputs, CopyMode.ALL)
 
 
 def test_files_of_another_field_id_do_not_mix_with_rows_that_are_encoded(tmp_path: Path) -> None:
@@ -285,7 +306,7 @@ def test_a_file_of_another_size_than_its_entry_says_is_not_copied(tmp_path: Path
     inputs = []
     for at, file in enumerate(files(catalog)):
         path = str(paths(catalog)[at])
-        other = (file, replace(file, row_count=7), replace(file, file_size=7))[at]
+        other = (file, replace(file, row_count=ROWS + 1), replace(file, file_size=7))[at]
         inputs.append(CopyInput(StoredFile(path, other), table.schema))
     spec = FileSpec(
         directory="", name_prefix="", schema=table.schema, keyed=False, source=FileSource.COMPACT,

@@ -13,13 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakecore.compact.kinds.primary_key.cut import check_tiling, unit_count
+from lakecore.compact.kinds.primary_key.cut import check_tiling, divide, stretch_size, unit_count
 from lakecore.errors import ProofError
 from lakecore.executor import SerialExecutor
 from lakecore.jobs import compact
+from lakecore.lsm.sections import Section
 from lakecore.read.file.key_range import KeyRange
 from lakecore.read.split.key_cuts import boundaries, ranges
 from lakecore.table import Table
+from tests.support.builders import data_file
 from tests.support.lake import key_table, live_files, memory_catalog, paths_of
 
 
@@ -171,3 +173,55 @@ def test_small_buckets_are_not_cut() -> None:
     engine = Cores(8)
     compact.run(compact.Job(table="d.k", strategy=compact.Strategy.FULL), catalog, engine)
     assert [unit.bounds for unit in engine.units] == [None]
+
+
+def ordered_table(name: str, **options: str) -> tuple[Any, Table]:
+    """A bucket of nine files whose keys do not overlap, and one that overlaps two of them."""
+    catalog = memory_catalog(name)
+    columns, options = ("k BIGINT", "v BIGINT"), {"target_file_size": "128 kb"} | options
+    table = key_table(catalog, columns=columns, keys=["k"], **options)
+    random = np.random.default_rng(7)
+    for number in range(9):
+        keys = np.arange(number * 10_000, (number + 1) * 10_000)
+        table.upsert(pa.table({"k": keys, "v": random.integers(0, 2**40, len(keys))}))
+    table.upsert(pa.table({"k": np.arange(35_000, 45_000, 7), "v": np.zeros(1_429, np.int64)}))
+    return catalog, table
+
+
+def test_a_bucket_whose_files_are_copied_is_divided_between_them() -> None:
+    catalog, table = ordered_table("cut-copies")
+    before = table.scan().to_arrow().sort_by("k")
+    engine = Cores(3)
+    report = compact.run(compact.Job(table="d.k", strategy=compact.Strategy.FULL), catalog, engine)
+    assert len(engine.units) > 3
+    assert report.files_copied >= 6, "one more may be merged, with a neighbour that must be"
+    assert report.after.sorted_runs == 1
+    assert table.scan().to_arrow().sort_by("k").equals(before)
+
+
+def test_a_bucket_whose_new_files_have_indexes_is_cut_by_keys() -> None:
+    """Nothing is copied into them, so that divided files would keep one core busy each for no gain."""
+    catalog, _ = ordered_table("cut-indexes", file_index__bloom_filter__columns="v")
+    engine = Cores(3)
+    report = compact.run(compact.Job(table="d.k", strategy=compact.Strategy.FULL), catalog, engine)
+    assert (len(engine.units) > 3, report.files_copied) == (True, 0)
+    assert all(unit.bounds is not None for unit in engine.units)
+
+
+def test_one_core_copies_in_one_unit() -> None:
+    catalog = memory_catalog("cut-copies-alone")
+    table = key_table(catalog, columns=("k BIGINT",), keys=["k"], target_file_size="128 kb")
+    for number in range(3):
+        table.upsert(pa.table({"k": np.arange(number * 10_000, (number + 1) * 10_000)}))
+    engine = Cores(1)
+    report = compact.run(compact.Job(table="d.k", strategy=compact.Strategy.FULL), catalog, engine)
+    assert (len(engine.units), report.files_copied) == (1, 3)
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=20), st.integers(1, 120))
+def test_a_stretch_is_divided_into_ones_of_the_least_size(sizes: list[int], least: int) -> None:
+    stretch = tuple(Section(((data_file(f"{number}", size=size),),)) for number, size in enumerate(sizes))
+    divided = divide(stretch, least)
+    assert tuple(one for group in divided for one in group) == stretch
+    assert all(stretch_size(group) >= least for group in divided) or len(divided) == 1
+    assert all(stretch_size(group[:-1]) < least for group in divided[:-1])

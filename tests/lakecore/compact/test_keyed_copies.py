@@ -95,7 +95,7 @@ def test_files_of_disjoint_keys_are_copied_and_described_as_merged_ones(
     expected = rows(copied)
     report = compacted(copied, proof=mode)
     assert (report.files_copied, report.rows_copied, report.files_out) == (3, 3 * ROWS, 1)
-    compacted(merged, CopyMode.OFF)
+    compacted(merged, CopyMode.NONE)
     (one,), (other,) = live_files(copied.load_table(NAME)), live_files(merged.load_table(NAME))
     for name in ("row_count", "min_key", "max_key", "key_stats", "value_stats", "value_stats_cols", "level",
                  "min_sequence_number", "max_sequence_number", "delete_row_count", "schema_id", "file_source"):  # fmt: skip
@@ -138,7 +138,7 @@ def test_deletes_are_dropped_and_files_that_are_decoded_lie_side_by_side(tmp_pat
 def test_a_universal_compaction_copies_deletes_that_older_levels_need(tmp_path: Path) -> None:
     catalog = new_table(tmp_path, num_sorted_run_compaction_trigger="3")
     put(catalog, range(8 * ROWS), "old")
-    compacted(catalog, CopyMode.OFF)
+    compacted(catalog, CopyMode.NONE)
     for number in range(3):
         keys = range(number * ROWS, (number + 1) * ROWS)
         put(catalog, keys, "new", {number * ROWS + 1: "-D"})

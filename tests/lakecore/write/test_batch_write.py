@@ -15,6 +15,7 @@ from lakecore.errors import CommitConflictError, InvalidInputError, UnsupportedE
 from lakecore.table import Table
 from lakecore.write.batch_write import BatchWrite
 from lakecore.write.messages import decode_commit, encode_commit
+from lakecore.write.rows.incoming import BUCKET_COLUMN
 from tests.support.lake import append_table, key_table, memory_catalog, paths_of
 
 
@@ -158,9 +159,48 @@ def test_what_is_not_of_this_commit() -> None:
     ):
         with pytest.raises(InvalidInputError, match="are no prepared commit"):
             write.commit([wrong])
-    later = json.loads(one) | {"version": 4}
-    with pytest.raises(UnsupportedError, match="version 4, and this release knows 3"):
+    later = json.loads(one) | {"version": 5}
+    with pytest.raises(UnsupportedError, match="version 5, and this release knows 4"):
         write.commit([json.dumps(later).encode()])
+
+
+def test_bytes_of_the_version_before_are_read() -> None:
+    """A stream keeps what it is about to commit; a query may have been killed before lakecore was updated."""
+    table = append_table(memory_catalog())
+    write = table.new_batch_write()
+    (data,) = prepare(write, [{"v": 1, "p": "a"}])
+    raw = json.loads(data)
+    del raw["prepared"]["assigned"]
+    write.commit([json.dumps(raw | {"version": 3}).encode()])
+    assert rows_of(table) == [(1, "a")]
+
+
+def test_a_partition_has_many_writers_where_buckets_were_assigned() -> None:
+    table = key_table(memory_catalog(), bucket="-1", **{"dynamic-bucket__target-row-num": "2"})
+    table.write(pa.table({"k": pa.array([1, 2], pa.int32()), "v": ["a", "b"]}))
+    write = table.new_batch_write()
+    assigned = write.with_assigned_buckets()
+
+    def share(bucket: int, *keys: int) -> list[dict[str, Any]]:
+        return [{"k": key, "v": "new", BUCKET_COLUMN: bucket} for key in keys]
+
+    shares = (share(0, 1, 2), share(1, 3), share(2, 4, 5))
+    with pytest.raises(UnsupportedError, match="several writers had rows of one partition"):
+        write.commit([*prepare(assigned, shares[0]), *prepare(write, [{"k": 9, "v": "c"}])])
+    with pytest.raises(UnsupportedError, match="several writers had rows of one partition"):
+        write.commit(prepare(assigned, share(1, 3), share(1, 4)))
+    assert len(data_files(table)) == 1
+    write.commit(prepare(assigned, *shares))
+    assert rows_of(table) == [(k, "new") for k in range(1, 6)]
+    latest = table.latest_snapshot()
+    assert latest is not None
+    files = table._scanner.index_files(latest)
+    assert sorted((file.bucket, file.row_count) for file in files) == [(0, 2), (1, 1), (2, 2)]
+    late = table.new_batch_write().with_assigned_buckets()
+    prepared = prepare(late, share(1, 6))
+    table.write(pa.table({"k": pa.array([7], pa.int32()), "v": ["c"]}))
+    with pytest.raises(CommitConflictError):
+        late.commit(prepared)
 
 
 def test_bytes_keep_everything() -> None:

@@ -13,11 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+import lakecore
 from lakecore.cli.main import main
 from lakecore.errors import CommitUncertainError, InvalidInputError, LakeError, UnsupportedError
 from lakecore.table import Commit, Table
 from lakecore.write.row_level.append import AppendChange
-from lakecore.write.row_level.clauses import MatchedRows, MergeRules, UnmatchedRows
+from lakecore.write.row_level.clauses import MatchedRows, MergeRules, UnmatchedRows, WhenMatched
 from tests.support.fault_fs import FaultMode, FaultyFileIO
 from tests.support.lake import memory_catalog, paths_of, rows_of
 
@@ -219,3 +220,57 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("update", "d.t", "--set", "n=much", "--all")[0] == 1
     words = ("--matched", "delete", "--not-matched", "ignore")
     assert run("merge-into", "d.t", str(tmp_path / "rows.csv"), "--on", "k", *words)[1]["deleted"] == 2
+
+
+@pytest.mark.parametrize(
+    ("rules", "text"),
+    [
+        (
+            MergeRules(
+                clauses=(
+                    WhenMatched(action=MatchedRows.DELETE),
+                    WhenMatched(action=MatchedRows.UPDATE, condition="k = 1"),
+                )
+            ),
+            "only the last clause WHEN MATCHED",
+        ),
+        (
+            MergeRules(matched=MatchedRows.DELETE, clauses=(WhenMatched(action=MatchedRows.UPDATE),)),
+            "either clauses, or matched",
+        ),
+        (
+            MergeRules(clauses=(WhenMatched(action=MatchedRows.DELETE, condition="nothing = 1"),)),
+            "nothing",
+        ),
+        (
+            MergeRules(clauses=(WhenMatched(action=MatchedRows.DELETE, condition=pc.field("source.k")),)),
+            "not true or false",
+        ),
+        (
+            MergeRules(clauses=(WhenMatched(action=MatchedRows.DELETE, set={"v": "x"}),)),
+            "sets no column",
+        ),
+        (MergeRules(clauses=(WhenMatched(action=MatchedRows.DELETE, condition=1),)), "a filter as text"),
+    ],
+    ids=["order", "both forms", "column", "type", "set", "condition"],
+)
+def test_clauses_that_mean_nothing_are_refused(rules: MergeRules, text: str) -> None:
+    table = made("refused-clauses", KEYED)
+    before = table.latest_snapshot()
+    with pytest.raises(InvalidInputError, match=text):
+        table.merge(ROWS, ["k"], rules)
+    assert table.latest_snapshot() == before
+
+
+def test_clauses_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = lakecore.load_catalog(tmp_path, create_warehouse=True).create_table("d.t", VECTORS)
+    table.write(ROWS)
+    source = tmp_path / "rows.jsonl"
+    source.write_text("".join(json.dumps({"k": k, "v": f"n{k}"}) + "\n" for k in (1, 2, 4, 5)))
+    arguments = ["--warehouse", str(tmp_path), "merge-into", "d.t", str(source), "--on", "k"]
+    wrong = [*arguments, "--when-matched", "destroy if k = 1"]
+    assert main(wrong) == 1
+    assert "begin with one of update, delete, ignore" in " ".join(capsys.readouterr().err.split())
+    matched = ["--when-matched", "delete if k = 1", "--when-matched", "update"]
+    assert main([*arguments, *matched, "--when-not-matched", "insert IF `source.v` = 'n4'"]) == 0
+    assert rows_of(table) == [(2, "n2"), (3, "c"), (4, "n4")]

@@ -58,7 +58,7 @@ class ConcatUnit:
     files: tuple[DataFile, ...]
     deletions: tuple[DeletionFile | None, ...]
     file_prefix: str
-    copy: CopyMode = CopyMode.OFF
+    copy: CopyMode = CopyMode.NONE
     overlap: bool = False
 
     @property
@@ -124,7 +124,7 @@ def _by_decoding(unit: ConcatUnit, spec: FileSpec) -> UnitResult:
 
 def _copy_plan(unit: ConcatUnit, spec: FileSpec) -> CopyPlan | None:
     """Return what is copied; None if nothing is to be."""
-    if unit.copy is CopyMode.OFF:
+    if unit.copy is CopyMode.NONE:
         return None
     reading = unit.table.reading
     inputs = [

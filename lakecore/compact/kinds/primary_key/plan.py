@@ -24,7 +24,7 @@ from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.scan.change_scanner import Deletions
 from lakecore.types.datatypes import RowType
 
-__all__ = ["BucketPick", "PickRequest", "pick_runs", "plan_bucket", "plan_picks", "stretch_runs"]
+__all__ = ["BucketPick", "PickRequest", "pick_runs", "plan_bucket", "plan_picks"]
 
 Ints: TypeAlias = npt.NDArray[Any]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -177,19 +177,6 @@ def _derivation(mode: MergeMode, output_level: int, max_level: int) -> Derivatio
 def _above(runs: tuple[LevelRun, ...], chosen: Pick) -> tuple[tuple[DataFile, ...], ...]:
     """Return the runs that stay: all of them are above the output, and are older."""
     return tuple(run.files for run in runs[chosen.count :])
-
-
-def stretch_runs(stretch: tuple[Section, ...]) -> tuple[tuple[DataFile, ...], ...]:
-    """Return sections in key order as runs over all of them, oldest first: run i joins run i of each
-    section.
-    """
-    aged = [sorted(section.runs, key=_newest) for section in stretch]
-    width = max(map(len, aged))
-    return tuple(tuple(file for runs in aged if i < len(runs) for file in runs[i]) for i in range(width))
-
-
-def _newest(run: tuple[DataFile, ...]) -> int:
-    return max(file.max_sequence_number for file in run)
 
 
 def _last_full_ms(runs: tuple[LevelRun, ...], max_level: int) -> int | None:

@@ -42,7 +42,7 @@ class PrimaryKeyPlanner:
         """Return at most one pick for each bucket. Raises InvalidOptionError."""
         context = self.context
         table = context.unit_table(entries)
-        picks, outdated = context.executable(plan_picks(entries, self._request(deletions)), excluded)
+        picks, outdated = context.executable(plan_picks(entries, self.request(deletions)), excluded)
         builder = UnitBuilder(
             table=table,
             file_prefix=file_prefix,
@@ -57,7 +57,7 @@ class PrimaryKeyPlanner:
         self, entries: ManifestEntries, excluded: Collection[Place], deletions: Deletions
     ) -> tuple[PickOutline, ...]:
         """Return the same picks in numbers. Only the files of few buckets become objects."""
-        request = self._request(deletions)
+        request = self.request(deletions)
         picks: tuple[ColumnPick, ...] = ()
         others = entries
         if not request.needs_files:
@@ -72,7 +72,8 @@ class PrimaryKeyPlanner:
         rest = self.plan(others, "none", excluded, deletions).picks if len(others) else ()
         return (*outlines, *outlines_of(rest))
 
-    def _request(self, deletions: Deletions) -> PickRequest:
+    def request(self, deletions: Deletions) -> PickRequest:
+        """Return the rules for picks at the current time of the target. Raises InvalidOptionError."""
         target, reading = self.context.target, self.context.target.reading
         now = target.clock.now_ms()
         return PickRequest(

@@ -12,20 +12,22 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lakecore.compact.engine.work import UnitResult
+from lakecore.compact.engine.work import UnitResult, attempt_name
 from lakecore.compact.kinds.primary_key.certified_merge import CertifiedMerge
-from lakecore.compact.kinds.primary_key.copies import PartCopies, copy_plan
+from lakecore.compact.kinds.primary_key.copies import UnitWriter, planned_copies
 from lakecore.compact.kinds.primary_key.inputs import UnitInputs, merge_sample
 from lakecore.compact.kinds.primary_key.lookup.run import LevelMerge, LevelWindow
 from lakecore.compact.kinds.primary_key.unit import (
     LookupMerge,
     MergeUnit,
+    MovedFileUnit,
     changelog_spec,
     deleted_rows,
     file_spec,
     stored,
     with_keys,
 )
+from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.format.parquet.splice.reasons import SpliceRefusal
 from lakecore.lookup.lookup_files import LookupFiles
 from lakecore.merge.passes import Scratch
@@ -43,6 +45,7 @@ from lakecore.verify.sample.key_marks import Marks
 from lakecore.verify.sample.lookups import LookupFile, check_lookup_files, search_keys, tally_positions
 from lakecore.verify.sample.merge_sample import MergeSample, sample_merge
 from lakecore.write.files.copy_plan import CopyCount, CopyPlan
+from lakecore.write.files.copy_steps import UnitCopies
 from lakecore.write.files.rolling import FileSpec, RollingWriter
 
 __all__ = ["run_unit"]
@@ -55,30 +58,48 @@ _SORT_BYTES = 48 << 20
 Window = TypeVar("Window", MergedWindow, LevelWindow)
 
 
-def run_unit(unit: MergeUnit) -> UnitResult:
+def run_unit(unit: MergeUnit | MovedFileUnit) -> UnitResult:
     """Merge, write, read back. On any failure the files of this attempt are removed again.
 
     Raises ProofError when the merge or its outputs do not hold, CorruptDataError, UnavailableError.
     """
+    if isinstance(unit, MovedFileUnit):
+        return _run_moved(unit)
     if unit.by_level is not None:
         return _run_by_level(unit, unit.by_level)
-    if not unit.parts:
+    if unit.copy is CopyMode.NONE:
         return _run_plain(unit)
-    plan = copy_plan(unit)
+    copies = planned_copies(unit)
+    plan = copies.plan
     if plan.copies:
         try:
-            return _run_copies(unit, plan)
+            return _run_copies(unit, copies)
         except SpliceRefusal as err:
             logger.warning("%s is decoded: %s", unit.name, err)
             plan = CopyPlan.refused(len(plan.parts), err.reason)
+    elif not unit.parts:
+        return _run_plain(unit)
     return replace(_run_plain(unit), copied=CopyCount.of(plan))
 
 
-def _run_copies(unit: MergeUnit, plan: CopyPlan) -> UnitResult:
+def _run_moved(unit: MovedFileUnit) -> UnitResult:
+    """Write the lookup file of a file that moves, and read it back."""
+    lookup_files = LookupFiles(unit.table.reading, unit.bucket_dir)
+    try:
+        token = f"{unit.file_prefix}{attempt_name(unit.table.clock)}"
+        name = lookup_files.write_for_moved(unit.file, token)
+    except BaseException:
+        lookup_files.abort()
+        raise
+    names = {unit.file.file_name: name}
+    return UnitResult(unit=unit.name, files=(), rows_in=0, inputs=(), proof=None, lookup_files=names)
+
+
+def _run_copies(unit: MergeUnit, plan: UnitCopies) -> UnitResult:
     """Copy what the plan copies, and merge what lies between. Raises SpliceRefusal where pages of a file are
     not as its footer says.
     """
-    copies = PartCopies(unit, plan)
+    copies = UnitWriter(unit, plan)
     lookup_files = LookupFiles(unit.table.reading, unit.bucket_dir)
     try:
         files = lookup_files.write_for(copies.write())
@@ -98,7 +119,7 @@ def _run_copies(unit: MergeUnit, plan: CopyPlan) -> UnitResult:
         rows_in=copies.inputs.rows_in,
         inputs=tallies,
         proof=UnitProof(unit=unit.name, outputs=outputs, evidence=evidence, sample=sample),
-        copied=CopyCount.of(plan),
+        copied=CopyCount.of(plan.plan),
     )
 
 

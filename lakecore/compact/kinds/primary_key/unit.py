@@ -33,6 +33,7 @@ __all__ = [
     "AGE_NAME",
     "LookupMerge",
     "MergeUnit",
+    "MovedFileUnit",
     "Run",
     "changelog_spec",
     "deleted_rows",
@@ -105,7 +106,7 @@ class MergeUnit:
     """These are the runs of parts of the unit, in key order. Files that are the only one of their part may be
     copied; without parts nothing is.
     """
-    copy: CopyMode = CopyMode.OFF
+    copy: CopyMode = CopyMode.NONE
 
     @property
     def drops(self) -> DropClaim | None:
@@ -138,6 +139,33 @@ class MergeUnit:
 
     def with_second_thread(self) -> MergeUnit:
         return replace(self, overlap=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MovedFileUnit:
+    """This unit writes the lookup file of `file`, which leaves level 0 as it is and has its new level.
+
+    Rule of Paimon's LookupMergeTreeCompactRewriter. `file_prefix` is that of new data files of the pick; it
+    becomes a part of the name.
+    """
+
+    name: str
+    table: UnitTable
+    bucket_dir: str
+    file: DataFile
+    file_prefix: str
+
+    @property
+    def rows(self) -> int:
+        return self.file.row_count
+
+    @property
+    def output_level(self) -> int:
+        """Return 0: the unit makes no data file."""
+        return 0
+
+    def with_second_thread(self) -> MovedFileUnit:
+        return self
 
 
 def deleted_rows(unit: MergeUnit, file: DataFile) -> BitMap | None:

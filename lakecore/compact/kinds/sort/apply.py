@@ -15,7 +15,6 @@ from functools import partial
 import numpy as np
 
 from lakecore.clock import local_ms
-from lakecore.commit.published import names_in
 from lakecore.compact.engine.attempt_files import AttemptFiles, EarlierCommits
 from lakecore.compact.engine.planner import with_known_schema
 from lakecore.compact.engine.request import CompactRequest
@@ -40,6 +39,7 @@ from lakecore.row.sort_rule import OrderStrategy, SortRule
 from lakecore.scan.change_scanner import Deletions
 from lakecore.scan.filters import ScanFilter
 from lakecore.scan.support import check_compactable, check_row_ids
+from lakecore.store.published import names_in
 from lakecore.verify.digest.shape import ProofMode
 
 __all__ = ["Clustering"]

@@ -5,7 +5,8 @@ of each column chunk.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from lakecore.format.parquet.footer_bounds import has_exact_bounds
@@ -77,6 +78,10 @@ class Footer:
     def size(self) -> int:
         """Return the bytes of its column chunks."""
         return sum(group.size for group in self.groups)
+
+    def with_groups(self, numbers: Iterable[int]) -> Footer:
+        """Return the footer with some of its row groups only, which count from 0 again."""
+        return replace(self, groups=tuple(self.groups[number] for number in numbers))
 
     @property
     def writer(self) -> bytes:

@@ -10,10 +10,10 @@ __all__ = ["CopyMode"]
 class CopyMode(Enum):
     """The mode tells which row groups of parquet files are copied without decoding them.
 
-    OFF: none. LARGE: those of files whose row groups have many rows or bytes each. ALL: also small ones, of
-    which readers then find many in a file.
+    NONE: none. LARGE (the default of jobs): those of files whose row groups have many rows or bytes each.
+    ALL: also small ones, of which readers then find many in a file.
     """
 
-    OFF = "off"
+    NONE = "none"
     LARGE = "large"
     ALL = "all"

@@ -15,7 +15,7 @@ from lakecore.format.parquet.splice.fields import required
 from lakecore.format.parquet.splice.footer import Footer
 from lakecore.format.parquet.splice.reasons import SpliceReason
 
-__all__ = ["SpliceTarget", "has_large_groups", "mixing_refusal", "own_refusal"]
+__all__ = ["SpliceTarget", "has_large_groups", "is_large_file", "mixing_refusal", "own_refusal"]
 
 _LEAST_ROWS = 10_000
 _LEAST_BYTES = 4 << 20
@@ -59,6 +59,11 @@ def has_large_groups(count: int, rows: int, size: int) -> bool:
     mean counts: the last one of a file may be small.
     """
     return rows >= _LEAST_ROWS * count or size >= _LEAST_BYTES * count
+
+
+def is_large_file(rows: int, size: int, *, small_groups: bool) -> bool:
+    """Return whether row groups of a file of so many rows and bytes may be copied, as far as these tell."""
+    return small_groups or has_large_groups(1, rows, size)
 
 
 def _trusted_writer(footer: Footer, _: SpliceTarget) -> bool:

@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import Any
 
 from lakecore.compact.kinds.primary_key.mode import Derivation
-from lakecore.compact.kinds.primary_key.plan import BucketPick, stretch_runs
+from lakecore.compact.kinds.primary_key.plan import BucketPick
 from lakecore.compact.kinds.primary_key.unit import LookupMerge, MergeUnit, Run
-from lakecore.lsm.sections import Section, sections
+from lakecore.lsm.sections import Section, sections, stretch_runs
 from lakecore.metadata.key_order import key_order
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.options import ChangelogProducer

@@ -1,0 +1,35 @@
+"""This module has the state by which assigners and writers of one commit know the buckets of keys.
+
+Assigners see each key of a table with dynamic buckets before the writers do, in other processes. Both read
+the same snapshot, which the process that commits has chosen; the commit is refused where another one has
+assigned keys of the same partitions meanwhile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakecore.metadata.snapshot import Snapshot
+from lakecore.write.buckets.bucket_state import BucketState
+from lakecore.write.buckets.dynamic_buckets import DynamicBuckets
+from lakecore.write.session import WriteSession
+
+__all__ = ["AssignedBy"]
+
+
+@dataclass(frozen=True, slots=True)
+class AssignedBy:
+    """Keys are looked up in this snapshot; None: an empty table. It can be pickled."""
+
+    snapshot: Snapshot | None
+    replaces: bool = False
+    """The partitions of the rows are overwritten, so that their keys do not count."""
+
+    def load(self, session: WriteSession) -> BucketState:
+        """Read the state. Raises NotFoundError when the snapshot expires meanwhile."""
+        return BucketState() if self.replaces else session.state_at(self.snapshot)
+
+    def new_assigner(self, session: WriteSession, shares: int) -> DynamicBuckets:
+        """Return what assigns the rows of some of the `shares` of each partition."""
+        stores = session.stores
+        return DynamicBuckets(stores.schema, stores.indexes, self.load(session), shares=shares)
