@@ -12,6 +12,7 @@ from lakecore.catalog.warehouse.table_defaults import TABLE_DEFAULT_PREFIX
 from lakecore.errors import InvalidOptionError, UnsupportedError
 from lakecore.fs.allowed_paths import PATH_OPTIONS
 from lakecore.fs.resolve import STORAGE_OPTIONS
+from lakecore.fs.stores.registry import accepts_option
 
 __all__ = ["ONLY_VALUES", "WAREHOUSE_KEYS", "catalog_option_keys", "check_catalog_options"]
 
@@ -50,7 +51,7 @@ def check_catalog_options(
             )
     known_keys = _KNOWN_KEYS | own | set(ONLY_VALUES)
     for key in sorted(set(options) - known_keys):
-        if key.startswith(TABLE_DEFAULT_PREFIX):
+        if key.startswith(TABLE_DEFAULT_PREFIX) or accepts_option(key):
             continue
         near = get_close_matches(key, sorted(known_keys), 3)
         every_key = (

@@ -13,10 +13,10 @@ from typing import Any
 from lakecore.catalog.hive.column_types import hive_type
 from lakecore.catalog.hive.connection import thrift_types
 from lakecore.catalog.hive.locations import LOCATION_PROPERTY, set_location
-from lakecore.catalog.hive.partition_options import TAG_FIELD, is_partitioned_in_metastore
 from lakecore.catalog.names import TableName
 from lakecore.catalog.remote.table_properties import copied_properties
 from lakecore.errors import InvalidInputError
+from lakecore.metadata.listed_partitions import TAG_FIELD, has_listed_partitions
 from lakecore.metadata.schema import TableSchema
 from lakecore.types.datatypes import DataField
 
@@ -114,10 +114,12 @@ class EntryRules:
         serde.serializationLib, serde.parameters = _SERDE, {}
         descriptor.serdeInfo = serde
         apart: tuple[str, ...] = ()
-        if is_partitioned_in_metastore(schema):
+        if has_listed_partitions(schema):
             apart = schema.partition_keys
             fields = {one.name: one for one in schema.fields}
             entry.partitionKeys = [_column(fields[key], fields[key].description) for key in apart]
+            for one in entry.partitionKeys:
+                one.name = one.name.lower()  # as the metastore stores it, which refuses a change
         elif TAG_FIELD.read(schema.options):
             tag = types.FieldSchema(name=TAG_FIELD.read(schema.options), type="string")
             entry.partitionKeys = [tag]

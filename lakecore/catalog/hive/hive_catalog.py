@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -20,6 +20,7 @@ from lakecore.catalog.hive.databases import (
     properties_of_database,
 )
 from lakecore.catalog.hive.entries import EntryRules, is_external, is_paimon_table
+from lakecore.catalog.hive.hive_partitions import HivePartitions
 from lakecore.catalog.hive.locations import (
     database_location,
     set_database_location,
@@ -31,7 +32,8 @@ from lakecore.catalog.hive.lock import HiveLock
 from lakecore.catalog.hive.metastore import HiveMetastore
 from lakecore.catalog.hive.names import check_hive_name
 from lakecore.catalog.hive.options import OPTIONS, HiveOptions
-from lakecore.catalog.hive.partition_options import check_unset
+from lakecore.catalog.hive.partition_list import HivePartitionList
+from lakecore.catalog.hive.partition_options import check_partition_options
 from lakecore.catalog.hive.site_file import WAREHOUSE_DIR
 from lakecore.catalog.names import TableName, check_data_table, check_name
 from lakecore.catalog.privileges.grants import Privilege
@@ -50,12 +52,18 @@ from lakecore.errors import (
 )
 from lakecore.fs.allowed_paths import is_below
 from lakecore.fs.resolve import plain_path
+from lakecore.fs.stores.registry import is_object_store
 from lakecore.maintain.dropped.record import DroppedTable
 from lakecore.maintain.holds.user import this_user
+from lakecore.maintain.partitions.in_step import repair_list
+from lakecore.maintain.target import Target
+from lakecore.metadata.listed_partitions import listed_columns
 from lakecore.metadata.schema import TableSchema
 from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
 from lakecore.store.table_lock import TableLock
+from lakecore.store.table_stores import TableStores
+from lakecore.table import Table
 
 __all__ = ["HiveCatalog"]
 
@@ -214,7 +222,7 @@ class HiveCatalog(WarehouseCatalog):
             )
 
     def _check_schema(self, name: TableName, schema: TableSchema) -> None:
-        check_unset(str(name), schema)
+        check_partition_options(str(name), schema)
         self._new_entry(name, schema, "/")
 
     def _database_path(self, database: str) -> str:
@@ -270,6 +278,10 @@ class HiveCatalog(WarehouseCatalog):
         )
 
     def _enter_table(self, name: TableName) -> None:
+        self._enter(name)
+        self._try_partitions(name)
+
+    def _enter(self, name: TableName) -> None:
         schema = self._latest_schema(name)
         if schema is None or self._entry(name) is not None:
             return
@@ -284,6 +296,12 @@ class HiveCatalog(WarehouseCatalog):
         entry = self._entry(name)
         external = entry is not None and is_external(entry)
         return self._table_path(name if external else new)
+
+    @contextmanager
+    def _renaming(self, name: TableName, new: TableName) -> Iterator[None]:
+        with super()._renaming(name, new):
+            yield
+            self._try_partitions(new)
 
     def _rename_entry(self, name: TableName, new: TableName, path: str) -> None:
         """Change the name and the location at once, so that the metastore itself moves no files."""
@@ -327,7 +345,7 @@ class HiveCatalog(WarehouseCatalog):
         schemas: list[TableSchema] = []
 
         def ask(old: TableSchema, new: TableSchema) -> None:
-            check_unset(str(name), new, old)
+            check_partition_options(str(name), new, old)
             schemas.append(new)
             self._change_entry(name, new, old)
 
@@ -368,26 +386,16 @@ class HiveCatalog(WarehouseCatalog):
         """Return the lock of Java's commits, None where it is off."""
         options = self.hive_options
         enabled = options.lock_enabled
-        if not (self.warehouse.startswith("s3://") if enabled is None else enabled):
+        if not (is_object_store(self.warehouse) if enabled is None else enabled):
             return None
         table = replace(name, branch="main", system=None)
         return HiveLock(self.connection, table, options.lock_timeout_ms, options.lock_sleep_ms, self.clock)
 
-    def _lock_of(self, name: TableName) -> AbstractContextManager[None]:
-        lock = self._table_lock(name)
-        return nullcontext() if lock is None else lock.acquire()
-
-    @contextmanager
-    def _renaming(self, name: TableName, new: TableName) -> Iterator[None]:
-        """Hold the locks of both names, always in the same order."""
-        first, second = sorted((name, new), key=lambda one: (one.database, one.table))
-        with self._lock_of(first), self._lock_of(second):
-            yield
-
     def repair_table(self, name: str) -> None:
         """Add a table whose files exist, and its database, to the metastore, or correct its columns and
-        options there (Java's `repairTable`). It can be repeated. Raises NotFoundError when there
-        are no files, AlreadyExistsError when something else has the name.
+        options there, and its partitions (Java's `repairTable` leaves those that have no files any more). It
+        can be repeated. Raises NotFoundError when there are no files, AlreadyExistsError when something else
+        has the name.
         """
         parsed = check_data_table(name, "repaired")
         self._check(Privilege.CREATE_TABLE, parsed.database)
@@ -401,6 +409,48 @@ class HiveCatalog(WarehouseCatalog):
                 f"table {name!r}: a view, or a table that is not Paimon's, has this name in the metastore"
             )
         if self._entry(parsed) is None:
-            self._enter_table(parsed)
+            self._enter(parsed)
         else:
             self._change_entry(parsed, schema, None)
+        self._put_partitions_right(parsed)
+
+    @property
+    def partitions(self) -> HivePartitions:
+        """Return the partitions of tables: by their files, and those that the metastore has."""
+        return HivePartitions(self._file_partitions(), self._list_of, self.warehouse, self.clock)
+
+    def _partition_list(self, name: TableName, columns: tuple[str, ...]) -> HivePartitionList:
+        table = replace(name, branch="main", system=None)
+        return HivePartitionList(self.connection, table, columns, self.hive_options.in_properties, self.clock)
+
+    def _list_of(self, table: Table) -> HivePartitionList | None:
+        columns = listed_columns(table.schema)
+        return self._partition_list(TableName.parse(table.name), columns) if columns else None
+
+    def _with_partition_list(self, name: TableName, stores: TableStores) -> TableStores:
+        columns = listed_columns(stores.schema)
+        if not columns:
+            return stores
+        partition_list = self._partition_list(name, columns)
+        return replace(stores, partition_list=partition_list, done_marks=partition_list)
+
+    def _put_partitions_right(self, name: TableName) -> None:
+        """Bring the partitions of the metastore in step with the files, also their locations. It costs a read
+        of the schema where the metastore has none.
+        """
+        table = self._load(name)
+        partition_list = self._list_of(table)
+        if partition_list is not None:
+            repair_list(Target(table.name, self.warehouse, table._stores))
+            partition_list.set_locations()
+
+    def _try_partitions(self, name: TableName) -> None:
+        """Bring the partitions in step after a change that has succeeded, whatever becomes of them."""
+        try:
+            self._put_partitions_right(name)
+        except LakeError as err:
+            logger.warning(
+                "the partitions of %s in the metastore may be out of step with its files: %s; run "
+                "`lakecore repair %s`",
+                name, err, name,
+            )  # fmt: skip

@@ -19,6 +19,9 @@ __all__ = [
 
 LOCATION_PROPERTY = "paimon_location"
 
+_SAME_STORE = {"s3": ("s3a", "s3n"), "abfs": ("abfss",)}
+"""Other schemes with which the same text names the same object."""
+
 
 def table_location(record: Any, in_properties: bool) -> str | None:
     """Return the location of a table or partition, as it is written there."""
@@ -50,8 +53,9 @@ def set_database_location(record: Any, location: str, in_properties: bool) -> No
 
 
 def with_scheme_of(path: str, sample: str | None) -> str:
-    """Return a plain path with the scheme that the metastore has for others: `file:`, `s3a:`, `s3n:`."""
+    """Return a plain path with the scheme that the metastore has for others: `file:`, `s3a:`, `abfss:`."""
     scheme = sample.partition(":")[0] if sample and ":" in sample else ""
-    if scheme in ("s3a", "s3n") and path.startswith("s3://"):
-        return f"{scheme}:{path.removeprefix('s3:')}"
+    own, mark, rest = path.partition(":")
+    if mark and scheme in _SAME_STORE.get(own, ()):
+        return f"{scheme}:{rest}"
     return f"file:{path}" if scheme == "file" and path.startswith("/") else path

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping
 
-from lakecore.errors import InvalidOptionError, NotFoundError, UnsupportedError, reason
+from lakecore.errors import NotFoundError, UnsupportedError
+from lakecore.fs.stores.hadoop_site import check_values, site_properties
 
 __all__ = ["METASTORE_URIS", "SOCKET_TIMEOUT", "WAREHOUSE_DIR", "read_site_file"]
 
@@ -27,7 +27,6 @@ _NOT_SUPPORTED = (
     "hive.metastore.thrift.compact.protocol.enabled",
 )
 _FILE = "hive-site.xml"
-_MOST_BYTES = 16 << 20
 
 
 def read_site_file(directory: str) -> dict[str, str]:
@@ -45,30 +44,14 @@ def read_site_file(directory: str) -> dict[str, str]:
                 "the binary protocol only; use such an address of the metastore"
             )
     values = {_NEW_NAMES.get(key, key): value for key, value in properties.items()}
-    for key in _READ:
-        if "${" in values.get(key, ""):
-            raise InvalidOptionError(
-                f"{path}: property {key}={values[key]}: lakecore does not replace variables; write the value"
-            )
+    check_values(path, values, _READ)
     return {key: values[key] for key in _READ if values.get(key, "").strip()}
 
 
 def _properties(path: str) -> Mapping[str, str]:
     try:
-        with open(path, "rb") as file:
-            data = file.read(_MOST_BYTES)
-        if b"<!DOCTYPE" in data or b"<!ENTITY" in data:
-            raise InvalidOptionError(
-                f"{path}: it declares entities, which lakecore does not expand; write a file without them"
-            )
-        root = ElementTree.fromstring(data)
+        return site_properties(path)
     except FileNotFoundError as err:
         raise NotFoundError(
             f"{path} does not exist; correct hive-conf-dir or HIVE_CONF_DIR, or give the option uri"
         ) from err
-    except (OSError, ElementTree.ParseError) as err:
-        raise InvalidOptionError(f"{path}: it is no configuration of Hive: {reason(err)}") from err
-    return {
-        (one.findtext("name") or "").strip(): (one.findtext("value") or "").strip()
-        for one in root.iter("property")
-    }

@@ -4,8 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -23,6 +22,7 @@ from lakecore.catalog.warehouse.opened_warehouse import opened_warehouse
 from lakecore.catalog.warehouse.warehouse_catalog import WarehouseCatalog
 from lakecore.display import one_line
 from lakecore.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from lakecore.fs.stores.registry import is_object_store
 from lakecore.metadata.schema import TableSchema
 from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
@@ -66,7 +66,7 @@ class JdbcCatalog(WarehouseCatalog):
         check_catalog_options(config.options, "jdbc", cls.option_keys())
         fields = opened_warehouse(config, create=create)
         jdbc_options = JdbcOptions.from_options(
-            config.options, object_store=fields["warehouse"].startswith("s3://")
+            config.options, object_store=is_object_store(fields["warehouse"])
         )
         catalog = cls(
             **fields, connection=JdbcConnection.from_options(config.options), jdbc_options=jdbc_options
@@ -175,17 +175,6 @@ class JdbcCatalog(WarehouseCatalog):
             return None
         lock_id = f"{self.jdbc_options.key}.{name.database}.{name.table}"
         return JdbcLock(self.connection, self.jdbc_options, lock_id, self.clock)
-
-    def _lock_of(self, name: TableName) -> AbstractContextManager[None]:
-        lock = self._table_lock(name)
-        return nullcontext() if lock is None else lock.acquire()
-
-    @contextmanager
-    def _renaming(self, name: TableName, new: TableName) -> Iterator[None]:
-        """Hold the locks of both names, in the order in which Java takes them."""
-        first, second = sorted((name, new), key=lambda one: (one.database, one.table))
-        with self._lock_of(first), self._lock_of(second):
-            yield
 
     def repair_table(self, name: str) -> None:
         """Add a table whose files exist to the list of names, with its database, and copy its options again

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from lakecore.catalog.partitions.partition import Partition, PartitionPage, PartitionRequest
-from lakecore.catalog.partitions.selection import parse_request, select_partitions, spec_of
+from lakecore.catalog.partitions.selection import parse_request, select_partitions
 from lakecore.clock import epoch_ms
 from lakecore.commit.request import Overwrite
 from lakecore.errors import InvalidInputError, UnsupportedError
-from lakecore.row.binary_row import decode_row
+from lakecore.metadata.listed_partitions import partition_texts
 from lakecore.system.counts import partition_counts
 from lakecore.table import Commit, Table
 
@@ -23,7 +23,7 @@ class FilePartitions:
     """These are the partitions that have files: a partition exists from its first file on.
 
     A catalog of Java that keeps no list of partitions does nothing when it is asked to create, alter or mark
-    them; here these are refused, also for Hive, where Java's does it.
+    them; here these are refused.
     """
 
     load: Callable[[str], Table]
@@ -44,13 +44,17 @@ class FilePartitions:
         self, table: str, *, limit: int | None = None, token: str | None = None, pattern: str | None = None
     ) -> PartitionPage:
         """Return all partitions as one page, as Java does. Raises UnsupportedError for a pattern."""
+        self.check_page(table, token=token, pattern=pattern)
+        return PartitionPage(tuple(self.list(table)))
+
+    def check_page(self, table: str, *, token: str | None, pattern: str | None) -> None:
+        """Raise UnsupportedError for a pattern, InvalidInputError for a token."""
         if pattern is not None:
             raise UnsupportedError(
                 f"table {table!r}: this catalog lists no partitions by a pattern; use a condition `where`"
             )
         if token is not None:
             raise InvalidInputError(f"table {table!r}: {token!r} continues no list of this catalog")
-        return PartitionPage(tuple(self.list(table)))
 
     def create(self, table: str, partitions: PartitionRequest) -> NoReturn:
         """Raise UnsupportedError."""
@@ -88,17 +92,17 @@ def file_partitions(table: Table) -> list[Partition]:
     latest = table._stores.snapshots.latest()
     if latest is None:
         return []
-    partition_type = table.schema.partition_type
+    counts = partition_counts(table, latest)
     return [
         Partition(
-            spec=spec_of(decode_row(serialized, partition_type), table.schema),
+            spec=spec,
             record_count=count.rows,
             file_size_in_bytes=count.size,
             file_count=count.files,
             last_file_creation_time=epoch_ms(count.newest),
             total_buckets=count.total_buckets,
         )
-        for serialized, count in partition_counts(table, latest).items()
+        for spec, count in zip(partition_texts(counts, table.schema), counts.values(), strict=True)
     ]
 
 

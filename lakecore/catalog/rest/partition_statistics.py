@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 
 from lakecore.clock import epoch_ms
+from lakecore.metadata.listed_partitions import partition_texts
 from lakecore.metadata.manifest.data_file import EntryKind
-from lakecore.metadata.options import TableOptions
 from lakecore.metadata.snapshot import Snapshot
-from lakecore.row.binary_row import decode_row
-from lakecore.row.partition_path import partition_spec
 from lakecore.store.manifests import ManifestStore
 
 __all__ = ["partition_statistics"]
@@ -37,21 +35,14 @@ def partition_statistics(manifests: ManifestStore, snapshot: Snapshot) -> list[d
     rows, sizes, files = total(entries.row_count), total(entries.file_size), total(1)
     newest, buckets = entries.newest(), np.zeros(count, np.int64)
     buckets[entries.partition] = entries.total_buckets
-    partition_type = manifests.schema.partition_type
-    options = TableOptions.from_schema(manifests.schema)
     return [
         {
-            "spec": partition_spec(
-                decode_row(partition, partition_type),
-                partition_type,
-                options.partition_default_name,
-                options.partition_legacy_name,
-            ),
+            "spec": spec,
             "recordCount": rows[at],
             "fileSizeInBytes": sizes[at],
             "fileCount": files[at],
             "lastFileCreationTime": epoch_ms(int(newest[at])) if newest[at] > 0 else 0,
             "totalBuckets": int(buckets[at]),
         }
-        for at, partition in enumerate(entries.partitions)
+        for at, spec in enumerate(partition_texts(entries.partitions, manifests.schema))
     ]

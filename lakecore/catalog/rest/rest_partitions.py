@@ -13,9 +13,37 @@ from lakecore.catalog.partitions.selection import complete_specs, parse_request,
 from lakecore.catalog.rest.client import RestClient
 from lakecore.catalog.rest.resource_paths import ResourcePaths
 from lakecore.errors import UnavailableError, UnsupportedError
+from lakecore.store.partition_list import PartitionTexts
 from lakecore.table import Table
 
-__all__ = ["RestPartitions"]
+__all__ = ["RestDoneMarks", "RestPartitions"]
+
+
+@dataclass(frozen=True)
+class RestDoneMarks:
+    """These are the marks of complete partitions of one table, which the server keeps. Servers of Paimon 1.4
+    have no request for `add`.
+    """
+
+    client: RestClient
+    table: str
+    path: tuple[str, ...]
+    """This is the path of the table's partitions."""
+    keys: Sequence[str]
+    """These are the partition columns, in order."""
+
+    def mark_done(self, partitions: Sequence[PartitionTexts]) -> None:
+        """Let the server mark partitions as complete. Raises UnsupportedError where it keeps none."""
+        path = (*self.path, "mark")
+        self.client.post(f"mark partitions of {self.table!r}", path, {"specs": self._specs(partitions)})
+
+    def add(self, partitions: Sequence[PartitionTexts]) -> None:
+        """Add partitions to those of the server. Raises as `RestPartitions.create`."""
+        body = {"partitionSpecs": self._specs(partitions), "ignoreIfExists": True}
+        self.client.post(f"create partitions of {self.table!r}", self.path, body)
+
+    def _specs(self, partitions: Sequence[PartitionTexts]) -> list[dict[str, str]]:
+        return [dict(zip(self.keys, one, strict=True)) for one in partitions]
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 from lakecore.catalog.names import TableName
 from lakecore.catalog.rest.resource_paths import ResourcePaths
+from lakecore.catalog.rest.rest_partitions import RestDoneMarks
 from lakecore.catalog.rest.rest_storage import RestStorage
 from lakecore.catalog.rest.rest_versions import RestVersions
 from lakecore.errors import CorruptDataError, UnavailableError
@@ -39,7 +40,8 @@ def load_rest_table(
     if answer.get("isExternal") is not True:
         manifests = ManifestStore(files, own, schema, clock)
         versions = RestVersions(storage.client, paths, name, str(answer.get("id")), manifests)
-    return Table(str(name), TableStores(schema, files, own, clock, versions=versions))
+    marks = RestDoneMarks(storage.client, str(name), paths.table(name, "partitions"), schema.partition_keys)
+    return Table(str(name), TableStores(schema, files, own, clock, versions=versions, done_marks=marks))
 
 
 def located_schema(name: str, answer: Mapping[str, Any]) -> tuple[str, TableSchema]:

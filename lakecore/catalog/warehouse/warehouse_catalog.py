@@ -20,6 +20,7 @@ from lakecore.catalog.names import (
     check_name,
 )
 from lakecore.catalog.partitions.file_partitions import FilePartitions
+from lakecore.catalog.partitions.partition import Partitions
 from lakecore.catalog.privileges.grants import ROOT, Grants, Privilege
 from lakecore.catalog.warehouse.alteration import alter_schema
 from lakecore.catalog.warehouse.database_catalog import DatabaseCatalog
@@ -27,7 +28,9 @@ from lakecore.catalog.warehouse.record_tables import RECORD_TABLES, record_table
 from lakecore.catalog.warehouse.table_defaults import with_table_defaults
 from lakecore.errors import AlreadyExistsError, NotFoundError, UnsupportedError
 from lakecore.fs.confined import confine
+from lakecore.fs.file_io import FileIO
 from lakecore.fs.table_rights import TableRights
+from lakecore.maintain.dropped.move import move_back
 from lakecore.maintain.dropped.record import DroppedTable, DropState
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.schema_change import SchemaChange
@@ -90,13 +93,17 @@ class WarehouseCatalog(DatabaseCatalog):
         """Return the lock that writers of the table share, None without one."""
         return None
 
-    def _renaming(self, name: TableName, new: TableName) -> AbstractContextManager[None]:
-        """Return what excludes other changes of both names."""
-        return self._lock_of(name)
+    @contextmanager
+    def _renaming(self, name: TableName, new: TableName) -> Iterator[None]:
+        """Hold the locks of both names, in the order in which Java takes them."""
+        first, second = sorted((name, new), key=lambda one: (one.database, one.table))
+        with self._lock_of(first), self._lock_of(second):
+            yield
 
     def _lock_of(self, name: TableName) -> AbstractContextManager[None]:
         """Return what excludes other changes of the table's name and schemas, if the catalog has a lock."""
-        return nullcontext()
+        lock = self._table_lock(name)
+        return nullcontext() if lock is None else lock.acquire()
 
     def list_tables(self, database: str) -> list[str]:
         """List the tables of one database, in order. Raises NotFoundError naming existing databases."""
@@ -136,8 +143,11 @@ class WarehouseCatalog(DatabaseCatalog):
         return table if parsed.system is None else cast("Table", SystemTable(table, parsed.system.lower()))
 
     @property
-    def partitions(self) -> FilePartitions:
+    def partitions(self) -> Partitions:
         """Return the partitions of tables, by their files: the catalog keeps no list of partitions."""
+        return self._file_partitions()
+
+    def _file_partitions(self) -> FilePartitions:
         return FilePartitions(self.load_table, partial(self._removal.check_no_hold, chore="drop-partition"))
 
     def _all_tables(self) -> Iterator[tuple[str, str, Table]]:
@@ -166,8 +176,12 @@ class WarehouseCatalog(DatabaseCatalog):
         allowed = self.allowed_paths.of_table(paths.table_path, schema.options, rights)
         lock = self._table_lock(parsed)
         stores = TableStores(schema, confine(self.file_io, allowed), paths, self.clock, lock)
-        table = Table(str(parsed), stores)
+        table = Table(str(parsed), self._with_partition_list(parsed, stores))
         return table.with_options(options) if options else table
+
+    def _with_partition_list(self, name: TableName, stores: TableStores) -> TableStores:
+        """Return the stores of a table with the list of its partitions, if the catalog keeps one."""
+        return stores
 
     def _is_listed(self, name: TableName) -> bool:
         """Return whether a table may exist, without a look at its schemas."""
@@ -217,6 +231,34 @@ class WarehouseCatalog(DatabaseCatalog):
         for warning in table.warnings:
             logger.warning("%s: %s", name, warning)
         return table
+
+    def _check_new_table(self, name: TableName, schema: TableSchema) -> None:
+        """Raise AlreadyExistsError for a table whose name or directory is taken, PrivilegeError, and the
+        errors of `_check_schema`.
+        """
+        self._check(Privilege.CREATE_TABLE, name.database)
+        self._check_schema(name, schema)
+        if self._find_database(name.database) is None:
+            return
+        if self._has_table(name) or self._is_entered(name) or self.file_io.list(self._table_path(name)):
+            raise AlreadyExistsError(
+                f"table {str(name)!r} exists in {self.warehouse}, or its directory is not empty; drop it, or "
+                "choose another name"
+            )
+        self._check_name_free(name)
+
+    def _move_in(self, name: TableName, directory: str) -> None:
+        """Make a table of the files in `directory`, which is in `.lakecore`: in one step where storage can.
+        It can be repeated after a failure. The caller has the lease of the table.
+        """
+        with self._lock_of(name):
+            move_back(self._storage_of(name), directory, self._table_path(name))
+            self._enter_table(name)
+        logger.info("moved table %s from %s into place", name, directory)
+
+    def _storage_of(self, name: TableName) -> FileIO:
+        """Return the storage that changes the directory of a table and `.lakecore` only."""
+        return confine(self.file_io, self.allowed_paths.of_table(self._table_path(name), {}))
 
     def _check_database(self, name: TableName) -> None:
         """Raise NotFoundError where a table needs a database that was created before."""

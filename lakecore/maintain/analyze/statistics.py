@@ -34,8 +34,8 @@ class Statistics:
     size: int | None = None
     """It is an estimate in bytes; None if a file does not tell it."""
     columns: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """By name it has the values of a column under the keys of the file: `distinctCount`, `min`, `max`,
-    `nullCount`, `avgLen`, `maxLen` and `colId`.
+    """It maps the name of a column to its statistics, under the keys of the file: `distinctCount`, `min`,
+    `max`, `nullCount`, `avgLen`, `maxLen` and `colId`.
     """
 
     def to_json(self) -> str:

@@ -24,6 +24,7 @@ from lakecore.maintain.holds.gate import HoldGate
 from lakecore.maintain.holds.place import place_hold_for
 from lakecore.maintain.holds.store import HoldStore
 from lakecore.maintain.lease.lease import LeaseTimes, leased
+from lakecore.maintain.partitions.in_step import list_tags
 from lakecore.maintain.retention_options import TAG_DEFAULT_TIME
 from lakecore.maintain.tags.apply import Lifetime, create, delete, deletion, move_tag, replace
 from lakecore.maintain.target import Target
@@ -53,6 +54,7 @@ def tag_after_commit(name: str, stores: TableStores, *, wrote: bool) -> None:
             _tag_write(target)
         elif mode.by_period and not (wrote and WRITE_ONLY.read(target.schema.options)):
             _tag_periods(target)
+        list_tags(target)
     except LakeError as err:
         holds = HoldStore(target.file_io, target.warehouse, target.clock)
         place_hold_for(err, holds, name, _JOB, "the commit before")

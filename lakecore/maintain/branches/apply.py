@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from lakecore.errors import AlreadyExistsError, CommitConflictError, InvalidInputError, NotFoundError
 from lakecore.fs.publish import publish_resolved
 from lakecore.fs.temporary import is_temporary
+from lakecore.fs.walk import files_below
 from lakecore.maintain.deletion.candidates import PlannedDeletion
 from lakecore.maintain.deletion.roots import Root, RootKind, RootSet, read_roots
 from lakecore.maintain.deletion.runs import Removal, RunRecord, RunState
@@ -135,7 +136,7 @@ def branch_removal(target: Target, name: str) -> tuple[Removal, RootSet]:
     """Return all files of the branch, its roots first and its schemas last, and the roots that stay."""
     check_name(name)
     branch = target.paths.with_branch(name)
-    branch_files = list(_files(target, branch.root))
+    branch_files = list(files_below(target.file_io, branch.root))
     if not branch_files:
         names = ", ".join(target.branches.list()) or "none"
         raise NotFoundError(f"branch {name!r} of {target.name} does not exist; available branches: {names}")
@@ -154,7 +155,7 @@ def remove_empty(target: Target, name: str) -> bool:
     """
     check_name(name)
     root = target.paths.with_branch(name).root
-    if target.file_io.stat(root) is None or any(_files(target, root)):
+    if target.file_io.stat(root) is None or any(files_below(target.file_io, root)):
         return False
     _remove_directories(target, root)
     return True
@@ -191,7 +192,7 @@ def rename(name: str, new_name: str, sweeper: Sweeper, *, parameters: dict[str, 
     check_name(new_name)
     target = sweeper.target
     old, new = target.paths.with_branch(name), target.paths.with_branch(new_name)
-    source = {path: target.file_io.read(path) for path in _files(target, old.root)}
+    source = {path: target.file_io.read(path) for path in files_below(target.file_io, old.root)}
     if not source:
         _remove_directories(target, old.root)
         raise NotFoundError(f"branch {name!r} of {target.name} does not exist")
@@ -355,16 +356,10 @@ def fast_forward(target: Target, name: str) -> FastForward:
 
 def _contents(target: Target, branch: TablePaths) -> dict[str, bytes]:
     """Return the files of the branch, without temporary files of a killed process."""
-    paths = (path for path in _files(target, branch.root) if not is_temporary(path.rpartition("/")[2]))
+    paths = (
+        path for path in files_below(target.file_io, branch.root) if not is_temporary(path.rpartition("/")[2])
+    )
     return {path: target.file_io.read(path) for path in paths}
-
-
-def _files(target: Target, directory: str) -> Iterator[str]:
-    for status in target.file_io.list(directory):
-        if status.is_dir:
-            yield from _files(target, status.path)
-        else:
-            yield status.path
 
 
 def _remove_directories(target: Target, directory: str) -> None:

@@ -108,6 +108,15 @@ class Candidates:
         special = np.array([one.name_hash for one in self.special], np.uint64)
         return name_set([*(part.hashes for part in self.plain), special])
 
+    def sizes(self) -> Iterator[tuple[Hashes, npt.NDArray[np.int64]]]:
+        """Yield the hashes of the names of data files, with their sizes, in parts."""
+        yield from ((part.hashes, part.sizes) for part in self.plain)
+        special = [(one.name_hash, one.size) for one in self.special]
+        yield (
+            np.array([name for name, _ in special], np.uint64),
+            np.array([size for _, size in special], np.int64),
+        )
+
     def planned_deletions(self, referenced: ReferencedFiles, why: str) -> list[PlannedDeletion]:
         """Return the data and extra files that no root references; each path once."""
         out: dict[str, PlannedDeletion] = {}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from lakecore.errors import AlreadyExistsError, NotFoundError
 from lakecore.fs.file_io import FileIO, FileStatus
+from lakecore.fs.walk import files_below
 from lakecore.maintain.target import in_threads
 from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
@@ -23,7 +22,7 @@ def move_away(storage: FileIO, source: str, target: str) -> None:
     schemas = _schemas(storage, source)
     for path in schemas:
         _move_file(storage, path, target + path[len(source) :])
-    rest = [path for path in _files(storage, source) if path not in set(schemas)]
+    rest = [path for path in files_below(storage, source) if path not in set(schemas)]
     list(in_threads(lambda path: _move_file(storage, path, target + path[len(source) :]), rest))
     _remove_directories(storage, source)
 
@@ -35,7 +34,7 @@ def move_back(storage: FileIO, source: str, target: str) -> None:
     if _in_one_step(storage, source, target):
         return
     schemas = _schemas(storage, source)
-    rest = [path for path in _files(storage, source) if path not in set(schemas)]
+    rest = [path for path in files_below(storage, source) if path not in set(schemas)]
     list(in_threads(lambda path: _move_file(storage, path, target + path[len(source) :]), rest))
     for path in reversed(schemas):
         _move_file(storage, path, target + path[len(source) :])
@@ -44,7 +43,7 @@ def move_back(storage: FileIO, source: str, target: str) -> None:
 
 def delete_table_files(storage: FileIO, directory: str) -> None:
     """Delete a directory with all that is below; of a link the link alone. It can be repeated."""
-    list(in_threads(storage.delete, list(_files(storage, directory))))
+    list(in_threads(storage.delete, list(files_below(storage, directory))))
     _remove_directories(storage, directory)
 
 
@@ -63,14 +62,6 @@ def _schemas(storage: FileIO, table: str) -> list[str]:
     """Return the paths of the schemas of the main branch, oldest first."""
     paths = TablePaths(table)
     return [paths.schema(number) for number in SchemaStore(storage, paths).list_ids()]
-
-
-def _files(storage: FileIO, directory: str) -> Iterator[str]:
-    for status in storage.list(directory):
-        if status.is_dir:
-            yield from _files(storage, status.path)
-        else:
-            yield status.path
 
 
 def _move_file(storage: FileIO, path: str, target: str) -> None:

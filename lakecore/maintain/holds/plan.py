@@ -48,6 +48,7 @@ EFFECTS: Mapping[str, HoldEffect] = MappingProxyType(
                 "expire-snapshots",
                 "expire-tags",
                 "fast-forward",
+                "purge-files",
                 "purge-quarantine",
                 "remove-orphan-files",
                 "rename-branch",

@@ -4,7 +4,6 @@ files.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -17,6 +16,7 @@ from lakecore.errors import (
     NotFoundError,
     UnsupportedError,
 )
+from lakecore.fs.walk import files_below
 from lakecore.maintain.deletion.candidates import PlannedDeletion
 from lakecore.maintain.deletion.runs import Removal
 from lakecore.maintain.hints import earliest_after_gap, repair_hints, wrong_earliest, wrong_hints
@@ -80,7 +80,7 @@ def _lost_branch(context: RepairContext, branch: str, _: Parameters) -> ActionPr
     paths = context.main.paths.with_branch(branch)
     if branch == context.main.paths.branch or _has_schema(context, branch):
         return None
-    files = tuple(sorted(_files(context, paths.root)))
+    files = tuple(sorted(files_below(context.main.file_io, paths.root)))
     if not files:
         return None
     why = f"branch {branch!r} has no schema, so it cannot be read and stops every job"
@@ -90,14 +90,6 @@ def _lost_branch(context: RepairContext, branch: str, _: Parameters) -> ActionPr
 def _has_schema(context: RepairContext, branch: str) -> bool:
     listed = context.main.file_io.list(context.main.paths.with_branch(branch).schema_dir)
     return any(status.name.startswith("schema-") for status in listed)
-
-
-def _files(context: RepairContext, directory: str) -> Iterator[str]:
-    for status in context.main.file_io.list(directory):
-        if status.is_dir:
-            yield from _files(context, status.path)
-        else:
-            yield status.path
 
 
 def _remove_branch(context: RepairContext, branch: str, _: Parameters, paths: frozenset[str]) -> ActionResult:

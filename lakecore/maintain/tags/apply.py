@@ -16,6 +16,7 @@ from lakecore.maintain.deletion.quarantined import quarantined_roots
 from lakecore.maintain.deletion.roots import Root, RootKind, RootSet, read_roots
 from lakecore.maintain.deletion.runs import Removal
 from lakecore.maintain.deletion.sweep import RootSteps, Sweeper, SweepResult
+from lakecore.maintain.tags.callbacks import TagChange, run_tag_callbacks
 from lakecore.maintain.tags.plan import AgedTag
 from lakecore.maintain.target import Target
 from lakecore.maintain.wall_clock import WallClock
@@ -119,6 +120,7 @@ def create(target: Target, name: str, root: Root, lifetime: Lifetime | None) -> 
             "tag another snapshot"
         )
     _write_success_file(target, name)
+    run_tag_callbacks(target, TagChange.CREATED, [name], root.snapshot.id)
     return True
 
 
@@ -193,6 +195,7 @@ def _set(target: Target, name: str, root: Root, data: bytes) -> None:
             f"snapshot {root.snapshot.id} of {target.name} expired while tag {name!r} was set "
             "to it; replace the tag again with a snapshot that exists"
         )
+    run_tag_callbacks(target, TagChange.MOVED, [name], root.snapshot.id)
 
 
 def rename(target: Target, name: str, new_name: str) -> None:
@@ -200,11 +203,13 @@ def rename(target: Target, name: str, new_name: str) -> None:
     repeated.
     """
     path, new_path = target.paths.tag(name), target.paths.tag(new_name)
-    target.tags.load(name)
+    snapshot = target.tags.load(name)
     data = target.file_io.read(path)
     if not publish_resolved(target.file_io, new_path, data, target.clock):
         raise AlreadyExistsError(f"tag {new_name!r} of {target.name} exists; choose another name")
     target.file_io.delete(path)
+    run_tag_callbacks(target, TagChange.CREATED, [new_name], snapshot.id)
+    run_tag_callbacks(target, TagChange.DELETED, [name])
 
 
 def deletion(target: Target, sweeper: Sweeper, names: Sequence[str]) -> tuple[Removal, RootSet]:
@@ -236,7 +241,11 @@ def delete(
 ) -> SweepResult:
     """Carry out a deletion."""
     removal, roots = planned
-    return sweeper.sweep(job, removal, roots, quarantine=quarantine, parameters=parameters)
+    prefix = f"{sweeper.target.paths.tag_dir}/tag-"
+    names = [one.path.removeprefix(prefix) for one in removal.roots if one.path.startswith(prefix)]
+    swept = sweeper.sweep(job, removal, roots, quarantine=quarantine, parameters=parameters)
+    run_tag_callbacks(sweeper.target, TagChange.DELETED, names)
+    return swept
 
 
 def aged_tags(target: Target, offset_ms: int) -> list[AgedTag]:

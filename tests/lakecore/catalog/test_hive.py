@@ -15,7 +15,7 @@ from lakecore.catalog.hive.connection import MetastoreConnection
 from lakecore.catalog.hive.entries import EntryRules
 from lakecore.catalog.hive.locations import with_scheme_of
 from lakecore.catalog.hive.options import HiveOptions, MetastoreAddress
-from lakecore.catalog.hive.partition_options import check_unset
+from lakecore.catalog.hive.partition_options import check_partition_options
 from lakecore.catalog.names import TableName
 from lakecore.catalog.registry import load_catalog
 from lakecore.catalog.remote.lost_answer import LostAnswerError
@@ -91,7 +91,7 @@ def test_an_address_that_does_not_do_is_not_shown(uri: str) -> None:
     assert "geheim" not in str(caught.value)
 
 
-@pytest.mark.parametrize("key", ["hadoop-conf-dir", "metastore.client.class", "client-pool-cache.keys"])
+@pytest.mark.parametrize("key", ["hadoop-conf-loader", "metastore.client.class", "client-pool-cache.keys"])
 def test_an_option_without_effect_is_refused_by_name(tmp_path: Path, key: str) -> None:
     with pytest.raises(InvalidOptionError, match=f"catalog option {key}: it is unknown"):
         load_catalog(tmp_path, metastore="hive", uri="thrift://127.0.0.1:1", **{key: "x"})
@@ -141,14 +141,15 @@ def test_what_a_metastore_cannot_hold() -> None:
 @pytest.mark.parametrize(
     "options", [{"metastore.partitioned-table": "true"}, {"metastore.tag-to-partition": "dt"}], ids=str
 )
-def test_partitions_in_the_metastore_are_not_set_but_stay(options: dict[str, str]) -> None:
+def test_the_partition_columns_of_an_entry_do_not_change(options: dict[str, str]) -> None:
     column = DataField(0, "a", parse_type("INT"))
-    old, new = _schema(column), _schema(column, options=options)
-    for before in (None, old):
-        with pytest.raises(UnsupportedError, match=f"table d.t: option {next(iter(options))}: .* in step"):
-            check_unset("d.t", new, before)
-    check_unset("d.t", new, new)
-    check_unset("d.t", old, new)
+    plain = _schema(column, partition_keys=("a",))
+    new = _schema(column, partition_keys=("a",), options=options)
+    check_partition_options("d.t", new)
+    check_partition_options("d.t", new, new)
+    for one, other in ((plain, new), (new, plain)):
+        with pytest.raises(UnsupportedError, match=r"table d\.t: .* create a table with them"):
+            check_partition_options("d.t", one, other)
 
 
 def test_locations_keep_the_scheme_of_the_metastore() -> None:

@@ -111,6 +111,7 @@ FIELDS: dict[str, dict[str, Any]] = {
     "hold": {"reason": "because"},
     "mark-partition-done": {"partitions": ("k=1",)},
     "merge-branch": {"source_branch": "x"},
+    "copy": {"source": "d.k", "target": "d.mine"},
     "migrate-database": {"source": "memory://privileges-everywhere/wh/d.db", "target": "d"},
     "migrate-table": {"source": "memory://privileges-everywhere/wh/hive", "target": "d.mine"},
     "purge-quarantine": {"ttl_ms": 0},
@@ -125,9 +126,9 @@ FIELDS: dict[str, dict[str, Any]] = {
     "undo": {"run_id": "RUN"},
 }
 WITHOUT_TABLE = {
-    "compact-database", "migrate-database", "migrate-table", "purge-quarantine", "repair", "survey", "undo",
+    "compact-database", "copy", "migrate-database", "migrate-table", "purge-quarantine", "repair", "survey", "undo",
 }  # fmt: skip
-READING = {"fsck", "why"}
+READING = {"fsck", "what-if", "why"}
 """These jobs need SELECT or INSERT; all others need INSERT."""
 
 

@@ -47,6 +47,7 @@ fsck                            allowed          reads
 hold                            allowed
 mark-partition-done             allowed          writes a file
 merge-branch                    allowed          appends
+purge-files                     refused          removes the history, also what is sound of it
 purge-quarantine                refused          of its files; those of other tables go
 release                         allowed
 remove-orphan-files             refused          an orphan may be what a lost manifest named
@@ -71,6 +72,9 @@ why                             allowed          reads
 """
 
 NO_CHORES = {
+    "run-job": "runs chores; each asks for itself",
+    "what-if": "reads",
+    "airflow": "writes to Airflow; touches no table",
     "alter-function": "touches no table",
     "alter-view-dialect": "touches no table",
     "alter": "changes the schema as its user asks",
@@ -78,6 +82,7 @@ NO_CHORES = {
     "attempts": "reads",
     "catalogs": "reads",
     "compact-database": "is compact, on many tables",
+    "copy": "reads one table, and makes another one that is checked before it is there",
     "create": "makes a table",
     "create-database": "touches no table",
     "create-function": "touches no table",

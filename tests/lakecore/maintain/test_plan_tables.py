@@ -14,11 +14,14 @@ from lakecore.fs.memory import MemoryFileIO
 from lakecore.jobs.runner.chore import Safety
 from lakecore.jobs.versions import rollback, tags
 from lakecore.maintain.branches.plan import BranchHistory, check_mergeable
+from lakecore.maintain.deletion.candidates import PlannedDeletion
+from lakecore.maintain.deletion.roots import Root, RootKind, RootSet
 from lakecore.maintain.holds.plan import effect_on, ended_by_check, ends_with, is_damage, replaced_by
 from lakecore.maintain.holds.record import EndsWith, Hold
 from lakecore.maintain.lease.lease import LeaseTimes, holder, leased
 from lakecore.maintain.orphans.plan import OrphanCounts, OrphanLimits
 from lakecore.maintain.partitions.plan import AgedPartition, ExpireRule, ExpireStrategy, expired_partitions
+from lakecore.maintain.purge_files.plan import ExtraFiles, old_roots, remaining_roots, root_removal
 from lakecore.maintain.repair.plan import ActionPreview, Growth, Step, remaining
 from lakecore.maintain.tags.plan import AgedTag, expired_tags
 from lakecore.maintain.unexisting.plan import AcceptedLoss
@@ -246,6 +249,27 @@ def repair_answer(case: Case) -> str:
         return f"{type(err).__name__}: {err}"
 
 
+def purge_answer(case: Case) -> str:
+    """Lines: the kind of a root, its branch, its name and the id of its snapshot; then consumers and files of branches."""
+    roots, consumers, branches = [], [], []
+    for line in case.input:
+        kind, *words = line.split()
+        if kind == "consumer":
+            consumers.append(words[0])
+        elif kind == "file":
+            branches.append(PlannedDeletion(words[0], 0, ""))
+        else:
+            branch, name, number = words
+            path = f"{kind} {name}" + ("" if branch == "main" else f" of {branch}")
+            roots.append(Root(RootKind(kind), branch, name, path, snapshot(int(number))))
+    every = RootSet(tuple(roots), ("main",))
+    staying = remaining_roots(every, whole(case, "empty"))
+    extra = ExtraFiles(branches=tuple(branches), consumers=tuple(consumers))
+    removed = root_removal(old_roots(every, staying), extra)
+    names = [", ".join(one) or "nothing" for one in ([r.path for r in staying], [d.path for d in removed])]
+    return f"stays: {names[0]}\nis removed: {names[1]}"
+
+
 TABLES = {
     "partition_expiry": partition_answer,
     "tag_expiry": tag_answer,
@@ -255,6 +279,7 @@ TABLES = {
     "lease": lease_answer,
     "rollback": rollback_answer,
     "repair": repair_answer,
+    "purge_files": purge_answer,
 }
 
 
