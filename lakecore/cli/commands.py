@@ -59,6 +59,7 @@ TABLES: Mapping[str, str] = MappingProxyType(
         "survey": "maintenance.survey",
         "health": "maintenance.survey",
         "prepare-spark": "maintenance.prepare_spark",
+        "airflow": "airflow",
     }
 )
 """A command's name to its module of `lakecore.cli`; its function has the same name with underscores."""
@@ -90,6 +91,7 @@ MAINTENANCE: Mapping[str, str] = MappingProxyType(
         "expire-snapshots": "maintenance.expire",
         "expire-changelogs": "maintenance.expire",
         "remove-orphan-files": "maintenance.quarantine",
+        "purge-files": "maintenance.quarantine",
         "undo": "maintenance.quarantine",
         "runs": "maintenance.quarantine",
         "attempts": "maintenance.attempts",
@@ -115,6 +117,7 @@ MAINTENANCE: Mapping[str, str] = MappingProxyType(
         "fast-forward": "maintenance.versions.branches",
         "merge-branch": "maintenance.versions.branches",
         "why": "maintenance.damage.repair",
+        "what-if": "maintenance.what_if",
         "hold": "maintenance.damage.holds",
         "release": "maintenance.damage.holds",
         "holds": "maintenance.damage.holds",
@@ -125,8 +128,10 @@ MAINTENANCE: Mapping[str, str] = MappingProxyType(
         "compact-manifest": "maintenance.damage.repair",
         "rescale": "maintenance.rescale",
         "analyze": "maintenance.analyze",
+        "run-job": "maintenance.run_job",
         "migrate-table": "maintenance.migration",
         "migrate-database": "maintenance.migration",
+        "copy": "maintenance.migration",
         "create-function": "maintenance.objects",
         "alter-function": "maintenance.objects",
         "drop-function": "maintenance.objects",

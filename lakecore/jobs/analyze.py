@@ -19,6 +19,7 @@ from lakecore.jobs.runner.chore import (
     run_on_table,
 )
 from lakecore.jobs.runner.counts import Change, counts_of_entries
+from lakecore.jobs.runner.engine import choose_engine
 from lakecore.maintain.analyze.apply import commit_statistics
 from lakecore.maintain.analyze.columns import can_analyze
 from lakecore.maintain.analyze.statistics import Statistics
@@ -60,6 +61,7 @@ def _analyze(job: Job, chore: Chore) -> ChoreResult | Report:
     if job.dry_run:
         report = replace(report, notes=(*notes, f"would read up to {work.rows} rows of snapshot {latest.id}"))
         return ChoreResult(report, counts_of_entries(chore.target, live), Change(snapshots=1).of, work)
+    notes = (*notes, *choose_engine(chore.sweeper.executor, chore.target, "analyze", work))
     runs = chore.sweeper.runs
     record = runs.begin(chore.target.name, "analyze", Removal(), parameters=parameters(job))
     statistics: Statistics | None = None

@@ -7,6 +7,7 @@ the cost of a table and for memory see `lakecore.jobs.compact.many`.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from typing import Any, Protocol
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.display import html_table, one_line
-from lakecore.errors import InvalidInputError, NotFoundError
+from lakecore.errors import InvalidInputError, LakeError, NotFoundError
 from lakecore.executor import Executor
 from lakecore.jobs import compact
 from lakecore.jobs.compact.engine_choice import Engines
@@ -34,6 +35,8 @@ __all__ = [
     "run_on",
     "tables_of",
 ]
+
+logger = logging.getLogger(__name__)
 
 LEASE_MS = 60_000
 
@@ -110,8 +113,10 @@ class Report:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """Convert the report to plain values; tables with nothing to do are only counted."""
-        reports = (report for report in self.tables if not report.nothing_to_do)
+        """Convert the report to plain values; tables with nothing to do are only counted, unless an earlier
+        attempt of the run has committed.
+        """
+        reports = (report for report in self.tables if not report.nothing_to_do or report.snapshots)
         return self.counts() | {"seconds": self.seconds, "reports": [report.to_json() for report in reports]}
 
 
@@ -141,7 +146,9 @@ def run(
     callbacks: compact.Callbacks | None = None,
 ) -> Report:
     """Compact every table that matches the patterns. A table that fails does not stop the others: its error
-    is in its report. Raises InvalidInputError for patterns and limits.
+    is in its report. If the job may end before all tables had their turn, those that earlier windows left
+    come first, then the least healthy, by the newest survey; otherwise the order is that of the names.
+    Raises InvalidInputError for patterns and limits.
     """
     clock = clock or SystemClock()
     started = clock.monotonic()
@@ -149,8 +156,24 @@ def run(
     names = tables_of(job, catalog)
     if callbacks.on_tables is not None:
         callbacks.on_tables(len(names))
-    reports = run_on(names, job, catalog, executor, clock, callbacks)
+    ends = job.until_ms is not None or callbacks.reason_to_stop is not None
+    turns = _by_need(names, job, catalog, clock) if ends else names
+    reports = run_on(turns, job, catalog, executor, clock, callbacks)
+    reports = [report for _, report in sorted(zip(turns, reports, strict=True), key=lambda one: one[0])]
     return Report(tables=tuple(reports), seconds=round(clock.monotonic() - started, 3))
+
+
+def _by_need(names: Sequence[str], job: Job, lake: Lake, clock: Clock) -> list[str]:
+    """Return the names in the order of need; without a survey that can be read, as they are."""
+    from lakecore.jobs.window.order import by_need
+    from lakecore.maintain.survey.store import SurveyStore
+
+    try:
+        survey = SurveyStore(lake.file_io, lake.warehouse).latest()
+    except LakeError as err:
+        logger.warning("tables have their turns in the order of names: no survey can be read: %s", err)
+        return list(names)
+    return by_need(names, survey, clock.now_ms(), job.until_ms)
 
 
 def run_on(

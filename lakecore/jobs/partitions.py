@@ -21,6 +21,7 @@ from lakecore.jobs.runner.chore import Chore, ChoreKind, ChoreResult, Lake, Repo
 from lakecore.jobs.runner.counts import Change, Counts, counts_of_entries
 from lakecore.jobs.versions.tags import zone_offset_ms
 from lakecore.maintain.partitions.apply import aged_partitions, partition_label
+from lakecore.maintain.partitions.in_step import remove_dropped
 from lakecore.maintain.partitions.mark_done import check_actions, mark_done
 from lakecore.maintain.partitions.plan import ExpireRule, ExpireStrategy, expired_partitions
 from lakecore.maintain.retention_options import (
@@ -163,7 +164,9 @@ def _drop(
         )
         last = result.snapshot_ids[-1] if result.snapshot_ids else last
         fresh |= bool(result.snapshot_ids) and not result.duplicate
-    return ChoreResult(replace(report, snapshot=last, nothing_to_do=not fresh), work=work)
+    notes = (*report.notes, *remove_dropped(target, partitions))
+    report = replace(report, snapshot=last, nothing_to_do=not fresh, notes=notes)
+    return ChoreResult(report, work=work)
 
 
 def _batch_size(chore: Chore) -> int:

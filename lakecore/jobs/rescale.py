@@ -22,8 +22,10 @@ from lakecore.jobs.runner.chore import (
     run_on_table,
 )
 from lakecore.jobs.runner.counts import UNKNOWN
+from lakecore.jobs.runner.engine import choose_engine
 from lakecore.jobs.runner.lake import rewrite_target
 from lakecore.maintain.deletion.runs import Removal, RunState
+from lakecore.maintain.forecast.plan import Work
 
 __all__ = ["Job", "run"]
 
@@ -59,6 +61,8 @@ def _rescale(job: Job, chore: Chore) -> ChoreResult:
     if job.dry_run or not picks:
         after = replace(UNKNOWN, rows=same, snapshots=commits).of
         return ChoreResult(replace(report, files=len(files), bytes=size, notes=notes), after=after)
+    amount = Work(files=len(files), bytes=size, rows=sum(file.row_count for file in files))
+    notes = (*choose_engine(chore.sweeper.executor, chore.target, "rescale", amount), *notes)
     runs = chore.sweeper.runs
     record = runs.begin(
         chore.target.name,

@@ -3,8 +3,8 @@
 
 Rules of Paimon's LookupMergeTreeCompactRewriter and RemoteLookupFileManager: compactions that look rows up
 write them, from `lookup.remote-file.level-threshold` on. An entry has what these compactions need of a row:
-its values and sequence number, its position, both, or nothing. Local queries read those with values. Unlike
-Paimon's, a compaction of lakecore writes none for a file that only moves to another level.
+its values and sequence number, its position, both, or nothing. Local queries read those with values. A file
+that leaves level 0 as it is gets one too. What was written is read back once.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from enum import Enum
 import numpy as np
 import pyarrow as pa
 
-from lakecore.errors import LakeError
+from lakecore.errors import LakeError, ProofError
 from lakecore.format.lookup_file.compact_values import ByteRows, encode_compact_rows, joined_bytes
+from lakecore.format.lookup_file.reader import read_entries
 from lakecore.format.lookup_file.varints import encode_varints
 from lakecore.format.lookup_file.writer import LookupFileOptions, LookupFileWriter
 from lakecore.lookup.query.cache_options import CacheOptions
@@ -31,7 +32,15 @@ from lakecore.read.context import ReadContext
 from lakecore.read.file.file_reader import read_file
 from lakecore.read.file.sizes import ReadSizes
 
-__all__ = ["LEVEL_THRESHOLD", "LOOKUP_SUFFIX", "REMOTE_FILES", "EntryForm", "LookupFiles", "entry_form"]
+__all__ = [
+    "LEVEL_THRESHOLD",
+    "LOOKUP_SUFFIX",
+    "REMOTE_FILES",
+    "EntryForm",
+    "LookupFiles",
+    "entry_form",
+    "flat_token",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +88,11 @@ def entry_form(options: TableOptions) -> EntryForm | None:
     return EntryForm.POSITION if plain and not announces else EntryForm.VALUE_AND_POSITION
 
 
+def flat_token(token: str) -> str:
+    """Return what the names of files beside a data file have of `token`: all but dashes and dots."""
+    return token.replace("-", "").replace(".", "")
+
+
 class LookupFiles:
     """It writes the lookup files of one bucket, where the table asks for them."""
 
@@ -95,10 +109,26 @@ class LookupFiles:
         """Return the files with the names of their lookup files, which are written. Each data file is read
         once more. Call `abort` where it raises.
         """
+        forms = map(self._form_of, files)
         return tuple(
-            file if self._form is None or file.level < self._threshold else self._write_one(file, self._form)
-            for file in files
+            file if form is None else self._write_one(file, form, "")
+            for file, form in zip(files, forms, strict=True)
         )
+
+    def needs(self, moved: DataFile) -> bool:
+        """Return whether a file that leaves level 0 as it is gets a lookup file. It has its new level."""
+        has_one = any(name.endswith(LOOKUP_SUFFIX) for name in moved.extra_files)
+        return self._form_of(moved) is not None and not has_one
+
+    def write_for_moved(self, moved: DataFile, token: str) -> str:
+        """Return the name of a new lookup file of a file that `needs` one, and that other attempts may move
+        too. `token` is in its name (`flat_token`), so that no attempt removes the file of another. Call
+        `abort` where it raises.
+        """
+        form = self._form_of(moved)
+        if form is None:
+            raise ValueError(f"{moved.file_name} needs no lookup file")
+        return self._write_one(moved, form, f"{flat_token(token)}-").extra_files[-1]
 
     def abort(self) -> None:
         """Remove what was written; what storage refuses to remove stays as an orphan."""
@@ -109,12 +139,17 @@ class LookupFiles:
             except LakeError as err:
                 logger.warning("%s is not needed but could not be removed: %s", path, err)
 
-    def _write_one(self, file: DataFile, form: EntryForm) -> DataFile:
+    def _form_of(self, file: DataFile) -> EntryForm | None:
+        """Return the form of a file's lookup file; None where the table asks for none."""
+        return self._form if file.level >= self._threshold else None
+
+    def _write_one(self, file: DataFile, form: EntryForm, mark: str) -> DataFile:
         context = self._context
         with tempfile.SpooledTemporaryFile(_IN_MEMORY) as local:
             for part in self._bytes(file, form):
                 local.write(part)
-            name = f"{file.file_name}.{local.tell()}.{form.value}.{_VERSION}{LOOKUP_SUFFIX}"
+            size = local.tell()
+            name = f"{file.file_name}.{mark}{size}.{form.value}.{_VERSION}{LOOKUP_SUFFIX}"
             folder = context.paths.data_file(self._bucket_dir, file).rpartition("/")[0]
             path = f"{folder}/{name}"
             self._paths.append(path)
@@ -127,7 +162,17 @@ class LookupFiles:
             except BaseException:
                 output.abort()
                 raise
+        self._read_back(path, size, file.row_count)
         return replace(file, extra_files=(*file.extra_files, name))
+
+    def _read_back(self, path: str, size: int, rows: int) -> None:
+        """Check the size, the checksums and the number of entries. Raises ProofError, CorruptDataError."""
+        with self._context.file_io.open_ranges(path) as source:
+            if source.size() != size:
+                raise ProofError(path, f"{size} bytes were written, and it has {source.size()}")
+            count = sum(len(entries) for entries in read_entries(source, path))
+        if count != rows:
+            raise ProofError(path, f"its data file has {rows} rows, and it has {count}")
 
     def _bytes(self, file: DataFile, form: EntryForm) -> Iterator[bytes]:
         writer = LookupFileWriter(file.row_count, _file_options(self._context))

@@ -11,7 +11,7 @@ from typing import Any
 
 from lakecore.metadata.manifest.data_file import DataFile
 
-__all__ = ["KeyOf", "Section", "run_numbers", "sections"]
+__all__ = ["KeyOf", "Section", "largest_run", "run_numbers", "sections", "stretch_runs"]
 
 KeyOf = Callable[[bytes], Any]
 """It turns a serialised key into a value that compares as keys do."""
@@ -81,3 +81,23 @@ def _section(members: list[_FileRange]) -> Section:
     for item, number in zip(members, numbers, strict=True):
         runs[number].append(item.file)
     return Section(tuple(tuple(run) for run in runs))
+
+
+def stretch_runs(stretch: tuple[Section, ...]) -> tuple[tuple[DataFile, ...], ...]:
+    """Return sections in key order as runs over all of them, oldest first: run i joins run i of each
+    section.
+    """
+    aged = [sorted(section.runs, key=_newest) for section in stretch]
+    width = max(map(len, aged))
+    return tuple(tuple(file for runs in aged if i < len(runs) for file in runs[i]) for i in range(width))
+
+
+def _newest(run: tuple[DataFile, ...]) -> int:
+    return max(file.max_sequence_number for file in run)
+
+
+def largest_run(runs: tuple[tuple[DataFile, ...], ...]) -> int | None:
+    """Return the number of the run that has half of the bytes of all or more; None: no run has."""
+    sizes = [sum(file.file_size for file in run) for run in runs]
+    number = max(range(len(runs)), key=sizes.__getitem__)
+    return number if 2 * sizes[number] >= sum(sizes) else None

@@ -30,6 +30,10 @@ class ServerOptions:
     """It names the service: the connection of a client that expects another one is closed. Empty: no client
     is asked.
     """
+    cache_directories: tuple[str, ...] = ()
+    """The local copies of data files are below these directories of the machine, shared with its other
+    processes, and found again after a restart. Empty: below TMPDIR, for as long as the process runs.
+    """
     token: str | None = field(default=None, repr=False)
     """A client must send it first. Java's clients cannot: a server with a token closes their connections."""
 

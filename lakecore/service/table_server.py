@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from lakecore.clock import Clock
 from lakecore.errors import LakeError, NotFoundError
+from lakecore.lookup.copies.process_cache import shared_cache
 from lakecore.lookup.query.serialized_query import SerializedQuery
 from lakecore.metadata.schema import TableSchema
 from lakecore.service.addresses import Address
@@ -51,7 +52,7 @@ class TableServer:
         number: ServerNumber | None = None,
     ) -> None:
         """Load the table; nothing listens yet. Raises UnsupportedError for a table whose rows cannot be
-        looked up.
+        looked up, InvalidInputError for a cache directory that cannot be used.
         """
         self._load = load
         self._clock = clock
@@ -59,7 +60,8 @@ class TableServer:
         table = load()
         self.table = table
         """It is the table as it was loaded last."""
-        self._query = SerializedQuery(table, own=self._number.owns)
+        self._cache = None if options is None else shared_cache(options.cache_directories)
+        self._query = self._new_query(table)
         self._server = KvQueryServer(self._query, self._number, options)
         self._missing_turns = 0
         self.state = TableServerState()
@@ -110,12 +112,15 @@ class TableServer:
         snapshot = self._query.refresh()
         self.state = TableServerState(snapshot, self._clock.now_ms())
 
+    def _new_query(self, table: Table) -> SerializedQuery:
+        return SerializedQuery(table, cache=self._cache, own=self._number.owns)
+
     def _reopen(self, table: Table) -> None:
         """Answer with rows of the new schema from now on; requests that have begun end with the old one."""
         logger.info(
             "table %s: its schema is %d now; local copies are made again", table.name, table.schema.id
         )
-        query = SerializedQuery(table, own=self._number.owns)
+        query = self._new_query(table)
         try:
             query.refresh()
         except LakeError:

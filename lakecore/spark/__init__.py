@@ -49,11 +49,20 @@ def register(spark: SparkSession) -> None:
     """Add the format `lakecore` to a session.
 
     Spark finds it by itself where lakecore is installed beside pyspark; this is for other layouts, such as an
-    archive that `addPyFile` shipped.
+    archive that `addPyFile` shipped. Raises UnsupportedError where Spark has no data sources in Python.
     """
+    from lakecore.spark.versions import DATA_SOURCES, check_feature
+
+    check_feature(DATA_SOURCES, "the format lakecore")
+    from pyspark.errors import AnalysisException
+
     from lakecore.spark.data_source.format import LakecoreSource
 
-    spark.dataSource.register(LakecoreSource)
+    try:
+        spark.dataSource.register(LakecoreSource)
+    except AnalysisException as err:
+        if "DATA_SOURCE_ALREADY_EXISTS" not in str(err):  # Spark 4.0 found it by itself
+            raise
 
 
 def lookup_join(
@@ -70,10 +79,12 @@ def lookup_join(
 
     `on` names columns, or maps columns of the DataFrame to columns of the table; `columns` are added, by
     default all. `how` is `left` or `inner`; a row that matches several rows comes several times. Each Python
-    worker loads the table's columns once and follows the table by its options `lookup.*`, or by `options`
+    worker has a lookup table of its own, which follows the table by its options `lookup.*`, or by `options`
     (docs/lookup_join.md): two tasks may see different snapshots, and none sees one that is older than the
-    refresh interval. Raises InvalidInputError, UnsupportedError before a task starts for columns and types;
-    what the lookup table refuses fails the task.
+    refresh interval. With a full cache each worker loads these columns of all rows; with a partial cache the
+    workers of an executor share the local copies of the data files that their keys need. Raises
+    InvalidInputError, UnsupportedError before a task starts for columns and types; what the lookup table
+    refuses fails the task.
     """
     from lakecore.spark.joined_frame import JoinRequest, join_columns, join_frame
 
@@ -106,12 +117,17 @@ def write(
 
     `overwrite` replaces `partitions` (`dt=a,hh=b;dt=c`), or what the options of the table say. `parallelism`
     is the number of tasks that write. Rows of one key that the DataFrame has twice come in any order: give
-    the table a sequence field where it matters. When a task fails, files of others stay until orphans are
-    removed. Raises the errors of `BatchWrite.commit`, and what Spark raises for a task that failed.
+    the table a sequence field where it matters. With the option `local-merge-buffer-size`, the tasks before
+    the shuffle merge rows of a key, where that changes no result (docs/spark.md). When a task fails, files of
+    others stay until orphans are removed. Raises the errors of `BatchWrite.commit`, and what Spark raises for
+    a task that failed.
     """
+    from lakecore.spark.data_source.map_merge import writers_table
     from lakecore.spark.data_source.shuffle import write_frame
 
-    batch_write = table.new_batch_write(overwrite=overwrite, partitions=partitions, commit=commit)
+    batch_write = writers_table(table).new_batch_write(
+        overwrite=overwrite, partitions=partitions, commit=commit
+    )
     return write_frame(frame, table, batch_write, parallelism)
 
 

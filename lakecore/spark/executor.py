@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lakecore.clock import SystemClock
 from lakecore.errors import LakeError, UnavailableError
 from lakecore.spark.session import spark_context, stderr_capture
+from lakecore.spark.versions import cancel_group
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -53,7 +54,7 @@ class SparkExecutor:
         self._context: SparkContext | None = None
         self._owned = False
         self._waited = 0.0
-        self._groups: set[str] = set()
+        self._groups: dict[str, threading.Thread] = {}
         self._cancelled = threading.Event()
         self._lock = threading.Lock()
         self._failed = False
@@ -107,17 +108,17 @@ class SparkExecutor:
         with self._lock:
             if self._cancelled.is_set():
                 return
-            self._groups.add(group)
-        job.start()
+            self._groups[group] = job
+            job.start()
         complete = False
         try:
             yield from self._in_order(inbox, len(payloads))
             complete = True
         finally:
             with self._lock:
-                self._groups.discard(group)
+                self._groups.pop(group, None)
             if not complete and job.is_alive():
-                _cancel(spark, group)
+                cancel_group(spark, group, job)
             job.join()
 
     def check(self) -> None:
@@ -137,11 +138,11 @@ class SparkExecutor:
         """Stop running units; every later `run` yields nothing."""
         self._cancelled.set()
         with self._lock:
-            groups = tuple(self._groups)
+            groups = tuple(self._groups.items())
             context = self._context
-        for group in groups:
+        for group, job in groups:
             if context is not None:
-                _cancel(context, group)
+                cancel_group(context, group, job)
 
     def stop(self) -> None:
         """End the context if this executor created it; one that is still starting ends as soon as it has
@@ -234,11 +235,6 @@ def _has_ended(spark: SparkContext, jvm: subprocess.Popen[bytes] | None) -> bool
         return bool(spark._jsc.sc().isStopped())
     except Exception:  # noqa: BLE001 - py4j raises several types when nobody answers
         return True
-
-
-def _cancel(spark: SparkContext, group: str) -> None:
-    """Cancel the group, also when its job is still on its way to the scheduler: every group is used once."""
-    spark._jsc.sc().cancelJobGroupAndFutureJobs(group)
 
 
 def _run_job(

@@ -18,6 +18,7 @@ from lakecore.spark.class_archive import share_options
 from lakecore.spark.java import find_java
 from lakecore.spark.master import check_form, check_master
 from lakecore.spark.stderr_capture import StderrCapture
+from lakecore.spark.versions import check_version
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
@@ -71,7 +72,8 @@ def spark_context(
     """Return the active context (then `master` and `conf` are not used), or a new one; and whether it is new.
 
     `master` None means what spark-submit says, else `local[*]`. A new context takes seconds. Raises
-    InvalidInputError without pyspark or Java, UnavailableError when Spark does not start.
+    InvalidInputError without pyspark or Java, UnsupportedError for a pyspark that is
+    too old, UnavailableError when Spark does not start.
     """
     if importlib.util.find_spec("pyspark") is None:
         raise InvalidInputError(
@@ -81,6 +83,7 @@ def spark_context(
 
     if not hasattr(pyspark.SparkContext, "_active_spark_context"):  # pyspark-client: Spark Connect alone
         raise InvalidInputError("this pyspark has no SparkContext (pyspark-client): install pyspark itself")
+    check_version()
     active = pyspark.SparkContext._active_spark_context
     if active is not None:
         if master is not None and master != active.master:

@@ -13,10 +13,12 @@ import pytest
 
 from lakecore.errors import LakeError
 from lakecore.table import Commit, Table
+from lakecore.write.rows.incoming import BUCKET_COLUMN
 from tests.support.fault_fs import FaultMode, FaultyFileIO
 from tests.support.handles import with_stores
 from tests.support.lake import append_table, key_table, memory_catalog
 
+MODES = (FaultMode.ERROR, FaultMode.ERROR_AFTER_EFFECT, FaultMode.DEAD, FaultMode.TORN)
 COMMIT = Commit(user="job", identifier=1)
 SHARES = ([{"v": 1, "p": "a"}, {"v": 2, "p": "a"}], [{"v": 3, "p": "b"}])
 
@@ -44,6 +46,9 @@ def write(table: Table) -> None:
     try:
         for share in SHARES:
             writer = replace(batch)  # a copy, as a pickle is; the failing storage counts for both
+            if "assigned" in str(table.path):
+                writer = writer.with_assigned_buckets()
+                share = [{**row, BUCKET_COLUMN: 1} for row in share]
             try:
                 writer.write(pa.RecordBatch.from_pylist(share))
                 prepared.append(writer.prepare_commit())
@@ -57,9 +62,13 @@ def write(table: Table) -> None:
 
 
 @pytest.mark.parametrize(
-    "mode", [FaultMode.ERROR, FaultMode.ERROR_AFTER_EFFECT, FaultMode.DEAD, FaultMode.TORN]
+    ("kind", "mode"),
+    [
+        *itertools.product(("append", "dynamic"), MODES),
+        ("assigned", FaultMode.ERROR),
+        ("assigned", FaultMode.TORN),
+    ],
 )
-@pytest.mark.parametrize("kind", ["append", "dynamic"])
 def test_any_operation_may_fail(kind: str, mode: FaultMode) -> None:
     healthy = fresh(kind)
     old = rows(healthy)

@@ -39,7 +39,7 @@ class Scenario:
     table: Table
     strategy: Strategy
     image: dict[str, bytes]
-    copy: CopyMode = CopyMode.OFF
+    copy: CopyMode = CopyMode.NONE
 
     @classmethod
     def of(cls, catalog: FilesystemCatalog, table: Table, strategy: Strategy) -> Scenario:
@@ -127,6 +127,30 @@ def looked_up() -> Scenario:
     return Scenario.of(catalog, merged, Strategy.UNIVERSAL)
 
 
+def moved_looked_up() -> Scenario:
+    """A file leaves level 0 as it is: its rows are told of, and it gets a lookup file."""
+    return _moved("fault-compact-moved", changelog_producer="lookup")
+
+
+def moved_alone() -> Scenario:
+    """Nothing is read but for the lookup file of a file that leaves level 0 as it is."""
+    return _moved("fault-compact-moved-alone", force_lookup="true")
+
+
+def _moved(name: str, **options: str) -> Scenario:
+    catalog = memory_catalog(name)
+    table = key_table(catalog, lookup__remote_file__enabled="true", **options)
+    put(table, [{"k": 1, "v": "a"}, {"k": 2, "v": "b"}])
+    (file,) = live_files(table)
+    scenario = Scenario.of(catalog, table, Strategy.FULL)
+    scenario.compact()
+    (moved,) = live_files(table)
+    assert (moved.file_name, len(moved.extra_files)) == (file.file_name, 1)
+    assert moved.level > 0
+    scenario.reset()
+    return scenario
+
+
 def clustered() -> Scenario:
     """Two commits: new rows mark old ones in files of another order, then all files are sorted together."""
     catalog = memory_catalog("fault-compact-clustered")
@@ -208,6 +232,8 @@ def _cases() -> list[Any]:
     cases += [(make, FaultMode.ERROR) for make in (postponed, clustered)]
     cases += [(keyed_universal, mode) for mode in (*SETTLED, FaultMode.TORN)]
     cases += [(looked_up, mode) for mode in (FaultMode.ERROR, FaultMode.TORN)]
+    cases += [(moved_looked_up, mode) for mode in (FaultMode.ERROR, FaultMode.TORN)]
+    cases += [(moved_alone, mode) for mode in (FaultMode.ERROR, FaultMode.DEAD_AFTER_EFFECT)]
     cases += [(deleted, mode) for mode in SETTLED]
     cases += [(make, mode) for make in (copied, keyed_copied) for mode in (FaultMode.ERROR, FaultMode.TORN)]
     cases += [(blobs_joined, mode) for mode in (FaultMode.ERROR,)]
@@ -257,7 +283,38 @@ def test_every_operation_fails_once(make: Callable[[], Scenario], mode: FaultMod
             return
 
 
-def _failure(scenario: Scenario, storage: FaultyFileIO) -> BaseException | None:
+class _Interposed:
+    """Storage that lets another compaction do its whole work when the first lookup file is made."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+        self.waiting = True
+
+    def open_output(self, path: str) -> Any:
+        if path.endswith(".lookup") and self.waiting:
+            self.waiting = False
+            catalog = self._scenario.catalog
+            other = Job(table=self._scenario.table.name, strategy=Strategy.FULL, commit_user="other")
+            run(other, catalog, clock=catalog.clock)
+        return self._scenario.catalog.file_io.open_output(path)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._scenario.catalog.file_io, name)
+
+
+@pytest.mark.parametrize("make", [moved_looked_up, moved_alone])
+def test_who_comes_late_removes_its_own_lookup_file_only(make: Callable[[], Scenario]) -> None:
+    scenario = make()
+    storage = _Interposed(scenario)
+    _failure(scenario, storage)
+    assert not storage.waiting
+    (moved,) = live_files(scenario.table)
+    kept = [path.rpartition("/")[2] for path in paths_of(scenario.table) if path.endswith(".lookup")]
+    assert tuple(kept) == moved.extra_files
+    assert _stray(scenario, "") == []
+
+
+def _failure(scenario: Scenario, storage: Any) -> BaseException | None:
     try:
         scenario.compact(storage)
     except (LakeError, KeyboardInterrupt) as err:

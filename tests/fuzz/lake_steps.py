@@ -66,7 +66,7 @@ def _compaction(name: str, step: Step, user: str) -> compact.Job:
         table=name,
         strategy=compact.Strategy.FULL if step.full else compact.Strategy.UNIVERSAL,
         proof=_mode(step.proof),
-        copy=CopyMode(step.copy or CopyMode.OFF.value),
+        copy=CopyMode(step.copy or CopyMode.NONE.value),
         commit_user=user,
         where=step.where or None,
         buckets=step.buckets or None,

@@ -16,7 +16,7 @@ VALUES: dict[str, Callable[[random.Random], Any]] = {
     "MAP<STRING NOT NULL, BIGINT>": lambda dice: [[text, dice.choice((1, -5, None))] for text in dice.sample("abcdef", dice.randint(0, 5))],
 }  # fmt: skip
 """Values of types that no other table has."""
-_ONLY_NEWEST = ("sequence.snapshot-ordering", "pk-clustering-override", "map.storage-layout", "target-file-row-num",
+_ONLY_NEWEST = ("sequence.snapshot-ordering", "pk-clustering-override", "map.storage-layout",
                 "write.sequence-number-init-mode", "'row'", "BLOB", "VECTOR", "manifest-sort.enabled")  # fmt: skip
 _NO_STEP_FOR_SHREDDED = (
     "file.format.per.level",
@@ -114,7 +114,7 @@ def _evolving(dice: random.Random, table: dict[str, Any]) -> None:
 def _small(dice: random.Random, table: dict[str, Any]) -> None:
     """Options that change how files are cut, numbered and listed."""
     options = table["options"]
-    options[dice.choice(("target-file-row-num", "manifest.target-file-size"))] = dice.choice(("2", "300"))
+    options["manifest.target-file-size"] = dice.choice(("2", "300"))
     if table["primaryKeys"] and options.get("write-only") == "true":
         options["write.sequence-number-init-mode"] = "snapshot"
     if table["partitionKeys"] and dice.random() < 0.5:

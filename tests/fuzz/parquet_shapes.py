@@ -1,13 +1,15 @@
 """Parquet files of many shapes in one table, joined by copies of their row groups: Java reads what it read before.
 
-    python -m tests.fuzz.parquet_shapes --seed 1 --cases 2000 [--minutes 20] [--figures docs/figures]
+    python -m tests.fuzz.parquet_shapes --seed 1 --cases 2000 [--minutes 20] [--spark] [--figures docs/figures]
 
 A case has a table of random columns, and files by several writers: Java, lakecore, pyarrow and arrow-rs (arro3-io), with
 random encodings, dictionaries, versions of pages, sizes of pages and row groups, indexes, checksums, statistics. Java 1.4.2
 and 2.0.0 in turns are asked for all rows and for two conditions before and after the compaction, and what their `fsck`
-finds; pyarrow reads the new files with checksums, and DuckDB, where all was copied, the rows that were there before. A third
-of the tables have a key, and most of their files other keys than the others. Files that Java reads otherwise than lakecore,
-or not at all, tell nothing of copies: they are counted. The seed of a case that fails is printed.
+finds. Where all was copied, pyarrow, DuckDB, Polars, arrow-rs, DataFusion (if it is installed) and Spark read what they read
+before, with a condition on each column (`tests/support/parquet_readers.py`). A third of the tables have a key, and most of
+their files other keys than the others; a small file may have some of these again, so that row groups of a file are copied
+without the others. Files that Java reads otherwise than lakecore, or not at all, tell nothing of copies: they are counted.
+The seed of a case that fails is printed.
 """
 
 from __future__ import annotations
@@ -21,12 +23,11 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -45,10 +46,26 @@ from tests.fuzz.row_lines import read_lines
 from tests.support.golden import canonical
 from tests.support.lake import live_files
 from tests.support.oracle import Oracle, OracleError, findings
+from tests.support.parquet_readers import (
+    ReadFiles,
+    conditions_of,
+    local_readers,
+    rows_of_readers,
+    spark_readers,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 NAME = "d.t"
 VERSIONS = ("1.4.2", "2.0.0")
 MOST_ROWS = 700
+FIXED_OPTIONS = {
+    "write-only": "true",
+    "compaction.min.file-num": "2",
+    "file.format": "parquet",
+    "lakecore.commit.settle-time": "1 ms",  # nobody else writes
+}
 ENCODINGS = {
     "BIGINT": ("DELTA_BINARY_PACKED", "PLAIN"),
     "INT": ("DELTA_BINARY_PACKED", "PLAIN"),
@@ -74,35 +91,65 @@ class Verdict:
     decoded: Mapping[str, int]
     writers: tuple[str, ...]
     problem: str = ""
+    reads: Mapping[str, int] = field(default_factory=dict)
+    """Conditions with which other readers read the same before and after, where all files were copied."""
 
 
-def run_case(seed: int, folder: Path, java: Oracle) -> Verdict:
+def run_case(seed: int, folder: Path, java: Oracle, readers: Mapping[str, ReadFiles]) -> Verdict:
     """Make the table, compact it, and compare what its readers say."""
     dice = random.Random(seed)
+    catalog, writers = new_table(dice, folder, java)
+    return judge_copies(dice, catalog, (writers, java), readers)
+
+
+def new_table(dice: random.Random, folder: Path, java: Oracle) -> tuple[FilesystemCatalog, tuple[str, ...]]:
+    """A table of random columns and files, and who wrote them."""
     catalog = load_catalog(str(folder), **{"local.fsync": "false"})
     catalog.create_database("d")
-    keyed = dice.random() < 0.35
+    late = dice.random() < 0.2  # one large file, and some of its keys again
+    keyed = late or dice.random() < 0.35
     columns = [
         "id BIGINT NOT NULL" if keyed else "id BIGINT",
         *(f"c{n} {kind}" for n, kind in enumerate(dice.choices(KINDS, k=dice.randrange(1, 6)))),
     ]
     options = {key: dice.choice(values) for key, values in JAVA_OPTIONS.items() if dice.random() < 0.5}
     bucket = {"bucket": "1", "bucket-key": "id"} if keyed or dice.random() < 0.4 else {"bucket": "-1"}
-    fixed = {"write-only": "true", "compaction.min.file-num": "2", "file.format": "parquet"}
-    fixed["lakecore.commit.settle-time"] = "1 ms"  # nobody else writes
     definition = {
         "columns": columns,
         "primaryKeys": ["id"] if keyed else [],
-        "options": fixed | bucket | options,
+        "options": FIXED_OPTIONS | bucket | options,
     }
     java.create(folder, NAME, definition)
     writers = tuple(
         dice.choice(("java", "lakecore", "pyarrow", "pyarrow", "arrow-rs"))
-        for _ in range(dice.randrange(2, 6))
+        for _ in range(1 if late else dice.randrange(2, 6))
     )
     for number, writer in enumerate(writers):
         place = 0 if keyed and dice.random() < 0.15 else number  # there are keys of the first file, too
-        add_file(dice, catalog, place, writer, (folder, java))
+        add_file(dice, catalog, place, writer, (folder, java), MOST_ROWS if late else None)
+    for _ in range(dice.randrange(1, 3) if late else keyed and dice.random() < 0.3):
+        add_late_rows(dice, catalog, dice.randrange(len(writers)))
+    return catalog, writers
+
+
+def add_late_rows(dice: random.Random, catalog: FilesystemCatalog, number: int) -> None:
+    """Write some keys of one file again, or keys near them, so that row groups of it may be copied."""
+    table = catalog.load_table(NAME)
+    rows = some_batch(dice, table.schema.row_type, MOST_ROWS, number)
+    late = rows.slice(dice.randrange(len(rows)), dice.choice((1, 5, 40)))
+    table.write(pa.Table.from_batches([late]))
+
+
+def judge_copies(
+    dice: random.Random,
+    catalog: FilesystemCatalog,
+    judge: tuple[tuple[str, ...], Oracle],
+    readers: Mapping[str, ReadFiles],
+) -> Verdict:
+    """Compact the table by copies, and compare what Java and other readers read before and after. `judge`: who wrote
+    the files, and Java.
+    """
+    (writers, java), folder = judge, Path(catalog.warehouse)
     asked = [None, *some_conditions(dice)]
     try:
         before = [read(java, folder, where) for where in asked]
@@ -111,26 +158,33 @@ def run_case(seed: int, folder: Path, java: Oracle) -> Verdict:
     rows = read_lines(catalog.load_table(NAME).scan())
     if before[0] != rows:
         return Verdict(0, {"Java reads its files otherwise": 1}, writers)
-    stored = duckdb_rows(catalog)
+    clauses = tuple(conditions_of(catalog.load_table(NAME).scan().to_arrow()))
+    stored = rows_of_readers(readers, file_paths(catalog), clauses)
     job = compact.Job(table=NAME, strategy=compact.Strategy.FULL, copy=CopyMode.ALL)
     report = compact.run(job, catalog)
     after = [read(java, folder, where) for where in asked]
     problem = compare(before, after) or damage(java, folder) or unreadable(catalog)
     if not problem and read_lines(catalog.load_table(NAME).scan()) != rows:
         problem = "lakecore reads other rows than before"
-    if not problem and stored is not None and not report.decoded_because and report.files_copied:
-        problem = compare_duckdb(stored, duckdb_rows(catalog))
-    return Verdict(report.files_copied, report.decoded_because, writers, problem)
+    asked_others = bool(report.files_copied) and not report.decoded_because
+    if not problem and asked_others:  # rows that are encoded anew may have other types there
+        problem = compare_readers(stored, rows_of_readers(readers, file_paths(catalog), clauses))
+    reads = Counter(name for (name, _), found in stored.items() if found is not None and asked_others)
+    return Verdict(report.files_copied, report.decoded_because, writers, problem, reads)
 
 
 def add_file(
-    dice: random.Random, catalog: FilesystemCatalog, number: int, writer: str, judge: tuple[Path, Oracle]
+    dice: random.Random,
+    catalog: FilesystemCatalog,
+    number: int,
+    writer: str,
+    judge: tuple[Path, Oracle],
+    rows: int | None = None,
 ) -> None:
     """Append one file. lakecore writes it for pyarrow and arrow-rs, which write it anew in other shapes."""
     table = catalog.load_table(NAME)
-    batch = some_batch(
-        dice, table.schema.row_type, dice.choice((1, 30, dice.randrange(1, MOST_ROWS))), number
-    )
+    count = dice.choice((1, 30, dice.randrange(1, MOST_ROWS))) if rows is None else rows
+    batch = some_batch(dice, table.schema.row_type, count, number)
     if writer == "java":
         folder, java = judge
         java.write(folder, NAME, map(json.loads, batch_to_json(batch, table.schema.row_type)))
@@ -245,23 +299,21 @@ def unreadable(catalog: FilesystemCatalog) -> str:
     return ""
 
 
-def duckdb_rows(catalog: FilesystemCatalog) -> Counter[str] | None:
-    """The rows of all files as DuckDB reads them; None where it does not read one of them."""
-    rows = Counter[str]()
-    for path, _ in data_files(catalog):
-        try:
-            found = duckdb.sql(f"SELECT * FROM read_parquet('{path}')").fetchall()
-        except (duckdb.Error, ValueError, OverflowError):  # some times are none of Python's
-            return None
-        rows.update(map(repr, found))
-    return rows
+def compare_readers(
+    before: Mapping[tuple[str, str], Counter[str] | None],
+    after: Mapping[tuple[str, str], Counter[str] | None],
+) -> str:
+    """Return what another reader reads otherwise of the new files, with the same condition."""
+    for (name, condition), rows in before.items():
+        found = after[name, condition]
+        if rows is not None and found != rows:
+            odd = "nothing" if found is None else sorted((found - rows).keys())[:3]
+            return f"{name} reads other rows where {condition}: {odd}"
+    return ""
 
 
-def compare_duckdb(before: Counter[str], after: Counter[str] | None) -> str:
-    """What DuckDB reads otherwise of files that were all copied: rows that are encoded anew may have other types there."""
-    if after is None:
-        return "DuckDB does not read the new files"
-    return "" if before == after else f"DuckDB reads other rows: {sorted((after - before).keys())[:3]}"
+def file_paths(catalog: FilesystemCatalog) -> list[Path]:
+    return [path for path, _ in data_files(catalog)]
 
 
 def data_files(catalog: FilesystemCatalog) -> list[tuple[Path, DataFile]]:
@@ -270,7 +322,7 @@ def data_files(catalog: FilesystemCatalog) -> list[tuple[Path, DataFile]]:
     return [(folder / file.file_name, file) for file in live_files(table)]
 
 
-def run_cases(seeds: Iterable[int], until: float) -> Iterator[Verdict]:
+def run_cases(seeds: Iterable[int], until: float, readers: Mapping[str, ReadFiles]) -> Iterator[Verdict]:
     """Run cases until a time of the monotonic clock. The folder of a case with a problem stays."""
     with ExitStack() as stack:
         judges = [stack.enter_context(Oracle(version)) for version in VERSIONS]
@@ -278,7 +330,7 @@ def run_cases(seeds: Iterable[int], until: float) -> Iterator[Verdict]:
             if time.monotonic() > until:
                 return
             folder = Path(tempfile.mkdtemp(prefix="shapes-"))
-            verdict = run_case(seed, folder, judges[seed % len(judges)])
+            verdict = run_case(seed, folder, judges[seed % len(judges)], readers)
             yield verdict
             if verdict.problem:
                 print(f"seed {seed}: {verdict.problem}; the table is in {folder}")
@@ -289,7 +341,7 @@ def run_cases(seeds: Iterable[int], until: float) -> Iterator[Verdict]:
 def count_verdicts(verdicts: Iterable[Verdict]) -> dict[str, Any]:
     """What became of all cases, for the figures."""
     cases = copies = files = 0
-    problems, writers, reasons = Counter[str](), Counter[str](), Counter[str]()
+    problems, writers, reasons, reads = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     for verdict in verdicts:
         cases += 1
         copies += bool(verdict.copied)
@@ -297,14 +349,29 @@ def count_verdicts(verdicts: Iterable[Verdict]) -> dict[str, Any]:
         problems.update([verdict.problem] if verdict.problem else [])
         writers.update(verdict.writers)
         reasons.update(verdict.decoded)
+        reads.update(verdict.reads)
     return {
         "cases": cases,
         "cases_with_copies": copies,
         "files_copied": files,
         "problems": dict(problems),
         "files_by_writer": dict(writers.most_common()),
+        "reads_by_reader": dict(reads.most_common()),
         "not_copied": dict(reasons.most_common()),
     }
+
+
+@contextmanager
+def spark_session() -> Iterator[SparkSession]:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    session = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    try:
+        yield session
+    finally:
+        session.stop()
 
 
 def main() -> None:
@@ -313,11 +380,16 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=200)
     parser.add_argument("--minutes", type=float, default=600, help="begin no other case after so long")
     parser.add_argument("--figures", type=Path, help="directory of the figures")
+    parser.add_argument("--spark", action="store_true", help="Spark's own readers of parquet judge, too")
     options = parser.parse_args()
     measured, started = conditions(VERSIONS), time.monotonic()
     seeds = range(options.seed, options.seed + options.cases)
-    cases = run_cases(seeds, started + 60 * options.minutes)
-    figures = {"seed": options.seed, **count_verdicts(cases)}
+    with ExitStack() as stack:
+        readers = local_readers()
+        if options.spark:
+            readers |= spark_readers(stack.enter_context(spark_session()))
+        cases = run_cases(seeds, started + 60 * options.minutes, readers)
+        figures = {"seed": options.seed, **count_verdicts(cases)}
     figures["seconds"] = round(time.monotonic() - started)
     print(json.dumps(figures, indent=2))
     if options.figures:

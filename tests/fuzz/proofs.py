@@ -18,4 +18,4 @@ def drawn_mode(dice: random.Random) -> str:
 
 def drawn_copy(dice: random.Random) -> str:
     """What a compaction copies; the row groups of histories are small."""
-    return dice.choice(("off", "large", "all", "all"))
+    return dice.choice(("none", "large", "all", "all"))

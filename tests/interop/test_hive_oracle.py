@@ -1,6 +1,7 @@
 """Java's HiveCatalog and lakecore's on one real Hive metastore in turns: after each step both show the same.
 
-LAKECORE_HIVE_SEQUENCES: how many random sequences. LAKECORE_HIVE_VERSION: which Java Paimon.
+LAKECORE_HIVE_SEQUENCES: how many random sequences.
+LAKECORE_HIVE_VERSION (conftest.py): which Java Paimon.
 LAKECORE_HIVE_STRIDE=1: the connection is lost at every request, not at each fifth.
 """
 
@@ -37,7 +38,7 @@ from lakecore.jobs.migration import repair_catalog
 from tests.support.catalog_steps import Both, step
 from tests.support.cut_proxy import CutProxy, cut_proxy
 from tests.support.fake_clock import FakeClock
-from tests.support.hive_metastore import HiveServer, hive_server
+from tests.support.hive_metastore import HiveServer, emptied, opened
 from tests.support.lake import rows_of
 from tests.support.oracle import findings
 
@@ -63,26 +64,6 @@ EVERY_TYPE = [
     "r TIMESTAMP(6)", "s TIMESTAMP_LTZ(3)", "t ARRAY<INT>", "u MAP<STRING, DECIMAL(5, 2)>", "v ROW<x INT, y ARRAY<STRING>>",
     "w MULTISET<STRING>", "x VARIANT",
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def hive() -> Iterator[HiveServer]:
-    with hive_server(os.environ.get("LAKECORE_HIVE_VERSION", "1.4.2")) as server:
-        server.oracle.call("catalog", server.java(), "show")  # the metastore runs from here on
-        yield server
-
-
-def opened(hive: HiveServer, **options: str) -> HiveCatalog:
-    catalog = load_catalog(
-        hive.warehouse, **hive.options, **{k.replace("_", "-"): v for k, v in options.items()}
-    )
-    assert isinstance(catalog, HiveCatalog)
-    return catalog
-
-
-def emptied(catalog: HiveCatalog) -> None:
-    for name in set(catalog.list_databases()) - {"default"}:
-        catalog.drop_database(name, cascade=True, purge=True)
 
 
 def entry(catalog: HiveCatalog, name: str) -> dict[str, Any]:
@@ -370,3 +351,4 @@ def test_an_external_table_keeps_its_files(hive: HiveServer, tmp_path: Path) -> 
     catalog.repair_table("ext.t")
     assert rows_of(catalog.load_table("ext.t")) == [(1, "a")]
     catalog.drop_table("ext.t")
+    hive.oracle.call("catalog", hive.java(), "drop-database", "ext", "cascade")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from lakecore.catalog.partitions.partition import Partition
 from lakecore.catalog.registry import load_catalog
 from lakecore.errors import LakeError, UnsupportedError
 from lakecore.jobs import compact
+from lakecore.jobs import partitions as marks
+from lakecore.jobs.definitions.rows import MarkPartitionDone
 from tests.support.lake import put
 from tests.support.oracle import Oracle, findings
 from tests.support.rest_server import TOKEN, rest_server
@@ -115,7 +118,8 @@ def test_partitions_of_a_server(
     oracle = oracles[version]
     uri = rest_server(version, str(tmp_path))
     options: dict[str, Any] = {"metastore": "rest", "uri": uri, "token.provider": "bear", "token": TOKEN}
-    catalog = load_catalog(tmp_path.name, **options)
+    service = {"lakecore.service-location": str(tmp_path / "service")}
+    catalog = load_catalog(tmp_path.name, **options, **service)
     words = {"warehouse": tmp_path.name, **options}
     java = "|".join([str(tmp_path), *(f"{key}={value}" for key, value in words.items())])
     make(catalog, **{"metastore.partitioned-table": listed})
@@ -145,3 +149,19 @@ def test_partitions_of_a_server(
     else:
         with pytest.raises(LakeError):
             catalog.partitions.create(NAME, {"dt": "2025-01-01", "hh": 9, "s": "new"})
+
+    actions = "success-file,mark-event" + (",done-partition" if version == "2.0.0" else "")
+    job = MarkPartitionDone(
+        table=NAME,
+        partitions="dt=1969-12-31,hh=-3,s=__DEFAULT_PARTITION__",
+        options={"partition.mark-done-action": actions},
+    )
+    marks.run(job, catalog)
+    marks.run(job, catalog)
+    seen = of_java(oracle, java)  # this server accepts the request for marks, and keeps none
+    assert ours(catalog) == seen
+    ends = [one[0]["s"] for one in seen if one[0]["s"].endswith(".done")]
+    assert ends == (["__DEFAULT_PARTITION__.done"] if version == "2.0.0" else [])
+    if version != "2.0.0":
+        with pytest.raises(LakeError):
+            marks.run(replace(job, options={"partition.mark-done-action": "done-partition"}), catalog)

@@ -251,6 +251,82 @@ def test_files_are_those_that_java_writes(
     assert findings(oracle.fsck(tmp_path / "ours", "d.t")) == set()
 
 
+def written_once(oracle: Oracle, warehouse: Path, form: str, more: dict[str, str]) -> Table:
+    """A table of one file on level 0."""
+    columns, options = FORMS[form]
+    schema = {
+        "columns": columns,
+        "primaryKeys": ["k"],
+        "options": REMOTE | {"write-only": "true", "lookup.cache-spill-compression": "none"} | options | more,
+    }
+    oracle.create(warehouse, "d.t", schema)
+    names = [column.split()[0] for column in columns]
+    oracle.write(
+        warehouse, "d.t", [{name: one[name] for name in names if name in one} for one in map(row, range(700))]
+    )
+    return lakecore.load_catalog(str(warehouse)).load_table("d.t")
+
+
+MOVES = {
+    "told": ("value", {}),
+    "marked": ("position", {}),
+    "marked and told": ("position-and-value", {}),
+    "neither": ("value", {"changelog-producer": "none", "force-lookup": "true"}),
+}
+
+
+@pytest.mark.parametrize("move", list(MOVES))
+def test_a_file_that_leaves_level_0_as_it_is_gets_what_java_gives_it(
+    move: str, oracle2: Oracle, tmp_path: Path
+) -> None:
+    form, more = MOVES[move]
+    table = written_once(oracle2, tmp_path / "ours", form, more)
+    (level_0,) = live_files(table)
+    compact.run(
+        compact.Job(table="d.t", strategy=compact.Strategy.FULL),
+        lakecore.load_catalog(str(tmp_path / "ours")),
+    )
+    (moved,) = live_files(table)
+    assert (moved.file_name, moved.level) == (level_0.file_name, 5)
+    written_once(oracle2, tmp_path / "java", form, more)
+    oracle2.call("compact", tmp_path / "java", "d.t", "--full", "--option", "write-only=false")
+    java = lakecore.load_catalog(str(tmp_path / "java")).load_table("d.t")
+    ((ours,), (theirs,)) = (remote_files(table), remote_files(java))
+    assert live_files(java)[0].level == 5
+    assert ours.read_bytes() == theirs.read_bytes()
+    assert findings(oracle2.fsck(tmp_path / "ours", "d.t")) == set()
+
+
+def test_both_read_the_lookup_file_of_a_file_that_moved(
+    oracle2: Oracle, tmp_path: Path, data_files: list[str]
+) -> None:
+    """Nobody needs the data file then. The lookup file lives as long as the data file."""
+    table = written_once(oracle2, tmp_path, "value", {})
+    lake = lakecore.load_catalog(str(tmp_path))
+    compact.run(compact.Job(table="d.t", strategy=compact.Strategy.FULL), lake)
+    (path,) = remote_files(table)
+    os.utime(path, (1000, 1000))
+    remove_orphan_files.run(RemoveOrphanFiles(table="d.t"), lake)
+    (data,) = (path.with_name(file.file_name) for file in live_files(table))
+    rows = table.scan().to_arrow().sort_by("k")
+    data.rename(tmp_path / "moved")
+    keys = tmp_path / "keys.jsonl"
+    keys.write_text("".join(f'{{"k": {k}}}\n' for k in (0, 8, 699, -5)))
+    answers = [one["row"] for one in oracle2.call("lookup", tmp_path, "d.t", keys)]
+    assert [None if one is None else one["k"] for one in answers] == [0, 8, 699, None]
+    with table.new_query() as query:
+        query.refresh()
+        assert query.lookup_table(rows.select(["k"])).rows.to_pylist() == rows.to_pylist()
+    assert data_files == []
+    (tmp_path / "moved").rename(data)
+    oracle2.write(tmp_path, "d.t", [row(k) for k in range(700)])
+    compact.run(compact.Job(table="d.t", strategy=compact.Strategy.FULL), lake)
+    expire_snapshots.run(expire_snapshots.Job(table="d.t", retain_max=1, retain_min=1), lake)
+    assert not path.exists()
+    assert not data.exists()
+    assert findings(oracle2.fsck(tmp_path, "d.t")) == set()
+
+
 @pytest.mark.parametrize("compression", ["zstd", "lz4"])
 def test_compressed_files(compression: str, oracle2: Oracle, tmp_path: Path) -> None:
     """Compressors differ between the two sides: entries are the same."""

@@ -12,7 +12,13 @@ import pytest
 
 import lakecore
 from lakecore.table import Table
-from lakecore.write.row_level.clauses import MatchedRows, MergeRules, UnmatchedRows
+from lakecore.write.row_level.clauses import (
+    MatchedRows,
+    MergeRules,
+    UnmatchedRows,
+    WhenMatched,
+    WhenNotMatched,
+)
 from tests.support.oracle import Oracle, findings
 
 pytestmark = pytest.mark.slow
@@ -129,3 +135,92 @@ def test_java_compacts_what_was_changed(oracle: Oracle, tmp_path: Path, kind: st
     table.update({"n": 1}, "k < 3")
     expected = {k: ("a", "x" if k < 5 else f"v{k}", 1 if k < 3 else k) for k in range(10)}
     assert java_rows(oracle, tmp_path, "d.t") == lines(expected)
+
+
+Row = tuple[str, str | None, int | None]
+Condition = tuple[Any, Any]
+"""A condition, and whether it is true for a row of the table and one of the source; null is not."""
+OF_BOTH: tuple[Condition, ...] = (
+    ("`source.n` > 5", lambda row, new: new[2] is not None and new[2] > 5),
+    (pc.field("n") < pc.field("source.n"), lambda row, new: None not in (row[2], new[2]) and row[2] < new[2]),
+    ("n is null and p = 'a'", lambda row, new: row[2] is None and row[0] == "a"),
+    (
+        pc.field("source.v") == pc.field("v"),
+        lambda row, new: None not in (row[1], new[1]) and row[1] == new[1],
+    ),
+)
+OF_SOURCE: tuple[Condition, ...] = (
+    ("`source.n` < 8", lambda row, new: new[2] is not None and new[2] < 8),
+    (pc.field("source.n") > 2, lambda row, new: new[2] is not None and new[2] > 2),
+    ("`source.v` is null", lambda row, new: new[1] is None),
+)
+ALWAYS: Condition = (None, lambda row, new: True)
+
+
+def clauses(chance: random.Random) -> tuple[list[Any], list[Any]]:
+    """Some clauses in order, each with the function that says for which rows its condition is true."""
+    matched: list[Any] = []
+    for condition, is_true in [*chance.sample(OF_BOTH, chance.randrange(4)), *chance.choice(([], [ALWAYS]))]:
+        action = chance.choice([*MatchedRows, MatchedRows.UPDATE])
+        sets = action is MatchedRows.UPDATE and chance.random() < 0.5
+        values: dict[str, Any] = {"v": pc.field("source.v"), "n": 7} if sets else {}
+        matched.append((WhenMatched(action=action, condition=condition, set=values), is_true))
+    added: list[Any] = []
+    for condition, is_true in [
+        *chance.sample(OF_SOURCE, chance.randrange(3)),
+        *chance.choice(([], [ALWAYS])),
+    ]:
+        added.append((WhenNotMatched(action=chance.choice([*UnmatchedRows]), condition=condition), is_true))
+    return matched, added
+
+
+def merge_in_python(rows: Rows, source: Rows, matched: list[Any], added: list[Any]) -> Rows:
+    """MERGE of SQL: the first clause of its kind whose condition is true applies."""
+    result = dict(rows)
+    for key, new in source.items():
+        old = rows.get(key)
+        kind = added if old is None else matched
+        clause = next((one for one, is_true in kind if is_true(old, new)), None)
+        if clause is None or clause.action in (MatchedRows.IGNORE, UnmatchedRows.IGNORE):
+            continue
+        if clause.action is UnmatchedRows.INSERT:
+            result[key] = new
+        elif clause.action is MatchedRows.DELETE:
+            del result[key]
+        else:
+            assert old is not None
+            result[key] = (old[0], new[1], 7) if clause.set else (old[0], new[1], new[2])
+    return result
+
+
+@pytest.mark.parametrize("kind", ["keyed", "vectors", "rewritten-buckets"])
+def test_the_first_clause_whose_condition_is_true_applies(oracle: Oracle, tmp_path: Path, kind: str) -> None:
+    """Random clauses on random rows: as in Python, and Java reads it."""
+    catalog = lakecore.load_catalog(tmp_path, create_warehouse=True)
+    table = catalog.create_table("d.t", KINDS[kind])
+    chance = random.Random(f"clauses {kind}")
+    rows: Rows = {}
+    seen = set()
+    for number in range(24):
+        keys = chance.sample(range(16), 9)
+        places = {k: rows[k][0] if k in rows else chance.choice("ab") for k in keys}
+        source: Rows = {
+            k: (place, chance.choice((None, "v", "w")), chance.choice((None, *range(10))))
+            for k, place in places.items()
+        }
+        matched, added = clauses(chance)
+        ordered = [one for one, _ in (*matched, *added)]
+        if not ordered:
+            continue
+        on = ["k"] if "p" not in table.schema.partition_keys else ["k", "p"]
+        done = table.merge(arrow(source), on, MergeRules(clauses=ordered))
+        expected = merge_in_python(rows, source, matched, added)
+        assert (done.inserted, done.deleted) == (len(expected.keys() - rows), len(rows.keys() - expected))
+        seen.add((done.inserted > 0, done.deleted > 0, done.updated > 0))
+        rows = expected
+        ours = table.scan().to_arrow().to_pylist()
+        assert sorted((row["k"], row["p"], row["v"], row["n"]) for row in ours) == lines(rows), number
+        if number % 6 == 5:
+            assert java_rows(oracle, tmp_path, "d.t") == lines(rows)
+    assert len(seen) > 3
+    assert findings(oracle.fsck(tmp_path, "d.t")) == set()

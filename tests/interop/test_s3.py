@@ -107,6 +107,32 @@ def checked(table: Table) -> None:
     assert not report.findings
 
 
+@pytest.mark.parametrize("keys", [[], ["k"]], ids=["append", "keys"])
+def test_row_groups_are_copied_from_objects_to_objects(
+    keys: list[str], catalog: FilesystemCatalog, judged: Callable[[str], list[Row]]
+) -> None:
+    options = {"bucket": "1", "bucket-key": "k", "write-only": "true", "compaction.min.file-num": "2"}
+    definition = {"columns": ["k INT", "p STRING", "v STRING"], "primaryKeys": keys, "options": options}
+    table = catalog.create_table("db.t", definition)
+    for number in range(3):
+        numbers = range(number * 10_000, (number + 1) * 10_000)
+        table.write(
+            pa.table(
+                {
+                    "k": pa.array(numbers, pa.int32()),
+                    "p": ["p"] * 10_000,
+                    "v": [f"{one % 50} of {number}" for one in numbers],
+                }
+            )
+        )
+    expected = ours(table)
+    report = compact.run(compact.Job(table="db.t", strategy=compact.Strategy.FULL), catalog)
+    assert (report.files_copied, report.files_out, report.decoded_because) == (3, 1, {})
+    assert ours(table) == expected
+    checked(table)
+    assert judged("db.t") == expected
+
+
 @pytest.mark.parametrize("definition", [KEYED, APPEND], ids=["keys", "append"])
 def test_write_read_compact_check(
     definition: dict[str, Any], catalog: FilesystemCatalog, judged: Callable[[str], list[Row]]

@@ -20,6 +20,7 @@ CALLS = {"now_ms", "fresh_id", "monotonic", "utcnow", "now", "today", "write_new
 """Methods that ask a clock or change storage."""
 
 ALLOWED = {
+    ("lakecore/jobs/remote/plan.py", "lakecore.jobs.remote.record"): "the states of a run",
     ("lakecore/compact/engine/schedule.py", "lakecore.executor"): "the number of cores of an executor",
     ("lakecore/commit/manifest_merge.py", "lakecore.store.manifests"): "an option that both read",
     ("lakecore/fs/allowed_paths.py", "lakecore.fs.file_io"): "the name of a directory",

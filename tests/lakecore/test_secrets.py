@@ -30,7 +30,7 @@ from tests.support.lake import put
 SECRET = "hunter2"
 KEYS = [
     "s3.secret-key", "s3.secret.key", "s3.access-key", "s3.session-token", "fs.s3a.access.key", "fs.oss.accessKeySecret", "password",
-    "jdbc.password", "spark.hadoop.fs.s3a.secret.key", "azure.sas-key", "gs.private_key", "x.credentials", "API_KEY", "passphrase",
+    "jdbc.password", "spark.hadoop.fs.s3a.secret.key", "azure.sas-key", "gs.private_key", "fs.azure.account.key.shop.dfs.core.windows.net", "fs.azure.sas.fixed.token", "x.credentials", "API_KEY", "passphrase",
 ]  # fmt: skip
 
 

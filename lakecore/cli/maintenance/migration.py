@@ -1,4 +1,4 @@
-"""This module has the commands `migrate-table` and `migrate-database`."""
+"""This module has the commands `migrate-table`, `migrate-database` and `copy`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import typer
 
 from lakecore.cli.job_options import JobOptions
 from lakecore.cli.maintenance.chores import run_jobs
-from lakecore.jobs.definitions.migration import MigrateDatabase, MigrateTable
+from lakecore.jobs.definitions.migration import Copy, MigrateDatabase, MigrateTable
 
-__all__ = ["migrate_database", "migrate_table"]
+__all__ = ["copy", "migrate_database", "migrate_table"]
 
 Source = Annotated[str, typer.Argument(metavar="DIRECTORY", help="Name the directory with the data files.")]
 
@@ -33,3 +33,18 @@ def migrate_database(
 ) -> None:
     """Make a table of each directory below a directory, as migrate-table does."""
     run_jobs(context, [options.job(source=source, target=database)], passes_over=False)
+
+
+def copy(
+    context: typer.Context,
+    source: Annotated[
+        str, typer.Argument(metavar="DB[.TABLE]", help="Name the table, or a database for all its tables.")
+    ],
+    target: Annotated[
+        str,
+        typer.Argument(metavar="DB[.TABLE]", help="Name the new table, or the database of the new tables."),
+    ],
+    options: JobOptions[Copy],
+) -> None:
+    """Copy the latest snapshot of a table into a new table; the files are copied as they are."""
+    run_jobs(context, [options.job(source=source, target=target)], passes_over=False)

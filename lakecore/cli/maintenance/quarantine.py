@@ -1,4 +1,4 @@
-"""This module has the commands `remove-orphan-files`, `undo`, `runs`, `purge-quarantine`."""
+"""This module has the commands `remove-orphan-files`, `purge-files`, `undo`, `runs`, `purge-quarantine`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from lakecore.cli.maintenance.chores import RunEngine, Tables, run_jobs, run_on_
 from lakecore.cli.option_groups import Concurrency
 from lakecore.cli.output import print_rows, size_text, time_text
 from lakecore.cli.session import session_of
-from lakecore.jobs.definitions.expiry import RemoveOrphanFiles
+from lakecore.jobs.definitions.expiry import PurgeFiles, RemoveOrphanFiles
 from lakecore.jobs.definitions.repair import Purge, Undo
 
-__all__ = ["purge_quarantine", "remove_orphan_files", "runs", "undo"]
+__all__ = ["purge_files", "purge_quarantine", "remove_orphan_files", "runs", "undo"]
 
 
 def remove_orphan_files(
@@ -27,6 +27,16 @@ def remove_orphan_files(
 ) -> None:
     """Remove files that nothing refers to and that are older than a day; into the quarantine."""
     run_on_tables(context, table, options, engine, concurrency)
+
+
+def purge_files(
+    context: typer.Context,
+    table: Tables,
+    options: JobOptions[PurgeFiles],
+    engine: RunEngine = Engine.LOCAL,
+) -> None:
+    """Empty a table and remove its branches, tags, consumers and older snapshots; into the quarantine."""
+    run_on_tables(context, table, options, engine, passes_over=False)
 
 
 def undo(

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
     from lakecore.types.datatypes import RowType
 
-__all__ = ["lookup"]
+__all__ = ["CACHE_DIRECTORY_HELP", "lookup"]
+
+CACHE_DIRECTORY_HELP = (
+    "Keep local copies of data files below this directory, for other processes and later runs; may be "
+    "repeated. By default they are below TMPDIR and removed at the end."
+)
 
 
 def lookup(
@@ -33,6 +38,7 @@ def lookup(
     option: Annotated[
         list[str] | None, typer.Option(help="Set an option of the table for this run: key=value.")
     ] = None,
+    cache_directory: Annotated[list[str] | None, typer.Option(help=CACHE_DIRECTORY_HELP)] = None,
 ) -> None:
     """Print the current row of each key, without a scan: data files are copied to local disk as keys need
     them.
@@ -41,11 +47,13 @@ def lookup(
     with --json each line is an object with `key`, and `row`, which is null where the key has no row.
     """
     from lakecore.cli.tables.read import column_names  # help needs no tables
+    from lakecore.lookup.copies.process_cache import shared_cache
     from lakecore.row.json_rows import batch_to_json
 
     session = session_of(context)
     loaded = session.catalog.load_table(table, key_values(option or [], "--option"))
-    with loaded.new_query(None if columns is None else column_names(columns)) as query:
+    names = None if columns is None else column_names(columns)
+    with loaded.new_query(names, cache=shared_cache(cache_directory or [])) as query:
         query.refresh()
         schema = loaded.schema
         kind = schema.row_type.select(tuple(dict.fromkeys((*schema.partition_keys, *schema.primary_keys))))

@@ -15,6 +15,7 @@ import typer
 from lakecore.cli.engine import Engine, key_values
 from lakecore.cli.session import Session, session_of
 from lakecore.cli.stop_signals import stopped_by_signals
+from lakecore.cli.tables.lookup import CACHE_DIRECTORY_HELP
 from lakecore.errors import InvalidInputError, UnsupportedError, reason
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class RefreshOptions:
     option: Annotated[
         list[str] | None, typer.Option(help="Set an option of the table for this run: key=value.")
     ] = None
+    cache_directory: Annotated[list[str] | None, typer.Option(help=CACHE_DIRECTORY_HELP)] = None
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,7 @@ def query_service(
         port=listening.port,
         token=_token(listening.token_file),
         max_connections=listening.max_connections,
+        cache_directories=tuple(following.cache_directory or ()),
     )
     session = session_of(context)
     if places.engine is Engine.SPARK:

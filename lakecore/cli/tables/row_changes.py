@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -12,9 +14,17 @@ from lakecore.cli.session import session_of
 from lakecore.cli.tables.delete import CommitOptions
 from lakecore.errors import InvalidInputError
 from lakecore.types.counted import counted
-from lakecore.write.row_level.clauses import MatchedRows, UnmatchedRows
+from lakecore.write.row_level.clauses import (
+    MatchedRows,
+    MergeRules,
+    UnmatchedRows,
+    WhenMatched,
+    WhenNotMatched,
+)
 
 __all__ = ["merge_into", "update"]
+
+_IF = re.compile(r"\s+if\s+", re.IGNORECASE)
 
 
 def update(
@@ -65,6 +75,55 @@ class MergeClauses:
     delete_not_matched_by_source: Annotated[
         bool, typer.Option("--delete-not-matched-by-source", help="Delete rows of the table without a match.")
     ] = False
+    when_matched: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ACTION[ IF EXPR]",
+            help="Do this with a row that matches: 'update', 'delete if `source.n` = 0'; the first that is "
+            "true applies; repeatable.",
+        ),
+    ] = None
+    when_not_matched: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ACTION[ IF EXPR]",
+            help="Do this with a row of the source that matches none: 'insert if `source.n` > 0'; "
+            "repeatable.",
+        ),
+    ] = None
+
+    def rules(self) -> MergeRules:
+        """Return the clauses of the merge. Raises InvalidInputError for an action that is none."""
+        matched = [
+            WhenMatched(action=action, condition=condition)
+            for action, condition in _clauses(self.when_matched, "--when-matched", MatchedRows)
+        ]
+        not_matched = [
+            WhenNotMatched(action=action, condition=condition)
+            for action, condition in _clauses(self.when_not_matched, "--when-not-matched", UnmatchedRows)
+        ]
+        return MergeRules(
+            matched=self.matched,
+            not_matched=self.not_matched,
+            delete_not_matched_by_source=self.delete_not_matched_by_source,
+            clauses=(*matched, *not_matched),
+        )
+
+
+_Action = TypeVar("_Action", MatchedRows, UnmatchedRows)
+
+
+def _clauses(
+    texts: list[str] | None, option: str, actions: type[_Action]
+) -> Iterator[tuple[_Action, str | None]]:
+    for text in texts or ():
+        word, condition = _IF.split(text.strip(), 1) if _IF.search(text) else (text.strip(), None)
+        if word.lower() not in [one.value for one in actions]:
+            words = ", ".join(one.value for one in actions)
+            raise InvalidInputError(
+                f"{option} {text!r}: begin with one of {words}, then 'if' and a condition"
+            )
+        yield actions(word.lower()), condition
 
 
 def merge_into(
@@ -83,19 +142,13 @@ def merge_into(
 
     from lakecore.cli.tables.changed_rows import ChangedRows
     from lakecore.cli.tables.input_files import read_input
-    from lakecore.write.row_level.clauses import MergeRules
 
     session = session_of(context)
     loaded = session.catalog.load_table(table, key_values(commit_options.option or [], "--option"))
     source = list(read_input(file, None, loaded.schema.row_type))
     if not source:
         raise InvalidInputError(f"{file} has no rows; nothing was merged")
-    rules = MergeRules(
-        matched=clauses.matched,
-        not_matched=clauses.not_matched,
-        delete_not_matched_by_source=clauses.delete_not_matched_by_source,
-    )
-    merged = loaded.merge(pa.Table.from_batches(source), on, rules, commit_options.commit())
+    merged = loaded.merge(pa.Table.from_batches(source), on, clauses.rules(), commit_options.commit())
     counts = {"updated": merged.updated, "deleted": merged.deleted, "inserted": merged.inserted}
     ChangedRows(
         table=loaded,

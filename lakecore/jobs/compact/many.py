@@ -2,7 +2,8 @@
 executor.
 
 A table with nothing to do costs 4 ms of CPU (its schema, snapshot, manifest lists and manifests are read;
-nothing is written, no lease is taken), so 10,000 of them cost 40 s. Memory: the plans that are held at once,
+nothing is written, no lease is taken), so 10,000 of them cost 40 s. A table that is left for another time
+costs one write, into the ledger of attempts. Memory: the plans that are held at once,
 within `Limits.plan_bytes`, and 1 kB a report.
 """
 
@@ -23,14 +24,20 @@ from lakecore.jobs.compact.engine_choice import Engines
 from lakecore.jobs.compact.report import Report
 from lakecore.jobs.compact.task import CompactTask
 from lakecore.jobs.definitions.compaction import Compact as Job
+from lakecore.jobs.runner.attempt import record_left
 from lakecore.jobs.runner.lake import Lake
 from lakecore.jobs.runner.limits import Limits
 from lakecore.jobs.runner.many import SerialCallbacks, report_each
 from lakecore.maintain.lease.heartbeat import Heartbeat
 
-__all__ = ["Callbacks", "Limits", "run_many"]
+__all__ = ["TIME_IS_OVER", "Callbacks", "Limits", "run_many"]
 
 logger = logging.getLogger(__name__)
+
+_NOT_COMPACTED = "it was not compacted"
+_TIME_ENDED = "the time of the job ended first"
+TIME_IS_OVER = f"{_NOT_COMPACTED}: {_TIME_ENDED}"
+"""A report says so of a table that the end of the job's time has left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,11 +134,11 @@ class _Many:
     def compact(self, job: Job) -> Report:
         """Compact one table, unless the job was stopped or its time is over, and return its report."""
         if self.stopped:
-            return replace(self.blank(job), skipped="it was not compacted: the job was stopped first")
-        if self.callbacks.reason_to_stop is not None and (reason := self.callbacks.reason_to_stop()):
-            return replace(self.blank(job), skipped=f"it was not compacted: {reason}")
-        if job.until_ms is not None and self.clock.now_ms() >= job.until_ms:
-            return replace(self.blank(job), skipped="it was not compacted: the time of the job ended first")
+            return replace(self.blank(job), skipped=f"{_NOT_COMPACTED}: the job was stopped first")
+        if reason := self._reason_to_leave(job):
+            if not job.dry_run:
+                record_left(self.lake, job.table, "compact", self.clock, reason)
+            return replace(self.blank(job), skipped=f"{_NOT_COMPACTED}: {reason}")
         tell = partial(self._call, self.callbacks.on_progress, job)
         task = CompactTask(job, self.pools.for_table(), self.clock, tell, self.heartbeat, self.budget)
         result = task.run(self.lake)
@@ -140,3 +147,11 @@ class _Many:
         if result.error is not None:
             logger.error("compaction of %s failed: %s", job.table, result.error)
         return result.report
+
+    def _reason_to_leave(self, job: Job) -> str:
+        """Return why the table is left for another time; the text is empty if it is not."""
+        if self.callbacks.reason_to_stop is not None and (reason := self.callbacks.reason_to_stop()):
+            return reason
+        if job.until_ms is not None and self.clock.now_ms() >= job.until_ms:
+            return _TIME_ENDED
+        return ""

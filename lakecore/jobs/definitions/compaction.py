@@ -83,9 +83,9 @@ class _CompactionJob(_RewritingJob):
         CopyMode,
         Parameter(
             "Copy row groups of parquet files without decoding them: of append tables, and of merges where "
-            "keys are in one file only. Choose `large` ones, `all`, or none (`off`)."
+            "keys are in one file only. Choose `large` ones, `all` or `none`."
         ),
-    ] = CopyMode.OFF
+    ] = CopyMode.LARGE
 
 
 @dataclass(frozen=True, kw_only=True)

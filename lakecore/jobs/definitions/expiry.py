@@ -1,5 +1,5 @@
 """This module has jobs that remove what is too old or needed by nobody: snapshots, changelogs, orphan
-files.
+files; and the job that empties a table with its history.
 """
 
 from __future__ import annotations
@@ -8,9 +8,16 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from lakecore.jobs.definitions.parameter import Kind, Parameter
-from lakecore.jobs.definitions.table_job import TableJob
+from lakecore.jobs.definitions.table_job import CommittingJob, TableJob
 
-__all__ = ["OLDER_THAN", "ExpireChangelogs", "ExpireSnapshots", "OlderThan", "RemoveOrphanFiles"]
+__all__ = [
+    "OLDER_THAN",
+    "ExpireChangelogs",
+    "ExpireSnapshots",
+    "OlderThan",
+    "PurgeFiles",
+    "RemoveOrphanFiles",
+]
 
 OLDER_THAN = (
     "Select only what is older: date and time (UTC unless it has an offset), or milliseconds since 1970."
@@ -82,4 +89,23 @@ class RemoveOrphanFiles(TableJob):
     ] = False
     """If it is True, files below `data-file.external-paths` are cleaned, too, where no other table of the
     warehouse has files; the caller guarantees that no table of another warehouse has files there.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class PurgeFiles(CommittingJob):
+    """This is a request to empty a table and to remove its history: branches, tags, consumers, changelogs and
+    all snapshots but an empty one.
+
+    If (`commit_user`, `commit_identifier`) names the run, rows that were written after its first attempt
+    stay.
+    """
+
+    command: ClassVar[str] = "purge-files"
+    module: ClassVar[str] = "purge_files"
+    removes: ClassVar[bool] = True
+
+    older_than_ms: OlderThan = None
+    """The time before which files may be removed that no snapshot, tag or changelog refers to: a writer may
+    be about to commit younger ones. None means a day ago.
     """

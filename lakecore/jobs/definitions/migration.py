@@ -1,4 +1,4 @@
-"""This module has jobs that make Paimon tables of directories of other tables."""
+"""This module has jobs that make tables of directories, and of other tables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 from lakecore.jobs.definitions.parameter import Parameter
 from lakecore.jobs.definitions.table_job import Definition
 
-__all__ = ["MigrateDatabase", "MigrateTable"]
+__all__ = ["Copy", "MigrateDatabase", "MigrateTable"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,3 +48,28 @@ class MigrateDatabase(_Migration):
     module: ClassVar[str] = "migration.migrate_database"
 
     target: Annotated[str, Parameter("Name the database of the new tables.", on_command=False)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Copy(Definition):
+    """Copy the files of the latest snapshot of a table into a new table, or of all tables of a database into
+    another database. Branches, tags and older snapshots are not copied.
+    """
+
+    command: ClassVar[str] = "copy"
+    module: ClassVar[str] = "migration.copy_table"
+    names_run: ClassVar[bool] = False
+
+    source: Annotated[str, Parameter("Name the table or the database.", on_command=False)]
+    target: Annotated[str, Parameter("Name the new table, or the database.", on_command=False)]
+    target_catalog: Annotated[
+        str | None,
+        Parameter("Name the catalog of the copy, or its warehouse; by default that of the source."),
+    ] = None
+    partitions: Annotated[
+        str | None,
+        Parameter(
+            "Copy only these partitions of a table: 'dt=a,hh=b;dt=c'.", flags=("--partitions", "--where")
+        ),
+    ] = None
+    dry_run: Annotated[bool, Parameter("Say what would be copied, and write nothing.")] = False

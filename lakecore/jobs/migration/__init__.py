@@ -1,1 +1,1 @@
-"""This package has jobs that make tables of Hive's directories, and that name tables in a catalog."""
+"""This package has jobs that make tables of directories and of tables, and that name tables in a catalog."""

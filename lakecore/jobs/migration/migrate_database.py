@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lakecore.catalog.catalog import Catalog
 from lakecore.catalog.privileges.grants import Privilege
 from lakecore.clock import Clock, SystemClock
@@ -11,6 +13,7 @@ from lakecore.fs.resolve import plain_path
 from lakecore.jobs.definitions.migration import MigrateDatabase as Job
 from lakecore.jobs.definitions.migration import MigrateTable
 from lakecore.jobs.migration import migrate_table
+from lakecore.jobs.migration.joined_report import joined_report
 from lakecore.jobs.runner.report import Report
 from lakecore.jobs.runner.rights import grants_of
 
@@ -48,15 +51,5 @@ def run(job: Job, lake: Catalog, executor: Executor | None = None, clock: Clock 
         except LakeError as err:
             errors.append(err)
             notes.append(f"{one.target} was not migrated: {explain(err)}")
-    if errors and not reports:
-        raise errors[0]
-    return Report(
-        table="",
-        job=job.command,
-        dry_run=job.dry_run,
-        names=tuple(report.table for report in reports),
-        files=sum(report.files for report in reports),
-        bytes=sum(report.bytes for report in reports),
-        notes=tuple(notes),
-        seconds=round(clock.monotonic() - started, 3),
-    )
+    report = joined_report(Report(table="", job=job.command, dry_run=job.dry_run), reports, notes, errors)
+    return replace(report, seconds=round(clock.monotonic() - started, 3))

@@ -32,13 +32,14 @@ from lakecore.jobs.runner.lake import Lake
 from lakecore.jobs.runner.metered import AttemptMeter, MeteredExecutor, WorkerUse
 from lakecore.jobs.runner.origin import counted_run, origin
 from lakecore.jobs.runner.report import JobReport
+from lakecore.lineage.report import lineage_job
 from lakecore.maintain.attempts.record import Attempt, AttemptState
 from lakecore.maintain.attempts.store import AttemptStore
 from lakecore.maintain.forecast.plan import Forecast
 from lakecore.maintain.table_key import table_key
 from lakecore.maintain.usage import Usage, UsageStore
 
-__all__ = ["AttemptEnd", "recorded"]
+__all__ = ["AttemptEnd", "record_left", "recorded"]
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +77,11 @@ def recorded(lake: Lake, table: str, job: str, clock: Clock, *, enabled: bool = 
     """Record the attempt around the body. The body leaves its report, or its error, in what this gives; an
     error that leaves the body is recorded and raised. Nothing is recorded unless `enabled`.
     """
+    with lineage_job(job):
+        yield from _record(lake, table, job, clock, enabled=enabled)
+
+
+def _record(lake: Lake, table: str, job: str, clock: Clock, *, enabled: bool) -> Iterator[AttemptEnd]:
     if not enabled:
         yield AttemptEnd()
         return
@@ -94,6 +100,26 @@ def recorded(lake: Lake, table: str, job: str, clock: Clock, *, enabled: bool = 
             _add_to_the_run(lake, ended)
             if end.error is None:
                 _tidy_sometimes(lake, begun.id, clock)
+
+
+def record_left(lake: Lake, table: str, job: str, clock: Clock, why: str) -> None:
+    """Record that a job was not begun on a table, because its time or its budget was over: a survey counts
+    the table as late then. It costs one write, and never fails.
+    """
+    now_ms = clock.now_ms()
+    _store(
+        lake,
+        lambda: Attempt(
+            id=clock.fresh_id(),
+            table=table_key(table),
+            job=job,
+            state=AttemptState.LEFT,
+            started_ms=now_ms,
+            finished_ms=now_ms,
+            origin=origin(),
+            figures={"left_because": _text(why)},
+        ),
+    )
 
 
 def _begun_attempt(lake: Lake, table: str, job: str, name: str, started_ms: int) -> Attempt | None:

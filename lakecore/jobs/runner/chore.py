@@ -32,6 +32,7 @@ from lakecore.maintain.holds.record import Hold
 from lakecore.maintain.holds.store import HoldStore
 from lakecore.maintain.lease.heartbeat import Heartbeat
 from lakecore.maintain.lease.lease import Lease, LeaseTimes, leased
+from lakecore.maintain.partitions.in_step import list_tags
 from lakecore.maintain.target import Target
 from lakecore.metadata.callbacks import callback_warnings
 from lakecore.metadata.snapshot import CommitKind, Snapshot
@@ -229,6 +230,9 @@ def _run_on_table(
         with _telling_damage(target, gate.effect, enabled=wet):
             result = work(chore)
             result = result if isinstance(result, ChoreResult) else ChoreResult(result)
+            if wet:
+                notes = (*result.report.notes, *list_tags(target))
+                result = replace(result, report=replace(result.report, notes=notes))
             result = replace(result, report=_complete(result, chore, started, landings))
         expected = _settle(result, chore, started_ms) if wet else None
         if quarantine and wet and safety.purges:

@@ -50,6 +50,11 @@ class MeteredExecutor:
         self.peak = 0
 
     @property
+    def engine(self) -> Executor:
+        """Return the executor that runs the units."""
+        return self._inner
+
+    @property
     def name(self) -> str:
         return self._inner.name
 

@@ -23,7 +23,7 @@ __all__ = ["NoProgressError", "SharedDirectory"]
 
 _NAME = re.compile(r"[0-9a-f]{64}\.(lookup|tmp)")
 _STALLED_SECONDS = 30.0
-"""Who waits for a copy that does not grow for so long waits no longer: its maker may be stopped."""
+"""A process gives up waiting for a copy that has not grown for so long: its maker may be stopped."""
 _WAIT_SECONDS = 0.01
 
 

@@ -68,7 +68,7 @@ class RemoteFile:
 
     def _check_size(self, size: int) -> None:
         """Compare the size of the file with that in its name."""
-        text = self.path.removesuffix(_SUFFIX).rpartition(".")[2]
+        text = self.path.removesuffix(_SUFFIX).rpartition(".")[2].rpartition("-")[2]
         if text != str(size):
             raise CorruptDataError(self.path, f"it has {size} bytes, by its name {text}")
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.spark.data_source.request import Nanoseconds
 from lakecore.spark.data_source.spark_types import spark_schema
+from lakecore.spark.versions import arrow_schema_of
 from lakecore.types.datatypes import RowType
 
 if TYPE_CHECKING:
@@ -66,9 +67,7 @@ class ColumnsForSpark:
     @cached_property
     def arrow(self) -> pa.Schema:
         """Return the Arrow schema that Spark requires."""
-        from pyspark.sql.pandas.types import to_arrow_schema
-
-        return to_arrow_schema(self.schema, timezone="UTC")
+        return arrow_schema_of(self.schema)
 
     def convert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the batch in Spark's types. Raises UnsupportedError for times that Spark cannot hold."""

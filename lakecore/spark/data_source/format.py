@@ -6,12 +6,13 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import DataSource
 
 from lakecore.catalog.config import read_config
 from lakecore.catalog.configured.catalog_names import QualifiedName, qualified
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.errors import InvalidInputError, InvalidOptionError, LakeError, UnsupportedError
+from lakecore.read.source.batch_limits import UNLIMITED
 from lakecore.read.source.readable import Readable
 from lakecore.read.source.scan import Scan, checked_columns
 from lakecore.read.source.stream_view import StreamSelection, StreamView, TableRows
@@ -20,15 +21,17 @@ from lakecore.spark.data_source.reader import PushingScanReader, ScanReader
 from lakecore.spark.data_source.request import FORMAT, PushFilters, SourceRequest, TablePlace
 from lakecore.spark.data_source.sink_request import SinkRequest
 from lakecore.spark.data_source.spark_types import KIND_COLUMN, spark_schema
-from lakecore.spark.data_source.stream_reader import StreamRead, StreamReader
-from lakecore.spark.data_source.stream_writer import StreamWriter
+from lakecore.spark.data_source.stream_reader import StreamRead, StreamReader, WholeStreamReader
 from lakecore.spark.data_source.writer import BatchWriter
+from lakecore.spark.versions import CONDITIONS, STREAM_LIMITS, STREAM_SINK, check_feature, has_feature
 from lakecore.system.system_table import SystemTable
 from lakecore.table import Table
 from lakecore.types.datatypes import RowType
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+    from lakecore.spark.data_source.stream_writer import StreamWriter
 
 __all__ = ["LakecoreSource", "load_place", "open_scan"]
 
@@ -93,7 +96,7 @@ class LakecoreSource(DataSource):  # type: ignore[misc] # pyspark is not seen by
             parallelism=request.parallelism,
             kinds=request.kinds,
         )
-        return StreamReader(read, ColumnsForSpark(schema, request.nanoseconds))
+        return _stream_reader_class(request)(read, ColumnsForSpark(schema, request.nanoseconds))
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """Return a writer of the table. `overwrite` replaces partitions or all rows, as options say.
@@ -110,6 +113,9 @@ class LakecoreSource(DataSource):  # type: ignore[misc] # pyspark is not seen by
 
         Raises NotFoundError without the table, InvalidOptionError, UnsupportedError before rows are written.
         """
+        check_feature(STREAM_SINK, f"writeStream with the format {FORMAT}")
+        from lakecore.spark.data_source.stream_writer import StreamWriter
+
         request = SinkRequest.of_stream(self._options())
         table = load_place(request.place, request.table_options)
         handle = table if request.branch is None else table.at_branch(request.branch)
@@ -125,12 +131,19 @@ class LakecoreSource(DataSource):  # type: ignore[misc] # pyspark is not seen by
 def _reader_class(push_filters: PushFilters) -> type[ScanReader]:
     if push_filters is PushFilters.NEVER:
         return ScanReader
-    if not hasattr(DataSourceReader, "pushFilters"):
-        raise UnsupportedError(
-            "option push-filters=once: this Spark hands no conditions to Python sources (4.1 does); leave it "
-            "out, and give the condition in the option where"
-        )
+    check_feature(CONDITIONS, "option push-filters=once")
     return PushingScanReader
+
+
+def _stream_reader_class(request: SourceRequest) -> type[StreamReader]:
+    """Return the reader for this Spark. Raises UnsupportedError for limits that it does not have."""
+    if not has_feature(STREAM_LIMITS):
+        if request.limits != UNLIMITED:
+            check_feature(STREAM_LIMITS, f"options {', '.join(request.limit_options)}")
+        return WholeStreamReader
+    from lakecore.spark.data_source.limits_reader import StreamReaderWithLimits
+
+    return StreamReaderWithLimits
 
 
 def _stream_source(request: SourceRequest) -> tuple[Readable, StreamView]:

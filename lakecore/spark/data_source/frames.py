@@ -16,6 +16,7 @@ from lakecore.spark.data_source.columns import ColumnsForSpark
 from lakecore.spark.data_source.partitions import plan_partitions, read_parts
 from lakecore.spark.data_source.request import INFER_MAX, NANOSECONDS, PARALLELISM, Parallelism
 from lakecore.spark.data_source.spark_types import spark_schema
+from lakecore.spark.versions import collect_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,4 +71,4 @@ def partitions_in(scan: Scan, frame: DataFrame) -> Scan:
         raise InvalidInputError(
             f"the DataFrame has no partition column; the partition columns are: {', '.join(keys)}"
         )
-    return scan.in_partitions(frame.select(*names).distinct().toArrow())
+    return scan.in_partitions(collect_arrow(frame.select(*names).distinct()))

@@ -38,6 +38,7 @@ def plan_partitions(scan: Scan, parallelism: Parallelism) -> tuple[Parts, ...]:
     With a limit all is read by one task, which stops there. For the errors see `Scan.plan`.
     """
     parts = tuple(scan.plan())
+    scan._report_lineage()
     if scan.limit is not None:
         return (parts,) if parts and scan.limit else ()
     if isinstance(scan.source, SnapshotRows):

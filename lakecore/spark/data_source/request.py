@@ -10,6 +10,7 @@ from typing import Any
 
 from lakecore.catalog.catalog_options import catalog_option_keys
 from lakecore.errors import InvalidOptionError, UnsupportedError
+from lakecore.fs.stores.registry import accepts_option
 from lakecore.index.definition import READ_ENABLED
 from lakecore.metadata.dedicated_columns import BLOB_AS_DESCRIPTOR, BLOB_VIEW_RESOLVE
 from lakecore.metadata.options import DELETION_VECTORS_MERGE
@@ -21,6 +22,7 @@ from lakecore.scan.plan import OPEN_FILE_COST, SPLIT_TARGET
 from lakecore.scan.startup import BETWEEN_MODE, SCAN_MODE, START_OPTIONS, TAG_TO_SNAPSHOT
 from lakecore.spark.data_source.stream_options import (
     KINDS,
+    LIMITS,
     SOURCE_OPTIONS,
     STREAM_ONLY,
     TABLE_OPTIONS,
@@ -123,7 +125,8 @@ class TablePlace:
         """Parse the place; `other_options` are those that are obeyed besides, and any further one is
         refused.
         """
-        of_catalog = catalog_option_keys() - {WAREHOUSE.key}
+        of_accounts = frozenset(key for key in raw if accepts_option(key))
+        of_catalog = (catalog_option_keys() | of_accounts) - {WAREHOUSE.key}
         _check_known(raw, of_catalog, other_options)
         return cls(
             table=_table(raw),
@@ -155,6 +158,12 @@ class SourceRequest:
     def is_stream(self) -> bool:
         """Return whether options say where a stream begins, or are for streams only."""
         return bool(self.stream_options) or any(key in self.table_options for key in _MODES)
+
+    @property
+    def limit_options(self) -> tuple[str, ...]:
+        """Return the names of the options that limit micro-batches."""
+        keys = {key for option in LIMITS for key in option.keys}
+        return tuple(key for key in self.stream_options if key in keys)
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceRequest:

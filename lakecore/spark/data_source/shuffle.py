@@ -1,13 +1,15 @@
 """This module writes a DataFrame whose rows are brought to the writers of their buckets first.
 
 The bucket of a row is a hash of Paimon, which Spark does not know: it is computed beside the row, Spark
-shuffles by it, and each task writes all rows of its buckets. Where buckets are assigned instead, a partition
-has one writer; where keys may move between partitions, the table has. Tables without buckets need no shuffle.
+shuffles by it, and each task writes all rows of its buckets. Dynamic buckets are assigned between two
+shuffles (`assignment`). Where keys may move between partitions, the table has one writer. Tables without
+buckets need no shuffle. Rows of a key may be merged before the shuffle (`map_merge`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -18,16 +20,18 @@ from lakecore.commit.request import CommitResult
 from lakecore.metadata.options import BucketMode
 from lakecore.row.bucket import assign_buckets
 from lakecore.row.hashing import hash_rows
-from lakecore.spark.data_source.writer import write_task
+from lakecore.spark.data_source.assignment import BucketAssignment, columns_of_table
+from lakecore.spark.data_source.map_merge import Batches, BeforeShuffle
+from lakecore.spark.data_source.write_task import write_task
 from lakecore.table import Table
 from lakecore.types.datatypes import RowType
+from lakecore.write.assigned import AssignedBy
 from lakecore.write.batch_write import BatchWrite
-from lakecore.write.rows.casting import cast_column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["run_writers", "write_frame"]
+__all__ = ["Shuffle", "write_frame"]
 
 _PLACE = "__lakecore_place"
 WriteTask: TypeAlias = Callable[[Iterator[pa.RecordBatch]], bytes]
@@ -35,30 +39,55 @@ WriteTask: TypeAlias = Callable[[Iterator[pa.RecordBatch]], bytes]
 
 
 def write_frame(frame: DataFrame, table: Table, write: BatchWrite, parallelism: int | None) -> CommitResult:
-    """Write the rows in one snapshot; see `lakecore.spark.write`."""
-    return write.commit(run_writers(frame, table, parallelism, partial(write_task, write)))
+    """Write the rows in one snapshot; see `lakecore.spark.write`. `write` is one of `writers_table`."""
+    rows = Shuffle(table, parallelism, write.assigned_by)
+    writer = write.with_assigned_buckets() if rows.assigns else write
+    return write.commit(rows.run_writers(frame, partial(write_task, writer)))
 
 
-def run_writers(frame: DataFrame, table: Table, parallelism: int | None, write: WriteTask) -> list[bytes]:
-    """Bring the rows to the writers of their buckets; returns what `write` prepared in each task."""
-    rows = _shuffle(frame, table, parallelism).mapInArrow(_task_writer(write), "prepared binary").collect()
-    return [bytes(row.prepared) for row in rows]
+@dataclass(frozen=True)
+class Shuffle:
+    """It brings rows to the writers of their buckets. `table` is as the user set it: where it asks for a
+    merge before the shuffle, the writers have one of `writers_table`.
+
+    `parallelism` is the number of tasks that write. `assigned_by` is the state by which dynamic buckets are
+    assigned.
+    """
+
+    table: Table
+    parallelism: int | None
+    assigned_by: AssignedBy
+
+    @property
+    def assigns(self) -> bool:
+        """Return whether rows come to their writers with the column `BUCKET_COLUMN`."""
+        return self.table.options.bucket_mode is BucketMode.HASH_DYNAMIC
+
+    def run_writers(self, frame: DataFrame, write: WriteTask) -> list[bytes]:
+        """Shuffle the rows; returns what `write` prepared in each task."""
+        before = BeforeShuffle.of(self.table)
+        rows = self._shuffle(frame, before).mapInArrow(_task_writer(write), "prepared binary").collect()
+        before.log_counts()
+        return [bytes(row.prepared) for row in rows]
+
+    def _shuffle(self, frame: DataFrame, before: BeforeShuffle) -> DataFrame:
+        mode, parallelism = self.table.options.bucket_mode, self.parallelism
+        if mode is BucketMode.KEY_DYNAMIC:
+            return frame.repartition(1)
+        if mode is BucketMode.BUCKET_UNAWARE:
+            return frame if parallelism is None else frame.repartition(parallelism)
+        placed = self._with_places(frame, before)
+        return placed.repartition(_PLACE) if parallelism is None else placed.repartition(parallelism, _PLACE)
+
+    def _with_places(self, frame: DataFrame, before: BeforeShuffle) -> DataFrame:
+        from pyspark.sql.types import LongType, StructField
+
+        if self.assigns:
+            return BucketAssignment(self.table, self.assigned_by, _PLACE).run(frame, before)
+        return before.run(frame, _placer(self.table), [StructField(_PLACE, LongType())])
 
 
-def _shuffle(frame: DataFrame, table: Table, parallelism: int | None) -> DataFrame:
-    mode = table.options.bucket_mode
-    if mode is BucketMode.KEY_DYNAMIC:
-        return frame.repartition(1)
-    if mode is BucketMode.BUCKET_UNAWARE:
-        return frame if parallelism is None else frame.repartition(parallelism)
-    from pyspark.sql.types import LongType, StructField, StructType
-
-    schema = StructType([*frame.schema.fields, StructField(_PLACE, LongType())])
-    placed = frame.mapInArrow(_placer(table), schema)
-    return placed.repartition(_PLACE) if parallelism is None else placed.repartition(parallelism, _PLACE)
-
-
-def _placer(table: Table) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _placer(table: Table) -> Batches:
     """Return a function that adds the place of each row: a number of its partition, and its bucket."""
     schema, options = table.schema, table.options
     partition = schema.partition_type
@@ -68,9 +97,9 @@ def _placer(table: Table) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Re
     def place(batch: pa.RecordBatch) -> Any:
         number = np.zeros(batch.num_rows, np.int64)
         if partition.fields:
-            number += hash_rows(_columns(batch, partition), partition).astype(np.int64) << 32
+            number += hash_rows(columns_of_table(batch, partition), partition).astype(np.int64) << 32
         if fixed:
-            batch_of_keys = pa.RecordBatch.from_arrays(_columns(batch, keys), names=list(keys.names))
+            batch_of_keys = pa.RecordBatch.from_arrays(columns_of_table(batch, keys), names=list(keys.names))
             number += assign_buckets(batch_of_keys, keys, options.bucket, options.bucket_function.value)
         return pa.array(number)
 
@@ -82,20 +111,7 @@ def _placer(table: Table) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Re
     return add
 
 
-def _columns(batch: pa.RecordBatch, data_type: RowType) -> list[pa.Array]:
-    """Return the columns in the types of the table; a missing one is null, which the writer judges."""
-    names = batch.schema.names
-    return [
-        cast_column(
-            batch.column(field.name) if field.name in names else pa.nulls(batch.num_rows),
-            field.type,
-            field.name,
-        )
-        for field in data_type.fields
-    ]
-
-
-def _task_writer(write: WriteTask) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _task_writer(write: WriteTask) -> Batches:
     """Return a function that writes the rows of a task, and yields what it prepared as one row."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lakecore.errors import UnsupportedError
 from lakecore.spark.data_source.filters import MICRO_DIGITS
 from lakecore.spark.data_source.request import Nanoseconds
+from lakecore.spark.versions import TIME_TYPE, VARIANT_TYPE, check_feature
 from lakecore.types.datatypes import (
     ArrayType,
     AtomicType,
@@ -100,10 +101,8 @@ def _atomic(data_type: AtomicType, nanoseconds: Nanoseconds, column: str) -> Any
     if wide and nanoseconds is Nanoseconds.TEXT:
         return types.StringType()
     if data_type.root is TypeRoot.TIME:
-        if not hasattr(types, "TimeType"):
-            raise UnsupportedError(
-                f"column {column}: this Spark has no type for {data_type} (it came with Spark 4.1); leave "
-                "the column out with the option columns"
-            )
+        check_feature(TIME_TYPE, f"column {column}")
         return types.TimeType(min(data_type.precision, MICRO_DIGITS))
+    if data_type.root is TypeRoot.VARIANT:
+        check_feature(VARIANT_TYPE, f"column {column}")
     return getattr(types, _PLAIN[data_type.root])()

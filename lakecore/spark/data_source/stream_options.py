@@ -19,6 +19,7 @@ from lakecore.scan.stream_policy import (
 
 __all__ = [
     "KINDS",
+    "LIMITS",
     "SOURCE_OPTIONS",
     "STREAM_ONLY",
     "TABLE_OPTIONS",
@@ -62,10 +63,11 @@ MAX_DELAY: Option[int | None] = Option(
 ALIGNED = Option(
     "source.checkpoint-align.enabled", parse_bool, False, "A micro-batch has the changes of one snapshot."
 )
-SOURCE_OPTIONS: tuple[Option[Any], ...] = (
-    KINDS, UPDATE_BEFORE, MAX_SNAPSHOTS, MAX_SPLITS, MAX_FILES, MAX_ROWS, MAX_BYTES, MIN_ROWS, MAX_DELAY,
-    STREAM_INTERVAL, ALIGNED,
+LIMITS: tuple[Option[Any], ...] = (
+    MAX_SNAPSHOTS, MAX_SPLITS, MAX_FILES, MAX_ROWS, MAX_BYTES, MIN_ROWS, MAX_DELAY, STREAM_INTERVAL, ALIGNED,
 )  # fmt: skip
+"""`batch_limits` is made of these."""
+SOURCE_OPTIONS: tuple[Option[Any], ...] = (KINDS, UPDATE_BEFORE, *LIMITS)
 """The reader of a query obeys these."""
 TABLE_OPTIONS: tuple[Option[Any], ...] = (
     CONSUMER_ID, IGNORE_PROGRESS, CONSUMER_MODE, BOUNDED_WATERMARK, SNAPSHOT_DELAY, READ_OVERWRITE,

@@ -11,12 +11,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
 
 from lakecore.errors import UnsupportedError
 from lakecore.metadata.row_kind import KIND_NAME, RowKind
@@ -31,12 +25,11 @@ from lakecore.spark.data_source.partitions import pack_parts
 from lakecore.spark.data_source.request import Parallelism
 from lakecore.spark.data_source.spark_types import KIND_COLUMN
 
-__all__ = ["StreamRead", "StreamReader"]
+__all__ = ["StreamRead", "StreamReader", "WholeStreamReader"]
 
 _INITIAL = {"initial": True}
 """The stream has no position yet: where it begins is found with its first micro-batch."""
 _SYMBOLS = tuple(kind.symbol for kind in RowKind)
-_NO_LIMIT_OF_ROWS = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +45,12 @@ class StreamRead:
     """The rows have a last column with their kind."""
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc] # of pyspark
-    """It reads the micro-batches of a query. It is pickled: executors get their own work only."""
+class StreamReader(DataSourceStreamReader):  # type: ignore[misc] # pyspark is not seen by mypy
+    """It reads the micro-batches of a query. It is pickled: executors get their own work only.
+
+    Spark 4.2 asks how far a micro-batch goes in one way (`StreamReaderWithLimits`), and earlier versions ask
+    in another (`WholeStreamReader`).
+    """
 
     def __init__(self, read: StreamRead, columns: ColumnsForSpark) -> None:
         self._read = read
@@ -68,26 +65,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         """Return a marker: Spark does not keep the first offset, so the end of the first batch has it."""
         return dict(_INITIAL)
 
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Return a limit where an option sets one. Spark gives it back, or one that says to read all."""
-        if self._read.limits == UNLIMITED:
-            return ReadAllAvailable()
-        return ReadMaxRows(self._read.limits.rows or _NO_LIMIT_OF_ROWS)
-
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Let the query end at the snapshot that is the latest now."""
-        self._planner().stop_at_latest()
-
-    def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Return the end of the next micro-batch; see `MicroBatches.latest`."""
-        limits = UNLIMITED if isinstance(limit, ReadAllAvailable) else self._read.limits
-        offset = self._planner().latest(_offset(start), limits)
-        return dict(_INITIAL) if offset is None else offset.to_json()
-
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
         """Return what the tasks of a micro-batch read; see `MicroBatches.work`."""
-        last = _offset(end)
-        work = () if last is None else self._planner().work(_offset(start), last)
+        last = offset_of(end)
+        work = () if last is None else self.planner().work(offset_of(start), last)
         most = self._read.parallelism.requested or self._read.parallelism.most
         packed = pack_parts([_Piece(one) for one in work], most)
         return [InputPartition(tuple(pair for piece in group for pair in piece.work)) for group in packed]
@@ -101,14 +82,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     def commit(self, end: Mapping[str, Any]) -> None:
         """Store the position of the consumer: Spark has committed all micro-batches up to `end`."""
-        offset = _offset(end)
+        offset = offset_of(end)
         if offset is not None:
-            self._planner().acknowledge(offset)
+            self.planner().acknowledge(offset)
 
     def stop(self) -> None:
         """Do nothing: nothing is held open."""
 
-    def _planner(self) -> MicroBatches:
+    def end_of_batch(self, start: Mapping[str, Any], limits: BatchLimits) -> dict[str, Any]:
+        """Return the end of the next micro-batch; see `MicroBatches.latest`."""
+        offset = self.planner().latest(offset_of(start), limits)
+        return dict(_INITIAL) if offset is None else offset.to_json()
+
+    def planner(self) -> MicroBatches:
+        """Return the plans of this stream, which is opened at the first call."""
         if self._batches is None:
             read = self._read
             self._batches = MicroBatches(
@@ -137,6 +124,31 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return batch
 
 
+class WholeStreamReader(StreamReader):
+    """It is for Spark before 4.2, which asks how far the stream goes without saying where it is, and limits
+    nothing: each micro-batch has all that is there.
+
+    A query that begins asks for the end of its first micro-batch. A query that goes on first asks for the
+    partitions of the last one in its checkpoint: that is how the reader gets to know its position.
+    """
+
+    def __init__(self, read: StreamRead, columns: ColumnsForSpark) -> None:
+        super().__init__(read, columns)
+        self._position: Mapping[str, Any] | None = None
+
+    def latestOffset(self) -> dict[str, Any]:  # noqa: N802 - of Spark
+        """Return the end of the next micro-batch, which begins where the one before ended."""
+        end = self.end_of_batch(self._position or _INITIAL, UNLIMITED)
+        self._position = end
+        return end
+
+    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
+        """Return what the tasks of a micro-batch read; nothing where Spark only tells the position."""
+        if self._position is None:
+            self._position = end
+        return [] if start == end else super().partitions(start, end)
+
+
 @dataclass(frozen=True, slots=True)
 class _Piece:
     work: Work
@@ -148,5 +160,5 @@ class _Piece:
         return sum(split.size for split in splits)
 
 
-def _offset(raw: Mapping[str, Any]) -> StreamOffset | None:
+def offset_of(raw: Mapping[str, Any]) -> StreamOffset | None:
     return None if raw == _INITIAL else StreamOffset.from_json(raw)

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.metadata.options import MergeEngine
-from lakecore.spark.data_source.shuffle import run_writers
-from lakecore.spark.data_source.stream_writer import (
-    StreamWriter,
-    commit_batch,
-    write_batch_task,
-)
+from lakecore.spark.data_source.batch_commits import check_writable, commit_batch, write_batch_task
+from lakecore.spark.data_source.map_merge import writers_table
+from lakecore.spark.data_source.shuffle import Shuffle
 from lakecore.table import Table
+from lakecore.write.assigned import AssignedBy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,7 +38,7 @@ def start_stream(
     if not checkpoint:
         raise InvalidInputError("a stream needs a checkpoint location, which names its commits; give one")
     _check_mode(table, output_mode)
-    StreamWriter(table, overwrite=False)  # raises for tables that cannot be written to
+    check_writable(table)
     writer = frame.writeStream.outputMode(output_mode).option("checkpointLocation", checkpoint)
     writer = writer.trigger(**trigger) if trigger else writer
     return writer.foreachBatch(_batch_writer(table, parallelism)).start()
@@ -66,7 +64,9 @@ def _check_mode(table: Table, mode: str) -> None:
 
 def _batch_writer(table: Table, parallelism: int | None) -> Callable[[DataFrame, int], None]:
     def write(batch: DataFrame, number: int) -> None:
-        task = partial(write_batch_task, table)
-        commit_batch(table, number, run_writers(batch, table, parallelism, task))
+        rows = Shuffle(table, parallelism, AssignedBy(table._stores.snapshots.latest()))
+        assigned_by = rows.assigned_by if rows.assigns else None
+        task = partial(write_batch_task, writers_table(table), assigned_by=assigned_by)
+        commit_batch(table, number, rows.run_writers(batch, task))
 
     return write

@@ -1,9 +1,4 @@
-"""This module has the writer of a streaming query: each micro-batch is one commit, made once.
-
-The commit user is made of the id of the query, which Spark keeps in the checkpoint, and the number of the
-commit is that of the micro-batch. Spark runs a batch again that it does not know to be committed; the table
-knows, and the batch is skipped.
-"""
+"""This module has the writer of a streaming query that the format `lakecore` gives to Spark."""
 
 from __future__ import annotations
 
@@ -12,28 +7,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
-from lakecore.commit.request import CommitResult
-from lakecore.errors import CommitUncertainError, InvalidInputError, LakeError, UnsupportedError
-from lakecore.jobs.runner.one_table import OneTableLake
-from lakecore.maintain.stream_intents import StreamIntents
+from lakecore.errors import LakeError, UnsupportedError
+from lakecore.spark.data_source.batch_commits import check_writable, commit_batch, user_of, write_batch_task
 from lakecore.table import Table
-from lakecore.write.messages import decode_commit
-from lakecore.write.stream_write import StreamWrite
 
-__all__ = ["BATCH_ID", "QUERY_ID", "StreamWriter", "commit_batch", "stream_user", "write_batch_task"]
-
-QUERY_ID = "sql.streaming.queryId"
-"""This property of a task has the id of its query, which is in the checkpoint."""
-BATCH_ID = "streaming.sql.batchId"
-"""This property of a task has the number of its micro-batch."""
-
-
-def stream_user(query_id: str) -> str:
-    """Return the commit user of a streaming query."""
-    return f"spark-{query_id}"
+__all__ = ["StreamWriter"]
 
 
 @dataclass
@@ -59,7 +39,7 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
                 "stream does not overwrite; use output mode append, or lakecore.spark.write_stream with "
                 "output mode update for a table with a primary key"
             )
-        table._session(table._with_user(None))
+        check_writable(table)
         self._table = table
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -79,65 +59,8 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         prepared = _data(messages)
         if prepared and len(prepared) < len(messages):
             with suppress(LakeError):  # the error of the task counts; what is left is removed as orphans
-                self._table.new_stream_write(_user_of(prepared)).abort(prepared, batch_id)
+                self._table.new_stream_write(user_of(prepared)).abort(prepared, batch_id)
 
 
 def _data(messages: Sequence[WriterCommitMessage | None]) -> list[bytes]:
     return [one.data for one in messages if isinstance(one, _PreparedMessage)]
-
-
-def write_batch_task(table: Table, batches: Iterator[pa.RecordBatch]) -> bytes:
-    """Write the rows of one task of a micro-batch and return what to commit."""
-    context = TaskContext.get()
-    query, number = (context and context.getLocalProperty(name) for name in (QUERY_ID, BATCH_ID))
-    if not query or number is None:
-        raise InvalidInputError(
-            f"table {table.name}: the task has no properties of a streaming query, which name its "
-            "commit; write rows of a batch with lakecore.spark.write"
-        )
-    write: StreamWrite = table.new_stream_write(stream_user(query))
-    try:
-        for batch in batches:
-            if batch.num_rows:
-                write.write(batch)
-        return write.prepare_commit(int(number))
-    except BaseException:
-        write.abort()
-        raise
-
-
-def commit_batch(table: Table, number: int, prepared: Sequence[bytes]) -> CommitResult:
-    """Commit a micro-batch, unless it was committed before. When it fails, the files are removed, unless the
-    outcome is uncertain: Spark writes them again.
-
-    What is about to be committed is stored first, so that the batch is recognised after all snapshots of the
-    query have expired. Raises NotFoundError if that cannot be known any more.
-    """
-    if not prepared:
-        return CommitResult()
-    user = _user_of(prepared)
-    write, intents = table.new_stream_write(user), _intents(table)
-    intent = intents.find(table.name, user)
-    if intent is not None and intent.number == number and write.has_committed(number, intent.prepared):
-        with suppress(LakeError):
-            write.abort(prepared, number)
-        return CommitResult(duplicate=True)
-    intents.save(table.name, user, number, prepared)
-    try:
-        return write.commit(number, prepared)
-    except CommitUncertainError:
-        raise
-    except LakeError:
-        with suppress(LakeError):
-            intents.remove(table.name, user)
-            write.abort(prepared, number)
-        raise
-
-
-def _intents(table: Table) -> StreamIntents:
-    lake = OneTableLake(table)
-    return StreamIntents(lake.file_io, lake.warehouse)
-
-
-def _user_of(prepared: Sequence[bytes]) -> str:
-    return decode_commit(prepared[0]).user

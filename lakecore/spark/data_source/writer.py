@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
+from lakecore.spark.data_source.write_task import write_task
 from lakecore.write.batch_write import BatchWrite
 
-__all__ = ["BatchWriter", "write_task"]
+__all__ = ["BatchWriter"]
 
 
 @dataclass
@@ -43,15 +44,3 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
         prepared = [one.data for one in messages if isinstance(one, _PreparedMessage)]
         if len(prepared) < len(messages):
             self._write.abort(prepared)
-
-
-def write_task(write: BatchWrite, batches: Iterator[pa.RecordBatch]) -> bytes:
-    """Write the batches of a task and return what to commit. When it fails, its files are removed."""
-    try:
-        for batch in batches:
-            if batch.num_rows:
-                write.write(batch)
-        return write.prepare_commit()
-    except BaseException:
-        write.abort()
-        raise

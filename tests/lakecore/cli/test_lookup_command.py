@@ -57,3 +57,23 @@ def test_wrong_keys_are_named(key: str, message: str, filled: Cli) -> None:
     answer = filled("lookup", "d.t", key)
     assert answer.code == 1
     assert message in answer.err
+
+
+def test_later_runs_find_the_copies(filled: Cli, warehouse: Path, tmp_path: Path) -> None:
+    """Without the data files, which nobody needs then."""
+    shared = ["--cache-directory", str(tmp_path / "copies")]
+    first = filled("lookup", "d.t", "p=x,k=2", "p=y,k=1", *shared)
+    assert len(first.out.splitlines()) == 2
+    data = list(warehouse.rglob("data-*"))
+    for number, path in enumerate(data):
+        path.rename(tmp_path / str(number))
+    assert data
+    assert filled("lookup", "d.t", "p=x,k=2", "p=y,k=1", *shared).out == first.out
+    assert filled("lookup", "d.t", "p=x,k=2").code == 1
+
+
+def test_a_cache_directory_that_cannot_be_used(filled: Cli, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    answer = filled("lookup", "d.t", "p=x,k=2", "--cache-directory", str(tmp_path / "file"))
+    assert answer.code == 1
+    assert f"cache directory {tmp_path / 'file'}" in answer.err

@@ -79,6 +79,10 @@ def test_a_life_of_maintenance(
     assert command("repair", "--plan", plan, "--all")["nothing_to_do"], "the old name"
     command("repair-earliest-snapshot", "--snapshot-id", last)
     assert command("remove-unexisting-manifests", "--accept-rows", "0")["nothing_to_do"]
+    planned = command("purge-files", "--dry-run")
+    emptied = command("purge-files")
+    assert (emptied["files"], emptied["snapshots"]) == (planned["files"], planned["snapshots"])
+    assert command("undo", emptied["run"], table=None)["files"] == emptied["files"]
     run(tmp_path, capsys, "purge-quarantine", "--quarantine-ttl", "0 s")
     states = {row["state"] for row in run(tmp_path, capsys, "runs", TABLE)}
     assert states <= {"done", "purged", "undone", "quarantined"}

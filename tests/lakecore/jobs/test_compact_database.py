@@ -13,7 +13,7 @@ import pytest
 from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
 from lakecore.errors import BusyError, InvalidInputError
 from lakecore.executor import SerialExecutor
-from lakecore.jobs import compact
+from lakecore.jobs import attempts, compact, survey
 from lakecore.jobs.compact import Callbacks
 from lakecore.jobs.compact_database import Job, Report, run, tables_of
 from lakecore.maintain.lease.heartbeat import Heartbeat
@@ -155,6 +155,39 @@ def test_no_table_is_begun_when_the_time_is_up(catalog: FilesystemCatalog) -> No
     assert [bool(one.skipped) for one in report.tables] == [False, True, True]
     assert "time of the job ended" in report.tables[1].skipped
     assert [len(live_files(table)) for table in tables] == [1, 3, 3]
+
+
+def test_tables_that_a_window_left_are_late_and_come_first_in_the_next(catalog: FilesystemCatalog) -> None:
+    fill(catalog, "d.a", "d.b", "d.c")
+    clock = catalog.clock
+    assert isinstance(clock, FakeClock)
+    night = replace(WANTED, max_concurrent_tables=1, until_ms=clock.now_ms() + 1_000_000)
+    begun: list[str] = []
+
+    def done(report: compact.Report) -> None:
+        begun.extend([] if report.skipped else [report.table])
+        clock.sleep(2_000)
+
+    run(night, catalog, clock=clock, callbacks=Callbacks(on_done=done))
+    ledger = attempts.attempts_of(catalog, attempts.AttemptFilter(), clock).attempts
+    left = {one.table: one.figures["left_because"] for one in ledger if one.state.value == "left"}
+    assert left == dict.fromkeys(("d.b", "d.c"), "the time of the job ended first")
+    found = survey.run(survey.Job(), catalog, clock=clock)
+    assert {one.table: one.late.nights for one in found.tables} == {"d.a": 0, "d.b": 1, "d.c": 1}
+    put(catalog.load_table("d.a"), *([{"k": k, "v": "new"}] for k in range(9)))  # now the least healthy
+    survey.run(survey.Job(), catalog, clock=clock)
+    begun.clear()
+    next_night = replace(night, until_ms=clock.now_ms() + 3_000_000)
+    report = run(next_night, catalog, clock=clock, callbacks=Callbacks(on_done=done))
+    assert begun == ["d.b", "d.c"]
+    assert [one.table for one in report.tables] == ["d.a", "d.b", "d.c"]
+
+
+def test_a_dry_run_leaves_nothing_in_the_ledger(catalog: FilesystemCatalog) -> None:
+    fill(catalog, "d.a")
+    over = replace(WANTED, until_ms=0, dry_run=True)
+    assert run(over, catalog, clock=catalog.clock).tables[0].skipped
+    assert attempts.attempts_of(catalog, attempts.AttemptFilter(), catalog.clock).attempts == ()
 
 
 def test_an_interruption_leaves_whole_tables_and_no_files(catalog: FilesystemCatalog) -> None:

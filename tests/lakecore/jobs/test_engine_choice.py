@@ -9,8 +9,10 @@ import pytest
 
 from lakecore.errors import UnavailableError
 from lakecore.executor import SerialExecutor
-from lakecore.jobs import compact, compact_database
+from lakecore.jobs import analyze, compact, compact_database, rescale
 from lakecore.jobs.compact.engine_choice import SPARK_STARTS_S, Engines
+from lakecore.maintain.forecast.history import HistoryStore
+from lakecore.maintain.forecast.plan import Work
 from tests.support.lake import key_table, memory_catalog, put
 
 ROWS = [[{"k": n, "v": "x"}] for n in range(8)]
@@ -184,3 +186,33 @@ def test_an_executor_that_was_given_is_not_chosen() -> None:
     put(table, *ROWS)
     report = compact.run(compact.Job(table=table.name), catalog, SerialExecutor(), catalog.clock)
     assert (report.engine, report.engine_reason, report.files_in) == ("local", "", 8)
+
+
+@pytest.mark.parametrize(("seconds", "engine"), [(0.5, "local"), (90.0, "spark")], ids=["short", "long"])
+@pytest.mark.parametrize("job", ["rescale", "analyze"])
+def test_the_forecast_of_a_chore_chooses_its_engine(
+    job: str, seconds: float, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def expected(target: object, name: str, work: Work) -> float:
+        assert work.rows == 8
+        asked.append(name)
+        return seconds
+
+    monkeypatch.setattr("lakecore.jobs.runner.engine.expected_seconds", expected)
+    catalog = memory_catalog("chore-engine")
+    table = key_table(catalog)
+    put(table, *ROWS)
+    session = Session()
+    chosen = Engines(session, found).for_table()
+    if job == "rescale":
+        report = rescale.run(rescale.Job(table="d.k", bucket_num=2), catalog, chosen, catalog.clock)
+    else:
+        report = analyze.run(analyze.Job(table="d.k"), catalog, chosen, catalog.clock)
+    assert asked == [job]
+    assert any(note.startswith(f"engine {engine}: the forecast") for note in report.notes)
+    assert bool(session.units) == (engine == "spark")
+    assert [line.engine for line in HistoryStore(catalog.file_io, catalog.warehouse).lines("d.k", job)] == [
+        engine
+    ]

@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -27,7 +28,7 @@ from lakecore.service.server_metrics import BOUNDS, label
 from lakecore.service.server_options import ServerOptions
 from lakecore.table import Table
 from tests.support.fault_fs import FaultMode, FaultyFileIO
-from tests.support.lake import key_table, memory_catalog, put
+from tests.support.lake import key_table, memory_catalog, paths_of, put
 
 QUICK = ClientOptions(answer_seconds=5, first_wait=0.01, tries=2)
 GONE = Address("127.0.0.1", 1)
@@ -76,6 +77,21 @@ def test_it_follows_the_table_and_leaves_no_address(lake: FilesystemCatalog, tab
     assert service_manager(table).service() is None
     with pytest.raises(UnavailableError, match="no query service is registered"):
         ask(table, 7)
+
+
+def test_a_service_that_starts_anew_finds_the_copies(
+    lake: FilesystemCatalog, table: Table, tmp_path: Path
+) -> None:
+    """The data files are gone by then."""
+    options = ServerOptions(cache_directories=(str(tmp_path),))
+    with service(lake, server=options) as server:
+        server.start()
+        assert ask(table, 7) == {"k": 7, "v": "value 7"}
+    for path in paths_of(table):
+        lake.file_io.delete(path)
+    with service(lake, server=options) as server:
+        server.start()
+        assert ask(table, 8) == {"k": 8, "v": "value 8"}
 
 
 def test_it_listens_on_the_loopback_unless_it_is_told(lake: FilesystemCatalog, table: Table) -> None:

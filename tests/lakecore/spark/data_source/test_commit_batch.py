@@ -10,7 +10,7 @@ import pytest
 import lakecore
 from lakecore.errors import CorruptDataError, NotFoundError
 from lakecore.jobs import compact, expire_snapshots
-from lakecore.spark.data_source.stream_writer import commit_batch
+from lakecore.spark.data_source.batch_commits import commit_batch
 from lakecore.table import Table
 
 USER = "spark-0b5e"

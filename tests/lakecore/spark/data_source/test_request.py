@@ -42,6 +42,18 @@ def test_all_options() -> None:
     assert "hush" not in repr(found)
 
 
+def test_options_of_stores_are_options_of_the_catalog() -> None:
+    """Spark hands the keys over in lower case."""
+    options = {
+        "fs.azure.account.key.shop.dfs.core.windows.net": "hush",
+        "fs.oss.accesskeyid": "me",
+        "fs.oss.accesskeysecret": "hush",
+    }
+    found = SourceRequest.parse({"table": "d.t", "warehouse": "oss://b/w", **options})
+    assert found.place.catalog_options == options
+    assert "hush" not in repr(found)
+
+
 def test_defaults() -> None:
     found = SourceRequest.parse({"path": "d.t", "catalog": "prod"})
     assert (found.place.catalog, found.parallelism) == ("prod", Parallelism(None, 1024))

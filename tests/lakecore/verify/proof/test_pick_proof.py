@@ -206,10 +206,25 @@ def test_upgrades_change_the_level_and_nothing_else() -> None:
     table = SmallTable(PLAIN, ("id",))
     file = stored(table, runs(table, count=1))[0][0].file
     check_upgrade("u", file, replace(file, level=5))
+    check_upgrade("u", file, replace(file, level=5, extra_files=("file-0.parquet.x-1.value.v1.lookup",)))
+    higher = replace(file, level=4)
+    with pytest.raises(ProofError, match="upgrade of file-0"):
+        check_upgrade(
+            "u", higher, replace(file, level=5, extra_files=("file-0.parquet.x-1.value.v1.lookup",))
+        )
     for wrong in (
         replace(file, level=5, row_count=1),
         replace(file, file_name="other"),
         replace(file, level=-1),
+        replace(file, level=-1, extra_files=("file-0.parquet.1.value.v1.lookup",)),
+        replace(file, level=5, extra_files=("other.1.value.v1.lookup",)),
+        replace(file, level=5, extra_files=("file-0.parquet.index",)),
+        replace(file, level=5, extra_files=("file-0.parquet./../1.value.v1.lookup",)),
+        replace(
+            file,
+            level=5,
+            extra_files=("file-0.parquet.1.value.v1.lookup", "file-0.parquet.2.value.v1.lookup"),
+        ),
     ):
         with pytest.raises(ProofError, match="upgrade of file-0"):
             check_upgrade("u", file, wrong)

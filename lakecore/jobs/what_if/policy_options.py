@@ -1,0 +1,93 @@
+"""This module takes the options of a replay from a policy of maintenance."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from lakecore.compact.engine.strategy import Strategy
+from lakecore.errors import InvalidInputError
+from lakecore.jobs.definitions.what_if import REPLAYED_CHORES
+from lakecore.jobs.definitions.what_if import WhatIf as Job
+from lakecore.jobs.policy import chores_of, parse_policy
+from lakecore.jobs.runner.moment import parse_span
+from lakecore.maintain.retention_options import EXPIRE_LIMIT, SNAPSHOT_MAX, SNAPSHOT_MIN, SNAPSHOT_TIME
+
+__all__ = ["with_policy"]
+
+
+def _time(value: Any) -> str:
+    return f"{parse_span(str(value), 'older-than')} ms"
+
+
+_EXPIRY_KEYS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
+    "retain-max": (SNAPSHOT_MAX.key, str),
+    "retain-min": (SNAPSHOT_MIN.key, str),
+    "older-than": (SNAPSHOT_TIME.key, _time),
+    "max-deletes": (EXPIRE_LIMIT.key, str),
+}
+_NEUTRAL = ("quarantine", "wait", "engine", "master", "proof", "copy")
+"""These parameters change nothing in a replay."""
+
+
+def with_policy(job: Job) -> tuple[Job, tuple[str, ...]]:
+    """Return the job with the options that its policy gives the table, and what the replay leaves out.
+    Raises InvalidInputError for a policy or parameter that cannot be replayed.
+    """
+    if job.policy in (None, ""):
+        return job, ()
+    raw = _rules(job.policy)
+    chores = chores_of(job.table.partition("$")[0], parse_policy(raw, _chore_names(raw)))
+    replayed = tuple(name for name in REPLAYED_CHORES if name in chores)
+    left_out = sorted(set(chores) - set(REPLAYED_CHORES))
+    if not replayed:
+        raise InvalidInputError(f"the policy has no chore for {job.table} that can be replayed")
+    options: dict[str, str] = {}
+    for name in replayed:
+        options |= _options(name, {key: one for key, one in chores[name].items() if key != "strategy"})
+    strategy = chores.get("compact", {}).get("strategy")
+    notes = (f"not replayed: {', '.join(left_out)}",) if left_out else ()
+    job = replace(job, options=options | dict(job.options), chores=job.chores or replayed)
+    if strategy is not None and job.strategy is None:
+        job = replace(job, strategy=_strategy(strategy))
+    return job, notes
+
+
+def _chore_names(rules: Any) -> set[str]:
+    """Return all names of chores: a policy may name any, and the replay says which it leaves out."""
+    rows = rules if isinstance(rules, Sequence) and not isinstance(rules, str) else ()
+    chores = (rule.get("chores") for rule in rows if isinstance(rule, Mapping))
+    return {str(name) for one in chores if isinstance(one, Mapping) for name in one}
+
+
+def _rules(policy: Any) -> Any:
+    if not isinstance(policy, str):
+        return policy
+    try:
+        return json.loads(policy)
+    except ValueError as err:
+        raise InvalidInputError(f"policy: write a list of rules as JSON: {err}") from err
+
+
+def _strategy(value: Any) -> Strategy:
+    try:
+        return Strategy(value)
+    except ValueError as err:
+        words = ", ".join(one.value for one in Strategy)
+        raise InvalidInputError(f"policy: compact: strategy={value!r}: use one of {words}") from err
+
+
+def _options(chore: str, parameters: Mapping[str, Any]) -> dict[str, str]:
+    options: dict[str, str] = {}
+    for name, value in parameters.items():
+        key = name.replace("_", "-")
+        if key == "options":
+            options |= {str(one): str(text) for one, text in dict(value).items()}
+        elif chore == "expire-snapshots" and key in _EXPIRY_KEYS:
+            option, text_of = _EXPIRY_KEYS[key]
+            options[option] = text_of(value)
+        elif key not in _NEUTRAL:
+            raise InvalidInputError(f"policy: {chore}: parameter {name!r} cannot be replayed")
+    return options

@@ -1,0 +1,97 @@
+"""This module makes each micro-batch of a streaming query one commit, once.
+
+The commit user is made of the id of the query, which Spark keeps in the checkpoint, and the number of the
+commit is that of the micro-batch. Spark runs a batch again that it does not know to be committed; the table
+knows, and the batch is skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from lakecore.commit.request import CommitResult
+from lakecore.errors import CommitUncertainError, InvalidInputError, LakeError
+from lakecore.jobs.runner.one_table import OneTableLake
+from lakecore.maintain.stream_intents import StreamIntents
+from lakecore.spark.data_source.write_task import write_task
+from lakecore.table import Table
+from lakecore.write.assigned import AssignedBy
+from lakecore.write.messages import decode_commit
+
+__all__ = ["check_writable", "commit_batch", "user_of", "write_batch_task"]
+
+_QUERY_ID = "sql.streaming.queryId"
+"""This property of a task has the id of its query, which is in the checkpoint."""
+_BATCH_ID = "streaming.sql.batchId"
+"""This property of a task has the number of its micro-batch."""
+
+
+def _stream_user(query_id: str) -> str:
+    """Return the commit user of a streaming query."""
+    return f"spark-{query_id}"
+
+
+def check_writable(table: Table) -> None:
+    """Raise UnsupportedError for a table that a stream cannot write to."""
+    table._session(table._with_user(None))
+
+
+def write_batch_task(
+    table: Table, batches: Iterator[pa.RecordBatch], *, assigned_by: AssignedBy | None = None
+) -> bytes:
+    """Write the rows of one task of a micro-batch and return what to commit. With `assigned_by` the rows come
+    with their buckets.
+    """
+    context = TaskContext.get()
+    query, number = (context and context.getLocalProperty(name) for name in (_QUERY_ID, _BATCH_ID))
+    if not query or number is None:
+        raise InvalidInputError(
+            f"table {table.name}: the task has no properties of a streaming query, which name its "
+            "commit; write rows of a batch with lakecore.spark.write"
+        )
+    write = table.new_stream_write(_stream_user(query))
+    if assigned_by is not None:
+        write = write.with_assigned_buckets(assigned_by)
+    return write_task(write, batches, int(number))
+
+
+def commit_batch(table: Table, number: int, prepared: Sequence[bytes]) -> CommitResult:
+    """Commit a micro-batch, unless it was committed before. When it fails, the files are removed, unless the
+    outcome is uncertain: Spark writes them again.
+
+    What is about to be committed is stored first, so that the batch is recognised after all snapshots of the
+    query have expired. Raises NotFoundError if that cannot be known any more.
+    """
+    if not prepared:
+        return CommitResult()
+    user = user_of(prepared)
+    write, intents = table.new_stream_write(user), _intents(table)
+    intent = intents.find(table.name, user)
+    if intent is not None and intent.number == number and write.has_committed(number, intent.prepared):
+        with suppress(LakeError):
+            write.abort(prepared, number)
+        return CommitResult(duplicate=True)
+    intents.save(table.name, user, number, prepared)
+    try:
+        return write.commit(number, prepared)
+    except CommitUncertainError:
+        raise
+    except LakeError:
+        with suppress(LakeError):
+            intents.remove(table.name, user)
+            write.abort(prepared, number)
+        raise
+
+
+def _intents(table: Table) -> StreamIntents:
+    lake = OneTableLake(table)
+    return StreamIntents(lake.file_io, lake.warehouse)
+
+
+def user_of(prepared: Sequence[bytes]) -> str:
+    """Return the commit user of what tasks prepared."""
+    return decode_commit(prepared[0]).user

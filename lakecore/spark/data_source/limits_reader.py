@@ -1,0 +1,40 @@
+"""This module has the reader of a streaming query whose micro-batches Spark limits. It needs Spark 4.2."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from lakecore.read.source.batch_limits import UNLIMITED
+from lakecore.spark.data_source.stream_reader import StreamReader
+
+__all__ = ["StreamReaderWithLimits"]
+
+_NO_LIMIT_OF_ROWS = (1 << 63) - 1
+
+
+class StreamReaderWithLimits(StreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc] # of pyspark
+    """Spark says where each micro-batch begins, and whether the limits of the options hold for it."""
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - the names are Spark's
+        """Return a limit where an option sets one. Spark gives it back, or one that says to read all."""
+        if self._read.limits == UNLIMITED:
+            return ReadAllAvailable()
+        return ReadMaxRows(self._read.limits.rows or _NO_LIMIT_OF_ROWS)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Let the query end at the snapshot that is the latest now."""
+        self.planner().stop_at_latest()
+
+    def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Return the end of the next micro-batch; see `MicroBatches.latest`."""
+        return self.end_of_batch(
+            start, UNLIMITED if isinstance(limit, ReadAllAvailable) else self._read.limits
+        )
