@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, AssetAlias
+from airflow.sdk.execution_time.context import OutletEventAccessor
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -29,11 +30,21 @@ def table_asset(
     :param table: `database.table`; templates are not allowed, because an asset is defined before any run.
     :param partitioned: tasks with this outlet emit one event for each partition or tag that they process,
         with its name as Airflow's partition key. Airflow then starts one run for each key of the DAGs that
-        have a partitioned schedule. It starts no run of another schedule for such events.
+        have a partitioned schedule. It starts no run of another schedule for such events. Tasks emit keys
+        since Airflow 3.3.
     :param asset: further arguments of `Asset`, except its name and address: `watchers`, `extra`,
         `access_control`.
+
+    Raises UnsupportedError for `partitioned` with an earlier Airflow.
     """
     extra = {"table": table, "lake_conn_id": lake_conn_id, **asset.pop("extra", {})}
+    if partitioned and not hasattr(OutletEventAccessor, "add_partitions"):
+        from lakecore.errors import UnsupportedError
+
+        raise UnsupportedError(
+            f"table_asset({table!r}, partitioned=True) needs Airflow 3.3: tasks of earlier releases emit"
+            " no partition keys; leave `partitioned` out"
+        )
     if partitioned:
         extra[_PARTITIONED] = True
     return Asset(**_identity(table, lake_conn_id), group="paimon", extra=extra, **asset)

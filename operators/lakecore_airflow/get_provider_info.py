@@ -51,6 +51,18 @@ def get_provider_info() -> dict[str, Any]:
                         "schema": {"type": ["boolean", "null"], "default": False},
                     },
                     "s3_session_token": _text("S3 session token", "for temporary credentials", secret=True),
+                    "azure_account_key": _text("Azure account key", "for abfss:// warehouses", secret=True),
+                    "azure_sas_token": _text(
+                        "Azure shared access signature", "instead of the account key", secret=True
+                    ),
+                    "gcs_key_file": _text(
+                        "Google key file", "for gs://: path of a service account's JSON key on each worker"
+                    ),
+                    "oss_endpoint": _text("OSS endpoint", "for example oss-cn-hangzhou.aliyuncs.com"),
+                    "oss_access_key_id": _text("OSS access key id", "for oss:// warehouses"),
+                    "oss_access_key_secret": _text(
+                        "OSS access key secret", "secret of that access key", secret=True
+                    ),
                     "metastore": _text("Metastore", "filesystem (default), hive, jdbc or rest"),
                     "catalog_uri": _text(
                         "Address of the metastore",

@@ -11,33 +11,17 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import AirflowFailException
 
+from lakecore_airflow.airflow_names import AirflowFailException
+from lakecore_airflow.connection_fields import OPTION_OF_FIELD, store_options
 from lakecore_airflow.secrets import conceal
 
 if TYPE_CHECKING:
     from lakecore.catalog.catalog import Catalog
     from lakecore.jobs.cost.prices import PriceList
+    from lakecore.jobs.remote.store import JobStore
 
 __all__ = ["LakeHook", "airflow_errors", "is_permanent"]
-
-_OPTIONS = {
-    "s3_endpoint": "s3.endpoint",
-    "s3_region": "s3.region",
-    "s3_session_token": "s3.session-token",
-    "metastore": "metastore",
-    "catalog_uri": "uri",
-    "catalog_key": "catalog-key",
-    "catalog_lock": "lock.enabled",
-    "jdbc_user": "jdbc.user",
-    "jdbc_password": "jdbc.password",
-    "warehouse_user": "user",
-    "warehouse_password": "password",
-    "token_provider": "token.provider",
-    "catalog_token": "token",
-    "token_file": "token-file",
-    "service_location": "lakecore.service-location",
-}
 
 
 @contextmanager
@@ -113,8 +97,9 @@ class LakeHook(BaseHook):
         """Return the options of the catalog and its storage, under the names of Paimon's catalog options."""
         conn = self.get_connection(self.lake_conn_id)
         extra = conn.extra_dejson
-        options = {option: str(extra[field]) for field, option in _OPTIONS.items() if extra.get(field)}
+        options = {option: str(extra[field]) for field, option in OPTION_OF_FIELD.items() if extra.get(field)}
         options = {**self._further_options(extra.get("catalog_options")), **options}
+        options |= store_options(options)
         if str(extra.get("s3_path_style", "")).lower() in ("true", "1"):  # text when the connection is a URI
             options["s3.path.style.access"] = "true"
         if conn.login:
@@ -179,6 +164,14 @@ class LakeHook(BaseHook):
         from lakecore.catalog.registry import open_catalog
 
         return open_catalog(CatalogConfig(self.warehouse(), self.options()))
+
+    def job_store(self) -> JobStore:
+        """Return the jobs in the warehouse. Raises the errors of `catalog`."""
+        from lakecore.clock import SystemClock
+        from lakecore.jobs.remote.store import JobStore
+
+        catalog = self.catalog()
+        return JobStore(catalog.file_io, catalog.warehouse, SystemClock())
 
     def get_conn(self) -> Catalog:
         return self.catalog()

@@ -47,6 +47,6 @@ def report_address(task: Any) -> str:
 
 def _root() -> str:
     """Return Airflow's address without a slash at its end; it is empty when it is not configured."""
-    from airflow.sdk import conf
+    from lakecore_airflow.airflow_names import conf
 
     return str(conf.get("api", "base_url", fallback="") or "").rstrip("/")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import AirflowNotFoundException
+
+from lakecore_airflow.airflow_names import AirflowNotFoundException
 
 __all__ = ["use_named_connection"]
 

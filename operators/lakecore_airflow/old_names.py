@@ -35,6 +35,7 @@ _PLACES: Mapping[str, str] = {
     "compact_database": "lake.compact_database",
     "consumers": "operators.consumers",
     "dags": "dags",
+    "dags.settings": "settings",
     "engine": "tasks.engine",
     "engine_chore": "tasks.engine_chore",
     "expire": "operators.expire",
@@ -133,11 +134,10 @@ def _new_name(old: str) -> str | None:
     if old == _OLD:
         return _NEW
     package, _, rest = old.partition(".")
+    if package == _OLD and rest in _PLACES:
+        return f"{_NEW}.{_PLACES[rest]}"
     place, _, module = rest.partition(".")
-    if package != _OLD or place not in _PLACES:
+    if f"{package}.{place}" not in _PACKAGES:
         return None
-    new = f"{_NEW}.{_PLACES[place]}"
-    if not module:
-        return new
-    is_known = f"{_OLD}.{place}" in _PACKAGES and find_spec(f"{new}.{module}") is not None
-    return f"{new}.{module}" if is_known else None
+    new = f"{_NEW}.{_PLACES[place]}.{module}"
+    return new if find_spec(new) is not None else None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["OpenDaysTimetable"]
 
 _MOST_SKIPPED = 500
-"""After so many times within black-outs there is no further run."""
+"""After so many black-outs without a time between them there is no further run."""
 
 
 class OpenDaysTimetable(Timetable):
@@ -61,9 +61,15 @@ class OpenDaysTimetable(Timetable):
         last = last_automated_data_interval
         for _ in range(_MOST_SKIPPED):
             info = self._times.next_dagrun_info(last_automated_data_interval=last, restriction=restriction)
-            if info is None:
-                return None
-            if not self._calendar.is_closed(int(info.run_after.timestamp() * 1000)):
+            closed = self._calendar.closed_at(_millis(info)) if info is not None else None
+            if info is None or closed is None:
                 return info
-            last = info.data_interval
+            if closed.end_ms is None:
+                return None
+            before_end = timedelta(milliseconds=closed.end_ms - _millis(info) - 1)
+            last = DataInterval.exact(info.run_after + before_end)
         return None
+
+
+def _millis(info: DagRunInfo) -> int:
+    return int(info.run_after.timestamp() * 1000)

@@ -1,16 +1,16 @@
-"""This module has the trigger that waits without a worker slot, after the first check of a sensor found
-nothing.
+"""This module has the triggers: one waits without a worker slot after the first check of a sensor found
+nothing, the other for the end of a job that runs on a driver elsewhere.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-__all__ = ["WaitTrigger"]
+__all__ = ["JobTrigger", "WaitTrigger"]
 
 
 class WaitTrigger(BaseTrigger):
@@ -54,16 +54,11 @@ class WaitTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        while True:
-            await asyncio.sleep(self.poke_interval)
-            try:
-                result = await asyncio.to_thread(self._look)
-            except Exception as err:  # noqa: BLE001 - the trigger's border: the sensor decides what to do
-                yield TriggerEvent(_failure(err))
-                return
-            if result is not None:
-                yield TriggerEvent({"status": "found", "found": result})
-                return
+        yield TriggerEvent(await _first_event(self._event, self.poke_interval))
+
+    def _event(self) -> dict[str, Any] | None:
+        result = self._look()
+        return None if result is None else {"status": "found", "found": result}
 
     def _look(self) -> dict[str, Any] | None:
         from lakecore.errors import UnavailableError
@@ -78,6 +73,107 @@ class WaitTrigger(BaseTrigger):
                 "%s did not answer, the next attempt is in %s s: %s", self.table, self.poke_interval, err
             )
             return None
+
+
+class JobTrigger(BaseTrigger):
+    """Fire once, when a run of a job in the warehouse has ended, is lost, or has not begun in time.
+
+    All of its state is in the warehouse, so that another triggerer can go on; only the silence of a driver
+    is counted from its own first look. When a person stops or clears the task, the job is cancelled.
+
+    :param job: `id` of the job; `after`, the number of the last run before the one that it waits for;
+        `submission`, the name that a cancellation uses.
+    :param start_s: seconds that it waits for a driver to begin.
+    :param cancel_at_ms: cancel the job at this time, in milliseconds since the epoch; None: never.
+    """
+
+    def __init__(
+        self,
+        *,
+        job: Mapping[str, Any],
+        lake_conn_id: str,
+        poke_interval: float = 5.0,
+        start_s: float = 1800.0,
+        cancel_at_ms: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.job_id = str(job["id"])
+        self.after = int(job["after"])
+        self.submission = str(job["submission"])
+        self.lake_conn_id = lake_conn_id
+        self.poke_interval = poke_interval
+        self.start_s = start_s
+        self.cancel_at_ms = cancel_at_ms
+        self._jobs: Any = None
+        self._watch: Any = None
+        self._progress: Any = None
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return (
+            "lakecore_airflow.triggers.JobTrigger",
+            {
+                "job": {"id": self.job_id, "after": self.after, "submission": self.submission},
+                "lake_conn_id": self.lake_conn_id,
+                "poke_interval": self.poke_interval,
+                "start_s": self.start_s,
+                "cancel_at_ms": self.cancel_at_ms,
+            },
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        yield TriggerEvent(await _first_event(self._look, self.poke_interval) | {"job_id": self.job_id})
+
+    async def on_kill(self) -> None:
+        """Cancel the job: a person has stopped, cleared or marked the task."""
+        await asyncio.to_thread(self._cancel)
+
+    def _look(self) -> dict[str, Any] | None:
+        from lakecore.errors import UnavailableError
+        from lakecore.jobs.remote.watch import JobWatch
+
+        try:
+            store = self._store()
+            if self._watch is None:
+                self._watch = JobWatch(store, self.job_id, self.after, self.start_s)
+            run = self._watch.look()
+            if run.progress and run.progress != self._progress:
+                self._progress = run.progress
+                self.log.info("job %s, run %d: %s", self.job_id, run.run, dict(run.progress))
+            if run.status == "not-started":
+                store.cancel(self.job_id, self.submission)
+            elif run.status == "running":
+                if self.cancel_at_ms is None or store.clock.now_ms() < self.cancel_at_ms:
+                    return None
+                store.cancel(self.job_id, self.submission)
+                return {"status": "timeout"}
+            return {"status": run.status, "run": run.run}
+        except UnavailableError as err:
+            self.log.warning("the warehouse did not answer, the next look is later: %s", err)
+            return None
+
+    def _cancel(self) -> None:
+        self._store().cancel(self.job_id, self.submission)
+        self.log.info("job %s is cancelled: it stops at its next safe point", self.job_id)
+
+    def _store(self) -> Any:
+        """Return the jobs of the warehouse, which is opened once."""
+        from lakecore_airflow.hooks import LakeHook
+
+        if self._jobs is None:
+            self._jobs = LakeHook(self.lake_conn_id).job_store()
+        return self._jobs
+
+
+async def _first_event(look: Callable[[], dict[str, Any] | None], interval: float) -> dict[str, Any]:
+    """Look every `interval` seconds, in a thread, and return the first event, or that of an error."""
+    while True:
+        await asyncio.sleep(interval)
+        try:
+            event = await asyncio.to_thread(look)
+        except Exception as err:  # noqa: BLE001 - the trigger's border: the task decides what to do
+            return _failure(err)
+        if event is not None:
+            return event
 
 
 def _failure(err: Exception) -> dict[str, Any]:

@@ -5,6 +5,9 @@ All watchers of one connection share one poll. A round reads the latest snapshot
 the watchers of tables that changed look closer. A watcher's position is kept in Airflow's asset state store.
 The position moves on after Airflow has confirmed that the event is in its database. A triggerer that is
 killed in between emits the same snapshots again, and none is lost.
+
+Airflow has that store since 3.3. With earlier releases a watcher is refused: what is committed while the
+triggerer is down would start no run.
 """
 
 from __future__ import annotations
@@ -15,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, AssetWatcher
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
-from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
 
+from lakecore_airflow.airflow_names import HAS_ASSET_STATE, AdvanceItem, SharedStreamProducer
 from lakecore_airflow.assets import table_asset
 
 if TYPE_CHECKING:
@@ -48,6 +51,13 @@ def watched_asset(
         everything.
     :param condition: `count`, `rows`, `kinds` and `partitions`, as for `NewSnapshotSensor`.
     """
+    if not HAS_ASSET_STATE:
+        from lakecore.errors import UnsupportedError
+
+        raise UnsupportedError(
+            f"watched_asset({table!r}) needs Airflow 3.3: earlier releases store no position of a watcher, so"
+            " that what is committed while the triggerer is down would start no run. Use NewSnapshotSensor"
+        )
     if start not in _STARTS:
         raise ValueError(f"start={start!r}: use one of {', '.join(_STARTS)}")
     plain = table_asset(table, lake_conn_id=lake_conn_id)

@@ -20,6 +20,7 @@ from tools.airflow_api import ENDED, AirflowApi
 from tools.airflow_server import AirflowServer
 
 _BUNDLE = Path(__file__).parent / "bundle"
+_DAG_FILES = Path(__file__).parents[2] / "dags"
 _LOCAL_BUNDLE = "airflow.dag_processing.bundles.local.LocalDagBundle"
 _DAGS = (
     "lakecore_nightly",
@@ -43,11 +44,18 @@ _DAGS = (
     "lakecore_survey",
     "lakecore_survey__unknown",
     "lakecore_service",
+    "lakecore_submit",
 )
 WATCHED = ("watched.a_pk_dedup_l0", "watched.later")
 _SETTINGS = f"""
 [airflow]
 connections = ["lake_default", "unknown"]
+[[airflow.rights]]
+users = ["*"]
+databases = ["[!x]*"]
+[[airflow.rights]]
+users = ["*"]
+actions = ["undo", "purge"]
 [airflow.nightly]
 schedule = ""
 [airflow.maintenance]
@@ -62,6 +70,8 @@ schedule = ""
 poke_seconds = 3
 tables = {list(WATCHED)}
 """
+_NEED_ASSET_STATE = ("lakecore_keys", "lakecore_by_key", "lakecore_old_names")
+"""The DAGs of tests that an Airflow before 3.3 cannot run; tests/airflow_versions leaves their tests out."""
 _ENDS_AFTER_S = 180.0
 
 
@@ -72,6 +82,10 @@ class AirflowLake:
     api: AirflowApi
     path: Path
     unknown: Path
+    fresh: Path
+    """A folder for a lake that Airflow does not know, and its empty DAG folder."""
+    environ: Mapping[str, str]
+    """The environment of Airflow's processes."""
 
     def place(self, golden: str, database: str) -> Table:
         """A copy of a golden table in a database of the test's own."""
@@ -130,30 +144,47 @@ def table_of(task: Mapping[str, Any]) -> str:
 @pytest.fixture(scope="session")
 def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowLake]:
     """Started once (20 s on two free cores). Tests that ask for it are slow."""
+    # Airflow sets up logging when it is imported; in a conftest that would be outside of pytest's capture
+    from lakecore_airflow.airflow_names import HAS_ASSET_STATE
+
     home = tmp_path_factory.mktemp("airflow")
     lake = home / "lake"
     unknown = home / "unknown"
-    lake.mkdir()
-    unknown.mkdir()
+    fresh = home / "fresh"
+    for folder in (lake, unknown, fresh / "dags", fresh / "lake"):
+        folder.mkdir(parents=True)
+    shutil.copytree(_DAG_FILES, home / "dags", ignore=shutil.ignore_patterns("__pycache__"))
+    left_out = () if HAS_ASSET_STATE else _NEED_ASSET_STATE
+    settings = _SETTINGS if HAS_ASSET_STATE else _SETTINGS.replace(f"tables = {list(WATCHED)}", "")
+    (home / "dags" / "lakecore.toml").write_text(settings)
+    shutil.copytree(
+        _BUNDLE,
+        home / "bundle",
+        ignore=shutil.ignore_patterns("__pycache__", *(f"{dag}.py" for dag in left_out)),
+    )
     lineage = {"type": "file", "log_file_path": str(home / "lineage.jsonl"), "append": True}
     bundles = [
-        {"name": "dags", "classpath": _LOCAL_BUNDLE, "kwargs": {}},
-        {"name": "tests", "classpath": _LOCAL_BUNDLE, "kwargs": {"path": str(_BUNDLE)}},
+        {"name": "dags", "classpath": _LOCAL_BUNDLE, "kwargs": {"path": str(home / "dags")}},
+        {"name": "tests", "classpath": _LOCAL_BUNDLE, "kwargs": {"path": str(home / "bundle")}},
+        {
+            "name": "fresh",
+            "classpath": _LOCAL_BUNDLE,
+            "kwargs": {"path": str(fresh / "dags"), "refresh_interval": 5},
+        },
     ]
     environment = {
         "AIRFLOW_CONN_LAKE_DEFAULT": json.dumps({"conn_type": "lakecore", "host": str(lake)}),
         "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(bundles),
         "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(lineage),
         "AIRFLOW__OPENLINEAGE__SELECTIVE_ENABLE": "True",  # each task that tells takes two more processes
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
         "AIRFLOW_CONN_UNKNOWN": json.dumps({"conn_type": "lakecore", "host": str(unknown)}),
-        "LAKECORE_CONFIG": str(home / "lakecore.toml"),
     }
-    (home / "lakecore.toml").write_text(_SETTINGS)
     with AirflowServer(home / "airflow", environment) as server:
-        for dag_id in _DAGS:
+        for dag_id in (one for one in _DAGS if one not in left_out):
             server.api.wait(dag_id, lambda dag_id=dag_id: server.api.has_dag(dag_id), 120)
             server.api.unpause(dag_id)
-        yield AirflowLake(server.api, lake, unknown)
+        yield AirflowLake(server.api, lake, unknown, fresh, server.env)
 
 
 def rows(table: Table) -> list[str]:

@@ -6,10 +6,9 @@ import subprocess
 import sys
 
 import pytest
-from airflow.dag_processing.dagbag import DagBag
-from airflow.serialization.serialized_objects import DagSerialization
 
 from tests.operators.conftest import _ROOT
+from tests.support.airflow_dags import DagBag, DagSerialization
 
 FILES = sorted((_ROOT / "dags").glob("*.py"))
 

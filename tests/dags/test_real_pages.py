@@ -83,6 +83,26 @@ def test_an_action_is_a_dry_run_first_and_only_for_who_may_start_runs(
     assert "8 → 3 files" in viewer.page("/lakecore/history")[1]
 
 
+def test_what_no_rule_allows_is_refused_by_the_page_and_by_the_run(airflow: AirflowLake) -> None:
+    """The rules are in the `lakecore.toml` of the DAG folder, which the API server does not read."""
+    table = airflow.place("g1.a_pk_runs", "xact")
+    text = airflow.api.page(f"/lakecore/table?name={table.name}")[1]
+    assert (table.name in text, ">Dry run</button>" in text) == (True, False)
+    other = airflow.place("g1.a_pk_runs", "yact")
+    token = re.search(
+        r'name="token" value="([^"]+)"', airflow.api.page(f"/lakecore/table?name={other.name}")[1]
+    )
+    assert token is not None
+    form = {"token": token[1], "action": "fsck", "table": table.name}
+    status, answer = airflow.api.send_form("/lakecore/actions", form)
+    assert (status, "admin may not fsck on xact.a_pk_runs" in answer) == (403, True), answer
+    state, tasks = airflow.run("lakecore_adhoc", {"action": "fsck", "table": table.name})
+    assert state == "failed"
+    (chosen,) = [task for task in tasks if task["task_id"] == "choose"]
+    assert "no rule of [[airflow.rights]]" in str(airflow.api.error(chosen))
+    assert airflow.run("lakecore_adhoc", {"action": "fsck", "table": other.name})[0] == "success"
+
+
 def test_airflow_shows_the_pages_in_its_menu_and_as_tabs(airflow: AirflowLake) -> None:
     plugins = airflow.api.call("GET", "/api/v2/plugins")["plugins"]
     (found,) = [plugin for plugin in plugins if plugin["name"] == "lakecore_ui"]

@@ -10,17 +10,19 @@ from typing import Any
 
 import pendulum
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-from airflow.serialization.serialized_objects import DagSerialization
 from airflow.timetables.base import DataInterval, TimeRestriction
 
+from lakecore_airflow.airflow_names import AirflowFailException, AirflowSkipException
 from lakecore_airflow.dags import SettingsError, lakecore_dags
+from lakecore_airflow.lake import dedicated_compaction
 from lakecore_airflow.lake.compact_database import CompactDatabaseOperator
+from lakecore_airflow.lake.dedicated_compaction import DedicatedCompactionOperator
 from lakecore_airflow.lake.tables import ListTablesOperator
 from lakecore_airflow.operators.compact import CompactTableOperator
 from lakecore_airflow.policy.maintain import MaintainTableOperator, PlanMaintenanceOperator
 from lakecore_airflow.timetables import OpenDaysTimetable
 from tests.operators.conftest import context
+from tests.support.airflow_dags import DagSerialization
 from tests.support.golden import GoldenTable
 
 TABLE = "g1.a_pk_dedup_l0"
@@ -157,6 +159,44 @@ def test_the_timetable_leaves_out_blackouts() -> None:
     assert info.data_interval.start == pendulum.datetime(2026, 11, 30, 2)
     closed = OpenDaysTimetable("0 2 * * *", [{"days": "Mon-Sun"}])
     assert closed.next_dagrun_info(last_automated_data_interval=last, restriction=restriction) is None
+
+
+def test_a_long_blackout_does_not_end_a_schedule_of_minutes() -> None:
+    timetable = OpenDaysTimetable("*/5 * * * *", [{"days": "12-24..01-02"}, {"days": "2027-01-03"}])
+    last = DataInterval.exact(pendulum.datetime(2026, 12, 23, 23, 55))
+    restriction = TimeRestriction(earliest=pendulum.datetime(2020, 1, 1), latest=None, catchup=True)
+    info = timetable.next_dagrun_info(last_automated_data_interval=last, restriction=restriction)
+    assert info is not None
+    assert info.run_after == pendulum.datetime(2027, 1, 4), "the first minute after them, 3168 times later"
+
+
+def test_a_compactor_does_not_begin_in_a_blackout_and_ends_with_the_next(
+    lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(AirflowSkipException, match="nothing is begun"):
+        DedicatedCompactionOperator(task_id="c", engine="local", blackouts=ALWAYS).execute(context())
+    run_times: list[timedelta] = []
+
+    def ended(run_for: timedelta) -> Any:
+        run_times.append(run_for)
+        raise TimeoutError
+
+    monkeypatch.setattr(dedicated_compaction, "stopped_after", ended)
+    # tomorrow may begin in less than the hour that the last one asks for
+    in_two_days = (datetime.now(UTC) + timedelta(days=2)).date()
+    for run_for in (None, "90 d", "1 h"):
+        operator = DedicatedCompactionOperator(
+            task_id="c", engine="local", run_for=run_for, blackouts=[{"days": str(in_two_days)}]
+        )
+        with pytest.raises(TimeoutError):
+            operator.execute(context())
+    assert all(timedelta(days=1) < one <= timedelta(days=2) for one in run_times[:2])
+    assert run_times[2] == timedelta(hours=1)
+    dag = lakecore_dags("compactor", settings={"blackouts": [{"days": "Sun"}]})["lakecore_compactor"]
+    assert isinstance(dag.timetable, OpenDaysTimetable)
+    task = dag.get_task("follow")
+    task.render_template_fields({"params": {name: dag.params[name] for name in dag.params}})
+    assert json.loads(task.blackouts) == [{"days": "Sun"}]
 
 
 def test_the_calendar_of_all_dags_is_in_one_place() -> None:

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowFailException
 
 import lakecore_airflow
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.jobs.definitions.parameter import Kind, parameters_by_name
+from lakecore_airflow.airflow_names import AirflowFailException
 from lakecore_airflow.operators.expire import ExpireSnapshotsOperator
 from lakecore_airflow.operators.rollback import RollbackToAsLatestOperator
 from lakecore_airflow.tasks.chore import ChoreOperator

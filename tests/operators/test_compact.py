@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from lakecore.executor import SerialExecutor
 from lakecore.jobs import compact
+from lakecore_airflow.airflow_names import AirflowException, AirflowFailException, AirflowSkipException
 from lakecore_airflow.lake.tables import ListTablesOperator
 from lakecore_airflow.operators.compact import CompactTableOperator
 from tests.operators.conftest import context

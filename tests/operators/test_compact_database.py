@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.clock import SystemClock
 from lakecore.jobs.compact.engine_choice import Engines
 from lakecore.maintain.lease.lease import LeaseTimes, leased
 from lakecore.verify.fsck.check import fsck
+from lakecore_airflow.airflow_names import AirflowException, AirflowFailException
 from lakecore_airflow.hooks import LakeHook
 from lakecore_airflow.lake.compact_database import CompactDatabaseOperator
 from tests.operators.conftest import context

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from lakecore_airflow.dags import lakecore_dags
-from lakecore_airflow.dags.settings import SettingsError, find_settings, parse_settings
-from lakecore_airflow.watch import watched_asset
+from lakecore_airflow.settings import SettingsError, find_settings, parse_settings
 
 NAMES = ("nightly", "maintenance", "on_asset")
 ALL = [
@@ -33,6 +32,17 @@ def write(folder: Path, text: str) -> Path:
 
 def schedule(name: str) -> str:
     return f'[airflow.nightly]\nschedule = "{name}"\n'
+
+
+def test_an_action_follows_the_policy_of_the_maintenance() -> None:
+    rules = [{"tables": ["*"], "chores": {"fsck": {}}}]
+
+    def policy(**settings: Any) -> Any:
+        return lakecore_dags("adhoc", settings=settings)["lakecore_adhoc"].get_task("plan").policy
+
+    assert policy(maintenance={"policy": rules}) == rules
+    assert policy(maintenance={"policy": rules}, adhoc={"policy": "/own.yaml"}) == "/own.yaml"
+    assert "lakecore_policy" in policy()
 
 
 def test_the_first_file_that_exists_counts(tmp_path: Path) -> None:
@@ -105,23 +115,6 @@ def test_each_connection_has_dags_of_its_own() -> None:
             else:
                 given = getattr(task, "lake_conn_id", "{{ params.lake_conn_id }}")
             assert given == "{{ params.lake_conn_id }}", f"{dag_id}.{task.task_id}"
-
-
-def test_settings_become_params_and_schedules() -> None:
-    settings = {
-        "connections": ["lake"],
-        "nightly": {"schedule": "", "database": "shop*", "engine": "local"},
-        "on_asset": {"tables": ["shop.orders", "crm.leads"], "schedule": ""},
-    }
-    dags = lakecore_dags("nightly", "on_asset", settings=settings)
-    nightly, on_asset = dags["lakecore_nightly__lake"], dags["lakecore_on_asset__lake"]
-    assert nightly.schedule is None
-    assert (nightly.params["database"], nightly.params["engine"]) == ("shop*", "local")
-    assert on_asset.params["tables"] == "shop.orders, crm.leads"
-    assert [asset.name for asset in on_asset.schedule.objects] == [
-        watched_asset(table, lake_conn_id="lake").name for table in ("shop.orders", "crm.leads")
-    ]
-    assert lakecore_dags("on_asset", settings={})["lakecore_on_asset"].schedule is not None, "the clock"
 
 
 def test_a_policy_can_be_given_in_the_dag_file() -> None:

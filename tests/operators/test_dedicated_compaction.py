@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.table import Table
 from lakecore.verify.fsck.check import fsck
+from lakecore_airflow.airflow_names import AirflowException, AirflowFailException
 from lakecore_airflow.lake import dedicated_compaction
 from lakecore_airflow.lake.dedicated_compaction import DedicatedCompactionOperator
 from tests.operators.conftest import context

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from airflow.sdk import BaseOperator
 from airflow.sdk.bases.sensor import BaseSensorOperator
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 import lakecore_airflow
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.jobs.runner import chore
+from lakecore_airflow.airflow_names import AirflowException, AirflowFailException
 from lakecore_airflow.operators.expire import ExpireSnapshotsOperator
 from lakecore_airflow.operators.fsck import FsckOperator
 from lakecore_airflow.operators.holds import HoldTableOperator, ListHoldsOperator, ReleaseTableOperator
@@ -40,6 +40,7 @@ BASES = (
     "JobTask",
     "LakeTask",
     "LeaseWaitTask",
+    "SubmitTask",
     "TableTask",
     "WindowTask",
 )
@@ -48,6 +49,7 @@ READING = {
     "AlterViewDialectOperator",
     "CompactDatabaseOperator",
     "CompactTableOperator",
+    "CopyOperator",
     "CreateFunctionOperator",
     "DedicatedCompactionOperator",
     "DropFunctionOperator",
@@ -66,6 +68,7 @@ READING = {
     "QueryServiceOperator",
     "RewriteFileIndexOperator",
     "UndoOperator",
+    "WhatIfOperator",
 }
 """Operators of jobs that do not begin as chores do: they read, rewrite, make tables or names, run chores, or look at holds themselves."""
 

@@ -8,9 +8,9 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
 
 from lakecore import errors
+from lakecore_airflow.airflow_names import AirflowFailException
 from lakecore_airflow.get_provider_info import get_provider_info
 from lakecore_airflow.hooks import LakeHook, airflow_errors
 from lakecore_airflow.operators.compact import CompactTableOperator
@@ -46,6 +46,26 @@ def test_fields_become_options(monkeypatch: pytest.MonkeyPatch) -> None:
         "s3.secret-key": "secret",
     }
     assert hook.spark_master() == "spark://m:7077"
+
+
+def test_fields_of_other_stores_become_their_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    fields = {
+        "azure_account_key": "fs.azure.account.key",
+        "azure_sas_token": "fs.azure.sas.fixed.token",
+        "gcs_key_file": "fs.gs.auth.service.account.json.keyfile",
+        "oss_endpoint": "fs.oss.endpoint",
+        "oss_access_key_id": "fs.oss.accessKeyId",
+        "oss_access_key_secret": "fs.oss.accessKeySecret",
+    }
+    documented = (Path(__file__).parents[2] / "docs" / "stores.md").read_text()
+    form = get_provider_info()["connection-types"][0]["conn-fields"]
+    for field, option in fields.items():
+        hook = _connect(monkeypatch, host="gs://lake/wh", extra={field: "value"})
+        log_in = {"fs.gs.auth.type": "SERVICE_ACCOUNT_JSON_KEYFILE"} if field == "gcs_key_file" else {}
+        assert hook.options() == {option: "value", **log_in}
+        assert f"`{option}`" in documented
+        secret = form[field]["schema"].get("format") == "password"
+        assert secret is (field in ("azure_account_key", "azure_sas_token", "oss_access_key_secret"))
 
 
 def test_a_connection_opens_a_jdbc_catalog(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -133,6 +153,15 @@ def test_a_connection_opens_a_rest_catalog(monkeypatch: pytest.MonkeyPatch) -> N
     assert "hidden-token" in concealed
     assert hook.options()["data-token.enabled"] == "true"
     assert hook.options()["lakecore.service-location"] == "/lake/own"
+
+
+def test_a_connection_names_a_warehouse_on_hdfs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its properties are among the further options; nobody listens at the port."""
+    extra = {"catalog_options": json.dumps({"hadoop.dfs.client.failover.max.attempts": 0})}
+    worked, text = _connect(monkeypatch, host="hdfs://127.0.0.1:1/lake", extra=extra).test_connection()
+    assert not worked
+    assert "hdfs://127.0.0.1:1/lake" in text
+    assert "check the address" in text
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"a": {"b": "hidden-1"}}'])

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
 
 from lakecore.catalog.filesystem import load_catalog
+from lakecore_airflow.airflow_names import AirflowFailException
 from lakecore_airflow.operators.analyze import AnalyzeOperator
 from lakecore_airflow.operators.compact import CompactTableOperator
 from lakecore_airflow.operators.rescale import RescaleOperator

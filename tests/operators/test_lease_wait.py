@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
 
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.clock import SystemClock
 from lakecore.maintain.lease.lease import LeaseTimes, leased
+from lakecore_airflow.airflow_names import AirflowException, AirflowFailException, TaskDeferred
 from lakecore_airflow.operators.compact import CompactTableOperator
 from lakecore_airflow.operators.expire import ExpireSnapshotsOperator
 from lakecore_airflow.operators.rewrite_file_index import RewriteFileIndexOperator

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowFailException
 
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.jobs.attempts import AttemptFilter, attempts_of
+from lakecore_airflow.airflow_names import AirflowFailException
 from lakecore_airflow.operators.fsck import FsckOperator
 from lakecore_airflow.operators.ledger import (
     ListRunsOperator,

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.clock import SystemClock
+from lakecore.jobs.attempts import AttemptFilter, attempts_of
 from lakecore.maintain.lease.lease import LeaseTimes, leased
+from lakecore_airflow.airflow_names import AirflowException, AirflowFailException
 from lakecore_airflow.policy.maintain import MaintainTableOperator, PlanMaintenanceOperator
 from tests.operators.conftest import context
 from tests.support.golden import GoldenTable
@@ -132,6 +133,8 @@ def test_files_are_rewritten_by_policy_and_once(table: str, lake: Path) -> None:
 def test_after_the_window_no_chore_begins(table: str, lake: Path) -> None:
     report = _maintain(until="2020-01-01T05:00:00Z").execute(context())
     assert (report["done"], report["left"]) == ([], ["expire-snapshots", "remove-orphan-files"])
+    ledger = attempts_of(load_catalog(lake), AttemptFilter(state="left")).attempts
+    assert [(one.table, one.job) for one in ledger] == [(TABLE, name) for name in report["left"]]
     assert len(load_catalog(lake).load_table(TABLE)._stores.snapshots.list_ids()) == 8
 
 

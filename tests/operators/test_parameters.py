@@ -65,6 +65,7 @@ OF_THE_TASK = {
     "engine": "where units run",
     "master": "where units run",
     "spark_conf": "where units run",
+    "submit": "where units run",
     "lake_conn_id": "the connection",
     "fail_on": "which findings of fsck fail the task",
     "plan": "whether fsck pushes a plan of repair as XCom",
@@ -191,6 +192,8 @@ def test_all_commands_of_jobs_and_all_operators_are_compared() -> None:
         "query-service",
         "stream",
         "prepare-spark",
+        "run-job",
+        "airflow",
     }
     of_catalogs = {
         "catalogs",

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.errors import UnavailableError
 from lakecore.jobs import expire_snapshots
+from lakecore_airflow.airflow_names import AirflowFailException, AirflowSkipException
 from lakecore_airflow.operators.period_tags import (
     CreateBatchTagsOperator,
     TriggerTagAutomaticCreationOperator,

@@ -16,7 +16,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 import lakecore
 from lakecore.errors import UnavailableError
@@ -24,6 +23,7 @@ from lakecore.service.addresses import Address
 from lakecore.service.connection import ClientOptions
 from lakecore.service.remote_query import RemoteTableQuery, service_manager
 from lakecore.table import Table
+from lakecore_airflow.airflow_names import AirflowFailException, AirflowSkipException
 from lakecore_airflow.operators.query_service import QueryServiceOperator, QueryServiceSensor
 from tests.operators.conftest import context
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
 
+from lakecore_airflow.airflow_names import AirflowFailException
 from lakecore_airflow.operators.rewrite_file_index import RewriteFileIndexOperator
 from tests.operators.conftest import context
 from tests.support.golden import GoldenTable

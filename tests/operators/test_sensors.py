@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
+from lakecore_airflow.airflow_names import AirflowFailException, TaskDeferred
 from lakecore_airflow.operators.partitions import MarkPartitionDoneOperator
 from lakecore_airflow.operators.tags import CreateTagOperator
 from lakecore_airflow.sensors.partitions import PartitionDoneSensor

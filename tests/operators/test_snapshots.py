@@ -10,8 +10,13 @@ from pathlib import Path
 
 import pytest
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException, TaskDeferred
 
+from lakecore_airflow.airflow_names import (
+    AirflowException,
+    AirflowFailException,
+    AirflowSkipException,
+    TaskDeferred,
+)
 from lakecore_airflow.sensors.snapshots import NewSnapshotSensor
 from lakecore_airflow.triggers import WaitTrigger
 from tests.operators.conftest import context

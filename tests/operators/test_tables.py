@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
 
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.jobs import survey
+from lakecore_airflow.airflow_names import AirflowFailException
 from lakecore_airflow.lake import tables
 from lakecore_airflow.lake.tables import ListTablesOperator, NamedTablesOperator
 from tests.operators.conftest import context

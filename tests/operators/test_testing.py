@@ -12,10 +12,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from airflow.sdk.exceptions import TaskDeferred
 
 from lakecore.catalog.catalog import Catalog
 from lakecore.errors import NotFoundError
+from lakecore_airflow.airflow_names import TaskDeferred
 from lakecore_airflow.assets import table_asset
 from lakecore_airflow.hooks import LakeHook
 from lakecore_airflow.operators import (

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import threading
 import time
@@ -30,12 +31,23 @@ from lakecore.jobs.runner.dispatch import run_chore
 from lakecore.jobs.survey import DayPoint, Job, State, Survey, TableRecord, run
 from lakecore.maintain.survey.activity import Lateness
 from lakecore_airflow.reports.outcome import outcome_of
-from lakecore_airflow.ui import actions, airflow_actions, lake_data, page, pages, run_page
+from lakecore_airflow.rights import Rights
+from lakecore_airflow.ui import (
+    actions,
+    airflow_actions,
+    lake_data,
+    page,
+    pages,
+    policy_view,
+    run_page,
+    what_if_page,
+)
 from lakecore_airflow.ui import app as routes
 from lakecore_airflow.ui.actions import Actions
 from lakecore_airflow.ui.airflow_data import WindowDag
 from lakecore_airflow.ui.charts import history_chart, level_picture, score_line
 from lakecore_airflow.ui.policy_view import TablePolicy, policy_of
+from lakecore_airflow.ui.prometheus import survey_metrics
 from lakecore_airflow.ui.run_view import run_matrix, run_sums, run_view
 from lakecore_airflow.ui.tokens import VALID_MS, form_token, from_this_site, is_valid
 from lakecore_airflow.ui.views import PAGE, LakeQuery, lake_view
@@ -72,9 +84,9 @@ def client(lake: FilesystemCatalog, monkeypatch: pytest.MonkeyPatch) -> Iterator
     monkeypatch.setattr(
         run_page, "reports_of_run", lambda session, *ids: [] if "/" in ids[1] else list(TASKS)
     )
-    monkeypatch.setattr(Actions, "for_user", lambda self, user: {"token": ""})
+    monkeypatch.setattr(Actions, "for_user", lambda *_: {"token": "", "may": (), "missing": ""})
     monkeypatch.setattr(pages, "window_dag", lambda session, dag_id: WINDOW)
-    monkeypatch.setattr(pages, "policy_of", lambda table: TablePolicy(problem="no policy"))
+    monkeypatch.setattr(pages, "policy_of", lambda session, dag_id, table: TablePolicy(problem="no policy"))
     app = routes.new_app()
     app.dependency_overrides[_get_session] = nobody
     app.dependency_overrides[get_user] = nobody
@@ -112,6 +124,40 @@ def test_the_page_of_a_table_has_its_levels_snapshots_and_what_blocks_expiry(
     assert client.get("/table", params={"name": "g1.a_life_empty"}).status_code == 200
     assert client.get("/table", params={"name": "g1.nothing"}).status_code == 404
     assert client.get("/table", params={"name": "../../etc"}).status_code == 404
+
+
+def test_a_page_replays_the_history_of_a_table(client: TestClient, lake: FilesystemCatalog) -> None:
+    run(Job(), lake)
+    assert "what-if?conn=lake_default&amp;name=g1.a_pk_runs" in client.get("/table?name=g1.a_pk_runs").text
+    asked = {"name": "g1.a_pk_runs", "most": "2", "least": "1", "trigger": "2", "every": "1 d"}
+    answer = client.get("/what-if", params=asked)
+    assert answer.status_code == 200
+    assert "the options of the question" in answer.text
+    assert 'value="1 d"' in answer.text
+    assert "Average runs of a bucket" in answer.text
+    assert "<script" not in answer.text
+    wrong = client.get("/what-if", params={**asked, "most": "<b>"})
+    assert "&lt;b&gt;" in wrong.text
+    assert "<b>" not in wrong.text
+    assert "problem" in wrong.text
+    assert client.get("/what-if", params={"name": "g1.nothing"}).status_code == 404
+    assert client.get("/what-if", params={"name": "g1.a_append_unaware", "trigger": "2"}).status_code == 200
+
+
+def test_a_line_says_why_buttons_are_missing(
+    client: TestClient, lake: FilesystemCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Actions, "for_user", lambda *_: {"token": "", "may": (), "missing": "no <right>"})
+    assert '<p class="dim">no &lt;right&gt;</p>' in client.get("/table?name=g1.a_pk_runs").text
+
+
+def test_a_large_table_is_left_to_the_command(
+    client: TestClient, lake: FilesystemCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(Job(), lake)
+    monkeypatch.setattr(what_if_page, "_MOST_SNAPSHOTS", 0)
+    text = client.get("/what-if", params={"name": "g1.a_pk_runs"}).text
+    assert "run lakecore what-if g1.a_pk_runs" in text
 
 
 def test_a_damaged_table_has_a_page_that_says_so(client: TestClient, lake: FilesystemCatalog) -> None:
@@ -420,6 +466,7 @@ class Starts:
 def starts(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> Starts:
     found = Starts()
     monkeypatch.setattr(airflow_actions, "start", found.start)
+    monkeypatch.setattr(airflow_actions, "action_rights", lambda session: Rights(None))
     monkeypatch.setattr(airflow_actions, "secret_key", lambda: "secret")
     user = SimpleNamespace(get_id=lambda: "ada", get_name=lambda: "ada")
     client.app.dependency_overrides[get_user] = lambda: user
@@ -492,7 +539,7 @@ def test_the_page_of_an_action_has_its_outcome_and_asks_before_it_changes(
     monkeypatch.setattr(actions, "reports_of_run", lambda *_: [task("success", report, "act")])
     text = client.get("/actions/manual__1").text
     assert expected in text
-    monkeypatch.setattr(Actions, "for_user", lambda self, user: {"token": "t"})
+    monkeypatch.setattr(Actions, "for_user", lambda *_: {"token": "t", "may": actions.ACTIONS, "missing": ""})
     text = client.get("/actions/manual__1").text
     assert ("Do it: " in text) is bool(request_.get("dry_run"))
 
@@ -509,18 +556,34 @@ def test_metrics_need_a_token_and_count_tables(client: TestClient, monkeypatch: 
     assert "d.t00001" not in text
 
 
-def test_a_policy_names_the_rule_that_decided(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_policy_names_the_rule_that_decided_and_where_it_is_from(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    settings: dict[str, Any] = {}
+
+    def shown(table: str) -> TablePolicy:
+        return policy_of(None, "lakecore_maintenance", table)
+
+    monkeypatch.setattr(policy_view, "param_default", lambda session, dag_id, name: settings.get(dag_id))
     rules = [
         {"tables": ["*"], "chores": {"compact": {}, "expire-snapshots": {"retain-max": 5}}},
         {"tables": ["d.a"], "chores": {"expire-snapshots": {"retain-max": 9}}},
     ]
+    assert "No policy is named" in shown("d.a").problem
     monkeypatch.setenv("AIRFLOW_VAR_LAKECORE_POLICY", json.dumps(rules))
-    assert policy_of("d.a").chores == [("compact", "", 1), ("expire-snapshots", "retain-max: 9", 2)]
-    assert policy_of("d.b").chores[1] == ("expire-snapshots", "retain-max: 5", 1)
+    assert shown("d.a").chores == [("compact", "", 1), ("expire-snapshots", "retain-max: 9", 2)]
+    assert shown("d.b").chores[1] == ("expire-snapshots", "retain-max: 5", 1)
+    assert shown("d.a").source == "the Airflow variable lakecore_policy"
     monkeypatch.setenv("AIRFLOW_VAR_LAKECORE_POLICY", "- tables: [")
-    assert "cannot be used" in policy_of("d.a").problem
-    monkeypatch.setenv("AIRFLOW_VAR_LAKECORE_POLICY", "/etc/policy.yaml")
-    assert "file" in policy_of("d.a").problem
+    assert "cannot be shown" in shown("d.a").problem
+    settings["lakecore_maintenance"] = rules[1:]
+    assert shown("d.a").chores == [("expire-snapshots", "retain-max: 9", 1)], "settings before the variable"
+    assert "lakecore.toml" in shown("d.a").source
+    file = tmp_path / "policy.yaml"
+    settings["lakecore_maintenance"] = str(file)
+    assert "The workers read a file of their own" in shown("d.a").problem
+    file.write_text(json.dumps(rules))
+    assert (len(shown("d.a").chores), str(file) in shown("d.a").source) == (2, True)
 
 
 def test_a_run_of_many_jobs_is_a_matrix_with_failures_first() -> None:
@@ -540,3 +603,17 @@ def test_the_next_window_is_tonight_or_open_now() -> None:
     assert next_window(replace(dag, running_ms=26 * hour), 27 * hour) == (27 * hour, 29 * hour)
     assert next_window(replace(dag, next_ms=None, until=""), 5 * hour) == (5 * hour, None)
     assert next_window(replace(dag, until="late"), 5 * hour) == (26 * hour, None)
+
+
+def test_the_board_of_grafana_shows_each_metric_and_no_other() -> None:
+    board = json.loads((Path(__file__).parents[2] / "docker" / "grafana" / "lakes.json").read_text())
+    queries = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    named = {name for query in queries for name in re.findall(r"lakecore_(\w+)", query)}
+    survey = Survey(
+        started_ms=1, seconds=0.1, tables=(TableRecord(table="d.t", state=State.OK, surveyed_ms=1),)
+    )
+    exported = {name for name, _, _ in survey_metrics(survey, up=True)}
+    assert named == exported
+    assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
+    spots = [panel["gridPos"] for panel in board["panels"]]
+    assert all(spot["x"] + spot["w"] <= 24 for spot in spots)

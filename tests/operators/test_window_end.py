@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from jinja2 import Environment, StrictUndefined
 
 import lakecore
 from lakecore.jobs.attempts import AttemptFilter, attempts_of
+from lakecore_airflow.airflow_names import AirflowFailException, AirflowSkipException
 from lakecore_airflow.operators.compact import CompactTableOperator
 from lakecore_airflow.policy.maintain import MaintainTableOperator
 from lakecore_airflow.reports.outcome import LABEL

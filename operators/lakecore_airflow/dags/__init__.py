@@ -23,8 +23,8 @@ from lakecore_airflow.dags import (
     partition,
     survey,
 )
-from lakecore_airflow.dags.parts import LakeDag
-from lakecore_airflow.dags.settings import DagSettings, SettingsError, find_settings, parse_settings
+from lakecore_airflow.dags.parts import EVERY_DAG, LakeDag
+from lakecore_airflow.settings import DagSettings, SettingsError, find_settings, parse_settings
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG
@@ -70,9 +70,9 @@ def lakecore_dags(
     for connection in dag_settings.connections if conn_ids is None else conn_ids:
         for name in names or tuple(_DAGS):
             defaults, build = _DAGS[name]
-            values = dag_settings.of(name, defaults)
-            if name == "maintenance" and policy is not None:
-                values["policy"] = policy
+            values = dag_settings.of(name, {**EVERY_DAG, **defaults})
+            if name in ("maintenance", "adhoc"):
+                values["policy"] = policy or _policy(dag_settings, values)
             lake = LakeDag(name=name, connection=connection, settings=values)
             dags[lake.dag_id] = build(lake)
     return dags
@@ -82,3 +82,8 @@ def _settings(beside: str | Path | None, settings: Mapping[str, Any] | None) -> 
     if settings is not None:
         return parse_settings({"airflow": settings}, tuple(_DAGS), "settings")
     return find_settings(beside, tuple(_DAGS), os.environ)
+
+
+def _policy(settings: DagSettings, values: Mapping[str, Any]) -> Any:
+    """Return the policy of a DAG: its own, else that of the maintenance."""
+    return values["policy"] or settings.of("maintenance", {**EVERY_DAG, **maintenance.DEFAULTS})["policy"]

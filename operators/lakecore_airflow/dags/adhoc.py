@@ -7,6 +7,7 @@ from typing import Any
 from airflow.providers.standard.operators.python import BranchPythonOperator
 from airflow.sdk import DAG, Param
 
+from lakecore_airflow.airflow_names import AirflowFailException
 from lakecore_airflow.dags.parts import CONNECTION, LakeDag, engine_param
 from lakecore_airflow.operators.compact import CompactTableOperator
 from lakecore_airflow.operators.fsck import FsckOperator
@@ -14,10 +15,11 @@ from lakecore_airflow.operators.holds import HoldTableOperator, ReleaseTableOper
 from lakecore_airflow.operators.ledger import PurgeQuarantineOperator, UndoOperator
 from lakecore_airflow.policy.maintain import MaintainTableOperator, PlanMaintenanceOperator
 from lakecore_airflow.reports.outcome import LABEL
+from lakecore_airflow.rights import ActionRequest, Rights
 
 __all__ = ["ACTIONS", "DEFAULTS", "build"]
 
-DEFAULTS = {"schedule": None, "engine": "auto"}
+DEFAULTS = {"schedule": None, "engine": "auto", "policy": None, "rights": None}
 
 ACTIONS = ("compact", "maintain", "hold", "release", "undo", "purge", "fsck")
 """Each is the id of a task; `plan` comes before `maintain`."""
@@ -27,10 +29,13 @@ This DAG does one thing, which the param `action` names: it compacts or maintain
 releases it, takes a run of the quarantine back or deletes its files for good, or checks a table. The pages of
 the lake start its runs, first as a dry run. It has no schedule.
 
-Who may start runs of this DAG may do these things on every lake that Airflow has a connection to. The audit
-log has a line for each start, and the ledger of the lake (`lakecore attempts`) names the run.
+Who may start runs of this DAG may do these things on every lake that Airflow has a connection to, unless
+`lakecore.toml` has rules `[[airflow.rights]]`: then the task `choose` refuses what no rule allows the user
+who started the run. The audit log has a line for each start, and the ledger of the lake (`lakecore attempts`)
+names the run.
 
-* `maintain` runs the chores of the policy (Airflow variable `lakecore_policy`) for the table. Without a
+* `maintain` runs the chores of the policy for the table: that of `lakecore_maintenance` (`policy` in the
+  table `[airflow.maintenance]` of `lakecore.toml`), else the Airflow variable `lakecore_policy`. Without a
   policy it only reports.
 * `undo` and `purge` need `run`; `purge` without one deletes what is in the quarantine for more than a week.
 """
@@ -57,17 +62,19 @@ def build(lake: LakeDag) -> DAG:
         doc_md=DOC,
         max_active_runs=16,
     ) as dag:
-        choose = BranchPythonOperator(task_id="choose", python_callable=_chosen_task)
-        choose >> _actions()
+        choose = BranchPythonOperator(
+            task_id="choose", python_callable=_chosen_task, op_kwargs={"rights": lake.settings["rights"]}
+        )
+        choose >> _actions(lake.settings["policy"])
     return dag
 
 
-def _actions() -> list[Any]:
+def _actions(policy: Any) -> list[Any]:
     table = {"table": "{{ params.table or '' }}", "lake_conn_id": CONNECTION}
     dry_run = "{{ params.dry_run }}"
     plan = PlanMaintenanceOperator(
         task_id="plan",
-        policy="{{ var.value.get('lakecore_policy', '') }}",
+        policy=policy or "{{ var.value.get('lakecore_policy', '') }}",
         tables="{{ params.table or '' }}",
         dry_run=dry_run,
         lake_conn_id=CONNECTION,
@@ -100,6 +107,17 @@ def _actions() -> list[Any]:
 _PERSON = "{{ dag_run.triggering_user_name or 'airflow' }}"
 
 
-def _chosen_task(params: dict[str, Any]) -> str:
+def _chosen_task(params: dict[str, Any], dag_run: Any, rights: Any) -> str:
+    """Return the task of the action. Raises AirflowFailException for what the user may not do: the pages
+    check the same, but a run may be started elsewhere.
+    """
     action = str(params["action"])
+    request = ActionRequest(
+        user=getattr(dag_run, "triggering_user_name", None) or "",
+        action=action,
+        connection=str(params["lake_conn_id"]),
+        table=str(params["table"] or ""),
+    )
+    if refusal := Rights.parse(rights).refusal(request):
+        raise AirflowFailException(refusal)
     return "plan" if action == "maintain" else action

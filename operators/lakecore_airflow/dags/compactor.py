@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from airflow.sdk import DAG, CronTriggerTimetable, Param
+from airflow.sdk import DAG, Param
 
-from lakecore_airflow.dags.parts import CONNECTION, LakeDag
+from lakecore_airflow.airflow_names import CronTriggerTimetable
+from lakecore_airflow.dags.parts import BLACKOUTS, CONNECTION, LakeDag, blackouts_param
 from lakecore_airflow.lake.dedicated_compaction import DedicatedCompactionOperator
 
 __all__ = ["DEFAULTS", "build"]
@@ -20,6 +21,7 @@ DEFAULTS = {
     "engine": "spark",
     "interval": 10.0,
     "run_for": "24 h",
+    "blackouts": [],
 }
 
 DOC = """
@@ -30,7 +32,8 @@ every `interval` seconds, and compacts those to which others have written.
   the one after a worker that died. Nothing but unfinished work is lost then.
 * The task takes a slot of a worker, and one Spark session, as long as it runs.
 * A table that is not `write-only` is compacted, too. `including_tables` and `excluding_tables` choose.
-* Black-outs do not hold for it: it works at every hour until it is paused and its run is stopped.
+* During a black-out (`blackouts` in `[airflow]` of `lakecore.toml`) no run is scheduled, and one that
+  somebody starts is skipped. The beginning of a black-out ends the run: the round in hand is done.
 * Other DAGs may compact the same tables: a table that another task holds is looked at in the next round.
 
 The table `[airflow.compactor]` of `lakecore.toml` has the defaults of the params, and `schedule`.
@@ -40,10 +43,11 @@ The table `[airflow.compactor]` of `lakecore.toml` has the defaults of the param
 def build(lake: LakeDag) -> DAG:
     """Return the DAG."""
     settings = lake.settings
-    cron = settings["schedule"]
+    cron, blackouts = settings["schedule"], settings["blackouts"]
+    every_few_minutes = CronTriggerTimetable(cron, timezone="UTC") if cron and not blackouts else None
     with lake.open(
         _params(settings),
-        schedule=CronTriggerTimetable(cron, timezone="UTC") if cron else None,
+        schedule=every_few_minutes,
         description="Keep the tables of the lake compacted while others write to them.",
         tags=["lakecore", "compaction"],
         doc_md=DOC,
@@ -56,6 +60,7 @@ def build(lake: LakeDag) -> DAG:
             engine="{{ params.engine }}",
             interval="{{ params.interval }}",
             run_for="{{ params.run_for or '' }}",
+            blackouts=BLACKOUTS,
             skip_unsupported=True,
             lake_conn_id=CONNECTION,
             doc_md="Follows the tables until `run_for` is over. The XCom has the number of compactions, and "
@@ -89,4 +94,5 @@ def _params(settings: Mapping[str, Any]) -> dict[str, Param]:
             type=["null", "string"],
             description="The task ends after this time: 24 h. Empty: it runs until it is stopped.",
         ),
+        "blackouts": blackouts_param(settings["blackouts"]),
     }

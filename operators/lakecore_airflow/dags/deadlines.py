@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from airflow.sdk.definitions.callback import AsyncCallback
 from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
 from lakecore.errors import InvalidInputError
 from lakecore.jobs.runner.moment import parse_span
-from lakecore_airflow.dags.settings import SettingsError
+from lakecore_airflow.airflow_names import AsyncCallback
+from lakecore_airflow.settings import SettingsError
 
 __all__ = ["deadline_of", "tell_missed_deadline"]
 

@@ -9,10 +9,12 @@ from operator import or_
 from typing import Any
 
 from airflow.providers.standard.operators.bash import BashOperator
-from airflow.sdk import DAG, AssetOrTimeSchedule, CronTriggerTimetable
+from airflow.sdk import DAG
 
+from lakecore_airflow.airflow_names import HAS_ASSET_STATE, AssetOrTimeSchedule, CronTriggerTimetable
 from lakecore_airflow.dags.parts import CONNECTION, LakeDag, name_tables, named_tables_param
 from lakecore_airflow.sensors.snapshots import NewSnapshotSensor
+from lakecore_airflow.settings import SettingsError
 from lakecore_airflow.watch import watched_asset
 
 __all__ = ["DEFAULTS", "build"]
@@ -76,6 +78,11 @@ def build(lake: LakeDag) -> DAG:
 def _schedule(lake: LakeDag) -> Any:
     """Return what starts runs: events of the watched tables, and the clock."""
     settings = lake.settings
+    if settings["tables"] and not HAS_ASSET_STATE:
+        raise SettingsError(
+            f"airflow.on_asset: tables={settings['tables']!r} needs Airflow 3.3, which stores positions of"
+            " watchers. Name the tables in airflow.on_snapshot, whose sensors need no watcher"
+        )
     poll = float(settings["poke_seconds"])
     watched = [
         watched_asset(table, poke_interval=poll, lake_conn_id=lake.connection) for table in settings["tables"]

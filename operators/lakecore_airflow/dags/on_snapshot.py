@@ -7,8 +7,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 from airflow.providers.standard.operators.bash import BashOperator
-from airflow.sdk import DAG, CronTriggerTimetable, Param
+from airflow.sdk import DAG, Param
 
+from lakecore_airflow.airflow_names import CronTriggerTimetable
 from lakecore_airflow.dags.parts import CONNECTION, LakeDag, name_tables, named_tables_param
 from lakecore_airflow.sensors.snapshots import NewSnapshotSensor
 

@@ -4,16 +4,17 @@ that name tables.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.sdk import DAG, CronTriggerTimetable, Param
+from airflow.sdk import DAG, Param
 
+from lakecore_airflow.airflow_names import CronTriggerTimetable
 from lakecore_airflow.dags.deadlines import deadline_of
-from lakecore_airflow.dags.settings import dag_id_of
 from lakecore_airflow.lake.tables import ListTablesOperator, NamedTablesOperator
+from lakecore_airflow.settings import dag_id_of
 from lakecore_airflow.tasks.window import WINDOW_SETTINGS
 from lakecore_airflow.timetables import OpenDaysTimetable
 
@@ -21,10 +22,12 @@ __all__ = [
     "BLACKOUTS",
     "CONNECTION",
     "DEADLINE_DEFAULTS",
+    "EVERY_DAG",
     "TABLE_DEFAULTS",
     "WINDOW",
     "WINDOW_DEFAULTS",
     "LakeDag",
+    "blackouts_param",
     "engine_param",
     "list_tables",
     "name_tables",
@@ -39,6 +42,8 @@ CONNECTION = "{{ params.lake_conn_id }}"
 """The connection of a task is that of its run."""
 TABLE_DEFAULTS = {"database": "*", "include": "*", "exclude": ""}
 """These are the settings that `table_params` needs: they select all tables."""
+EVERY_DAG = {"pool": "default_pool"}
+"""These are the settings that all DAGs have: the pool of their tasks."""
 BLACKOUTS = "{{ params.blackouts | tojson }}"
 """These are the black-outs of a run."""
 DEADLINE_DEFAULTS = {"deadline": "", "deadline_callback": ""}
@@ -94,7 +99,12 @@ class LakeDag:
             schedule=schedule,
             start_date=datetime(2020, 1, 1, tzinfo=UTC),
             catchup=False,
-            default_args={"owner": "data-platform", "retries": 2, "retry_delay": timedelta(minutes=1)},
+            default_args={
+                "owner": "data-platform",
+                "retries": 2,
+                "retry_delay": timedelta(minutes=1),
+                "pool": self.settings["pool"],
+            },
             params={**params, "lake_conn_id": connection},
             deadline=deadline_of(self.settings, self.connection),
             **{"max_active_runs": 1} | arguments,
@@ -175,6 +185,16 @@ def window_end_param(value: str) -> Param:
     )
 
 
+def blackouts_param(value: Sequence[Mapping[str, Any]]) -> Param:
+    """Return the param of black-outs."""
+    return Param(
+        list(value) or None,
+        type=["null", "array"],
+        items={"type": "object"},
+        description="Days and hours at which nothing begins. Empty this to begin at any time.",
+    )
+
+
 def window_params(settings: Mapping[str, Any]) -> dict[str, Param]:
     """Return the params of the window: its end, the black-outs and the budget of a run."""
     texts = {
@@ -186,12 +206,7 @@ def window_params(settings: Mapping[str, Any]) -> dict[str, Param]:
     return {
         "until": until_param(settings["until"]),
         "on_window_end": window_end_param(settings["on_window_end"]),
-        "blackouts": Param(
-            list(settings["blackouts"]) or None,
-            type=["null", "array"],
-            items={"type": "object"},
-            description="Days and hours at which nothing begins. Empty this to begin at any time.",
-        ),
+        "blackouts": blackouts_param(settings["blackouts"]),
         **{
             name: Param(settings[name] or None, type=["null", "string", "number"], description=text)
             for name, text in texts.items()

@@ -4,36 +4,37 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
-
 from lakecore.jobs.definitions.compaction import CompactDatabase
+from lakecore_airflow.airflow_names import AirflowException, AirflowFailException
 from lakecore_airflow.assets import announce_change
 from lakecore_airflow.hooks import LakeHook, airflow_errors, is_permanent
 from lakecore_airflow.links import ReportLink
 from lakecore_airflow.reports.lineage import lineage_of_many
 from lakecore_airflow.reports.metrics import count
-from lakecore_airflow.tasks.engine import AUTO, EngineTask
+from lakecore_airflow.tasks.engine import AUTO
 from lakecore_airflow.tasks.identity import commit_identity
-from lakecore_airflow.tasks.job import JobTask
+from lakecore_airflow.tasks.job import JobTask, flag
+from lakecore_airflow.tasks.submit import SubmitTask, refuse_budget, report_of
+from lakecore_airflow.tasks.submit_settings import SUBMIT
 from lakecore_airflow.tasks.table_task import xcom_summary
 from lakecore_airflow.tasks.window import WINDOW_ENDS, WINDOW_SETTINGS, WindowTask, end_with_work_left
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperatorLink, Context
 
-    from lakecore.jobs import compact
-    from lakecore.jobs.compact_database import Report
+    from lakecore.jobs.remote.record import RunResult
 
-__all__ = ["CompactDatabaseOperator", "failure_of", "tell_report", "xcom_of"]
+__all__ = ["CompactDatabaseOperator", "failure_of", "is_changed", "tell_report", "xcom_of"]
 
 _MOST_IN_LINEAGE = 100
 """Each table is read for its columns."""
 
 
-class CompactDatabaseOperator(WindowTask, EngineTask, JobTask):
+class CompactDatabaseOperator(WindowTask, SubmitTask, JobTask):
     """Compact every table that matches the patterns, many at once, in one task and on one Spark session at
     most. This suits lakes with more tables than there should be mapped tasks.
 
@@ -67,9 +68,11 @@ class CompactDatabaseOperator(WindowTask, EngineTask, JobTask):
         table is skipped, and with it one that is held for longer counts as failed. (templated)
     :param engine: `spark`; `local`: in the task's own process; `auto`: in the process until the forecasts of
         the tables together are longer than the start of a Spark session, then on Spark; the log says why.
-        (templated)
+        `submit`: on a driver that spark-submit starts, while the task is deferred. (templated)
     :param master: Spark master; None takes the connection's, else `local[*]`. (templated)
     :param spark_conf: settings of the Spark session. (templated)
+    :param submit: with `engine="submit"`, how the driver is submitted: `{"conn_id": "spark_default"}`; see
+        docs/airflow.md. (templated)
     :param proof: `sampled`: keys of all rows, and every column of at least one row of 16; `keys`: keys only;
         `full`: every column of all rows. (templated)
     :param max_concurrent_tables: how many tables are worked on at once. (templated)
@@ -83,13 +86,14 @@ class CompactDatabaseOperator(WindowTask, EngineTask, JobTask):
         "engine": "spark",
         "master": None,
         "spark_conf": None,
+        "submit": None,
         **WINDOW_SETTINGS,
     }
     doing = "compacting many tables"
     only_waits = True
     takes_auto = True
     words: ClassVar[Mapping[str, Sequence[str]]] = {
-        "engine": ("spark", "local", AUTO),
+        "engine": ("spark", "local", AUTO, SUBMIT),
         "on_window_end": WINDOW_ENDS,
     }
     operator_extra_links: Sequence[BaseOperatorLink] = (ReportLink(),)
@@ -97,37 +101,62 @@ class CompactDatabaseOperator(WindowTask, EngineTask, JobTask):
     _changed: Sequence[Mapping[str, Any]] = ()
 
     def execute(self, context: Context) -> dict[str, Any]:
+        from lakecore.executor import SerialExecutor
         from lakecore.jobs import compact, compact_database
 
         hook, stopped = LakeHook(self.lake_conn_id), _LeftTables()
-        with airflow_errors(), self.engines(hook) as engines:
+        with airflow_errors():
             job = self._job(context)
             window = self.open_window(context, hook, dry_run=job.dry_run)
             job = replace(job, until_ms=window.end_ms)
-            callbacks = compact.Callbacks(
-                on_done=lambda one: tell_report(one, self.log),
-                reason_to_stop=lambda: stopped.counted(window.reason_to_stop()),
-            )
-            report = compact_database.run(job, hook.catalog(), engines, None, callbacks)
-        for table in report.changed:
-            raw = table.to_json()
+            if self.submits and not window.reason_to_stop():
+                return self.take_result(context, self._submit(context, hook, job))
+            with nullcontext(SerialExecutor()) if self.submits else self.engines(hook) as engines:
+                callbacks = compact.Callbacks(
+                    on_done=lambda one: tell_report(one.to_json(), self.log),
+                    reason_to_stop=lambda: stopped.counted(window.reason_to_stop()),
+                )
+                report = compact_database.run(job, hook.catalog(), engines, None, callbacks)
+        return self._finish(context, report.to_json(), stopped)
+
+    def _submit(self, context: Context, hook: LakeHook, job: CompactDatabase) -> RunResult:
+        """Submit the job and defer. The driver begins no table after the end of the window; black-outs that
+        begin later are its end.
+        """
+        refuse_budget(self)
+        return self.submit_job(context, hook, [job])
+
+    def take_result(self, context: Context, result: RunResult) -> dict[str, Any]:
+        """Return the XCom of a run on a driver elsewhere."""
+        from lakecore.jobs.compact.many import TIME_IS_OVER
+
+        report, stopped = report_of(result), _LeftTables()
+        for one in report["reports"]:
+            tell_report(one, self.log)
+            stopped.counted("the window is over" if one["skipped"] == TIME_IS_OVER else "")
+        return self._finish(context, report, stopped)
+
+    def _finish(self, context: Context, report: Mapping[str, Any], stopped: _LeftTables) -> dict[str, Any]:
+        changed = [one for one in report["reports"] if is_changed(one)]
+        for raw in changed:
             count("compact", raw)
-            if not table.dry_run:
-                extra = {"table": table.table, "job": "compact", "snapshot": raw.get("snapshot")}
-                announce_change(context, self, table.table, extra)
-        self._changed = [table.to_json() for table in report.changed if not table.dry_run]
+            if not raw["dry_run"]:
+                extra = {"table": raw["table"], "job": "compact", "snapshot": raw.get("snapshot")}
+                announce_change(context, self, raw["table"], extra)
+        self._changed = [raw for raw in changed if not raw["dry_run"]]
         summary = xcom_of(report)
-        self.log.info("%s", {name: summary[name] for name in (*report.counts(), "seconds")})
-        if report.failed:
+        counts = {name: value for name, value in report.items() if name != "reports"}
+        self.log.info("%s", counts)
+        if report["failed"]:
             context["ti"].xcom_push("report", summary)
             raise failure_of(report)
-        cut = sum(bool(table.picks_left) for table in report.tables)
-        if not job.dry_run and stopped.tables + cut:
+        cut = sum(bool(raw["picks_left"]) for raw in report["reports"])
+        if not flag("dry_run", getattr(self, "dry_run", False)) and stopped.tables + cut:
             context["ti"].xcom_push("report", summary)
             reason = stopped.reason or "the window is over"
             text = f"{stopped.tables + cut} tables are left for the next window: {reason}"
             self.log.warning("%s", text)
-            end_with_work_left(self.on_window_end, text, idle=not report.changed)
+            end_with_work_left(self.on_window_end, text, idle=not changed)
         return summary
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
@@ -144,15 +173,21 @@ class CompactDatabaseOperator(WindowTask, EngineTask, JobTask):
         return new_job(CompactDatabase, self.job_fields(context) | name)
 
 
-def tell_report(report: compact.Report, log: Any) -> None:
-    """Say in the log of a task how one table ended."""
-    if report.error is not None:
-        log.error("%s: %s: %s", report.table, report.error_class, report.error)
-    elif report.skipped:
-        log.warning("%s is skipped: %s", report.table, report.skipped)
-    elif report.snapshots:
-        before, after = report.before.files, report.after.files
-        log.info("%s: %d -> %d files; %s", report.table, before, after, report.proof)
+def tell_report(report: Mapping[str, Any], log: Any) -> None:
+    """Say in the log of a task how one table ended. The report is that of a compaction as JSON."""
+    table = report["table"]
+    if report["error"] is not None:
+        log.error("%s: %s: %s", table, report["error_class"], report["error"])
+    elif report["skipped"]:
+        log.warning("%s is skipped: %s", table, report["skipped"])
+    elif report["snapshots"]:
+        before, after = report["before"]["files"], report["after"]["files"]
+        log.info("%s: %d -> %d files; %s", table, before, after, report["proof"])
+
+
+def is_changed(report: Mapping[str, Any]) -> bool:
+    """Return whether a table has a new snapshot, or in a dry run needs work."""
+    return bool(report["snapshots"] or report["planned"])
 
 
 class _LeftTables:
@@ -172,30 +207,38 @@ class _LeftTables:
         return reason
 
 
-def xcom_of(report: Report) -> dict[str, Any]:
-    """Shorten the report for XCom to counts, sums, and the first tables that failed or were skipped."""
-    changed = report.changed
-    raw = {"job": "compact-database", **report.counts()} | {
-        "seconds": report.seconds,
-        **{name: sum(getattr(one, name) for one in changed) for name in ("files_in", "bytes_in", "rows_in")},
+def xcom_of(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Shorten the report, as JSON, for XCom to counts, sums, and the first tables that failed or were
+    skipped.
+    """
+    reports = report["reports"]
+    changed = [one for one in reports if is_changed(one)]
+    raw = {"job": "compact-database"} | {name: one for name, one in report.items() if name != "reports"}
+    raw |= {name: sum(one[name] for one in changed) for name in ("files_in", "bytes_in", "rows_in")}
+    raw |= {
         "failures": [
-            {"table": one.table, "class": one.error_class, "error": (one.error or "")[:500]}
-            for one in report.failed
+            {"table": one["table"], "class": one["error_class"], "error": (one["error"] or "")[:500]}
+            for one in _failures(reports)
         ],
-        "busy": [{"table": one.table, "why": one.skipped[:500]} for one in report.skipped],
+        "busy": [{"table": one["table"], "why": one["skipped"][:500]} for one in reports if one["skipped"]],
     }
     return xcom_summary(raw, "failures", "busy")
 
 
-def failure_of(report: Report) -> AirflowException:
+def failure_of(report: Mapping[str, Any]) -> AirflowException:
     """Return the error of the task; it is permanent when no retry can repair any of the failures."""
     from lakecore import errors
 
-    kinds = [getattr(errors, one.error_class or "", Exception) for one in report.failed]
+    failed = _failures(report["reports"])
+    kinds = [getattr(errors, one["error_class"] or "", Exception) for one in failed]
     permanent = all(is_permanent(kind.__new__(kind)) for kind in kinds)
-    first = report.failed[0]
+    first = failed[0]
     text = (
-        f"{len(report.failed)} of {len(report.tables)} tables failed; "
-        f"{first.table}: {first.error_class}: {first.error}"
+        f"{len(failed)} of {report['tables']} tables failed; "
+        f"{first['table']}: {first['error_class']}: {first['error']}"
     )
     return AirflowFailException(text) if permanent else AirflowException(text)
+
+
+def _failures(reports: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [one for one in reports if one["error"] is not None]

@@ -14,6 +14,7 @@ from lakecore_airflow.reports.metrics import count
 from lakecore_airflow.tasks.engine import EngineTask
 from lakecore_airflow.tasks.job import JobTask
 from lakecore_airflow.tasks.run_time import stopped_after
+from lakecore_airflow.tasks.window import calendar_of, skip_in_blackout
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperatorLink, Context
@@ -60,6 +61,8 @@ class DedicatedCompactionOperator(EngineTask, JobTask):
     :param interval: seconds between two looks at the tables. (templated)
     :param run_for: end after this time, a `timedelta` or a text such as `12 h`; None: run until the task is
         stopped. (templated)
+    :param blackouts: days and hours at which the task is skipped, as a list of `{"days", "hours", "why",
+        "time_zone"}`; the beginning of the next one ends the task as `run_for` does. (templated)
     """
 
     definition = CompactDatabase
@@ -70,6 +73,7 @@ class DedicatedCompactionOperator(EngineTask, JobTask):
         "spark_conf": None,
         "interval": 10.0,
         "run_for": None,
+        "blackouts": None,
     }
     doing = "following tables"
     only_waits = True
@@ -78,9 +82,12 @@ class DedicatedCompactionOperator(EngineTask, JobTask):
 
     interval: float | str
     run_for: timedelta | str | None
+    blackouts: Sequence[Mapping[str, Any]] | str | None
 
     def execute(self, context: Context) -> dict[str, Any]:
         hook = LakeHook(self.lake_conn_id)
+        with airflow_errors():
+            skip_in_blackout(self.blackouts)
         with airflow_errors(), self.workers(hook) as executor:
             return self._follow(context, hook, executor)
 
@@ -98,12 +105,16 @@ class DedicatedCompactionOperator(EngineTask, JobTask):
             nonlocal compactions
             for report in reports:
                 last[report.table] = report
-                tell_report(report, self.log)
+                tell_report(report.to_json(), self.log)
                 if report.snapshots:
                     compactions += 1
                     count("compact", report.to_json())
 
         clock, interval, run_for = SystemClock(), _seconds(self.interval), _run_time(self.run_for)
+        next_start_ms = calendar_of(self.blackouts).next_start_ms(clock.now_ms())
+        if next_start_ms is not None:
+            open_time = timedelta(milliseconds=next_start_ms - clock.now_ms())
+            run_for = open_time if run_for is None else min(run_for, open_time)
         started = clock.monotonic()
         follower = compact_database.follower(job, hook.catalog(), executor)
         with stopped_after(run_for) as stop:
@@ -111,10 +122,11 @@ class DedicatedCompactionOperator(EngineTask, JobTask):
         report = compact_database.Report(
             tables=tuple(last[name] for name in sorted(last)), seconds=round(clock.monotonic() - started, 3)
         )
-        summary = {"compactions": compactions} | xcom_of(report)
+        raw = report.to_json()
+        summary = {"compactions": compactions} | xcom_of(raw)
         if report.failed:
             context["ti"].xcom_push("report", summary)
-            raise failure_of(report)
+            raise failure_of(raw)
         return summary
 
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator, conf
+from airflow.sdk import BaseOperator
 
+from lakecore_airflow.airflow_names import conf
 from lakecore_airflow.hooks import LakeHook, airflow_errors
 from lakecore_airflow.tasks.window import skip_in_blackout, window_end_ms
 
@@ -179,7 +180,7 @@ class NamedTablesOperator(BaseOperator):
 
 def check_map_length(values: Sequence[Any], what: str) -> None:
     """Raise AirflowFailException when Airflow would refuse to map over so many values."""
-    from airflow.sdk.exceptions import AirflowFailException
+    from lakecore_airflow.airflow_names import AirflowFailException
 
     most = conf.getint("core", "max_map_length", fallback=1024)
     if len(values) > most:

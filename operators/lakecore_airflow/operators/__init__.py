@@ -36,16 +36,21 @@ if TYPE_CHECKING:
         ListRunsOperator,
         PurgeQuarantineOperator,
         UndoOperator,
+        WhatIfOperator,
         WhyOperator,
     )
-    from lakecore_airflow.operators.migration import MigrateDatabaseOperator, MigrateTableOperator
+    from lakecore_airflow.operators.migration import (
+        CopyOperator,
+        MigrateDatabaseOperator,
+        MigrateTableOperator,
+    )
     from lakecore_airflow.operators.objects import (
         AlterFunctionOperator,
         AlterViewDialectOperator,
         CreateFunctionOperator,
         DropFunctionOperator,
     )
-    from lakecore_airflow.operators.orphans import RemoveOrphanFilesOperator
+    from lakecore_airflow.operators.orphans import PurgeFilesOperator, RemoveOrphanFilesOperator
     from lakecore_airflow.operators.partitions import (
         DropPartitionOperator,
         ExpirePartitionsOperator,
@@ -87,6 +92,7 @@ __all__ = [
     "CompactDatabaseOperator",
     "CompactManifestOperator",
     "CompactTableOperator",
+    "CopyOperator",
     "CreateBatchTagsOperator",
     "CreateBranchOperator",
     "CreateFunctionOperator",
@@ -114,6 +120,7 @@ __all__ = [
     "MigrateTableOperator",
     "NamedTablesOperator",
     "PlanMaintenanceOperator",
+    "PurgeFilesOperator",
     "PurgeQuarantineOperator",
     "QueryServiceOperator",
     "ReleaseTableOperator",
@@ -135,6 +142,7 @@ __all__ = [
     "SurveyOperator",
     "TriggerTagAutomaticCreationOperator",
     "UndoOperator",
+    "WhatIfOperator",
     "WhyOperator",
 ]
 
@@ -147,6 +155,7 @@ _HOMES = {
     "CompactDatabaseOperator": "lakecore_airflow.lake.compact_database",
     "CompactManifestOperator": "lakecore_airflow.operators.repair",
     "CompactTableOperator": "lakecore_airflow.operators.compact",
+    "CopyOperator": "lakecore_airflow.operators.migration",
     "CreateBatchTagsOperator": "lakecore_airflow.operators.period_tags",
     "CreateBranchOperator": "lakecore_airflow.operators.branches",
     "CreateFunctionOperator": "lakecore_airflow.operators.objects",
@@ -174,6 +183,7 @@ _HOMES = {
     "MigrateTableOperator": "lakecore_airflow.operators.migration",
     "NamedTablesOperator": "lakecore_airflow.lake.tables",
     "PlanMaintenanceOperator": "lakecore_airflow.policy.maintain",
+    "PurgeFilesOperator": "lakecore_airflow.operators.orphans",
     "PurgeQuarantineOperator": "lakecore_airflow.operators.ledger",
     "QueryServiceOperator": "lakecore_airflow.operators.query_service",
     "ReleaseTableOperator": "lakecore_airflow.operators.holds",
@@ -195,6 +205,7 @@ _HOMES = {
     "SurveyOperator": "lakecore_airflow.lake.survey",
     "TriggerTagAutomaticCreationOperator": "lakecore_airflow.operators.period_tags",
     "UndoOperator": "lakecore_airflow.operators.ledger",
+    "WhatIfOperator": "lakecore_airflow.operators.ledger",
     "WhyOperator": "lakecore_airflow.operators.ledger",
 }
 

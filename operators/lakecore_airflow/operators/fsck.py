@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.sdk.exceptions import AirflowFailException
-
 from lakecore.jobs.definitions.repair import Fsck
 from lakecore.jobs.definitions.table_job import Definition
+from lakecore_airflow.airflow_names import AirflowFailException
 from lakecore_airflow.assets import announce
 from lakecore_airflow.hooks import LakeHook, airflow_errors
 from lakecore_airflow.reports.metrics import count
@@ -93,21 +92,31 @@ class FsckChore:
         """Check the table. Raises CorruptDataError for the first finding that is damage. A dry run changes no
         hold.
         """
-        from lakecore.errors import CorruptDataError
         from lakecore.jobs import fsck
+
+        return cls.result_of(request, fsck.run(cls.job_of(request), request.lake).to_json())
+
+    @classmethod
+    def job_of(cls, request: ChoreRequest) -> Fsck:
         from lakecore.jobs.definitions.values import fields_of
 
         values = fields_of(Fsck, request.values, request.started_ms)
         holds = values.pop("holds", True) and not request.dry_run
-        job = Fsck(table=request.table, owner=request.safety.owner, holds=holds, **values)
-        checked = fsck.run(job, request.lake)
-        damage = checked.report.damage
+        return Fsck(table=request.table, owner=request.safety.owner, holds=holds, **values)
+
+    @classmethod
+    def result_of(cls, request: ChoreRequest, report: Mapping[str, Any]) -> ChoreResult:
+        """Return the result. Raises CorruptDataError for the first finding that is damage."""
+        from lakecore.errors import CorruptDataError
+
+        findings, holds = report["findings"], report["holds"]
+        damage = [one for one in findings if one["damage"]]
         if damage:
             rest = f" (and {len(damage) - 1} more findings)" if len(damage) > 1 else ""
-            error = CorruptDataError(damage[0].path, f"{damage[0].problem}{rest}")
-            for note in checked.holds:
+            error = CorruptDataError(damage[0]["path"], f"{damage[0]['problem']}{rest}")
+            for note in holds:
                 error.add_note(note)
             raise error
-        raw = {"job": "fsck"} | xcom_summary(checked.to_json(), "findings")
-        text = f"fsck of {request.table}: no damage, {len(checked.report.findings)} other findings"
-        return ChoreResult(job="fsck", report=raw, text="; ".join([text, *checked.holds]))
+        raw = {"job": "fsck"} | xcom_summary(report, "findings")
+        text = f"fsck of {request.table}: no damage, {len(findings)} other findings"
+        return ChoreResult(job="fsck", report=raw, text="; ".join([text, *holds]))

@@ -1,5 +1,5 @@
-"""Operators on the ledger and the quarantine: list what maintenance did, explain why a file stays, undo a
-run.
+"""Operators on the ledger and the quarantine: list what maintenance did, explain why a file stays, replay a
+history with other options, undo a run.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from airflow.sdk import BaseOperator
 
 from lakecore.jobs.definitions.repair import Purge, Undo, Why
 from lakecore.jobs.definitions.table_job import Safety
+from lakecore.jobs.definitions.what_if import WhatIf
 from lakecore_airflow.hooks import LakeHook, airflow_errors
 from lakecore_airflow.reports.metrics import count
 from lakecore_airflow.tasks.chore import ChoreOperator, lease_owner, sentence
@@ -20,7 +21,7 @@ from lakecore_airflow.tasks.table_task import xcom_summary
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-__all__ = ["ListRunsOperator", "PurgeQuarantineOperator", "UndoOperator", "WhyOperator"]
+__all__ = ["ListRunsOperator", "PurgeQuarantineOperator", "UndoOperator", "WhatIfOperator", "WhyOperator"]
 
 
 class WhyOperator(ChoreOperator):
@@ -31,6 +32,38 @@ class WhyOperator(ChoreOperator):
     """
 
     definition = Why
+
+
+class WhatIfOperator(JobTask):
+    """Replay maintenance with other options on the history of a table, and report what they would have cost
+    and saved. The operator changes nothing.
+
+    :param options: options of the table to compare with its own. (templated)
+    :param policy: a list of rules, or its text as JSON, whose options are compared. (templated)
+    :param chores: which chores are replayed; by default all that can be. (templated)
+    :param strategy: `universal` or `full`, for compactions. (templated)
+    :param every: how often they run, for example `1 d`; by default after each commit. (templated)
+    """
+
+    definition = WhatIf
+    ui_color = "#e8e3f3"
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        from lakecore.jobs import what_if
+        from lakecore.jobs.definitions.values import new_job
+
+        with airflow_errors():
+            job = new_job(WhatIf, self.job_fields(context))
+            report = what_if.run(job, LakeHook(self.lake_conn_id).catalog())
+        for one in report.expiry:
+            self.log.info("%s: %s: %d bytes on average", report.table, one.variant, one.average_bytes)
+        for two in report.compaction:
+            self.log.info("%s: %s: %s runs on average", report.table, two.variant, two.average_runs)
+        raw = report.to_json()
+        for one in (*raw["expiry"], *raw["compaction"]):
+            del one["runs"]
+            one.pop("points", None)
+        return raw
 
 
 class UndoOperator(JobTask):
@@ -57,7 +90,7 @@ class UndoOperator(JobTask):
             owned = Safety(**safety, owner=lease_owner(context["ti"]))
             job = new_job(Undo, self.job_fields(context) | {"safety": owned})
             report = quarantine.run(job, LakeHook(self.lake_conn_id).catalog())
-        self.log.info("%s", sentence(report))
+        self.log.info("%s", sentence(report.to_json()))
         raw = xcom_summary(report.to_json(), "snapshots", "names", "notes")
         count(report.job, raw)
         return raw

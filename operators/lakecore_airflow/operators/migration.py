@@ -1,17 +1,17 @@
-"""This module has operators that make Paimon tables of directories of other tables."""
+"""This module has operators that make tables of directories, and of other tables."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lakecore.jobs.definitions.migration import MigrateDatabase, MigrateTable
+from lakecore.jobs.definitions.migration import Copy, MigrateDatabase, MigrateTable
 from lakecore_airflow.hooks import LakeHook, airflow_errors
 from lakecore_airflow.tasks.job import JobTask
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-__all__ = ["MigrateDatabaseOperator", "MigrateTableOperator"]
+__all__ = ["CopyOperator", "MigrateDatabaseOperator", "MigrateTableOperator"]
 
 
 class _MigrateTask(JobTask):
@@ -52,3 +52,27 @@ class MigrateDatabaseOperator(_MigrateTask):
 
     definition = MigrateDatabase
     required = ("source", "target")
+
+
+class CopyOperator(JobTask):
+    """Copy the latest snapshot of a table into a new table, or those of all tables of a database.
+
+    :param source: the table, or the database. (templated)
+    :param target: the new table, or the database of the new tables. (templated)
+    :param target_catalog: the connection of the catalog of the copy; None: that of the source. (templated)
+    :param partitions: only these partitions of a table, `dt=a,hh=b;dt=c`. (templated)
+    """
+
+    definition = Copy
+    required = ("source", "target")
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        from lakecore.jobs.definitions.values import new_job
+        from lakecore.jobs.migration import copy_table
+
+        with airflow_errors():
+            job = new_job(Copy, self.job_fields(context))
+            target = LakeHook(job.target_catalog).catalog() if job.target_catalog else None
+            report = copy_table.run(job, LakeHook(self.lake_conn_id).catalog(), target=target)
+        self.log.info("%d files of %s were copied to %s", report.files, self.source, self.target)
+        return report.to_json()

@@ -6,9 +6,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-
 from lakecore.jobs.definitions.tags import CreateBatchTags, TriggerTagAutomaticCreation
+from lakecore_airflow.airflow_names import AirflowFailException, AirflowSkipException
 from lakecore_airflow.tasks.chore import ChoreOperator
 from lakecore_airflow.tasks.job import flag
 

@@ -9,8 +9,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
-from airflow.sdk.exceptions import AirflowSkipException
 
+from lakecore_airflow.airflow_names import AirflowSkipException
 from lakecore_airflow.hooks import LakeHook, airflow_errors
 from lakecore_airflow.links import ReportLink, TableLink
 from lakecore_airflow.secrets import LakeTask, conceal

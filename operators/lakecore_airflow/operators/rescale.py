@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
 from lakecore.jobs.definitions.rows import Rescale
+from lakecore_airflow.tasks.engine import AUTO
 from lakecore_airflow.tasks.engine_chore import EngineChoreOperator
+from lakecore_airflow.tasks.submit_settings import SUBMIT
 
 __all__ = ["RescaleOperator"]
 
@@ -19,8 +24,13 @@ class RescaleOperator(EngineChoreOperator):
     :param where: partitions as in Paimon, `dt=a,hh=b;dt=c`; None means all that have another number of
         buckets.
     :param until: stop then, commit what is proven and report the rest: ISO date and time, or `HH:MM` (UTC).
+    :param engine: `spark`; None or `local`: in the task's own process; `auto`: in the process unless the
+        forecast is longer than the start of a Spark session (the report says why); `submit`: on a driver that
+        spark-submit starts, while the task is deferred. (templated)
     """
 
     definition = Rescale
     doing = "moving rows to other buckets"
     repeatable = True
+    takes_auto = True
+    words: ClassVar[Mapping[str, Sequence[str]]] = {"engine": ("spark", "local", AUTO, SUBMIT)}

@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.sdk.exceptions import AirflowException
-
 from lakecore.jobs.definitions.compaction import RewriteFileIndex
+from lakecore_airflow.airflow_names import AirflowException
 from lakecore_airflow.hooks import LakeHook, airflow_errors
 from lakecore_airflow.tasks.chore import lease_owner
-from lakecore_airflow.tasks.engine import EngineTask
 from lakecore_airflow.tasks.identity import commit_identity
 from lakecore_airflow.tasks.lease_wait import LeaseWaitTask
+from lakecore_airflow.tasks.submit import SubmitTask, report_of
+from lakecore_airflow.tasks.submit_settings import SUBMIT
 from lakecore_airflow.tasks.table_task import TableTask, xcom_summary
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from lakecore.jobs.remote.record import RunResult
 
 __all__ = ["RewriteFileIndexOperator"]
 
 
-class RewriteFileIndexOperator(EngineTask, TableTask, LeaseWaitTask):
+class RewriteFileIndexOperator(SubmitTask, TableTask, LeaseWaitTask):
     """Build the file indexes that a table's options ask for and its files lack. The XCom is the report of
     `lakecore.jobs.rewrite_file_index` (small, JSON): figures, and the coverage of every index.
 
@@ -37,14 +38,22 @@ class RewriteFileIndexOperator(EngineTask, TableTask, LeaseWaitTask):
         the next such time after the DAG run started. (templated)
     :param wait: how long to wait for a table that another task holds, for example `10 min`: the task defers,
         and uses neither a worker nor a retry. (templated)
-    :param engine: `spark`, or `local` for tables too small to be worth a session. (templated)
+    :param engine: `spark`; `local` for tables too small to be worth a session; `submit`: on a driver that
+        spark-submit starts, while the task is deferred. (templated)
     :param master: Spark master; None takes the connection's, else `local[*]`. (templated)
     :param spark_conf: settings of the Spark session. (templated)
+    :param submit: with `engine="submit"`, how the driver is submitted: `{"conn_id": "spark_default"}`; see
+        docs/airflow.md. (templated)
     """
 
     definition = RewriteFileIndex
-    settings: ClassVar[Mapping[str, Any]] = {"engine": "spark", "master": None, "spark_conf": None}
-    words: ClassVar[Mapping[str, Sequence[str]]] = {"engine": ("spark", "local")}
+    settings: ClassVar[Mapping[str, Any]] = {
+        "engine": "spark",
+        "master": None,
+        "spark_conf": None,
+        "submit": None,
+    }
+    words: ClassVar[Mapping[str, Sequence[str]]] = {"engine": ("spark", "local", SUBMIT)}
     doing = "making file indexes"
     ui_color = "#dcefe3"
 
@@ -56,18 +65,32 @@ class RewriteFileIndexOperator(EngineTask, TableTask, LeaseWaitTask):
         owner = lease_owner(context["ti"])
         name = {"commit_user": user, "commit_identifier": identifier, "owner": owner}
         hook = LakeHook(self.lake_conn_id)
-        with airflow_errors(), self.workers(hook) as executor:
+        result: RunResult | None = None
+        with airflow_errors():
             job = new_job(RewriteFileIndex, self.job_fields(context) | name)
-            report = rewrite_file_index.run(job, hook.catalog(), executor)
-        self.log.info(
-            "%s: %d of %d files have new indexes, for %d rows read",
-            self.table,
-            report.files,
-            report.planned,
-            report.rows,
-        )
+            if self.submits:
+                result = self.submit_job(context, hook, [job])
+            else:
+                with self.workers(hook) as executor:
+                    report = rewrite_file_index.run(job, hook.catalog(), executor)
+        if result is not None:
+            return self.take_result(context, result)
         if self._killed:
             raise AirflowException(
                 f"killed: {report.files} files have new indexes, {report.files_left} do not"
             )
-        return self.publish_report(context, "rewrite-file-index", xcom_summary(report.to_json(), "dropped"))
+        return self._finish(context, report.to_json())
+
+    def take_result(self, context: Context, result: RunResult) -> dict[str, Any]:
+        """Return the XCom of a run on a driver elsewhere."""
+        return self._finish(context, report_of(result))
+
+    def _finish(self, context: Context, report: Mapping[str, Any]) -> dict[str, Any]:
+        self.log.info(
+            "%s: %d of %d files have new indexes, for %d rows read",
+            self.table,
+            report["files"],
+            report["planned"],
+            report["rows"],
+        )
+        return self.publish_report(context, "rewrite-file-index", xcom_summary(report, "dropped"))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
-
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from lakecore.jobs.definitions.parameter import Kind, parameters_by_name
 from lakecore.jobs.definitions.table_job import Safety
+from lakecore_airflow.airflow_names import AirflowException, AirflowFailException
 from lakecore_airflow.hooks import LakeHook, airflow_errors, is_permanent
 from lakecore_airflow.lake.tables import check_map_length
 from lakecore_airflow.operators.consumers import ExpireConsumersOperator
@@ -23,17 +23,21 @@ from lakecore_airflow.operators.period_tags import (
 )
 from lakecore_airflow.operators.repair import CompactManifestOperator
 from lakecore_airflow.operators.tags import ExpireTagsOperator
+from lakecore_airflow.policy.policy_text import read_policy
 from lakecore_airflow.policy.rewriting import CompactChore, RewriteFileIndexChore
 from lakecore_airflow.secrets import LakeTask
 from lakecore_airflow.tasks.chore import lease_owner
-from lakecore_airflow.tasks.chore_request import ChoreRequest, PolicyChore
-from lakecore_airflow.tasks.engine import AUTO, EngineTask
+from lakecore_airflow.tasks.chore_request import ChoreRequest, ChoreResult, PolicyChore
+from lakecore_airflow.tasks.engine import AUTO
 from lakecore_airflow.tasks.identity import commit_identity
 from lakecore_airflow.tasks.job import check_word, flag
+from lakecore_airflow.tasks.submit import SubmitTask, check_finished, kind_of_error, refuse_budget
+from lakecore_airflow.tasks.submit_settings import SUBMIT
 from lakecore_airflow.tasks.table_task import TableTask, tell_outcome
 from lakecore_airflow.tasks.window import (
     WINDOW_ENDS,
     WINDOW_SETTINGS,
+    TaskWindow,
     WindowTask,
     end_with_work_left,
     run_started_ms,
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from lakecore.errors import LakeError
+    from lakecore.jobs.remote.record import RunResult, StepResult
 
 __all__ = ["CHORES", "PREVIEW", "MaintainTableOperator", "PlanMaintenanceOperator"]
 
@@ -152,7 +157,7 @@ class PlanMaintenanceOperator(LakeTask):
             dry_run = flag("dry_run", self.dry_run)
             if by_policy and not dry_run:
                 skip_in_blackout(self.blackouts)
-            rules = parse_policy(_read(self.policy or PREVIEW), CHORES)
+            rules = parse_policy(read_policy(self.policy or PREVIEW), CHORES)
             catalog = LakeHook(self.lake_conn_id).catalog()
             tables = [f"{db}.{name}" for db in catalog.list_databases() for name in catalog.list_tables(db)]
             tables = _only(tables, self.tables)
@@ -170,7 +175,7 @@ class PlanMaintenanceOperator(LakeTask):
         return with_chores
 
 
-class MaintainTableOperator(WindowTask, EngineTask, TableTask):
+class MaintainTableOperator(WindowTask, SubmitTask, TableTask):
     """Run the chores of one table, one after another, within a window. The operator returns a small JSON
     object that says what each chore did.
 
@@ -200,9 +205,12 @@ class MaintainTableOperator(WindowTask, EngineTask, TableTask):
         (templated)
     :param engine: where files are rewritten, and where many are deleted or listed: `local`; `spark`: a
         session starts with the first work for it; `auto`: Spark from the compaction on whose forecast is
-        longer than the start of a session, else `local`. (templated)
+        longer than the start of a session, else `local`; `submit`: all chores on one driver that
+        spark-submit starts, while the task is deferred. (templated)
     :param master: Spark master; None takes the connection's, else `local[*]`. (templated)
     :param spark_conf: settings of the Spark session. (templated)
+    :param submit: with `engine="submit"`, how the driver is submitted: `{"conn_id": "spark_default"}`; see
+        docs/airflow.md. (templated)
     """
 
     doing = "maintaining a table"
@@ -217,6 +225,7 @@ class MaintainTableOperator(WindowTask, EngineTask, TableTask):
         "engine",
         "master",
         "spark_conf",
+        "submit",
         "lake_conn_id",
     )
     ui_color = "#e8e3f3"
@@ -238,11 +247,12 @@ class MaintainTableOperator(WindowTask, EngineTask, TableTask):
         engine: str = "local",
         master: str | None = None,
         spark_conf: Mapping[str, str] | None = None,
+        submit: Mapping[str, Any] | str | None = None,
         lake_conn_id: str = LakeHook.default_conn_name,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        check_word(self.task_id, "engine", engine, ("spark", "local", AUTO))
+        check_word(self.task_id, "engine", engine, ("spark", "local", AUTO, SUBMIT))
         check_word(self.task_id, "on_window_end", on_window_end, WINDOW_ENDS)
         self.table = table
         self.chores = chores
@@ -258,43 +268,112 @@ class MaintainTableOperator(WindowTask, EngineTask, TableTask):
         self.engine = engine
         self.master = master
         self.spark_conf = spark_conf
+        self.submit = submit
         self.lake_conn_id = lake_conn_id
 
     def execute(self, context: Context) -> dict[str, Any]:
-        from lakecore.clock import SystemClock
-        from lakecore.jobs.definitions.values import fields_of
-
-        clock = SystemClock()
         errors: list[LakeError] = []
-        on_hold: dict[str, str] = {}
-        report: dict[str, Any] = {"table": self.table, "done": [], "refused": {}, "on_hold": on_hold}
-        report["held"] = on_hold  # the earlier key, for one release
-        report |= {"failed": {}, "left": [], "dry_run": bool(flag("dry_run", self.dry_run))}
         with airflow_errors():
-            hook, dry_run = LakeHook(self.lake_conn_id), flag("dry_run", self.dry_run)
-            window = self.open_window(context, hook, dry_run=dry_run)
-            safety = fields_of(Safety, {"wait": self.wait}, clock.now_ms())
-            names = _order(self.chores)
+            report = self._empty_report()
+            hook, names = LakeHook(self.lake_conn_id), _order(self.chores)
+            window = self.open_window(context, hook, dry_run=report["dry_run"])
+            if self.submits:
+                result = self._submit(context, hook, window)
+                if result is None:
+                    for name in names:
+                        self._leave(name, window.reason_to_stop(), report, hook)
+                    return self._end(context, report, errors)
+                return self.take_result(context, result)
             with self.workers(hook) as executor:
-                request = ChoreRequest(
-                    table=self.table,
-                    values={},
-                    lake=hook.catalog(),
-                    safety=Safety(owner=lease_owner(context["ti"]), **safety),
-                    executor=executor,
-                    dry_run=dry_run,
-                    until_ms=window.end_ms,
-                    started_ms=run_started_ms(context, clock),
-                )
+                request = replace(self._request(context, hook, window.end_ms), executor=executor)
                 for name, parameters in names.items():
                     if self._killed:
                         raise AirflowException(f"killed before {name} of {self.table}")
                     if reason := window.reason_to_stop():
-                        report["left"].append(name)
-                        report["left_because"] = reason
+                        self._leave(name, reason, report, hook)
                         continue
                     errors += self._try(name, parameters, request, context, report)
         return self._end(context, report, errors)
+
+    def _leave(self, name: str, reason: str, report: dict[str, Any], hook: LakeHook) -> None:
+        """Add a chore that is left for the next window to the report, and to the ledger."""
+        from lakecore.clock import SystemClock
+        from lakecore.jobs.runner.attempt import record_left
+
+        report["left"].append(name)
+        report["left_because"] = reason
+        if not report["dry_run"]:
+            record_left(hook.catalog(), self.table, name, SystemClock(), reason)
+
+    def _empty_report(self) -> dict[str, Any]:
+        """Return the report of a task that has done nothing yet. Raises InvalidInputError."""
+        on_hold: dict[str, str] = {}
+        report: dict[str, Any] = {"table": self.table, "done": [], "refused": {}, "on_hold": on_hold}
+        report["held"] = on_hold  # the earlier key, for one release
+        return report | {"failed": {}, "left": [], "dry_run": bool(flag("dry_run", self.dry_run))}
+
+    def _request(self, context: Context, hook: LakeHook, until_ms: int | None) -> ChoreRequest:
+        """Return what the requests of all chores share. Raises InvalidInputError."""
+        from lakecore.clock import SystemClock
+        from lakecore.executor import SerialExecutor
+        from lakecore.jobs.definitions.values import fields_of
+
+        clock = SystemClock()
+        safety = fields_of(Safety, {"wait": self.wait}, clock.now_ms())
+        return ChoreRequest(
+            table=self.table,
+            values={},
+            lake=hook.catalog(),
+            safety=Safety(owner=lease_owner(context["ti"]), **safety),
+            executor=SerialExecutor(),
+            dry_run=bool(flag("dry_run", self.dry_run)),
+            until_ms=until_ms,
+            started_ms=run_started_ms(context, clock),
+        )
+
+    def _submit(self, context: Context, hook: LakeHook, window: TaskWindow) -> RunResult | None:
+        """Submit the chores as one job, and defer; None where nothing may begin. Raises InvalidInputError."""
+        refuse_budget(self)
+        if window.reason_to_stop():
+            return None
+        request = self._request(context, hook, window.end_ms)
+        jobs = [
+            CHORES[name].job_of(self._chore_request(name, parameters, request, context))
+            for name, parameters in _order(self.chores).items()
+        ]
+        return self.submit_job(context, hook, jobs, window.end_ms)
+
+    def take_result(self, context: Context, result: RunResult) -> dict[str, Any]:
+        """Return the XCom of chores that ran on a driver elsewhere."""
+        with airflow_errors():
+            check_finished(result)
+            errors: list[LakeError] = []
+            report, names = self._empty_report(), _order(self.chores)
+            request = self._request(context, LakeHook(self.lake_conn_id), None)
+            for name, step in zip(names, result.steps, strict=True):
+                if step.state.value == "left":
+                    self._leave(name, "the window is over", report, LakeHook(self.lake_conn_id))
+                    continue
+                errors += self._add_result(
+                    name, partial(self._tell_step, name, step, request, context), report
+                )
+        return self._end(context, report, errors)
+
+    def _tell_step(
+        self, name: str, step: StepResult, request: ChoreRequest, context: Context
+    ) -> dict[str, Any]:
+        """Tell the result of a step, as `_do` tells that of a chore. Raises the error of the step."""
+        from lakecore.errors import LakeError, OnHoldError
+
+        if step.report is not None and step.error is None:
+            return self._publish(CHORES[name].result_of(request, step.report), context)
+        error = kind_of_error(step)
+        if isinstance(error, OnHoldError):
+            raise OnHoldError(step.error or "", step.automatic_hold)
+        if isinstance(error, LakeError):
+            error.args = (step.error,)
+            raise error
+        raise LakeError(f"{step.error_class}: {step.error}")
 
     def _try(
         self,
@@ -305,10 +384,16 @@ class MaintainTableOperator(WindowTask, EngineTask, TableTask):
         report: dict[str, Any],
     ) -> list[LakeError]:
         """Run the chore and return its error, if any; the result is added to `report`."""
+        return self._add_result(name, partial(self._do, name, parameters, request, context), report)
+
+    def _add_result(
+        self, name: str, result_of: Callable[[], dict[str, Any]], report: dict[str, Any]
+    ) -> list[LakeError]:
+        """Add the result of a chore to `report`; return its error, if any."""
         from lakecore.errors import LakeError, OnHoldError, UnsupportedError, explain
 
         try:
-            result = self._do(name, parameters, request, context)
+            result = result_of()
             report["done"].append(result)
             if result.get("on_hold"):
                 report["on_hold"][name] = result["on_hold"]
@@ -331,6 +416,14 @@ class MaintainTableOperator(WindowTask, EngineTask, TableTask):
         request: ChoreRequest,
         context: Context,
     ) -> dict[str, Any]:
+        chore = CHORES[name]
+        result = chore.run_chore(self._chore_request(name, parameters, request, context))
+        return self._publish(result, context)
+
+    def _chore_request(
+        self, name: str, parameters: Mapping[str, Any], request: ChoreRequest, context: Context
+    ) -> ChoreRequest:
+        """Return the request of one chore. Raises InvalidInputError."""
         from lakecore.jobs.definitions.values import fields_of
 
         chore = CHORES[name]
@@ -339,7 +432,10 @@ class MaintainTableOperator(WindowTask, EngineTask, TableTask):
         safety = replace(request.safety, quarantine=safety_fields.get("quarantine"))
         user, identifier = commit_identity(context["ti"], name)
         commit = {"commit_user": user, "commit_identifier": identifier} if chore.repeatable else {}
-        result = chore.run_chore(replace(request, values=values, commit=commit, safety=safety))
+        return replace(request, values=values, commit=commit, safety=safety)
+
+    def _publish(self, result: ChoreResult, context: Context) -> dict[str, Any]:
+        """Tell the result of a chore, and return what the report of the task has of it."""
         self.log.info("%s", result.text)
         publish_report = self.publish_report(context, result.job, result.report)
         return {key: publish_report[key] for key in _REPORTED if publish_report.get(key)}
@@ -407,22 +503,3 @@ def _job_values(
         except InvalidInputError:
             continue  # a date and time
     return values
-
-
-def _read(policy: Sequence[Mapping[str, Any]] | str) -> Any:
-    """Return the rules. A text is a list in YAML, or else the path of a file that has one."""
-    if not isinstance(policy, str):
-        return policy
-    from airflow.sdk import yaml
-
-    from lakecore.errors import InvalidInputError
-
-    try:
-        if policy.lstrip().startswith(("[", "-")):
-            return yaml.safe_load(policy)
-        with open(policy, encoding="utf-8") as file:
-            return yaml.safe_load(file)
-    except OSError as err:
-        raise InvalidInputError(f"policy {policy!r} cannot be read: {err.strerror}") from err
-    except (yaml.YAMLError, UnicodeDecodeError) as err:
-        raise InvalidInputError(f"policy {policy!r} is no YAML: {err}") from err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from lakecore.jobs.definitions.compaction import Compact, RewriteFileIndex
@@ -26,13 +27,22 @@ class CompactChore:
         run.
         """
         from lakecore.jobs import compact
+
+        report = compact.run(cls.job_of(request), request.lake, request.executor)
+        return cls.result_of(request, report.to_json())
+
+    @classmethod
+    def job_of(cls, request: ChoreRequest) -> Compact:
         from lakecore.jobs.definitions.values import new_job
 
         values = request.job_fields(Compact) | _lease(request) | {"until_ms": request.until_ms}
-        report = compact.run(new_job(Compact, values), request.lake, request.executor)
-        change = f"{report.before.files} -> {report.after.files} files"
-        text = "nothing to do" if report.nothing_to_do else f"{change}, {report.picks_left} picks left"
-        raw = {"job": "compact"} | xcom_summary(report.to_json(), "dropped", "planned")
+        return new_job(Compact, values)
+
+    @classmethod
+    def result_of(cls, request: ChoreRequest, report: Mapping[str, Any]) -> ChoreResult:
+        change = f"{report['before']['files']} -> {report['after']['files']} files"
+        text = "nothing to do" if report["nothing_to_do"] else f"{change}, {report['picks_left']} picks left"
+        raw = {"job": "compact"} | xcom_summary(report, "dropped", "planned")
         return ChoreResult(job="compact", report=raw, text=f"compact of {request.table}: {text}")
 
 
@@ -45,13 +55,21 @@ class RewriteFileIndexChore:
     @classmethod
     def run_chore(cls, request: ChoreRequest) -> ChoreResult:
         from lakecore.jobs import rewrite_file_index
+
+        report = rewrite_file_index.run(cls.job_of(request), request.lake, request.executor)
+        return cls.result_of(request, report.to_json())
+
+    @classmethod
+    def job_of(cls, request: ChoreRequest) -> RewriteFileIndex:
         from lakecore.jobs.definitions.values import new_job
 
         values = request.job_fields(RewriteFileIndex) | _lease(request) | {"until_ms": request.until_ms}
-        job = new_job(RewriteFileIndex, values)
-        report = rewrite_file_index.run(job, request.lake, request.executor)
-        raw = {"job": "rewrite-file-index"} | xcom_summary(report.to_json(), "dropped")
-        text = f"{report.files} of {report.planned} files have new indexes"
+        return new_job(RewriteFileIndex, values)
+
+    @classmethod
+    def result_of(cls, request: ChoreRequest, report: Mapping[str, Any]) -> ChoreResult:
+        raw = {"job": "rewrite-file-index"} | xcom_summary(report, "dropped")
+        text = f"{report['files']} of {report['planned']} files have new indexes"
         return ChoreResult(
             job="rewrite-file-index", report=raw, text=f"rewrite-file-index of {request.table}: {text}"
         )

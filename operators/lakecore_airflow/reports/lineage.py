@@ -51,24 +51,18 @@ def lineage_of_many(lake_conn_id: str, reports: Sequence[Mapping[str, Any]]) -> 
 
 def _describe(table: str, lake_conn_id: str, report: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
     """Return namespace and name by OpenLineage's rules for files, and the facets of the dataset."""
-    from openlineage.client.facet_v2 import (
-        dataset_version_dataset,
-        datasource_dataset,
-        schema_dataset,
-        symlinks_dataset,
-    )
+    from openlineage.client.facet_v2 import datasource_dataset, symlinks_dataset
 
+    from lakecore.lineage.event import LineageDataset
+    from lakecore.lineage.openlineage import dataset_facets
     from lakecore_airflow.hooks import LakeHook
 
     hook = LakeHook(lake_conn_id)
     catalog = hook.catalog()
     opened = catalog.load_table(table)
-    columns = [
-        schema_dataset.SchemaDatasetFacetFields(name=field.name, type=str(field.type))
-        for field in opened.schema.row_type.fields
-    ]
-    facets: dict[str, Any] = {
-        "schema": schema_dataset.SchemaDatasetFacet(fields=columns),
+    snapshot = report.get("snapshot") or opened._stores.snapshots.latest_id()
+    columns = tuple((field.name, str(field.type)) for field in opened.schema.row_type.fields)
+    facets = dataset_facets(columns, snapshot) | {
         "dataSource": datasource_dataset.DatasourceDatasetFacet(name=lake_conn_id, uri=catalog.warehouse),
         "symlinks": symlinks_dataset.SymlinksDatasetFacet(
             identifiers=[
@@ -76,14 +70,8 @@ def _describe(table: str, lake_conn_id: str, report: Mapping[str, Any]) -> tuple
             ]
         ),
     }
-    snapshot = report.get("snapshot") or opened._stores.snapshots.latest_id()
-    if snapshot is not None:
-        facets["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(datasetVersion=str(snapshot))
-    scheme, separator, rest = opened.path.partition("://")
-    if not separator:
-        return "file", opened.path, facets
-    bucket, _, key = rest.partition("/")
-    return f"{scheme}://{bucket}", key, facets
+    dataset = LineageDataset(table_path=opened.path, branch="", snapshot_id=snapshot, columns=columns)
+    return dataset.namespace, dataset.name, facets
 
 
 def _output_facts(report: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowSkipException
-
+from lakecore_airflow.airflow_names import AirflowSkipException
 from lakecore_airflow.sensors.table_sensor import TableSensor
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.sdk import BaseSensorOperator, PokeReturnValue, conf
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
+from lakecore_airflow.airflow_names import AirflowException, AirflowFailException, AirflowSkipException, conf
 from lakecore_airflow.hooks import LakeHook, airflow_errors
 from lakecore_airflow.links import ReportLink, TableLink
 from lakecore_airflow.named_connection import use_named_connection

@@ -7,6 +7,7 @@ templated, and an empty text means that a parameter is not given.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from lakecore.executor import Executor
-    from lakecore.jobs.runner.chore import Report
 
 __all__ = ["ChoreOperator", "lease_owner", "sentence"]
 
@@ -53,23 +53,31 @@ class ChoreOperator(TableTask, LeaseWaitTask):
     ui_color = "#e8e3f3"
 
     def run_job(self, context: Context) -> dict[str, Any]:
-        from lakecore.clock import SystemClock
-        from lakecore.jobs.definitions.table_job import Safety
-        from lakecore.jobs.definitions.values import fields_of, new_job
         from lakecore.jobs.runner.dispatch import run_chore
 
         with airflow_errors():
-            values = self.job_fields(context)
-            safety = fields_of(Safety, self.parameter_values(), SystemClock().now_ms())
-            values["safety"] = Safety(**safety, owner=lease_owner(context["ti"]))
-            if self.repeatable:
-                values["commit_user"], values["commit_identifier"] = commit_identity(context["ti"])
-            job = new_job(self.definition, values)
-            hook = LakeHook(self.lake_conn_id)
+            job, hook = self._job(context), LakeHook(self.lake_conn_id)
             with self.workers(hook) as executor:
                 report = run_chore(job, hook.catalog(), executor)
+        return self.finish(context, report.to_json())
+
+    def _job(self, context: Context) -> Definition:
+        """Return the job of this task. Raises InvalidInputError."""
+        from lakecore.clock import SystemClock
+        from lakecore.jobs.definitions.table_job import Safety
+        from lakecore.jobs.definitions.values import fields_of, new_job
+
+        values = self.job_fields(context)
+        safety = fields_of(Safety, self.parameter_values(), SystemClock().now_ms())
+        values["safety"] = Safety(**safety, owner=lease_owner(context["ti"]))
+        if self.repeatable:
+            values["commit_user"], values["commit_identifier"] = commit_identity(context["ti"])
+        return new_job(self.definition, values)
+
+    def finish(self, context: Context, report: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the XCom of a report, after it was told."""
         self.log.info("%s", sentence(report))
-        return self.publish_report(context, report.job, _xcom_summary(report), report.names)
+        return self.publish_report(context, report["job"], _xcom_summary(report), report["names"])
 
     def workers(self, hook: LakeHook) -> AbstractContextManager[Executor | None]:
         """Return the executor of the chore's units; None runs them in this process."""
@@ -78,39 +86,52 @@ class ChoreOperator(TableTask, LeaseWaitTask):
     @classmethod
     def run_chore(cls, request: ChoreRequest) -> ChoreResult:
         """Run the chore on behalf of a policy. Raises errors of lakecore."""
-        from lakecore.jobs.definitions.values import new_job
         from lakecore.jobs.runner.dispatch import run_chore
 
-        job = new_job(cls.definition, request.job_fields(cls.definition) | {"safety": request.safety})
-        report = run_chore(job, request.lake, request.executor)
-        return ChoreResult(job=report.job, report=_xcom_summary(report), text=sentence(report))
+        report = run_chore(cls.job_of(request), request.lake, request.executor)
+        return cls.result_of(request, report.to_json())
+
+    @classmethod
+    def job_of(cls, request: ChoreRequest) -> Definition:
+        """Return the job of a request of a policy. Raises InvalidInputError."""
+        from lakecore.jobs.definitions.values import new_job
+
+        return new_job(cls.definition, request.job_fields(cls.definition) | {"safety": request.safety})
+
+    @classmethod
+    def result_of(cls, request: ChoreRequest, report: Mapping[str, Any]) -> ChoreResult:
+        """Return the result for a policy, from the report of the job as JSON."""
+        return ChoreResult(job=report["job"], report=_xcom_summary(report), text=sentence(report))
 
 
-def _xcom_summary(report: Report) -> dict[str, Any]:
+def _xcom_summary(report: Mapping[str, Any]) -> dict[str, Any]:
     """Shorten a report for XCom."""
-    return xcom_summary(report.to_json(), "snapshots", "names", "notes")
+    return xcom_summary(report, "snapshots", "names", "notes")
 
 
-def sentence(report: Report) -> str:
-    """Return a line for the log that says what was done; it is short when there is little to say."""
+def sentence(report: Mapping[str, Any]) -> str:
+    """Return a line for the log that says what was done; it is short when there is little to say. The report
+    is that of a chore as JSON.
+    """
+    names, snapshots, notes = report["names"], report["snapshots"], report["notes"]
     figures = {
-        "would be done": report.dry_run,
-        "nothing to do": report.nothing_to_do,
-        f"{len(report.snapshots)} snapshots": report.snapshots,
-        f"{report.files} files": report.files,
-        f"{report.bytes} bytes": report.bytes,
-        f"names: {', '.join(report.names[:_NAMES])}{' …' if report.names[_NAMES:] else ''}": report.names,
-        f"snapshot {report.snapshot}": report.snapshot is not None,
-        f"nothing more is done: {report.blocker}": report.blocker,
-        report.on_hold: report.on_hold,
-        f"kept in the quarantine, restored by: lakecore undo {report.run}": (
-            report.run and report.quarantined and report.files
+        "would be done": report["dry_run"],
+        "nothing to do": report["nothing_to_do"],
+        f"{len(snapshots)} snapshots": snapshots,
+        f"{report['files']} files": report["files"],
+        f"{report['bytes']} bytes": report["bytes"],
+        f"names: {', '.join(names[:_NAMES])}{' …' if names[_NAMES:] else ''}": names,
+        f"snapshot {report['snapshot']}": report["snapshot"] is not None,
+        f"nothing more is done: {report['blocker']}": report["blocker"],
+        report["on_hold"]: report["on_hold"],
+        f"kept in the quarantine, restored by: lakecore undo {report['run']}": (
+            report["run"] and report["quarantined"] and report["files"]
         ),
-        f"{report.resumed} interrupted runs were finished first": report.resumed,
-        **dict.fromkeys(report.notes[:_NAMES], True),
+        f"{report['resumed']} interrupted runs were finished first": report["resumed"],
+        **dict.fromkeys(notes[:_NAMES], True),
     }
     summary = "; ".join(text for text, is_so in figures.items() if is_so) or "done"
-    return f"{report.job} of {report.table}: {summary} ({report.seconds:.1f} s)"
+    return f"{report['job']} of {report['table']}: {summary} ({report['seconds']:.1f} s)"
 
 
 def lease_owner(ti: Any) -> str:

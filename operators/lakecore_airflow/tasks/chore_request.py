@@ -67,3 +67,15 @@ class PolicyChore(Protocol):
     def run_chore(cls, request: ChoreRequest) -> ChoreResult:
         """Run the chore. Raises errors of lakecore."""
         ...
+
+    @classmethod
+    def job_of(cls, request: ChoreRequest) -> Definition:
+        """Return the job of the chore. Raises InvalidInputError."""
+        ...
+
+    @classmethod
+    def result_of(cls, request: ChoreRequest, report: Mapping[str, Any]) -> ChoreResult:
+        """Return the result of the chore, from the report of its job as JSON. Raises CorruptDataError for a
+        check that found damage.
+        """
+        ...

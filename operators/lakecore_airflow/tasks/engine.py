@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.sdk.exceptions import AirflowException
-
+from lakecore_airflow.airflow_names import AirflowException
 from lakecore_airflow.secrets import LakeTask
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["AUTO", "EngineTask", "open_engines", "open_executor"]
 
 AUTO = "auto"
-"""With this engine the forecast of a compaction chooses."""
+"""The forecast of the work chooses the engine."""
 
 
 def open_executor(
@@ -38,7 +37,9 @@ def open_executor(
     if engine == "local":
         return SerialExecutor()
     if engine != "spark":
-        raise InvalidInputError(f"engine {engine!r}: use spark or local, or auto where a table is compacted")
+        raise InvalidInputError(
+            f"engine {engine!r}: use spark or local, or auto where a table is compacted, rescaled or analyzed"
+        )
     from lakecore.spark.executor import SparkExecutor
 
     return ends.enter_context(SparkExecutor(master=master or hook.spark_master(), conf=dict(conf or {})))
@@ -65,7 +66,7 @@ class EngineTask(LakeTask):
     doing: ClassVar[str] = "at work"
     """This is the name of its work in the message of a killed task."""
     takes_auto: ClassVar[bool] = False
-    """It tells whether the engine may be `auto`: it compacts, and forecasts choose."""
+    """It tells whether the engine may be `auto`: its job chooses by a forecast."""
     only_waits: ClassVar[bool] = False
     """It tells whether its main thread only waits for other threads, also on the local engine."""
 

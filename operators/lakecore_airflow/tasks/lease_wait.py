@@ -10,8 +10,7 @@ from abc import abstractmethod
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
-
+from lakecore_airflow.airflow_names import AirflowException, AirflowFailException
 from lakecore_airflow.hooks import airflow_errors
 from lakecore_airflow.tasks.job import JobTask
 from lakecore_airflow.triggers import WaitTrigger
@@ -33,6 +32,7 @@ class LeaseWaitTask(JobTask):
 
     table: str
     wait: str | None
+    _wait_until_ms: int = 0
 
     @abstractmethod
     def run_job(self, context: Context) -> dict[str, Any]:
@@ -47,11 +47,11 @@ class LeaseWaitTask(JobTask):
         from lakecore.errors import BusyError
 
         with airflow_errors():
-            until_ms = self._wait_ends_ms()
+            self._wait_until_ms = self._wait_ends_ms()
         try:
             return self.run_job(context)
         except BusyError as err:
-            return self._defer(err, until_ms)
+            return self.wait_for_lease(err, self._wait_until_ms)
 
     def execute_after_wait(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """Try the job again, after the lease was free or the time was over."""
@@ -60,10 +60,11 @@ class LeaseWaitTask(JobTask):
         if event.get("status") != "found":
             error = AirflowFailException if event.get("permanent") else AirflowException
             raise error(f"waiting for the lease of {self.table} failed: {event.get('error', event)}")
+        self._wait_until_ms = int(event["found"]["until_ms"])
         try:
             return self.run_job(context)
         except BusyError as err:
-            return self._defer(err, int(event["found"]["until_ms"]))
+            return self.wait_for_lease(err, self._wait_until_ms)
 
     def _wait_ends_ms(self) -> int:
         """Return when the wait is over, in milliseconds since the epoch. Raises InvalidInputError."""
@@ -74,7 +75,7 @@ class LeaseWaitTask(JobTask):
         span = parse_span(str(self.wait), "wait") if is_given(self.wait) else 0
         return SystemClock().now_ms() + span
 
-    def _defer(self, err: BusyError, until_ms: int) -> dict[str, Any]:
+    def wait_for_lease(self, err: BusyError, until_ms: int) -> dict[str, Any]:
         """Wait in the triggerer. When the time is over, raises AirflowException, which is retried: the table
         is free again when the other task is done, so that nobody needs a traceback.
         """

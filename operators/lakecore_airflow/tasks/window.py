@@ -22,6 +22,7 @@ __all__ = [
     "WINDOW_SETTINGS",
     "TaskWindow",
     "WindowTask",
+    "calendar_of",
     "check_window_end",
     "end_with_work_left",
     "run_started_ms",
@@ -123,7 +124,7 @@ class WindowTask(LakeTask):
         check_window_end(self.on_window_end)
         clock = SystemClock()
         end_ms = window_end_ms(self.until, context, clock)
-        calendar, budget = _calendar(self.blackouts), self._budget()
+        calendar, budget = calendar_of(self.blackouts), self._budget()
         if dry_run:
             calendar, budget = BlackoutCalendar(), Budget()
         ends = [one for one in (end_ms, calendar.next_start_ms(clock.now_ms())) if one is not None]
@@ -147,24 +148,22 @@ def skip_in_blackout(blackouts: Sequence[Mapping[str, Any]] | str | None) -> Non
     """Raise AirflowSkipException during a black-out, which says why: the task is skipped, and so are the
     tasks after it. Raises InvalidInputError for what is no calendar.
     """
-    from airflow.sdk.exceptions import AirflowSkipException
-
     from lakecore.clock import SystemClock
+    from lakecore_airflow.airflow_names import AirflowSkipException
 
-    if closed := _calendar(blackouts).closed_at(SystemClock().now_ms()):
+    if closed := calendar_of(blackouts).closed_at(SystemClock().now_ms()):
         raise AirflowSkipException(
             f"nothing is begun: {closed.text}. A run with the param blackouts empty begins at any time"
         )
 
 
-def _calendar(blackouts: Sequence[Mapping[str, Any]] | str | None) -> BlackoutCalendar:
+def calendar_of(blackouts: Sequence[Mapping[str, Any]] | str | None) -> BlackoutCalendar:
     """Return the calendar of a parameter `blackouts`: a list, or its text as a template renders it. Raises
     InvalidInputError.
     """
-    from airflow.sdk import yaml
-
     from lakecore.errors import InvalidInputError
     from lakecore.jobs.window.blackout import BlackoutCalendar
+    from lakecore_airflow.airflow_names import yaml
 
     if not isinstance(blackouts, str):
         return BlackoutCalendar.parse(blackouts)
@@ -198,7 +197,7 @@ def end_with_work_left(value: str, text: str, *, idle: bool) -> None:
 
     Raises AirflowSkipException, AirflowFailException.
     """
-    from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+    from lakecore_airflow.airflow_names import AirflowFailException, AirflowSkipException
 
     if value == "fail":
         raise AirflowFailException(text)

@@ -13,15 +13,16 @@ from urllib.parse import parse_qsl, quote
 from fastapi import HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
+from lakecore_airflow.rights import ActionRequest
 from lakecore_airflow.ui import airflow_actions
 from lakecore_airflow.ui.airflow_data import reports_of_run
 from lakecore_airflow.ui.page import PageMaker
 from lakecore_airflow.ui.run_view import run_view
 from lakecore_airflow.ui.tokens import form_token, from_this_site, is_valid
 
-__all__ = ["Actions", "read_form"]
+__all__ = ["ACTIONS", "Actions", "read_form"]
 
-_ACTIONS: Mapping[str, tuple[str, ...]] = {
+ACTIONS: Mapping[str, tuple[str, ...]] = {
     "compact": ("table", "strategy"),
     "maintain": ("table",),
     "hold": ("table", "reason"),
@@ -30,8 +31,10 @@ _ACTIONS: Mapping[str, tuple[str, ...]] = {
     "purge": ("run",),
     "fsck": ("table",),
 }
-"""Each action, and the fields of its form."""
+"""These are the actions, and the fields of their forms."""
 _DRY_FIRST = frozenset({"compact", "maintain", "undo", "purge"})
+_OF_THE_QUARANTINE = ("undo", "purge")
+"""The page of a table has no buttons for these."""
 _MOST_BODY = 16 << 10
 _MOST_FIELD = 500
 _ENDED = frozenset({"success", "failed"})
@@ -57,18 +60,41 @@ class Actions:
     def __init__(self, pages: PageMaker) -> None:
         self._pages = pages
 
-    def for_user(self, user: Any) -> dict[str, Any]:
-        """Return what the templates need for buttons: `token` is empty for a user who may not act."""
+    def for_user(self, session: Any, user: Any, conn_id: str, table: str = "") -> dict[str, Any]:
+        """Return what the templates need for buttons: `may` are the actions that the user may start,
+        `missing` says which buttons are missing and why, and `token` is empty for a user without any.
+        """
         if not airflow_actions.may_start(user):
-            return {"token": ""}
+            dag_id = airflow_actions.ACTION_DAG
+            return {
+                "token": "",
+                "may": (),
+                "missing": f"There are no buttons: you may not start runs of {dag_id}.",
+            }
+        rights, name = airflow_actions.action_rights(session), str(user.get_name())
+        may = [
+            action
+            for action in ACTIONS
+            if not rights.refusal(ActionRequest(user=name, action=action, connection=conn_id, table=table))
+        ]
         secret, now_ms = airflow_actions.secret_key(), self._pages.data.now_ms()
-        return {"token": form_token(secret, str(user.get_id()), now_ms)}
+        elsewhere = _OF_THE_QUARANTINE if table else ()
+        others = ", ".join(action for action in ACTIONS if action not in (*may, *elsewhere))
+        hidden = f"Rules of rights ([[airflow.rights]]) hide buttons from you: {others}." if others else ""
+        token = form_token(secret, str(user.get_id()), now_ms) if may else ""
+        return {"token": token, "may": may, "missing": hidden}
 
     def start(self, request: Request, form: Mapping[str, str], session: Any, user: Any) -> RedirectResponse:
         """Start the run that a form asks for, and lead to its page. Raises HTTPException."""
         self._check(request, form, user)
         conn_id, _ = self._pages.connection(session, form.get("conn", ""))
-        run_id = airflow_actions.start(session, user, _conf(form, conn_id))
+        conf = _conf(form, conn_id)
+        request_ = ActionRequest(
+            user=str(user.get_name()), action=conf["action"], connection=conn_id, table=conf.get("table", "")
+        )
+        if refusal := airflow_actions.action_rights(session).refusal(request_):
+            raise HTTPException(403, refusal)
+        run_id = airflow_actions.start(session, user, conf)
         if run_id is None:
             raise HTTPException(
                 409, f"the DAG {airflow_actions.ACTION_DAG} does not exist: copy dags/lakecore_adhoc.py"
@@ -109,16 +135,18 @@ class Actions:
             request=request,
             lines=lines,
             confirm=state == "success" and bool(request.get("dry_run")),
-            **self.for_user(user),
+            **self.for_user(
+                session, user, str(request.get("lake_conn_id", conn_id)), str(request.get("table", ""))
+            ),
         )
 
 
 def _conf(form: Mapping[str, str], conn_id: str) -> dict[str, Any]:
     """Return the configuration of the run. Raises HTTPException for what is no action, or lacks a field."""
     action = form.get("action", "")
-    if action not in _ACTIONS:
+    if action not in ACTIONS:
         raise HTTPException(400, "there is no such action")
-    values = {name: form[name].strip() for name in _ACTIONS[action] if form.get(name, "").strip()}
+    values = {name: form[name].strip() for name in ACTIONS[action] if form.get(name, "").strip()}
     needed = {"undo": "run"}.get(action, "table" if action != "purge" else "")
     if needed and needed not in values:
         raise HTTPException(400, f"the form lacks {needed}")

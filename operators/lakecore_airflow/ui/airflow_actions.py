@@ -6,7 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["ACTION_DAG", "is_paused", "may_start", "run_conf", "secret_key", "start"]
+from lakecore_airflow.rights import Rights
+
+__all__ = ["ACTION_DAG", "action_rights", "is_paused", "may_start", "run_conf", "secret_key", "start"]
 
 ACTION_DAG = "lakecore_adhoc"
 """All actions of all lakes are runs of this DAG."""
@@ -23,6 +25,26 @@ def may_start(user: Any) -> bool:
             method="POST", access_entity=DagAccessEntity.RUN, details=DagDetails(id=ACTION_DAG), user=user
         )
     )
+
+
+def action_rights(session: Any) -> Rights:
+    """Return the rules with which the DAG processor made the DAG for actions. Rules that cannot be read allow
+    nothing: Airflow cuts off texts that are longer than `[core] max_templated_field_length`.
+    """
+    from airflow.models.serialized_dag import SerializedDagModel
+
+    from lakecore.errors import InvalidInputError
+
+    dag = SerializedDagModel.get_dag(ACTION_DAG, session=session)
+    if dag is None:
+        return Rights(None)
+    arguments = dag.task_dict["choose"].op_kwargs if "choose" in dag.task_dict else {}
+    if not isinstance(arguments, Mapping):
+        return Rights(())
+    try:
+        return Rights.parse(arguments.get("rights"))
+    except InvalidInputError:
+        return Rights(())
 
 
 def start(session: Any, user: Any, conf: Mapping[str, Any]) -> str | None:

@@ -8,7 +8,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["MOST_TASKS", "WindowDag", "lake_connections", "progress_of", "reports_of_run", "window_dag"]
+__all__ = [
+    "MOST_TASKS",
+    "WindowDag",
+    "lake_connections",
+    "param_default",
+    "progress_of",
+    "reports_of_run",
+    "window_dag",
+]
 
 MOST_TASKS = 5_000
 """A run with more tasks shows the first ones."""
@@ -53,6 +61,14 @@ def window_dag(session: Any, dag_id: str) -> WindowDag:
         running_ms=_millis(run.start_date) if run is not None else None,
         until=str(params.get("until") or ""),
     )
+
+
+def param_default(session: Any, dag_id: str, name: str) -> Any:
+    """Return the default of a param of a DAG, as the DAG processor stored it; None where there is none."""
+    from airflow.models.serialized_dag import SerializedDagModel
+
+    dag = SerializedDagModel.get_dag(dag_id, session=session)
+    return None if dag is None else dag.params.dump().get(name)
 
 
 def _millis(moment: Any) -> int | None:
@@ -109,8 +125,13 @@ def reports_of_run(
 def progress_of(
     session: Any, dag_id: str, run_id: str, task_id: str, map_index: int
 ) -> Mapping[str, Any] | None:
-    """Return the progress that a running task has stored, with `updated_at`; None without one."""
-    from airflow.models.task_state_store import TaskStateStoreModel
+    """Return the progress that a running task has stored, with `updated_at`; None without one, and with an
+    Airflow before 3.3, which stores no state of tasks.
+    """
+    try:
+        from airflow.models.task_state_store import TaskStateStoreModel
+    except ImportError:
+        return None
     from sqlalchemy import select
 
     from lakecore_airflow.tasks.progress import PROGRESS_KEY

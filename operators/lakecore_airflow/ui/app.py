@@ -25,6 +25,7 @@ from lakecore_airflow.ui.page import PageMaker
 from lakecore_airflow.ui.pages import Pages
 from lakecore_airflow.ui.prometheus import metrics_of
 from lakecore_airflow.ui.run_page import RunPage
+from lakecore_airflow.ui.what_if_page import WhatIfPage
 
 __all__ = ["new_app"]
 
@@ -63,18 +64,21 @@ def _add_pages(app: FastAPI, maker: PageMaker, reader: dict[str, Any]) -> None:
     def table(
         user: Annotated[Any, Depends(get_user)], session: SessionDep, name: str, conn: str = ""
     ) -> HTMLResponse:
-        return pages.table(session, name, conn, actions.for_user(user))
+        return pages.table(
+            session, name, conn, lambda conn_id: actions.for_user(session, user, conn_id, name)
+        )
 
     def quarantine(
         user: Annotated[Any, Depends(get_user)], session: SessionDep, conn: str = ""
     ) -> HTMLResponse:
-        return pages.quarantine(session, conn, actions.for_user(user))
+        return pages.quarantine(session, conn, lambda conn_id: actions.for_user(session, user, conn_id))
 
     app.get("/", **page)(pages.lake)
     app.get("/history", **page)(pages.history)
     app.get("/window", **page)(pages.window)
     app.get("/table", **page)(table)
     app.get("/quarantine", **page)(quarantine)
+    app.get("/what-if", **page)(WhatIfPage(maker).page)
     may_read = [*reader["dependencies"], Depends(requires_access_dag("GET", DagAccessEntity.XCOM))]
     run = page | {"dependencies": may_read}
     app.get("/runs/{dag_id}/{run_id:path}", **run)(runs.run)

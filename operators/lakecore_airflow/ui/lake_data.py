@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lakecore.jobs.cost.prices import PriceList
     from lakecore.jobs.survey import Survey
 
-__all__ = ["Answer", "LakeData", "Quarantine", "SurveyState", "TableDetails"]
+__all__ = ["MOST_FILES", "Answer", "LakeData", "Quarantine", "SurveyState", "TableDetails"]
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ _FRESH_MS = 15_000
 """For so long an answer counts as fresh."""
 _SHOWN_MS = 10 * 60_000
 """An answer that is not older is shown at once, while storage is asked again for the next page."""
-_MOST_FILES = 200_000
+MOST_FILES = 200_000
 """A page does not read the files of a table that has more."""
 _LISTED = 50
 _READERS = ("lakecore.catalog.filesystem", "lakecore.jobs.survey")
@@ -262,7 +262,7 @@ class LakeData:
             return tuple(reversed(details.slice(max(0, len(details) - _LISTED)).to_pylist()))
 
         catalog.load_table(name)
-        few = files <= _MOST_FILES
+        few = files <= MOST_FILES
         if not few:
             problems.append(f"levels: the table has {files:,} files; they are not read for a page")
         return TableDetails(

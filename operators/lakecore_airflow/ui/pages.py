@@ -4,6 +4,7 @@ quarantine.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,7 +12,7 @@ from airflow.api_fastapi.common.db.common import SessionDep
 from fastapi import HTTPException, Request
 from fastapi.responses import HTMLResponse
 
-from lakecore_airflow.dags.settings import dag_id_of
+from lakecore_airflow.settings import dag_id_of
 from lakecore_airflow.ui.airflow_data import window_dag
 from lakecore_airflow.ui.history_view import HistoryQuery, history_view
 from lakecore_airflow.ui.lake_data import TableDetails
@@ -52,7 +53,9 @@ class Pages:
             view=view,
         )
 
-    def table(self, session: Any, name: str, conn: str, buttons: dict[str, Any]) -> HTMLResponse:
+    def table(
+        self, session: Any, name: str, conn: str, buttons: Callable[[str], dict[str, Any]]
+    ) -> HTMLResponse:
         """Show one table."""
         conn_id, connections = self._maker.connection(session, conn)
         state = self._data.survey(conn_id)
@@ -78,9 +81,9 @@ class Pages:
             history=history_view(own, HistoryQuery(days=_TABLE_DAYS), prices, _day_of),
             marks=_marks(own),
             quarantined=_quarantine_size(read),
-            policy=policy_of(name),
+            policy=policy_of(session, dag_id_of("maintenance", conn_id), name),
             currency=prices.currency,
-            **buttons,
+            **buttons(conn_id),
         )
 
     def history(self, request: Request, session: SessionDep, conn: str = "") -> HTMLResponse:
@@ -119,7 +122,7 @@ class Pages:
             view=window_view(state.survey, start_ms, end_ms) if state.survey is not None else None,
         )
 
-    def quarantine(self, session: Any, conn: str, buttons: dict[str, Any]) -> HTMLResponse:
+    def quarantine(self, session: Any, conn: str, buttons: Callable[[str], dict[str, Any]]) -> HTMLResponse:
         """Show the runs whose files are in the quarantine."""
         conn_id, connections = self._maker.connection(session, conn)
         answer = self._data.quarantine(conn_id)
@@ -133,7 +136,7 @@ class Pages:
             quarantine=answer.value,
             ttl_ms=_QUARANTINE_MS,
             prices=self._data.prices(conn_id),
-            **buttons,
+            **buttons(conn_id),
         )
 
 

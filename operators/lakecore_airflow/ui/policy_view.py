@@ -1,4 +1,6 @@
-"""This module says which chores the policy has for a table, and which of its rules says so."""
+"""This module says which chores the policy has for a table, which of its rules says so, and where the policy
+is from.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["TablePolicy", "policy_of"]
+from lakecore_airflow.policy.policy_text import POLICY_VARIABLE, is_path, read_policy
+from lakecore_airflow.ui.airflow_data import param_default
 
-_VARIABLE = "lakecore_policy"
+__all__ = ["TablePolicy", "policy_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,40 +21,43 @@ class TablePolicy:
     chores: Sequence[tuple[str, str, int]] = ()
     problem: str = ""
     """It says why nothing is known."""
+    source: str = ""
+    """It says where the policy is from."""
 
 
-def policy_of(table: str) -> TablePolicy:
-    """Return what the policy of the Airflow variable has for a table. A policy in `lakecore.toml`, or a file
-    on the workers, is not known to the API server.
+def policy_of(session: Any, dag_id: str, table: str) -> TablePolicy:
+    """Return what the policy of a maintenance DAG has for a table: that of the DAG's settings, else that of
+    the Airflow variable, as its next scheduled run decides.
+
+    The settings are those with which the DAG processor made the DAG; the API server has no `lakecore.toml`.
     """
     from airflow.models.variable import Variable
 
     from lakecore.errors import InvalidInputError
 
-    text = Variable.get(_VARIABLE, default_var="")
-    if not text:
+    policy = param_default(session, dag_id, "policy")
+    source = f"the settings of the DAG {dag_id} (lakecore.toml)"
+    if not policy:
+        policy = Variable.get(POLICY_VARIABLE, default_var="")
+        source = f"the Airflow variable {POLICY_VARIABLE}"
+    if not policy:
         return TablePolicy(
-            problem=f"The Airflow variable {_VARIABLE} names no policy; lakecore.toml is not read here."
+            problem="No policy is named, neither in [airflow.maintenance] of lakecore.toml nor by the "
+            f"Airflow variable {POLICY_VARIABLE}. Nothing is removed; the DAG {dag_id} only reports."
         )
-    if not text.lstrip().startswith(("[", "-")):
-        return TablePolicy(problem="The policy is a file on the workers, which this page does not read.")
+    if is_path(policy):
+        source = f"the file {policy} of this API server, which {source} names"
     try:
-        return TablePolicy(_by_rule(table, text))
+        return TablePolicy(_by_rule(table, read_policy(policy)), source=source)
     except InvalidInputError as err:
-        return TablePolicy(problem=f"The policy cannot be used: {err}")
+        where = " The workers read a file of their own." if is_path(policy) else ""
+        return TablePolicy(problem=f"The policy of {source} cannot be shown: {err}.{where}", source=source)
 
 
-def _by_rule(table: str, text: str) -> Sequence[tuple[str, str, int]]:
-    from airflow.sdk import yaml
-
-    from lakecore.errors import InvalidInputError
+def _by_rule(table: str, raw: Any) -> Sequence[tuple[str, str, int]]:
     from lakecore.jobs.policy import chores_of, parse_policy
     from lakecore_airflow.policy.maintain import CHORES
 
-    try:
-        raw = yaml.safe_load(text)
-    except yaml.YAMLError as err:
-        raise InvalidInputError(str(err)) from err
     rules = parse_policy(raw, CHORES)
     decided: dict[str, int] = {}
     before: Mapping[str, Any] = {}

@@ -15,6 +15,7 @@ from typing import Any
 
 from lakecore.errors import InvalidInputError
 from lakecore.jobs.window.blackout import BlackoutCalendar
+from lakecore_airflow.rights import Rights
 
 __all__ = [
     "COMMON",
@@ -23,12 +24,14 @@ __all__ = [
     "SettingsError",
     "dag_id_of",
     "find_settings",
+    "load_settings",
     "parse_settings",
+    "settings_file",
 ]
 
 DEFAULT_CONNECTION = "lake_default"
 
-COMMON = ("blackouts",)
+COMMON = ("blackouts", "pool", "rights")
 """These settings may be those of all DAGs, in `[airflow]` itself."""
 
 _FILE_NAME = "lakecore.toml"
@@ -76,6 +79,8 @@ class DagSettings:
         merged = {**defaults, **common, **values}
         if "blackouts" in merged:
             merged["blackouts"] = _blackouts(merged["blackouts"], name)
+        if "rights" in merged:
+            _check_rights(merged["rights"], name)
         return merged
 
 
@@ -100,10 +105,18 @@ def find_settings(beside: str | Path | None, names: Sequence[str], environ: Mapp
                 f"{variable} is not read any more, because the DAG processor and the workers may have "
                 f"different environments: set {key} in the table [airflow.{name}] of {_FILE_NAME}"
             )
+    path = settings_file(beside, environ)
+    return DagSettings() if path is None else parse_settings(load_settings(path), names, str(path))
+
+
+def settings_file(beside: str | Path | None, environ: Mapping[str, str]) -> Path | None:
+    """Return the file that the DAG file `beside` reads; None if there is none. The file of
+    `$LAKECORE_CONFIG` is returned although it may not exist.
+    """
     for path in _places(beside, environ):
         if "LAKECORE_CONFIG" in environ or path.is_file():
-            return parse_settings(_load(path), names, str(path))
-    return DagSettings()
+            return path
+    return None
 
 
 def parse_settings(raw: Mapping[str, Any], names: Sequence[str], where: str) -> DagSettings:
@@ -143,6 +156,14 @@ def _blackouts(raw: Any, name: str) -> list[dict[str, str]]:
     return [{key: str(value) for key, value in one.items()} for one in raw]
 
 
+def _check_rights(raw: Any, name: str) -> None:
+    """Check who may act. Raises SettingsError."""
+    try:
+        Rights.parse(raw)
+    except InvalidInputError as err:
+        raise SettingsError(f"airflow.{name}: {err}") from err
+
+
 def _places(beside: str | Path | None, environ: Mapping[str, str]) -> list[Path]:
     if "LAKECORE_CONFIG" in environ:
         return [Path(environ["LAKECORE_CONFIG"])]
@@ -154,7 +175,8 @@ def _places(beside: str | Path | None, environ: Mapping[str, str]) -> list[Path]
     return [folder / _FILE_NAME for folder in folders]
 
 
-def _load(path: Path) -> Mapping[str, Any]:
+def load_settings(path: Path) -> Mapping[str, Any]:
+    """Return the contents of a settings file. Raises SettingsError for one that cannot be read."""
     try:
         with path.open("rb") as file:
             return tomllib.load(file)

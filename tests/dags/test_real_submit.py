@@ -1,0 +1,56 @@
+"""A real Airflow submits a job to a real spark-submit, defers, and survives the death of the driver; Java reads the table."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from typing import Any
+
+import pytest
+
+from lakecore.cli.main import main
+from tests.dags.conftest import AirflowLake, rows
+from tests.dags.test_real_compaction import compactions, expected
+from tests.support.golden import canonical
+from tests.support.oracle import Oracle, findings
+
+pytestmark = pytest.mark.slow
+
+GOLDEN = "g1.a_pk_dedup_l0"
+
+
+def test_a_killed_driver_is_submitted_again_and_commits_once(airflow: AirflowLake, oracle: Oracle) -> None:
+    table = airflow.place(GOLDEN, "submitted")
+    run_id = airflow.api.trigger("lakecore_submit", {"table": table.name})
+    jobs = airflow.path / ".lakecore" / "jobs"
+
+    def claim() -> dict[str, Any] | None:
+        for path in jobs.glob("*/run-1.json"):
+            found: dict[str, Any] = json.loads(path.read_text())
+            return found
+        return None
+
+    driver = airflow.api.wait("the driver", claim, 120)
+    airflow.api.wait(
+        "the deferral", lambda: airflow.state_of("lakecore_submit", run_id, "compact") == "deferred", 60
+    )
+    os.killpg(os.getpgid(driver["process"]["pid"]), signal.SIGKILL)
+    assert airflow.end_of("lakecore_submit", run_id) == "success"
+    [task] = airflow.api.tasks("lakecore_submit", run_id)
+    [job] = jobs.iterdir()
+    assert sorted(one.name for one in job.iterdir()) == [
+        "job.json",
+        "result-1.json",
+        "result-2.json",
+        "run-1.json",
+        "run-2.json",
+    ]
+    assert json.loads((job / "result-1.json").read_text())["state"] == "lost"
+    report = airflow.api.xcom(task)
+    assert (task["try_number"], report["engine"], report["after"]["files"]) == (2, "spark", 1)
+    assert compactions(table) == [report["snapshot"]]
+    assert rows(table) == expected(GOLDEN)
+    assert canonical(oracle.read(airflow.path, table.name)) == expected(GOLDEN)
+    assert findings(oracle.fsck(airflow.path, table.name)) == set()
+    assert main(["--warehouse", str(airflow.path), "fsck", table.name]) == 0
