@@ -1,7 +1,7 @@
 # lakecore. Every target works on a fresh clone; `make setup` is done once and again when a lock file changes.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests test fast lint format check bench bench-small figures fuzz fuzz-bytes fuzz-paths kills race side-by-side mutants docs demo image compose-test clean
+.PHONY: help setup setup-tests test fast lint format check bench bench-small figures fuzz fuzz-bytes fuzz-paths flink-soak kills race side-by-side mutants spark-versions airflow-versions docs demo image compose-test clean
 
 VENV := .venv/bin/python
 # `PYTHON=/path/to/python make setup` names the interpreter of a new .venv (tools/setup.sh)
@@ -56,6 +56,9 @@ fuzz-bytes: setup-tests ## damaged bytes for every decoder: SEED=1 CASES=2000 (e
 fuzz-paths: setup-tests ## hostile paths in every record, and every chore on them: SEED=1 CASES=3000 MINUTES=60
 	$(VENV) -m tests.fuzz.hostile --seed $(or $(SEED),1) --cases $(or $(CASES),3000) --minutes $(or $(MINUTES),60)
 
+flink-soak: setup-tests ## streaming jobs of Flink, killed and restored, beside maintenance: COUNT=30000 KILLS=2 SEED=1
+	$(VENV) -m tests.fuzz.flink_soak --count $(or $(COUNT),30000) --kills $(or $(KILLS),2) --seed $(or $(SEED),1)
+
 kills: setup-tests ## kill every chore after each change that it makes (a quarter of an hour or more)
 	$(VENV) -m pytest --every-kill -o timeout=7200 tests/faults/test_maintain_kill.py
 
@@ -74,6 +77,12 @@ docs: ## one site of guides, architecture, glossary and reference, in .cache/sit
 	@tools/setup.sh docs
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
 	@echo "docs: open .cache/site/index.html"
+
+spark-versions: setup-tests ## one pipeline with every PySpark from 3.5 to 4.2, each in an environment in .cache (1.7 GB of downloads)
+	$(VENV) -m tests.spark_versions
+
+airflow-versions: setup-tests ## the tests of operators and DAGs with Airflow 3.1 and 3.2, each in an environment in .cache
+	$(VENV) -m tests.airflow_versions
 
 demo: setup ## compact a small lake with Airflow and Spark, and show before and after
 	$(VENV) -m tools.demo

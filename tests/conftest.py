@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from tests.support.golden import GoldenTable, golden_tables
+from tests.support.hdfs_cluster import HdfsCluster, hdfs_cluster
 from tests.support.oracle import Oracle
 
 settings.register_profile("lakecore", deadline=None)  # how long an example takes is the machine's affair
@@ -79,6 +80,13 @@ def golden() -> Callable[[str], GoldenTable]:
     """A golden table by its name, `db.t`."""
     by_name = {table.name: table for table in golden_tables()}
     return by_name.__getitem__
+
+
+@pytest.fixture(scope="session")
+def hdfs() -> Iterator[HdfsCluster]:
+    """A cluster of Hadoop; its JVM starts with the first test that uses it. Such tests are slow."""
+    with hdfs_cluster() as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")

@@ -143,16 +143,29 @@ class AirflowApi:
         """The id of a new backfill.
 
         On SQLite, Airflow answers 503 when its scheduler writes at the same moment, and takes back what it had
-        begun so that the caller may try again (`_create_backfill` in its `models/backfill.py`): this does.
+        begun so that the caller may try again (`_create_backfill` in its `models/backfill.py`): this does. Should
+        it keep that backfill, so that the next try meets it (409), it is cancelled here.
         """
+        busy = False
 
         def created() -> int | None:
+            nonlocal busy
             try:
                 return int(self.call("POST", "/api/v2/backfills", dict(request))["id"])
             except BusyError:
-                return None
+                busy = True
+            except RuntimeError as err:
+                if not busy or "already a running backfill" not in str(err):
+                    raise
+                self._cancel_backfills(str(request["dag_id"]))
+            return None
 
         return int(self.wait("an Airflow free to make a backfill", created, _BACKFILL_TRIES_S))
+
+    def _cancel_backfills(self, dag_id: str) -> None:
+        for one in self.call("GET", f"/api/v2/backfills?dag_id={dag_id}")["backfills"]:
+            if one["completed_at"] is None:
+                self.call("PUT", f"/api/v2/backfills/{one['id']}/cancel")
 
     def runs(self, dag_id: str) -> list[dict[str, Any]]:
         return list(self.call("GET", f"/api/v2/dags/{dag_id}/dagRuns?limit=100")["dag_runs"])

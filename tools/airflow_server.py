@@ -25,7 +25,7 @@ VIEWER = "viewer"
 _HEALTHY_AFTER_S = 300
 _STOPPED_AFTER_S = 12
 _WAITS_FOR_LOCK_S = 20
-"""By default it is five seconds: then a busy machine ends the scheduler. When two tasks start at the same moment, the
+"""Airflow waits five seconds by default, after which a busy machine ends the scheduler. When two tasks start at the same moment, the
 API server of Airflow 3.3 waits so long for itself: the second one waits for the lock of SQLite where the first one
 would go on. Then the task asks again."""
 _PARTS = ("metadatabase", "scheduler", "triggerer", "dag_processor")

@@ -77,7 +77,8 @@ sync_venv() {
     say "uv failed; falling back to pip"
   fi
   for lock in "$@"; do
-    "$dir/bin/python" -m pip install -q --disable-pip-version-check --require-hashes -r "$lock"
+    # the lock is complete, and leaves out pyspark-client (pyproject.toml says why), which pip would miss
+    "$dir/bin/python" -m pip install -q --disable-pip-version-check --require-hashes --no-deps -r "$lock"
   done
 }
 
@@ -138,6 +139,25 @@ setup_oracle() {
     say "fetching Java Paimon $version"
     PAIMON_VERSION=$version tests/oracle/oracle version >/dev/null
   done
+  if [ ! -f "${ORACLE_HOME:-$HOME/.cache/paimon-oracle}/hdfs-3.3.6/.complete" ]; then
+    say "fetching the cluster of Hadoop for tests"
+    local files; files=$(mktemp -d)
+    ORACLE_HDFS=$files tests/oracle/oracle </dev/null >/dev/null 2>&1 || die "the cluster of Hadoop did not start: ORACLE_HDFS=DIRECTORY tests/oracle/oracle"
+    rm -rf "$files"
+  fi
+}
+
+# Azurite, the emulator of Azure's blob storage: in a folder that clones share, as the oracle's jars are.
+setup_azurite() {
+  local home=${AZURITE_HOME:-$HOME/.cache/lakecore-azurite} want
+  want=$(sha256sum < tests/azurite/package-lock.json)
+  [ "$(cat "$home/.lakecore-stamp" 2>/dev/null)" = "$want" ] && return 0
+  command -v npm >/dev/null || apt_install "the tests' emulator of Azure needs Node.js" npm
+  say "fetching Azurite, the emulator of Azure's blob storage"
+  mkdir -p "$home"
+  cp tests/azurite/package.json tests/azurite/package-lock.json "$home"
+  npm ci --prefix "$home" --ignore-scripts --no-audit --no-fund --silent >/dev/null
+  echo "$want" > "$home/.lakecore-stamp"
 }
 
 case ${1:-base} in
@@ -151,6 +171,7 @@ case ${1:-base} in
     command -v mvn >/dev/null || apt_install "the tests' Java oracle needs Maven" maven
     setup_pypaimon
     [ -n "${PAIMON_JARS:-}" ] || setup_oracle
+    setup_azurite
     ;;
   docs)
     setup_docs

@@ -3,9 +3,10 @@
     .venv/bin/python -m tests.bench.compact [--rows 5000000] [--runs 5] [--engine spark|local] [--figures DIRECTORY]
 
 Tables that Java writes: one bucket, four buckets (five sorted runs each, a random quarter of the keys), one bucket of ten runs
-whose keys do not meet, the same with late updates of the last ones, append tables of 400 and of 12 files, and four buckets each
+whose keys do not meet, the same with late updates of the last ones, one bucket of a large file on the last level (which lakecore
+wrote) and five small ones with updates in its last twelfth, or everywhere, append tables of 400 and of 12 files, and four buckets each
 of partial-update, aggregation and a lookup changelog. Both sides compact fresh copies in turn; the first time is from process
-start, the others are warm and give the medians. Tables of a few large files are compacted with `--copy large`. The floor is pyarrow reading the same files and writing as many rows, without any merge.
+start, the others are warm and give the medians. The floor is pyarrow reading the same files and writing as many rows, without any merge.
 Ratios count: absolute times depend on the machine, and on what else it does.
 """
 
@@ -33,15 +34,15 @@ CASES = {
     "pk1": "one bucket",
     "pk4": "four buckets",
     "app": "append, 400 files",
-    "app_12": "append, 12 files, copied",
-    "seq1_10": "keys in order of time, 10 runs, copied",
+    "app_12": "append, 12 files",
+    "seq1_10": "keys in order of time, 10 runs",
     "late1_10": "the same, 1 % late updates",
+    "top1_5": "one large file, 5 % late updates",
+    "flat1_5": "the same, 5 % uniform updates",
     "pu4": "partial-update",
     "agg4": "aggregation",
     "lkp4": "lookup changelog",
 }
-COPIED = {"app_12", "seq1_10", "late1_10"}
-"""Lakecore copies row groups of these."""
 LOW_CARDINALITY = ("_VALUE_KIND", "c_small", "c_city")
 
 
@@ -51,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--runs", type=int, default=5, help="warm runs of each side")
     parser.add_argument("--engine", choices=("spark", "local"), default="spark")
     parser.add_argument("--cases", default=",".join(CASES))
-    parser.add_argument("--copy", choices=("off", "large"), help="what lakecore copies (default: by case)")
+    parser.add_argument("--copy", choices=("none", "large"), default="large", help="what lakecore copies")
     parser.add_argument("--figures", type=Path, default=FIGURES, help="directory of the figures")
     parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--floor", nargs=2, metavar=("TABLE", "ROWS"), help=argparse.SUPPRESS)
@@ -62,8 +63,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         return floor(Path(options.floor[0]), int(options.floor[1]))
     cases, measured = options.cases.split(","), conditions([PAIMON])
     warehouse = prepare(options.rows, cases)
-    copies = {case: options.copy or ("large" if case in COPIED else "off") for case in cases}
-    figures = [compare(warehouse, case, options.runs, (options.engine, copies[case])) for case in cases]
+    figures = [compare(warehouse, case, options.runs, (options.engine, options.copy)) for case in cases]
     show(figures, options.rows, options.engine)
     whole = {"rows": options.rows, "runs": options.runs, "engine": options.engine, "cases": figures}
     write_figures("compact", measured, whole, options.figures)

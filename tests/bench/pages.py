@@ -137,6 +137,7 @@ def pages(api: AirflowApi) -> dict[str, str]:
     return {
         "lake": "",
         "table": "table?name=shop.orders",
+        "what-if": "what-if?name=shop.orders&most=3&least=1&trigger=2",
         "history": "history",
         "window": "window?conn=big",
         "quarantine": "quarantine",

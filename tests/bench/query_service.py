@@ -6,6 +6,9 @@ The table is that of the bench of lookups. A process of its own asks for one key
 next request when the answer to the last one is there. The keys are warm: the server has read the data files before the clock
 starts. The process that asks is one loop over plain sockets, because with asyncio it took as long for a request as the servers
 do, and half of what was measured was its own; it still takes a good part of the second core, for both servers.
+
+Then a process with lakecore's client asks either server for all keys once, in a random order, 50,000 at a time: the client sends at most
+4096 keys in a request, and decodes the rows of the answers as columns.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import lakecore
 from lakecore.lookup.query.serialized_query import SerializedQuery
@@ -50,8 +54,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--seconds", type=float, default=10.0, help="how long each number of clients asks")
     parser.add_argument("--figures", type=Path, default=FIGURES, help="directory of the figures")
     parser.add_argument("--ask", metavar="HOST:PORT", help=argparse.SUPPRESS)
+    parser.add_argument("--warehouse", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--clients", type=int, default=1, help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
+    if options.warehouse:
+        print(json.dumps(ask_many(options.warehouse, options.rows)))
+        return
     if options.ask:
         host, _, port = options.ask.rpartition(":")
         print(json.dumps(ask(host, int(port), options)))
@@ -69,9 +77,9 @@ def compare(rows: int, seconds: float) -> dict[str, Any]:
     with SerializedQuery(table) as query, KvQueryServer(query) as server:
         query.refresh()
         service_manager(table).reset_service([server.start()])
-        ours = series(table, rows, seconds)
+        ours = {**series(table, rows, seconds), "many_keys": many(warehouse, rows)}
     with java_service(str(warehouse / "d.db" / "lookup"), 1):
-        theirs = series(table, rows, seconds)
+        theirs = {**series(table, rows, seconds), "many_keys": many(warehouse, rows)}
     service_manager(table).delete_service()
     return {"lakecore": ours, "java": theirs}
 
@@ -90,6 +98,40 @@ def series(table: Table, rows: int, seconds: float) -> dict[str, Any]:
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
         found[f"{clients} clients"] = json.loads(done.stdout)
     return found
+
+
+def many(warehouse: Path, rows: int) -> dict[str, Any]:
+    """Figures of a process that asks for all keys."""
+    command = [
+        sys.executable,
+        "-m",
+        "tests.bench.query_service",
+        "--warehouse",
+        str(warehouse),
+        "--rows",
+        str(rows),
+    ]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return dict(json.loads(done.stdout))
+
+
+def ask_many(warehouse: Path, rows: int) -> dict[str, Any]:
+    """Ask for all keys once, and return the figures."""
+    keys = random.Random(3).sample(range(rows), rows)
+    parts = [pa.table({"k": pa.array(keys[at : at + 50_000])}) for at in range(0, rows, 50_000)]
+    found = 0
+    with RemoteTableQuery(lakecore.load_catalog(str(warehouse)).load_table(TABLE)) as remote:
+        remote.lookup((), 0, (keys[0],))
+        started, cpu = time.perf_counter(), time.process_time()
+        for part in parts:
+            found += pc.sum(remote.lookup_in_bucket((), 0, part).matches).as_py()
+        took, cpu = time.perf_counter() - started, time.process_time() - cpu
+    return {
+        "keys_per_second": round(rows / took),
+        "found": found,
+        "client_cpu_seconds": round(cpu, 2),
+        "seconds": round(took, 2),
+    }
 
 
 def ask(host: str, port: int, options: argparse.Namespace) -> dict[str, Any]:

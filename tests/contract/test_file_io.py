@@ -1,4 +1,4 @@
-"""What every `FileIO` must do: local disk, memory, an S3-compatible server, and the fault injector."""
+"""Every `FileIO` must pass these tests: local disk, memory, the fault injector, and each store over a server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ from lakecore.fs.file_io import FileIO
 from lakecore.fs.local import LocalFileIO
 from lakecore.fs.memory import MemoryFileIO
 from lakecore.fs.resolve import file_io_for
+from tests.support.azurite import Azurite, azurite
 from tests.support.fault_fs import FaultyFileIO
+from tests.support.gcs_server import GcsServer, gcs_server
+from tests.support.hdfs_cluster import HdfsCluster
+from tests.support.oss_server import OssServer, oss_server
 from tests.support.s3_server import S3Server, s3_server
 
 
@@ -31,7 +35,37 @@ def s3() -> Iterator[S3Server]:
         yield server
 
 
-@pytest.fixture(params=["local", "memory", "faulty", "s3"])
+@pytest.fixture(scope="module")
+def azure() -> Iterator[Azurite]:
+    with azurite() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def gcs() -> Iterator[GcsServer]:
+    with gcs_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def oss() -> Iterator[OssServer]:
+    with oss_server() as server:
+        yield server
+
+
+MANY_WRITERS = [
+    "local",
+    "memory",
+    "faulty",
+    "s3",
+    "azure",
+    "gcs",
+    pytest.param("hdfs", marks=pytest.mark.slow),
+]
+ONE_WRITER = ["oss"]
+
+
+@pytest.fixture(params=[*MANY_WRITERS, *ONE_WRITER])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[FileIO, str]:
     """Storage, and an empty directory in it."""
     match request.param:
@@ -41,8 +75,8 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[FileIO, str]:
             return MemoryFileIO(uuid.uuid4().hex), "memory://test/root"
         case "faulty":
             return FaultyFileIO(MemoryFileIO(uuid.uuid4().hex)), "memory://test/root"
-    server: S3Server = request.getfixturevalue("s3")
-    root = f"s3://{server.bucket}/{uuid.uuid4().hex}"
+    server: S3Server | Azurite | GcsServer | OssServer | HdfsCluster = request.getfixturevalue(request.param)
+    root = f"{server.root}/{uuid.uuid4().hex}"
     return file_io_for(root, server.options), root
 
 
@@ -96,6 +130,7 @@ def test_publish_happens_once(place: Place) -> None:
     assert [status.name for status in storage.list(f"{root}/x")] == ["snapshot-1"]
 
 
+@pytest.mark.parametrize("place", MANY_WRITERS, indirect=True)
 def test_of_many_publishers_one_wins(place: Place) -> None:
     storage, root = place
     won: list[int] = []
@@ -205,7 +240,7 @@ def test_a_directory_moves_in_one_step_or_not_at_all(place: Place) -> None:
     storage.write_new(f"{root}/old/2", b"two")
     storage.write_new(f"{root}/taken/3", b"three")
     if not storage.move_directory(f"{root}/old", f"{root}/new/place"):
-        assert root.startswith("s3://")
+        assert root.startswith(("s3://", "abfs://", "gs://", "oss://"))
         assert storage.read(f"{root}/old/x/1") == b"one"
         assert storage.list(f"{root}/new") == []
         return

@@ -27,7 +27,7 @@ STRATEGIES = (compact.Strategy.UNIVERSAL, compact.Strategy.FULL)
 
 
 def run(
-    table: GoldenTable, strategy: compact.Strategy, identifier: int = 1, copy: CopyMode = CopyMode.OFF
+    table: GoldenTable, strategy: compact.Strategy, identifier: int = 1, copy: CopyMode = CopyMode.NONE
 ) -> compact.Report:
     job = compact.Job(
         table=table.name, strategy=strategy, commit_user="test", commit_identifier=identifier, copy=copy
@@ -38,7 +38,7 @@ def run(
 def copied(table: GoldenTable, strategy: compact.Strategy) -> CopyMode:
     """Appended files are joined both ways: decoded by one strategy, copied by the other."""
     joins = strategy is compact.Strategy.FULL and not table.facts["schema"]["primaryKeys"]
-    return CopyMode.ALL if joins else CopyMode.OFF
+    return CopyMode.ALL if joins else CopyMode.NONE
 
 
 @pytest.mark.parametrize("table", golden_tables(), ids=lambda table: table.name)

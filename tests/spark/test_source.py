@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import io
+import uuid
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +16,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 import lakecore
 from lakecore import spark as lakecore_spark
+from lakecore.jobs import compact
+from lakecore.spark.executor import SparkExecutor
 from tests.support.golden import View, golden_tables
+from tests.support.hdfs_cluster import HdfsCluster
 from tests.support.spark_source import canonical_rows
 
 pytestmark = pytest.mark.slow
@@ -258,3 +262,33 @@ def test_the_pipeline_of_the_guide(session: SparkSession, tmp_path: Path) -> Non
 def test_registering_by_hand(session: SparkSession, table: lakecore.Table) -> None:
     lakecore_spark.register(session)
     assert load(session, table).count() == 10
+
+
+def test_units_and_rows_of_a_table_on_hdfs(session: SparkSession, hdfs: HdfsCluster, tmp_path: Path) -> None:
+    """The workers get the properties from the driver, which read them from a file that is then gone."""
+    site = tmp_path / "hdfs-site.xml"
+    site.write_text(
+        "<configuration>"
+        "<property><name>dfs.ha.namenodes.prod</name><value>a</value></property>"
+        f"<property><name>dfs.namenode.rpc-address.prod.a</name><value>127.0.0.1:{hdfs.port}</value></property>"
+        "</configuration>"
+    )
+    warehouse = f"hdfs://prod/{uuid.uuid4().hex}"
+    catalog = lakecore.load_catalog(warehouse, **{"hadoop-conf-dir": str(tmp_path)})
+    site.unlink()
+    options = {"bucket": "2", "write-only": "true"}
+    table = catalog.create_table(
+        "d.t", {"columns": ["k INT", "v INT"], "primaryKeys": ["k"], "options": options}
+    )
+    for n in range(3):
+        table.upsert(pa.table({"k": list(range(n, 40)), "v": [n] * (40 - n)}))
+    with SparkExecutor() as executor:
+        job = compact.Job(table="d.t", strategy=compact.Strategy.FULL)
+        report = compact.run(job, catalog, executor)
+    assert (report.error, report.engine, report.picks_done) == (None, "spark", 2)
+    reader = session.read.format("lakecore").option("warehouse", warehouse)
+    reader = reader.option("dfs.ha.namenodes.prod", "a")
+    reader = reader.option("hadoop.dfs.namenode.rpc-address.prod.a", f"127.0.0.1:{hdfs.port}")
+    assert sorted((row.k, row.v) for row in reader.load("d.t").collect()) == [
+        (k, min(k, 2)) for k in range(40)
+    ]

@@ -18,6 +18,7 @@ from lakecore.jobs import (
     expire_changelogs,
     expire_snapshots,
     partitions,
+    purge_files,
     quarantine,
     remove_orphan_files,
     rescale,
@@ -129,6 +130,19 @@ def branched(where: str | Lake) -> History:
     tables = remade(history(where), run(branches, branches.CreateBranch, branch="x", tag="a"))
     put(tables.table.at_branch("x"), [{"k": 77, "v": "on the branch"}])
     return remade(tables)
+
+
+def busy(where: str | Lake) -> History:
+    """Two snapshots, an earlier one as a changelog, with a tag, a branch, a consumer and a file that a writer left."""
+    catalog = memory_catalog(where) if isinstance(where, str) else where
+    table = key_table(catalog, changelog_producer="input")
+    put(table, *([{"k": number, "v": f"v{number}"}] for number in range(3)))
+    run(tags, tags.CreateTag, tag="a", snapshot=2)(catalog)
+    run(branches, branches.CreateBranch, branch="x", tag="a")(catalog)
+    expire_to_changelogs(catalog)
+    table._stores.consumers.write("c", 2)
+    catalog.file_io.write_new(f"{table.path}/bucket-0/left", b"x")
+    return History.of(catalog, table)
 
 
 def expired(where: str | Lake) -> History:
@@ -433,6 +447,12 @@ CHORES = {
     "repair": Chore(make=damaged, run=repair_as_planned, commits=True, damage="missing"),
     "repair-roots": Chore(
         make=without_a_snapshot, run=repair_as_planned, leaves=True, damage="not a snapshot|missing"
+    ),
+    "purge-files": Chore(
+        make=busy,
+        run=run(purge_files, purge_files.Job, clock=FUTURE, **NAMED),
+        commits=True,
+        two_runs=True,
     ),
     "orphans": Chore(make=littered, run=remove_orphans),
     "undo": Chore(make=undoable, run=undo, refusal=InvalidInputError),

@@ -9,14 +9,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from lakecore.catalog.hive.hive_catalog import HiveCatalog
+from lakecore.catalog.registry import load_catalog
 from tests.support.oracle import Oracle
 
-__all__ = ["HiveServer", "hive_server"]
+__all__ = ["HiveServer", "emptied", "hive_server", "opened"]
 
 
 @dataclass(frozen=True)
 class HiveServer:
-    """The metastore of a module; each test takes databases of its own. `oracle` runs in the same JVM."""
+    """The metastore of a process; each test takes databases of its own. `oracle` runs in the same JVM."""
 
     port: int
     warehouse: Path
@@ -48,3 +50,18 @@ def hive_server(version: str = "1.4.2") -> Iterator[HiveServer]:
         env = {"ORACLE_HIVE_PORT": str(port), "ORACLE_HIVE_WAREHOUSE": str(warehouse)}
         with Oracle(version, env) as oracle:
             yield HiveServer(port, warehouse, oracle)
+
+
+def opened(hive: HiveServer, **options: str) -> HiveCatalog:
+    """lakecore's catalog on the metastore."""
+    catalog = load_catalog(
+        hive.warehouse, **hive.options, **{k.replace("_", "-"): v for k, v in options.items()}
+    )
+    assert isinstance(catalog, HiveCatalog)
+    return catalog
+
+
+def emptied(catalog: HiveCatalog) -> None:
+    """Drop all databases for good."""
+    for name in set(catalog.list_databases()) - {"default"}:
+        catalog.drop_database(name, cascade=True, purge=True)

@@ -46,6 +46,14 @@ class Oracle:
                 process.communicate()  # end of input is the oracle's signal to exit
         self._log.truncate(0)
 
+    def kill(self) -> None:
+        """End the JVM with SIGKILL; a later call starts a new one."""
+        with self._lock:
+            process, self._process = self._process, None
+            if process is not None:
+                process.kill()
+                process.communicate()
+
     def call(self, *args: object) -> Any:
         """Run one command; its JSON. Raises OracleError with Java's exception, RuntimeError when there was no
         answer: a Java that does not run is no Java that refuses.

@@ -23,6 +23,10 @@ class S3Server:
     bucket: str
     front: Front
 
+    @property
+    def root(self) -> str:
+        return f"s3://{self.bucket}"
+
     @contextmanager
     def losing_answers(self, path: str, times: int) -> Iterator[None]:
         """The next `times` PUTs to a path that ends like the pattern are done, but nobody hears of it."""
@@ -54,14 +58,16 @@ class Front:
 
 
 @contextmanager
-def s3_server() -> Iterator[S3Server]:
-    """Starts on a free port of the loopback interface; forgets everything at the end."""
+def s3_server(translate: Callable[[Any], Any] = lambda application: application) -> Iterator[S3Server]:
+    """Starts on a free port of the loopback interface; forgets everything at the end. `translate` puts another
+    application before it.
+    """
     import boto3
     from moto.server import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
     from werkzeug.serving import make_server
 
     front = Front(DomainDispatcherApplication(create_backend_app))
-    server = make_server("127.0.0.1", 0, front, threaded=True, request_handler=MotoRequestHandler)
+    server = make_server("127.0.0.1", 0, translate(front), threaded=True, request_handler=MotoRequestHandler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

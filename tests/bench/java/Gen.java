@@ -25,6 +25,8 @@ import java.util.List;
  * (deduplicate), pu (partial-update), agg (aggregation), lkp (deduplicate with a lookup changelog); each of RUNS commits (or of
  * as many as a second number says: pk4_3) holds a random quarter of the key space, in random order. seq: each commit holds keys of its own, above those of
  * the one before; late: so too, and a last commit holds a tenth of the last keys again. app: 400 files without a key; app_12: 12 files.
+ * top, flat: one commit with all keys, and, when Gen is called again, as many of updates as the second number says: of keys in the last
+ * twelfth (top), or of all keys (flat).
  */
 public class Gen {
     static final int APPEND_FILES = 400;
@@ -115,10 +117,17 @@ public class Gen {
             int buckets = keyed ? Integer.parseInt(numbers[0]) : -1;
             int commits = numbers.length > 1 ? Integer.parseInt(numbers[1]) : runs;
             Identifier id = Identifier.create("db", name);
+            boolean based = kind.equals("top") || kind.equals("flat");
+            if (based && catalog.listTables("db").contains(name)) {
+                updates(catalog.getTable(id), io, rows, commits, kind.equals("top"));
+                continue;
+            }
             catalog.dropTable(id, true);
             catalog.createTable(id, schema(kind, buckets), false);
             Table table = catalog.getTable(id);
-            if (kind.equals("seq") || kind.equals("late")) {
+            if (based) {
+                ordered(table, io, rows, 1, false);
+            } else if (kind.equals("seq") || kind.equals("late")) {
                 ordered(table, io, rows / commits, commits, kind.equals("late"));
             } else if (keyed) {
                 keyed(table, io, rows / commits * 4, commits);
@@ -157,6 +166,20 @@ public class Gen {
                 write.withIOManager(io);
                 for (long i = 0; i < each; i += run < runs ? 1 : 10) {
                     write.write(row(first + i, run));
+                }
+                commit.commit(write.prepareCommit());
+            }
+        }
+    }
+
+    static void updates(Table table, IOManager io, long rows, int commits, boolean late) throws Exception {
+        long first = late ? rows - rows / 12 : 0;
+        for (int run = 1; run <= commits; run++) {
+            BatchWriteBuilder builder = table.newBatchWriteBuilder();
+            try (BatchTableWrite write = builder.newWrite(); BatchTableCommit commit = builder.newCommit()) {
+                write.withIOManager(io);
+                for (long i = 0; i < rows / 100; i++) {
+                    write.write(row(first + Math.floorMod(mix(i * 31 + run), rows - first), run));
                 }
                 commit.commit(write.prepareCommit());
             }
