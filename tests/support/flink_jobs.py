@@ -81,12 +81,12 @@ class Job:
 
     def create(self, flink: Flink) -> None:
         flink.sql(
-            f"CREATE TABLE {self.name} ({self.columns}) WITH ({self.options}, 'consumer.expiration-time' = '1 h')"
+            f"CREATE TABLE `{self.name}` ({self.columns}) WITH ({self.options}, 'consumer.expiration-time' = '1 h')"
         )
         if self.follow:
             keyed = "PRIMARY KEY" in self.columns
             options = "'bucket' = '1', 'changelog-producer' = 'input'" if keyed else "'bucket' = '-1'"
-            flink.sql(f"CREATE TABLE {self.name}_copy ({self.columns}) WITH ({options})")
+            flink.sql(f"CREATE TABLE `{self.name}_copy` ({self.columns}) WITH ({options})")
 
     def start(
         self, flink: Flink, count: int, rate: int, checkpoints: Path | None = None
@@ -99,12 +99,12 @@ class Job:
             f"'fields.s.start' = '1', 'fields.s.end' = '{count}', 'rows-per-second' = '{rate}');\n"
         )
         own = None if checkpoints is None else checkpoints / self.name
-        writer = flink.start(f"{source}INSERT INTO {self.name} {self.query}", own and own / "writer")
+        writer = flink.start(f"{source}INSERT INTO `{self.name}` {self.query}", own and own / "writer")
         copier = None
         if self.follow:
             hint = "/*+ OPTIONS('scan.mode' = 'latest-full', 'consumer-id' = 'copier', 'continuous.discovery-interval' = '200 ms') */"
             copier = flink.start(
-                f"INSERT INTO {self.name}_copy SELECT * FROM {self.name} {hint}", own and own / "copier"
+                f"INSERT INTO `{self.name}_copy` SELECT * FROM `{self.name}` {hint}", own and own / "copier"
             )
         return writer, copier
 
