@@ -43,6 +43,14 @@ READS = {
     "pu4": ("partial-update, 5 runs", 2.0),
     "agg4": ("aggregation, 5 runs", 2.0),
 }
+SPARK_IO = {
+    "app": ("reading: append, 400 files", 1.0),
+    "pk1": ("one bucket, 5 runs", 1.5),
+    "pk4": ("four buckets, 5 runs", 1.5),
+    "pk4_1": ("four buckets, one run", 1.0),
+    "into_append": ("writing: append", 1.0),
+    "into_keyed": ("four buckets with a key", 1.5),
+}
 PAGES = ("README.md", "docs/performance.md")
 """The pages that have tables of figures."""
 AIMED_CPU = 1.55
@@ -140,6 +148,26 @@ def reads() -> str:
     return "\n".join([*lines, "", _measured(found)])
 
 
+def spark_io() -> str:
+    """Reads and writes through Spark, next to Paimon's connector; another kind of pairs than those with Java."""
+    found = _load("spark_io")
+    cases = found["figures"]["cases"]
+    sides = [(one["paimon"], one["lakecore"]) for one in cases]
+    lines = [
+        _row("5 M rows through Spark", (SPARK_IO[one["case"]][0] for one in cases)),
+        "|---" * (len(cases) + 1) + "|",
+        *(
+            _row(f"{title} s: connector / lakecore", (f"{a[key]:.1f} / {b[key]:.1f}" for a, b in sides))
+            for title, key in (("wall", "seconds"), ("CPU", "cpu"))
+        ),
+        _row(
+            "lakecore : connector (aim 1, merging reads and keyed writes 1.5)",
+            (_met(one["ratio"] >= SPARK_IO[one["case"]][1], f"{one['ratio']:.2f}") for one in cases),
+        ),
+    ]
+    return "\n".join([*lines, "", _measured(found)])
+
+
 def others() -> str:
     """File indexes, maintenance, planning and the proof: a line each, with the conditions of each measurement."""
     lines = [_row("other work", ("Java", "lakecore", "measured")), "|---|---|---|---|"]
@@ -170,7 +198,12 @@ def others() -> str:
     return "\n".join(lines)
 
 
-TABLES: Mapping[str, Callable[[], str]] = {"compact": compactions, "read": reads, "others": others}
+TABLES: Mapping[str, Callable[[], str]] = {
+    "compact": compactions,
+    "read": reads,
+    "spark-io": spark_io,
+    "others": others,
+}
 
 
 def _load(name: str) -> dict[str, Any]:
