@@ -15,6 +15,7 @@ from typing import Any
 
 from lakecore.errors import CorruptDataError, UnsupportedError
 from lakecore.fs.allowed_paths import AllowedPaths, is_below
+from lakecore.fs.base_output import BaseOutput
 from lakecore.fs.file_io import SERVICE, FileIO, FileStatus, OutputFile, RangeSource
 from lakecore.fs.link_checks import LinkChecks
 from lakecore.fs.local import LocalFileIO
@@ -147,7 +148,7 @@ class ConfinedFileIO:
         check_no_links(self.allowed.root_of_change(path), path, action)
 
 
-class _CountedOutput:
+class _CountedOutput(BaseOutput):
     """This is a new file whose bytes are counted when it is complete."""
 
     def __init__(self, inner: OutputFile) -> None:
@@ -176,15 +177,6 @@ class _CountedOutput:
             size = self._inner.tell()
             self._inner.close()
             _count(written=size)
-
-    def __enter__(self) -> _CountedOutput:
-        return self
-
-    def __exit__(self, kind: object, err: object, trace: object) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abort()
 
 
 def _count(requests: int = 0, read: int = 0, written: int = 0) -> None:

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.errors import CommitUncertainError, UnsupportedError
+from lakecore.fs.base_output import BaseOutput
 from lakecore.fs.failures import check_whole, storage_errors, translate
 from lakecore.fs.file_io import SERVICE, FileStatus
 from lakecore.fs.parent_directory import ParentDirectory, parent_directory
@@ -294,7 +295,7 @@ class LocalRanges:
         os.close(self._file)
 
 
-class LocalOutput:
+class LocalOutput(BaseOutput):
     """This is a new local file. `close` makes it durable."""
 
     def __init__(self, path: str, file: BinaryIO, sync: bool, roots: tuple[str, ...] = ()) -> None:
@@ -306,15 +307,6 @@ class LocalOutput:
     @property
     def closed(self) -> bool:
         return self._file.closed
-
-    def writable(self) -> bool:
-        return True
-
-    def readable(self) -> bool:
-        return False
-
-    def seekable(self) -> bool:
-        return False
 
     def write(self, data: Any) -> int:
         with storage_errors("write", self.path):
@@ -351,15 +343,6 @@ class LocalOutput:
             parent_directory(self.path, self._roots) as parent,
         ):
             os.unlink(parent.name, dir_fd=parent.descriptor)
-
-    def __enter__(self) -> LocalOutput:
-        return self
-
-    def __exit__(self, kind: object, err: object, trace: object) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abort()
 
 
 def _status(path: str, status: os.stat_result) -> FileStatus:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.errors import AlreadyExistsError, NotFoundError, UnavailableError
+from lakecore.fs.base_output import BaseOutput
 from lakecore.fs.file_io import FileStatus
 
 __all__ = ["MemoryFileIO"]
@@ -132,7 +133,7 @@ class MemoryFileIO:
             self._files.pop(marker, None)
 
 
-class MemoryOutput:
+class MemoryOutput(BaseOutput):
     """This file appears when it is closed."""
 
     def __init__(self, path: str, owner: MemoryFileIO) -> None:
@@ -144,15 +145,6 @@ class MemoryOutput:
     @property
     def closed(self) -> bool:
         return not self._open
-
-    def writable(self) -> bool:
-        return True
-
-    def readable(self) -> bool:
-        return False
-
-    def seekable(self) -> bool:
-        return False
 
     def write(self, data: Any) -> int:
         return self._buffer.write(data)
@@ -172,12 +164,3 @@ class MemoryOutput:
         self._open = False
         with suppress(NotFoundError):
             self._owner.delete(self.path)
-
-    def __enter__(self) -> MemoryOutput:
-        return self
-
-    def __exit__(self, kind: object, err: object, trace: object) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abort()

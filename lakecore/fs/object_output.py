@@ -6,6 +6,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from lakecore.fs.base_output import BaseOutput
+
 __all__ = ["ObjectOutput"]
 
 
@@ -16,7 +18,7 @@ class Deletes(Protocol):
         """Delete a file; it may be missing."""
 
 
-class ObjectOutput:
+class ObjectOutput(BaseOutput):
     """This is an upload in parts to `stream`. `abort` cancels it, and deletes the object if it was finished.
 
     `errors` translates what the stream raises, for an action and a path. `cancel` ends a stream that must not
@@ -43,15 +45,6 @@ class ObjectOutput:
     @property
     def closed(self) -> bool:
         return self._closed
-
-    def writable(self) -> bool:
-        return True
-
-    def readable(self) -> bool:
-        return False
-
-    def seekable(self) -> bool:
-        return False
 
     def write(self, data: Any) -> int:
         if self._closed:
@@ -87,12 +80,3 @@ class ObjectOutput:
             self._cancel(stream)
             del stream
             self._owner.delete(self.path)
-
-    def __enter__(self) -> ObjectOutput:
-        return self
-
-    def __exit__(self, kind: object, err: object, trace: object) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abort()
