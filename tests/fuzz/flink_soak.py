@@ -12,13 +12,14 @@ it, and the copy hold exactly the rows that follow from the numbers, and Java's 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import random
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -43,6 +44,7 @@ class Soak:
     steps: Counter[str] = field(default_factory=Counter)
     jobs: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+    finished_before_kill: int = 0
 
     def run(self, folder: Path, version: str, jobs: Sequence[Job]) -> None:
         """Run these jobs at once until they end, in a new warehouse in `folder`."""
@@ -55,9 +57,14 @@ class Soak:
                 writers = self._start(engine, jobs, checkpoints)
                 for _ in range(self.kills):
                     time.sleep(self.dice.uniform(0.3, 0.8) * self.count / self.rate / self.kills)
+                    began = {job for job in jobs if _has_checkpoint(job, checkpoints)}
+                    ended = {
+                        job for job, writer in zip(jobs, writers, strict=True) if _finished(engine, writer)
+                    }
                     engine.restart()
-                    writers = self._start(engine, jobs, checkpoints)
-                while "RUNNING" in (states := [engine.state(writer) for writer in writers]):
+                    ended |= {job for job in began if not _has_checkpoint(job, checkpoints)}
+                    writers = self._start(engine, jobs, checkpoints, ended)
+                while "RUNNING" in (states := [_state(engine, writer) for writer in writers]):
                     time.sleep(1)
                 copies = {job.name: job.wait_for_copy(engine, self.count) for job in jobs if job.follow}
             night.remove_all_orphans()
@@ -69,20 +76,51 @@ class Soak:
                 problems += self._differences(engine, lake, job, copies.get(job.name))
                 self.failures += [f"{version} {job.name}: {problem}" for problem in problems]
 
-    def _start(self, engine: Flink, jobs: Sequence[Job], checkpoints: Path) -> list[int]:
-        return [job.start(engine, self.count, self.rate, checkpoints)[0] for job in jobs]
+    def _start(
+        self, engine: Flink, jobs: Sequence[Job], checkpoints: Path, ended: Collection[Job] = ()
+    ) -> list[int | None]:
+        """Start the jobs, but for the writers that have ended: without checkpoints they would write all rows again."""
+        writers = []
+        for job in jobs:
+            over = job in ended
+            self.finished_before_kill += over
+            writers.append(None if over else job.start_writer(engine, self.count, self.rate, checkpoints))
+            job.start_copier(engine, checkpoints)
+        return writers
 
     def _differences(
         self, engine: Flink, lake: FilesystemCatalog, job: Job, copy: list[tuple[str, ...]] | None
     ) -> list[str]:
         wanted = job.rows(self.count)
         ours = sorted(tuple(map(str, row)) for row in rows_of(lake.load_table(job.table)))
-        views = {"Flink": engine.sql(f"SELECT * FROM {job.name}"), "lakecore": ours}
+        views = {"Flink": engine.sql(f"SELECT * FROM `{job.name}`"), "lakecore": ours}
         if copy is not None:
             views["the copy"] = copy
-        wrong = [f"{who} has other rows" for who, rows in views.items() if rows != wanted]
+        wrong = [
+            f"{who} has other rows: {_sample(rows, wanted)}" for who, rows in views.items() if rows != wanted
+        ]
         damage = findings(engine.oracle.fsck(engine.warehouse, job.table))
         return wrong + [f"Java's fsck: {finding}" for finding in damage]
+
+
+def _has_checkpoint(job: Job, checkpoints: Path) -> bool:
+    return any(job.writer_checkpoints(checkpoints).glob("*/chk-*/_metadata"))
+
+
+def _finished(engine: Flink, writer: int | None) -> bool:
+    return _state(engine, writer) == "FINISHED"
+
+
+def _state(engine: Flink, writer: int | None) -> str:
+    """The state of a writer; one that was not started again had finished."""
+    return "FINISHED" if writer is None else engine.state(writer)
+
+
+def _sample(rows: Sequence[tuple[str, ...]], wanted: Sequence[tuple[str, ...]]) -> str:
+    """Some of the rows that are too many, and of those that are missing."""
+    more, missing = Counter(rows) - Counter(wanted), Counter(wanted) - Counter(rows)
+    few = [list(itertools.islice(some, 3)) for some in (more, missing)]
+    return f"{more.total()} too many, such as {few[0]}; {missing.total()} missing, such as {few[1]}"
 
 
 def main() -> None:
@@ -111,6 +149,7 @@ def main() -> None:
         "kills_of_a_group": args.kills,
         "seed": args.seed,
         "jobs": soak.jobs,
+        "writers_that_finished_before_a_kill": soak.finished_before_kill,
         "maintenance": dict(sorted(soak.steps.items())),
         "failures": soak.failures,
     }

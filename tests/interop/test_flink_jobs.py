@@ -44,7 +44,7 @@ def test_streaming_jobs_of_flink_lose_no_row_to_maintenance(tmp_path: Path) -> N
         assert {"compact: changed something", "expire: changed something"} <= changes
         for job in jobs:
             wanted = job.rows(COUNT)
-            assert engine.sql(f"SELECT * FROM {job.name}") == wanted, job.name
+            assert engine.sql(f"SELECT * FROM `{job.name}`") == wanted, job.name
             assert sorted(tuple(map(str, row)) for row in rows_of(lake.load_table(job.table))) == wanted, (
                 job.name
             )

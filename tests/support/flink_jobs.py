@@ -94,28 +94,35 @@ class Job:
         """Start the job that writes `count` rows, `rate` a second, and the job that copies the table as it changes;
         or go on with them from the newest of their `checkpoints`.
         """
+        return self.start_writer(flink, count, rate, checkpoints), self.start_copier(flink, checkpoints)
+
+    def start_writer(self, flink: Flink, count: int, rate: int, checkpoints: Path | None = None) -> int:
         source = (
             "CREATE TEMPORARY TABLE numbers (s BIGINT) WITH ('connector' = 'datagen', 'fields.s.kind' = 'sequence', "
             f"'fields.s.start' = '1', 'fields.s.end' = '{count}', 'rows-per-second' = '{rate}');\n"
         )
-        own = None if checkpoints is None else checkpoints / self.name
-        writer = flink.start(f"{source}INSERT INTO `{self.name}` {self.query}", own and own / "writer")
-        copier = None
-        if self.follow:
-            hint = "/*+ OPTIONS('scan.mode' = 'latest-full', 'consumer-id' = 'copier', 'continuous.discovery-interval' = '200 ms') */"
-            copier = flink.start(
-                f"INSERT INTO `{self.name}_copy` SELECT * FROM `{self.name}` {hint}", own and own / "copier"
-            )
-        return writer, copier
+        own = checkpoints and self.writer_checkpoints(checkpoints)
+        return flink.start(f"{source}INSERT INTO `{self.name}` {self.query}", own)
+
+    def start_copier(self, flink: Flink, checkpoints: Path | None = None) -> int | None:
+        if not self.follow:
+            return None
+        hint = "/*+ OPTIONS('scan.mode' = 'latest-full', 'consumer-id' = 'copier', 'continuous.discovery-interval' = '200 ms') */"
+        copy = f"INSERT INTO `{self.name}_copy` SELECT * FROM `{self.name}` {hint}"
+        return flink.start(copy, checkpoints and checkpoints / self.name / "copier")
+
+    def writer_checkpoints(self, checkpoints: Path) -> Path:
+        """The directory of the checkpoints of the writer. Flink removes them when the job has finished."""
+        return checkpoints / self.name / "writer"
 
     def wait_for_copy(self, flink: Flink, count: int, *, seconds: float = 60) -> list[Row]:
         """Return the copy's rows as soon as they are those of the table, or what they are after `seconds`."""
         deadline = time.monotonic() + seconds
         wanted = self.rows(count)
-        rows = flink.sql(f"SELECT * FROM {self.name}_copy")
+        rows = flink.sql(f"SELECT * FROM `{self.name}_copy`")
         while rows != wanted and time.monotonic() < deadline:
             time.sleep(1)
-            rows = flink.sql(f"SELECT * FROM {self.name}_copy")
+            rows = flink.sql(f"SELECT * FROM `{self.name}_copy`")
         return rows
 
 
