@@ -15,24 +15,21 @@ import json
 import os
 import random
 import signal
-import socket
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
-import pyspark
 from pyspark.sql import SparkSession
 
 import lakecore
 from lakecore import spark as lakecore_spark
 from tests.bench.figures import FIGURES, conditions, write_figures
+from tests.support.spark_cluster import SETTINGS, Cluster, cluster
 
 KEYS = 400
 ROWS = 4000
@@ -44,45 +41,6 @@ SCHEMA = {
     "primaryKeys": ["k"],
     "options": {"bucket": "4"},
 }
-
-
-def processes(root: int) -> Iterator[tuple[int, str]]:
-    """The processes below one, and their command lines."""
-    for thread in Path(f"/proc/{root}/task").glob("*/children"):
-        with suppress(OSError):
-            for child in thread.read_text().split():
-                line = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ")
-                yield int(child), line.decode("utf-8", "replace")
-                yield from processes(int(child))
-
-
-@contextmanager
-def cluster() -> Iterator[tuple[str, list[int]]]:
-    """The address of the master, and the processes of the workers."""
-    home = str(Path(pyspark.__file__).parent)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    command = [f"{home}/bin/spark-class", "org.apache.spark.deploy"]
-    environment = {**os.environ, "SPARK_HOME": home, "SPARK_LOCAL_IP": "127.0.0.1"}
-    more = {"env": environment, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    master = f"spark://127.0.0.1:{port}"
-    with ExitStack() as stack:
-        arguments = [command[0], f"{command[1]}.master.Master", "--host", "127.0.0.1", "--port", str(port)]
-        started = [subprocess.Popen([*arguments, "--webui-port", "0"], **more)]  # type: ignore[call-overload]
-        stack.callback(lambda: [one.kill() for one in started])
-        for _ in range(WORKERS):
-            folder = stack.enter_context(tempfile.TemporaryDirectory())
-            line = [command[0], f"{command[1]}.worker.Worker", "--cores", "1", "--memory", "1g", "-d", folder]
-            started.append(subprocess.Popen([*line, "--webui-port", "0", master], **more))  # type: ignore[call-overload]
-        while not _answers(port):
-            time.sleep(0.2)
-        yield master, [one.pid for one in started[1:]]
-
-
-def _answers(port: int) -> bool:
-    with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-        return True
-    return False
 
 
 class Run:
@@ -106,13 +64,13 @@ class Run:
         while not self.ended.wait(1.0):
             self.write()
 
-    def kill(self, workers: Sequence[int]) -> None:
+    def kill(self, machines: Cluster) -> None:
         """Kill a Python worker or an executor now and then."""
         while not self.ended.wait(self.dice.uniform(4, 16)):
-            found = [one for worker in workers for one in processes(worker)]
-            python = [pid for pid, line in found if "pyspark" in line and "java" not in line]
-            executors = [pid for pid, line in found if "CoarseGrainedExecutorBackend" in line]
-            name, pids = (VICTIMS[0], executors) if self.dice.random() < 0.25 else (VICTIMS[1], python)
+            if self.dice.random() < 0.25:
+                name, pids = VICTIMS[0], machines.executors()
+            else:
+                name, pids = VICTIMS[1], machines.python_workers()
             if pids:
                 with suppress(ProcessLookupError):
                     os.kill(self.dice.choice(pids), signal.SIGKILL)
@@ -137,28 +95,18 @@ class Run:
 
 
 def run(minutes: float, seed: int) -> Run:
-    with tempfile.TemporaryDirectory(prefix="lookup-join-") as folder, cluster() as (master, workers):
+    with tempfile.TemporaryDirectory(prefix="lookup-join-") as folder, cluster(WORKERS) as machines:
         catalog = lakecore.load_catalog(folder, **{"local.fsync": "false"})
         result = Run(catalog.create_table("d.t", SCHEMA), seed)
         result.write()
         os.environ["PYSPARK_PYTHON"] = sys.executable
-        builder = SparkSession.builder.master(master).appName("lookup joins")
-        settings = {
-            "spark.executorEnv.PYTHONPATH": os.getcwd(),
-            "spark.driver.host": "127.0.0.1",
-            "spark.executor.memory": "600m",
-            "spark.task.maxFailures": "20",
-            "spark.excludeOnFailure.enabled": "false",
-            "spark.deploy.maxExecutorRetries": "-1",
-            "spark.ui.enabled": "false",
-            "spark.ui.showConsoleProgress": "false",
-        }
-        for key, value in settings.items():
+        builder = SparkSession.builder.master(machines.master).appName("lookup joins")
+        for key, value in SETTINGS.items():
             builder = builder.config(key, value)
         session = builder.getOrCreate()
         threads = [
             threading.Thread(target=result.keep_writing),
-            threading.Thread(target=result.kill, args=(workers,)),
+            threading.Thread(target=result.kill, args=(machines,)),
         ]
         for thread in threads:
             thread.start()

@@ -1,5 +1,6 @@
 """A streaming query in a process of its own, which tests kill: `python -m tests.support.stream_job WAREHOUSE
-CHECKPOINT plain|shuffled`. It follows `d.source` and writes `d.copy` until it is killed, or a task fails four times.
+CHECKPOINT plain|shuffled [MASTER]`. It follows `d.source` and writes `d.copy` until it is killed, or a task fails four
+times (on a cluster: twenty times).
 """
 
 from __future__ import annotations
@@ -10,11 +11,17 @@ from pyspark.sql import SparkSession
 
 import lakecore
 from lakecore import spark as lakecore_spark
+from tests.support.spark_cluster import SETTINGS
+
+LOCAL = "local[2,4]"
 
 
-def main(warehouse: str, checkpoint: str, kind: str) -> None:
-    builder = SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "false")
-    session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+def main(warehouse: str, checkpoint: str, kind: str, master: str = LOCAL) -> None:
+    builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
+    builder = builder.config("spark.ui.showConsoleProgress", "false")
+    for key, value in SETTINGS.items() if master != LOCAL else ():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     reader = session.readStream.format("lakecore").option("warehouse", warehouse)
     frame = reader.option("read.stream.maxSnapshotsPerTrigger", "2").load("d.source")

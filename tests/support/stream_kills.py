@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from pathlib import Path
 from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.table import Table
 from tests.support.oracle import Oracle
+from tests.support.spark_cluster import Cluster
 
 __all__ = ["TABLES", "Kills"]
 
@@ -54,21 +56,22 @@ def kill_all(job: subprocess.Popen[bytes]) -> None:
     job.wait()
 
 
-def kill_worker(job: subprocess.Popen[bytes], dice: random.Random) -> int:
-    """Kill a Python worker; returns how many were killed."""
-    workers = [
-        pid for pid, line in processes(job.pid) if "pyspark.daemon" in line or "pyspark/daemon" in line
-    ]
-    if not workers:
+def kill_one(pids: Sequence[int], dice: random.Random) -> int:
+    """Kill one of the processes; returns how many were killed."""
+    if not pids:
         return 0
     with suppress(ProcessLookupError):
-        os.kill(dice.choice(workers), signal.SIGKILL)
-    return 1
+        os.kill(dice.choice(pids), signal.SIGKILL)
+        return 1
+    return 0
 
 
-def start(warehouse: Path, checkpoint: Path, kind: str) -> subprocess.Popen[bytes]:
+def start(
+    warehouse: Path, checkpoint: Path, kind: str, machines: Cluster | None = None
+) -> subprocess.Popen[bytes]:
+    master = [] if machines is None else [machines.master]
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.support.stream_job", str(warehouse), str(checkpoint), kind],
+        [sys.executable, "-m", "tests.support.stream_job", str(warehouse), str(checkpoint), kind, *master],
         cwd=Path(__file__).parents[2],
         env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
         stdout=subprocess.DEVNULL,
@@ -91,12 +94,15 @@ class Kills:
     kind: str
     dice: random.Random
     oracle: Oracle
+    machines: Cluster | None = None
+    """The query runs on this cluster, or else in local mode."""
     commits: int = 0
     """So many commits were added to the source."""
     driver_kills: int = 0
     worker_kills: int = 0
+    executor_kills: int = 0
     queries_ended: int = 0
-    """So many queries ended with an error after a worker was killed, and were started again."""
+    """So many queries ended with an error after a worker or an executor was killed, and were started again."""
 
     def __post_init__(self) -> None:
         self.oracle.create(self.catalog.warehouse, "d.source", TABLES["plain"])
@@ -104,9 +110,9 @@ class Kills:
 
     def kill_once(self, *, workers: int) -> None:
         """Start the query and kill all its processes: in three of four rounds after it has committed and so
-        many workers were killed, else at a random moment of its start.
+        many workers or executors were killed, else at a random moment of its start.
         """
-        job = start(Path(self.catalog.warehouse), self.checkpoint, self.kind)
+        job = start(Path(self.catalog.warehouse), self.checkpoint, self.kind, self.machines)
         try:
             if self.dice.random() < 0.25:
                 self.add()
@@ -124,7 +130,7 @@ class Kills:
 
     def finish(self) -> None:
         """Start the query and wait until the copy has all rows; then it gets no more."""
-        job = start(Path(self.catalog.warehouse), self.checkpoint, self.kind)
+        job = start(Path(self.catalog.warehouse), self.checkpoint, self.kind, self.machines)
         try:
             deadline = time.monotonic() + PATIENCE
             while not self.is_complete():
@@ -168,13 +174,28 @@ class Kills:
             time.sleep(0.3)
 
     def _kill_workers(self, job: subprocess.Popen[bytes], count: int) -> None:
-        """Kill workers while the query has something to do; Spark runs a task that failed again."""
+        """Kill workers, and executors of a cluster, while the query has something to do; Spark runs a task that
+        failed again.
+        """
         for _ in range(count):
             if job.poll() is not None:
                 break
             self.add()
             time.sleep(self.dice.random() * 1.5)
-            self.worker_kills += kill_worker(job, self.dice)
+            self._kill_worker_or_executor(job)
         self.add()
         time.sleep(self.dice.random() * 2)
         self.queries_ended += job.poll() is not None
+
+    def _kill_worker_or_executor(self, job: subprocess.Popen[bytes]) -> None:
+        if self.machines is None:
+            workers = [
+                pid
+                for pid, line in processes(job.pid)
+                if "pyspark.daemon" in line or "pyspark/daemon" in line
+            ]
+            self.worker_kills += kill_one(workers, self.dice)
+        elif self.dice.random() < 0.5:
+            self.executor_kills += kill_one(self.machines.executors(), self.dice)
+        else:
+            self.worker_kills += kill_one(self.machines.python_workers(), self.dice)
