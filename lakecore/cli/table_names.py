@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from lakecore.catalog.catalog import Catalog
 from lakecore.errors import InvalidInputError, NotFoundError
 
-__all__ = ["expand_tables"]
+__all__ = ["TableNames", "expand_tables"]
 
 _GLOB = frozenset("*?[")
 
@@ -25,6 +26,20 @@ def expand_tables(catalog: Catalog, patterns: Sequence[str]) -> list[str]:
             raise NotFoundError(f"no table matches {pattern!r} in {catalog.warehouse}")
         names.update(dict.fromkeys(matches))
     return list(names)
+
+
+@dataclass(frozen=True, slots=True)
+class TableNames:
+    """It lists the tables that the arguments of a command name, again and again. It can be pickled where the
+    catalog can.
+    """
+
+    catalog: Catalog
+    patterns: tuple[str, ...]
+
+    def __call__(self) -> list[str]:
+        """Return the names; see `expand_tables`."""
+        return expand_tables(self.catalog, self.patterns)
 
 
 def _matches(catalog: Catalog, pattern: str) -> list[str]:

@@ -27,6 +27,7 @@ from lakecore.types.counted import counted
 __all__ = [
     "Job",
     "ListedLake",
+    "PatternNames",
     "Report",
     "TableLister",
     "TablePatterns",
@@ -34,6 +35,7 @@ __all__ = [
     "run",
     "run_on",
     "tables_of",
+    "without_run",
 ]
 
 logger = logging.getLogger(__name__)
@@ -194,10 +196,30 @@ def follower(job: Job, lake: ListedLake, executor: Executor) -> CompactionFollow
     """Return what follows every table that matches the patterns, also those that are created later. Each
     compaction is a run of its own, so the job's name of the run is not used.
     """
-    repeated = replace(job, commit_user="", commit_identifier=1)
+    rounds = without_run(job)
     return CompactionFollower(
-        lake, lambda: tables_of(job, lake), lambda names: run_on(names, repeated, lake, executor)
+        lake, PatternNames(rounds, lake), lambda names: run_on(names, rounds, lake, executor)
     )
+
+
+def without_run(job: Job) -> Job:
+    """Return the job without the name of its run, for one round of many. Raises InvalidInputError for what
+    belongs to one run.
+    """
+    if job.dry_run or job.until_ms is not None:
+        raise InvalidInputError("dry_run and until_ms belong to one run; leave them out to follow tables")
+    return replace(job, commit_user="", commit_identifier=1)
+
+
+@dataclass(frozen=True, slots=True)
+class PatternNames:
+    """It lists the tables that match the patterns of a job. It can be pickled where the catalog can."""
+
+    job: TablePatterns
+    lake: TableLister
+
+    def __call__(self) -> list[str]:
+        return tables_of(self.job, self.lake)
 
 
 def _tables(lake: TableLister, database: str) -> list[str]:

@@ -5,13 +5,14 @@ package that imports pyspark, and it does so where it is used.
   plans, proves and commits; executors read and write data files.
 - `data_source/` is the format `lakecore` for reads, streams and their sinks; `write` and `write_stream`
   shuffle rows by bucket first, so that one task writes a bucket. A save commits once, on the driver.
+- `follow` compacts the tables to which others write, as a streaming query.
 - `lookup_join` joins a DataFrame with a table that changes; `query_service` runs lookup servers as a job.
 - `class_archive`, `daemon` and `stderr_capture` make a session start sooner and write less.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +23,22 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
     from lakecore.commit.request import CommitResult
+    from lakecore.jobs.compact.report import Report
+    from lakecore.jobs.compact_database import ListedLake
+    from lakecore.jobs.definitions.compaction import CompactDatabase
     from lakecore.read.source.scan import Scan
     from lakecore.table import Commit, Table
 
-__all__ = ["BucketShuffle", "lookup_join", "partitions_in", "register", "write", "write_stream"]
+__all__ = [
+    "BucketShuffle",
+    "follow",
+    "lookup_join",
+    "partitions_in",
+    "register",
+    "stream_metrics",
+    "write",
+    "write_stream",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +78,44 @@ def register(spark: SparkSession) -> None:
             raise
 
 
+def follow(
+    spark: SparkSession,
+    lake: ListedLake,
+    job: CompactDatabase,
+    checkpoint: str,
+    *,
+    on_round: Callable[[tuple[Report, ...]], None] | None = None,
+    **trigger: Any,
+) -> StreamingQuery:
+    """Start a streaming query that compacts the tables of a catalog to which others write: a dedicated
+    compactor, as `lakecore compact-database --follow`.
+
+    `job` says which tables, also later ones, and how they are compacted. Each micro-batch compacts the tables
+    that have changed, on the executors of the session, and `on_round` gets their reports. An error of a table
+    does not end the query: the table is tried again after 2, 4, …, at most 64 rounds. A round without a
+    change makes no micro-batch, and costs one check and one small read for each table.
+
+    `checkpoint` is the checkpoint location of the query. What is known of the tables is in the warehouse
+    (`.lakecore/followers`, some 60 bytes for each), so a query that is started again goes on with the tables
+    that have changed meanwhile. `trigger` is what `DataStreamWriter.trigger` takes, by default
+    `processingTime="10 seconds"`; `availableNow=True` compacts what is due now, and ends.
+    `StreamingQuery.stop` lets the round that runs end first. Raises UnsupportedError before PySpark 4.2,
+    InvalidInputError for a job of one run (`dry_run`, `until_ms`); errors of listing tables end the query.
+    """
+    from lakecore.jobs import compact_database as jobs
+    from lakecore.spark.follow_query import FollowRequest, start_following
+
+    request = FollowRequest(
+        lake=lake,
+        names=jobs.PatternNames(job, lake),
+        compact=lambda names, executor: jobs.run_on(names, jobs.without_run(job), lake, executor),
+        job=repr(jobs.without_run(job)),
+        checkpoint=checkpoint,
+        on_round=on_round,
+    )
+    return start_following(spark, request, trigger)
+
+
 def lookup_join(
     frame: DataFrame | BucketShuffle,
     table: Table,
@@ -101,6 +152,20 @@ def partitions_in(scan: Scan, frame: DataFrame) -> Scan:
     from lakecore.spark.data_source import frames
 
     return frames.partitions_in(scan, frame)
+
+
+def stream_metrics(progress: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """Return the metrics of the sources of a streaming query that are tables of lakecore, in their order.
+
+    `progress` is `StreamingQuery.lastProgress`, one of `recentProgress`, or the progress of an event of a
+    `StreamingQueryListener`; None gives no metrics. They are numbers: times in milliseconds, sizes in bytes
+    (docs/spark.md). Raises UnsupportedError before PySpark 4.2, which asks no source in Python for them.
+    """
+    from lakecore.spark.progress import metrics_of
+    from lakecore.spark.versions import SOURCE_REPORTS, check_feature
+
+    check_feature(SOURCE_REPORTS, "metrics of streams")
+    return metrics_of(progress)
 
 
 def write(

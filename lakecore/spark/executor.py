@@ -27,6 +27,7 @@ from lakecore.spark.versions import cancel_group
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
 __all__ = ["SparkExecutor"]
 
@@ -78,6 +79,13 @@ class SparkExecutor:
     def parallelism(self) -> int:
         """Return the number of cores of the executors. It starts the context."""
         return int(self._spark().defaultParallelism)
+
+    def session(self) -> SparkSession:
+        """Return a session of the context, which is started if it is not."""
+        from pyspark.sql import SparkSession
+
+        self._spark()
+        return SparkSession.builder.getOrCreate()
 
     @property
     def startup_seconds(self) -> float:

@@ -24,8 +24,10 @@ __all__ = [
     "ARROW_FRAMES",
     "CONDITIONS",
     "DATA_SOURCES",
+    "FOLLOW_SOURCE",
     "FUTURE_JOBS",
     "OLDEST",
+    "SOURCE_REPORTS",
     "STREAM_LIMITS",
     "STREAM_SINK",
     "TIME_TYPE",
@@ -63,6 +65,16 @@ STREAM_SINK = Feature(
     "streaming writers of Arrow batches", (4, 1), "write the stream with lakecore.spark.write_stream"
 )
 STREAM_LIMITS = Feature("limits of micro-batches for Python sources", (4, 2), "leave the option out")
+FOLLOW_SOURCE = Feature(
+    "sources in Python that know where a micro-batch begins",
+    (4, 2),
+    "run lakecore compact --follow without --checkpoint",
+)
+SOURCE_REPORTS = Feature(
+    "reports of sources in Python",
+    (4, 2),
+    "use the numbers of rows that Spark's own progress has",
+)
 CONDITIONS = Feature(
     "conditions for Python sources", (4, 1), "leave it out, and give the condition in the option where"
 )

@@ -282,3 +282,20 @@ def test_a_snapshot_in_many_batches(
     assert [len(rows) for rows in whole] == [1, 60]
     with pytest.raises(AnalysisException, match="exclude each other"):
         follow(session, table, read__stream__maxRowsPerTrigger="5", **aligned)
+
+
+def test_metrics_of_the_progress(
+    session: SparkSession, catalog: lakecore.FilesystemCatalog, tmp_path: Path
+) -> None:
+    table = catalog.create_table("d.metrics", KEYED)
+    put(table, *[[{"k": k, "v": "a"}] for k in range(4)])
+    frame = follow(session, table, scan__mode="latest-full")
+    writer = frame.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.trigger(availableNow=True).foreachBatch(lambda batch, _: batch.count()).start()
+    query.awaitTermination()
+    (metrics,) = lakecore_spark.stream_metrics(query.recentProgress[0])
+    assert metrics["rows"] == 4
+    assert metrics["lastScannedSnapshotId"] == 4
+    assert metrics["snapshotsBehind"] == 0
+    assert metrics["currentFetchEventTimeLag"] > 0
+    assert lakecore_spark.stream_metrics(None) == []

@@ -12,6 +12,7 @@ import typer
 from lakecore.cli.engine import EngineOptions
 from lakecore.cli.job_options import JobOptions
 from lakecore.cli.maintenance.chores import Tables, tables_of
+from lakecore.cli.maintenance.follow_query import FollowJob, follow_as_query
 from lakecore.cli.maintenance.following import Following, check_following, follow_tables
 from lakecore.cli.option_groups import Concurrency
 from lakecore.cli.output import end_on_errors, print_json, size_text, table_of
@@ -22,6 +23,7 @@ from lakecore.jobs.definitions.compaction import Compact
 from lakecore.types.counted import counted
 
 if TYPE_CHECKING:  # the commands import them while Spark starts
+    from lakecore.executor import Executor
     from lakecore.jobs import compact as jobs
 
 __all__ = ["compact", "print_reports"]
@@ -41,17 +43,7 @@ def compact(
     soon = not options.values["dry_run"]
     check_following(context, following, dry_run=not soon)
     if following.follow:
-        with engine.executor(soon=soon) as workers:
-            from lakecore.jobs.compact.follow import CompactionFollower
-
-            def run(names: Sequence[str]) -> Sequence[jobs.Report]:
-                from lakecore.jobs import compact as jobs
-
-                work = [replace(job, commit_user="", commit_identifier=1) for job in options.jobs(names)]
-                return jobs.run_many(work, session.catalog, workers, SystemClock(), None, limits)
-
-            follower = CompactionFollower(session.catalog, lambda: tables_of(context, table), run)
-            follow_tables(session, following, follower, workers, partial(print_reports, session))
+        _follow(session, table, options, engine, limits, following)
         return
     with engine.executors(dry_run=not soon) as engines, table_bars(session) as bars:
         from lakecore.jobs import compact as jobs
@@ -65,6 +57,37 @@ def compact(
     else:
         print_reports(session, reports)
     end_on_errors(session, reports)
+
+
+def _follow(
+    session: Session,
+    patterns: Sequence[str],
+    options: JobOptions[Compact],
+    engine: EngineOptions,
+    limits: jobs.Limits,
+    following: Following,
+) -> None:
+    """Compact the tables round after round, in this process or as a streaming query."""
+    from lakecore.cli.table_names import TableNames  # help needs no tables
+
+    names = TableNames(session.catalog, tuple(patterns))
+
+    def run(tables: Sequence[str], workers: Executor) -> Sequence[jobs.Report]:
+        from lakecore.jobs import compact as jobs
+
+        work = [replace(job, commit_user="", commit_identifier=1) for job in options.jobs(tables)]
+        return jobs.run_many(work, session.catalog, workers, SystemClock(), None, limits)
+
+    show = partial(print_reports, session)
+    if following.checkpoint is not None:
+        job = FollowJob(names, run, repr(sorted(options.values.items())))
+        follow_as_query(session, following, engine, job, show)
+        return
+    with engine.executor(soon=True) as workers:
+        from lakecore.jobs.compact.follow import CompactionFollower
+
+        follower = CompactionFollower(session.catalog, names, lambda tables: run(tables, workers))
+        follow_tables(session, following, follower, workers, show)
 
 
 def print_reports(session: Session, reports: Sequence[jobs.Report]) -> None:

@@ -4,20 +4,27 @@ match.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import typer
 
 from lakecore.cli.engine import EngineOptions
 from lakecore.cli.job_options import JobOptions
 from lakecore.cli.maintenance.compact import print_reports
+from lakecore.cli.maintenance.follow_query import FollowJob, follow_as_query
 from lakecore.cli.maintenance.following import Following, check_following, follow_tables
 from lakecore.cli.option_groups import Concurrency
 from lakecore.cli.output import end_on_errors, print_json
-from lakecore.cli.session import session_of
+from lakecore.cli.session import Session, session_of
 from lakecore.cli.table_bars import table_bars
 from lakecore.clock import SystemClock
 from lakecore.jobs.definitions.compaction import CompactDatabase
+
+if TYPE_CHECKING:
+    from lakecore.executor import Executor
+    from lakecore.jobs.compact import Report
 
 __all__ = ["compact_database"]
 
@@ -34,6 +41,9 @@ def compact_database(
     limits = concurrency.limits()
     job = options.job(max_concurrent_tables=limits.tables, max_plan_bytes=limits.plan_bytes)
     check_following(context, following, dry_run=job.dry_run)
+    if following.follow and following.checkpoint is not None:
+        _follow_as_query(session, job, engine, following)
+        return
     if following.follow:
         with engine.executor(soon=True) as workers:
             from lakecore.jobs import compact_database as jobs
@@ -55,3 +65,17 @@ def compact_database(
         counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in report.counts().items())
         session.out.print(f"{counts}; {report.seconds:.1f} s", markup=False)
     end_on_errors(session, report.tables)
+
+
+def _follow_as_query(
+    session: Session, job: CompactDatabase, engine: EngineOptions, following: Following
+) -> None:
+    from lakecore.jobs import compact_database as jobs
+
+    rounds, catalog = jobs.without_run(job), session.catalog
+
+    def run(names: Sequence[str], workers: Executor) -> Sequence[Report]:
+        return jobs.run_on(names, rounds, catalog, workers)
+
+    work = FollowJob(jobs.PatternNames(rounds, catalog), run, repr(rounds))
+    follow_as_query(session, following, engine, work, partial(print_reports, session))

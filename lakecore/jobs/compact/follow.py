@@ -3,49 +3,25 @@
 It keeps nothing on storage: each round looks at the tables, and each compaction is the job `compact`. A
 process that is killed at any moment loses nothing but unfinished work, and the next one looks at all tables
 again. A table without a new snapshot costs one look and one small read a round. A table whose compaction
-fails is tried again after 2, 4, …, at most 64 rounds; one that another chore holds in the next round. When
-the engine has ended, following ends with its error.
+fails, or that cannot be opened, is tried again after 2, 4, …, at most 64 rounds; one that another chore holds
+in the next round. When the engine has ended, following ends with its error.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 
 from lakecore.compact.engine.strategy import Strategy
 from lakecore.errors import LakeError
 from lakecore.executor import Executor
 from lakecore.jobs.compact.report import Report
+from lakecore.jobs.compact.table_states import TableState, TableStates
 from lakecore.jobs.runner.lake import Lake
+from lakecore.jobs.watching.watch import WatchPosition, watch_position
 from lakecore.metadata.snapshot import Snapshot
-from lakecore.store.snapshots import SnapshotStore
 
 __all__ = ["CompactionFollower", "follow"]
-
-_MOST_PAUSE = 64
-_LIST_EVERY = 10
-
-
-@dataclass
-class _FollowedTable:
-    """It is what is known of one table."""
-
-    snapshots: SnapshotStore
-    last_snapshot: Snapshot | None = None
-    """After this snapshot nothing was left to do."""
-    failures: int = 0
-    rest_until: int = 0
-    """It is not looked at before the round of this number."""
-
-    def has_changed(self) -> bool:
-        """Return whether somebody has committed, or rolled back, since `last_snapshot`."""
-        if self.last_snapshot is None:
-            return self.snapshots.latest() is not None
-        paths = self.snapshots.paths
-        if self.snapshots.file_io.stat(paths.snapshot(self.last_snapshot.id + 1)) is not None:
-            return True
-        return self.snapshots.find(self.last_snapshot.id) != self.last_snapshot
 
 
 class CompactionFollower:
@@ -59,12 +35,18 @@ class CompactionFollower:
         names: Callable[[], Sequence[str]],
         compact: Callable[[Sequence[str]], Sequence[Report]],
     ) -> None:
-        self._lake = lake
-        self._names = names
+        self._tables = TableStates(lake, names)
         self._compact = compact
         self._round = 0
-        self._listed: tuple[str, ...] = ()
-        self._tables: dict[str, _FollowedTable] = {}
+
+    @property
+    def states(self) -> Mapping[str, TableState]:
+        """Return what is known of each table."""
+        return self._tables.states
+
+    def restore(self, states: Mapping[str, TableState]) -> None:
+        """Take over what an earlier process knew."""
+        self._tables.restore(states)
 
     def run_round(self) -> tuple[Report, ...]:
         """Compact the tables that have changed; return their reports, and those of tables that could not be
@@ -72,54 +54,56 @@ class CompactionFollower:
 
         The names are listed anew in every tenth round. Raises the errors of `names`.
         """
-        if self._round % _LIST_EVERY == 0:
-            self._listed = tuple(self._names())
-            self._tables = {name: one for name, one in self._tables.items() if name in set(self._listed)}
         self._round += 1
-        changed: dict[str, Snapshot | None] = {}
+        due = self._tables.due(self._round)
+        failed = [self._report_failure(name, err, self._round) for name, err in due.errors.items()]
+        return (*failed, *self._compact_due(due.names, self._round))
+
+    def compact_due(self, names: Sequence[str], number: int) -> tuple[Report, ...]:
+        """Compact the tables that somebody else found to be due in the round `number`, as `run_round` does.
+
+        Raises the errors of `names`, which are listed when ten rounds have passed.
+        """
+        self._tables.list_names(number)
+        return self._compact_due(names, number)
+
+    def _compact_due(self, names: Sequence[str], number: int) -> tuple[Report, ...]:
+        before: dict[str, Snapshot | None] = {}
         reports: list[Report] = []
-        for name in self._listed:
+        for name in names:
             try:
-                if self._is_due(name):
-                    changed[name] = self._tables[name].snapshots.latest()
+                before[name] = self._tables.snapshots(name).latest()
             except LakeError as err:
-                reports.append(Report(table=name, strategy=Strategy.UNIVERSAL, engine="none").failed(err))
-                self._pause(name)
-        for name, report in zip(changed, self._compact(tuple(changed)) if changed else (), strict=True):
-            self._settle(name, report, changed[name])
+                reports.append(self._report_failure(name, err, number))
+        for name, report in zip(before, self._compact(tuple(before)) if before else (), strict=True):
+            self._settle(name, report, before[name], number)
             reports.append(report)
         return tuple(reports)
 
-    def _is_due(self, name: str) -> bool:
-        if name not in self._tables:
-            self._tables[name] = _FollowedTable(self._lake.load_table(name)._stores.snapshots)
-        followed = self._tables[name]
-        return self._round >= followed.rest_until and followed.has_changed()
-
-    def _settle(self, name: str, report: Report, before: Snapshot | None) -> None:
+    def _settle(self, name: str, report: Report, before: Snapshot | None, number: int) -> None:
         """Remember what the table looked like when nothing was left to do."""
-        followed = self._tables[name]
-        followed.last_snapshot = None
         if report.error is not None:
-            self._pause(name)
-            return
-        followed.failures = 0
-        if report.skipped or report.picks_left or report.dropped:
-            return
-        try:
-            latest = followed.snapshots.latest()
-        except LakeError:
-            return  # the next round says what is wrong
-        followed.last_snapshot = latest if _is_alone(report, before, latest) else before
+            self._pause(name, number)
+        elif report.skipped or report.picks_left or report.dropped:
+            self._tables.settle(name, None)
+        else:
+            self._tables.settle(name, self._position_after(name, report, before))
 
-    def _pause(self, name: str) -> None:
-        """Leave a table that failed alone for some rounds; one that cannot be opened is tried in each
-        round.
-        """
-        followed = self._tables.get(name)
-        if followed is not None:
-            followed.failures += 1
-            followed.rest_until = self._round + min(2**followed.failures, _MOST_PAUSE)
+    def _position_after(self, name: str, report: Report, before: Snapshot | None) -> WatchPosition | None:
+        try:
+            latest = self._tables.snapshots(name).latest()
+        except LakeError:
+            return None  # the next round says what is wrong
+        last = latest if _is_alone(report, before, latest) else before
+        return None if last is None else watch_position(last)
+
+    def _report_failure(self, name: str, error: LakeError, number: int) -> Report:
+        self._pause(name, number)
+        return Report(table=name, strategy=Strategy.UNIVERSAL, engine="none").failed(error)
+
+    def _pause(self, name: str, number: int) -> None:
+        """Leave a table that failed alone for some rounds."""
+        self._tables.remember(name, self._tables.state(name).after_failure(number))
 
 
 def _is_alone(report: Report, before: Snapshot | None, latest: Snapshot | None) -> bool:

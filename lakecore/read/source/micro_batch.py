@@ -18,6 +18,7 @@ from lakecore.read.source.change_pieces import Work, count_admitted, plan_digest
 from lakecore.read.source.readable import Readable
 from lakecore.read.source.stream import Changes, Stream, open_stream
 from lakecore.read.source.stream_checks import check_columns, check_history, last_snapshot_fields, other_parts
+from lakecore.read.source.stream_metrics import PlannedBatch, stream_metrics
 from lakecore.read.source.stream_offset import StreamOffset
 from lakecore.read.source.stream_view import StreamSelection
 from lakecore.scan.startup import Startup
@@ -43,6 +44,7 @@ class MicroBatches:
         self._selection = selection
         self._first = open_stream(table, startup, selection, consumer=consumer)
         self._last_batch_ms = self._idle_until_ms = 0
+        self._batch = PlannedBatch()
         whole = selection.view.needs_whole_buckets
         self._changes = ChangeBatches(table, selection.columns, self._stream_at, whole)
         self._planned_state: _FirstState | None = None
@@ -69,6 +71,8 @@ class MicroBatches:
         if begin is None:
             return None
         end, work = self._next(begin, limits)
+        duration_ms = self._table._stores.clock.now_ms() - now
+        self._batch = PlannedBatch(work, duration_ms, now if work else self._batch.last_rows_ms)
         if end == begin:
             self._idle_until_ms = now + (limits.wait.discovery_ms or 0)
         elif self._last is None and limits.wait.holds_back(_row_count(work), now - self._last_batch_ms):
@@ -90,6 +94,17 @@ class MicroBatches:
         if begin.full is not None:
             return self._state_again(begin, end)
         return self._changes.between(begin, end)
+
+    def metrics(self, end: StreamOffset | None) -> dict[str, Any] | None:
+        """Return the metrics of the stream after the last call of `latest`, which returned `end`; None while
+        the table has no snapshot.
+
+        It finds and reads the newest snapshot. For the metrics see `stream_metrics`.
+        """
+        newest = self._table._stores.snapshots.latest()
+        if newest is None:
+            return None
+        return stream_metrics(end, self._batch, newest, self._table._stores.clock.now_ms())
 
     def acknowledge(self, end: StreamOffset) -> None:
         """Store for the consumer of the stream that all before `end` is safe; nothing without one."""

@@ -84,9 +84,9 @@ def test_an_idle_table_costs_one_look_and_one_small_read() -> None:
     put(key_table(catalog), [{"k": 1, "v": "a"}])
     following = follower(catalog, "d.k")
     following.run_round()
-    followed = following._tables["d.k"]
-    counted = FaultyFileIO(followed.snapshots.file_io)
-    object.__setattr__(followed.snapshots, "file_io", counted)
+    snapshots = following._tables.snapshots("d.k")
+    counted = FaultyFileIO(snapshots.file_io)
+    object.__setattr__(snapshots, "file_io", counted)
     assert following.run_round() == ()
     assert len(counted.log) == 2, counted.log
 

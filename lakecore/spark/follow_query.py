@@ -1,0 +1,88 @@
+"""This module starts a dedicated compactor as a streaming query: each micro-batch compacts the tables that
+are due.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakecore.errors import InvalidInputError, LakeError
+from lakecore.executor import Executor
+from lakecore.jobs.compact.follow import CompactionFollower
+from lakecore.jobs.compact.report import Report
+from lakecore.jobs.runner.lake import Lake
+from lakecore.spark.executor import SparkExecutor
+from lakecore.spark.follow_source import FollowRead, source_class
+from lakecore.spark.versions import FOLLOW_SOURCE, check_feature
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+__all__ = ["FollowRequest", "start_following"]
+
+logger = logging.getLogger(__name__)
+
+_TRIGGER: Mapping[str, Any] = {"processingTime": "10 seconds"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowRequest:
+    """It says what a query follows, and how."""
+
+    lake: Lake
+    names: Callable[[], Sequence[str]]
+    """It returns the names of the tables. It is pickled, with `lake`, to the process in which Spark plans."""
+    compact: Callable[[Sequence[str], Executor], Sequence[Report]]
+    job: str
+    """This text is another one for another job. A query that is restarted with another job looks at all
+    tables again.
+    """
+    checkpoint: str
+    on_round: Callable[[tuple[Report, ...]], None] | None = None
+
+
+def start_following(
+    spark: SparkSession, request: FollowRequest, trigger: Mapping[str, Any]
+) -> StreamingQuery:
+    """Start the query; see `lakecore.spark.follow`."""
+    check_feature(FOLLOW_SOURCE, "a compactor as a streaming query")
+    if not request.checkpoint:
+        raise InvalidInputError("a compactor as a streaming query needs a checkpoint location; give one")
+    place = request.checkpoint if "://" in request.checkpoint else os.path.abspath(request.checkpoint)
+    read = FollowRead(request.lake, request.names, place, request.job)
+    states = read.store().load(read.query, read.job)  # an error before the query starts
+    executor = SparkExecutor()
+    follower = CompactionFollower(request.lake, request.names, lambda names: request.compact(names, executor))
+    follower.restore(states)
+    name = f"lakecore-follow-{hashlib.sha256(place.encode()).hexdigest()[:12]}"
+    spark.dataSource.register(source_class(name, read))
+    frame = spark.readStream.format(name).load()
+    writer = frame.writeStream.option("checkpointLocation", request.checkpoint)
+    writer = writer.trigger(**(trigger or _TRIGGER))
+    return writer.foreachBatch(_round_of(follower, read, request.on_round)).start()
+
+
+def _round_of(
+    follower: CompactionFollower,
+    read: FollowRead,
+    on_round: Callable[[tuple[Report, ...]], None] | None,
+) -> Callable[[DataFrame, int], None]:
+    def run(batch: DataFrame, _: int) -> None:
+        rows = batch.collect()
+        if not rows:
+            return
+        reports = follower.compact_due([row["table"] for row in rows], rows[0]["round"])
+        try:
+            read.store().save(read.query, read.job, follower.states)
+        except LakeError as err:
+            logger.warning("what is known of the followed tables could not be stored: %s", err)
+        if on_round is not None:
+            on_round(reports)
+
+    return run
