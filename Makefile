@@ -1,7 +1,7 @@
 # lakecore. Every target works on a fresh clone; `make setup` is done once and again when a lock file changes.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests test fast lint format check bench bench-small figures fuzz fuzz-bytes fuzz-paths flink-soak kills race side-by-side mutants spark-versions airflow-versions docs demo image compose-test clean
+.PHONY: help setup setup-tests test fast lint format check bench bench-small figures fuzz fuzz-bytes fuzz-paths flink-soak stream-soak kills race side-by-side mutants spark-versions airflow-versions docs demo image compose-test clean
 
 VENV := .venv/bin/python
 # `PYTHON=/path/to/python make setup` names the interpreter of a new .venv (tools/setup.sh)
@@ -58,6 +58,9 @@ fuzz-paths: setup-tests ## hostile paths in every record, and every chore on the
 
 flink-soak: setup-tests ## streaming jobs of Flink, killed and restored, beside maintenance: COUNT=30000 KILLS=2 SEED=1
 	$(VENV) -m tests.fuzz.flink_soak --count $(or $(COUNT),30000) --kills $(or $(KILLS),2) --seed $(or $(SEED),1)
+
+stream-soak: setup-tests ## streaming queries of Spark, whose drivers, workers and executors are killed: MINUTES=30 SEED=1
+	$(VENV) -m tests.fuzz.stream_soak --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1)
 
 kills: setup-tests ## kill every chore after each change that it makes (a quarter of an hour or more)
 	$(VENV) -m pytest --every-kill -o timeout=7200 tests/faults/test_maintain_kill.py

@@ -1,6 +1,6 @@
 """Driver and workers of a streaming query are killed with SIGKILL again and again: every row that Java wrote to one
 table is in the other exactly once, as Java reads them. `LAKECORE_KILLS` says how often (4); `python -m
-tests.fuzz.stream_soak` kills for a quarter of an hour.
+tests.fuzz.stream_soak` kills for half an hour or more.
 """
 
 from __future__ import annotations
