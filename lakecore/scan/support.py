@@ -44,6 +44,7 @@ __all__ = [
     "check_streamable",
     "check_updatable",
     "check_writable",
+    "has_snapshots",
 ]
 
 _READ_ELSEWHERE = (
@@ -63,6 +64,11 @@ _ONE_BUCKET = "scan.bucket"
 _OFF = ("", "false")
 TABLE_TYPES = ("table", "materialized-table")
 """Tables with these values of the option `type` are stored as the format specifies."""
+
+
+def has_snapshots(schema: TableSchema) -> bool:
+    """Return whether the option `type` is that of a table with snapshots."""
+    return schema.options.get("type", TABLE_TYPES[0]).strip().lower() in TABLE_TYPES
 
 
 def check_readable(table: str, schema: TableSchema, options: TableOptions) -> None:
@@ -347,7 +353,12 @@ def _check_kind(table: str, schema: TableSchema) -> None:
     kind = schema.options.get("type", "table")
     if kind.strip().lower() not in TABLE_TYPES:
         raise _refuse(
-            table, "type", kind, "open", f"this release opens only the types {' and '.join(TABLE_TYPES)}"
+            table,
+            "type",
+            kind,
+            "open",
+            f"this release opens only the types {' and '.join(TABLE_TYPES)}, and reads format-table and "
+            "object-table of a REST catalog",
         )
     if schema.primary_keys:
         _check_keyed_blobs(table, schema)

@@ -17,6 +17,7 @@ from lakecore.read.source.readable import Readable
 from lakecore.read.source.scan import Scan
 from lakecore.row.binary_row import decode_row
 from lakecore.row.partition_path import partition_path
+from lakecore.scan.support import has_snapshots
 from lakecore.system.columns import columns
 from lakecore.system.counts import partition_counts
 from lakecore.system.view import Row, ViewRows
@@ -57,12 +58,14 @@ def _number(text: str | None) -> int | None:
 
 def _table_options(tables: Iterable[Named], _: Mapping[str, str]) -> Iterator[Row]:
     for database, name, table in tables:
-        for key, value in {**table.schema.options, "path": table._stores.paths.table_path}.items():
+        for key, value in {**table.schema.options, "path": table.path}.items():
             yield database, name, key, value
 
 
 def _partitions(tables: Iterable[Named], _: Mapping[str, str]) -> Iterator[Row]:
     for database, name, table in tables:
+        if not has_snapshots(table.schema):
+            continue  # a table without snapshots: its partitions are directories, which are not looked at
         try:
             latest = table._stores.snapshots.latest()
         except PrivilegeError:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
+from lakecore.catalog.objects.file_tables import file_table_of
 from lakecore.catalog.partitions.partition import Partition, PartitionPage, PartitionRequest
 from lakecore.catalog.partitions.selection import parse_request, select_partitions
 from lakecore.clock import epoch_ms
@@ -80,9 +81,16 @@ class FilePartitions:
 
 
 def data_table(load: Callable[[str], Table], name: str) -> Table:
-    """Return the table. Raises InvalidInputError for a system table."""
+    """Return the table. Raises InvalidInputError for a system table, UnsupportedError for a table without
+    snapshots.
+    """
     table = load(name)
     if not isinstance(table, Table):
+        if file_table_of(table) is not None:
+            raise UnsupportedError(
+                f"table {name!r} has no snapshots: other engines make and remove its partitions, which are "
+                "directories"
+            )
         raise InvalidInputError(f"table {name!r}: a system table has no partitions; name the table itself")
     return table
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lakecore.catalog.names import TableName
+from lakecore.catalog.objects.file_tables import new_file_table
 from lakecore.catalog.rest.resource_paths import ResourcePaths
 from lakecore.catalog.rest.rest_partitions import RestDoneMarks
 from lakecore.catalog.rest.rest_storage import RestStorage
@@ -29,11 +30,15 @@ def load_rest_table(
     """Return a table, or a branch of one, with the schema of the server and storage that it opens.
 
     The server commits, but for external tables: of these it manages no versions, and files are published as
-    in a filesystem catalog. Raises as `located_schema`, and NotFoundError for a branch without files.
+    in a filesystem catalog. Format tables and object tables are read only. Raises as `located_schema`, and
+    NotFoundError for a branch without files, UnsupportedError for a branch of a table without snapshots.
     """
     path, schema = located_schema(str(name), answer)
     files = storage.of_table(repr(str(name)), path, paths.table(name, "token"), schema.options)
     own, clock = TablePaths(path), storage.client.clock
+    other = new_file_table(str(name), path, schema, files, branch=name.branch != own.branch)
+    if other is not None:
+        return other
     if name.branch != own.branch:
         own = BranchStore(files, own).open(name.branch)
     versions = None

@@ -49,10 +49,15 @@ def tables(
 
 def describe(context: typer.Context, table: TableArgument) -> None:
     """Show columns, keys, options and the latest snapshot of a table."""
-    from lakecore.maintain.holds.store import HoldStore  # help needs no tables
+    from lakecore.catalog.objects.file_tables import file_table_of  # help needs no tables
+    from lakecore.cli.tables.file_tables import describe_files
+    from lakecore.maintain.holds.store import HoldStore
 
     session = session_of(context)
     loaded = session.catalog.load_table(table)
+    if (files := file_table_of(loaded)) is not None:
+        describe_files(session, files)
+        return
     latest = loaded._stores.snapshots.latest()
     holds = HoldStore(loaded._stores.file_io, session.catalog.warehouse, SystemClock()).of(loaded.name)
     if session.json:

@@ -23,7 +23,7 @@ from lakecore.types.arrow import arrow_type
 from lakecore.types.datatypes import MAX_LENGTH, AtomicType, TypeRoot
 from lakecore.types.text import parse_value, value_text
 
-__all__ = ["cast_atomic"]
+__all__ = ["cast_atomic", "text_value"]
 
 _INTEGERS = frozenset((TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT))
 _FLOATS = frozenset((TypeRoot.FLOAT, TypeRoot.DOUBLE))
@@ -165,15 +165,19 @@ def _fit_text(texts: pa.Array, new: AtomicType) -> pa.Array:
 
 
 def _from_text(array: pa.Array, _: AtomicType, new: AtomicType) -> pa.Array:
-    def convert(text: str) -> Any:
-        if new.root is TypeRoot.DECIMAL:
-            try:
-                return _decimal(text.strip(), new)
-            except ArithmeticError as err:
-                raise InvalidInputError(f"{text!r} is not a value of type {new}") from err
-        return parse_value(text, new)
+    return values_array([None if text is None else text_value(text, new) for text in array.to_pylist()], new)
 
-    return values_array([None if text is None else convert(text) for text in array.to_pylist()], new)
+
+def text_value(text: str, new: AtomicType) -> Any:
+    """Return the internal value of a text; null for a DECIMAL that does not fit. Raises InvalidInputError for
+    a text that is no value of the type.
+    """
+    if new.root is not TypeRoot.DECIMAL:
+        return parse_value(text, new)
+    try:
+        return _decimal(text.strip(), new)
+    except ArithmeticError as err:
+        raise InvalidInputError(f"{text!r} is not a value of type {new}") from err
 
 
 def _text_to_bytes(array: pa.Array, _: AtomicType, new: AtomicType) -> pa.Array:

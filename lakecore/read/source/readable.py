@@ -16,6 +16,10 @@ class Readable(TableHandle, Protocol):
     """This is a table that is read. `_overrides` are options that hold for this handle only."""
 
     @property
+    def path(self) -> str:
+        """Return the directory of the table."""
+
+    @property
     def _overrides(self) -> Mapping[str, str]: ...
 
     def with_options(self, options: Mapping[str, str]) -> Readable:
