@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakecore.errors import InvalidInputError, LakeError
-from lakecore.executor import Executor, SerialExecutor
+from lakecore.executor import Executor
+from lakecore.processes.executor import ProcessExecutor
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -36,6 +37,16 @@ class CompactionEngine(Enum):
     LOCAL = "local"
 
 
+Processes = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Run so many units of the local engine at once, each in a process; by default one for each "
+        "core, at most 4.",
+    ),
+]
+
+
 def key_values(pairs: Sequence[str], option: str) -> dict[str, str]:
     """Parse `["k=v"]` to {"k": "v"}. Raises InvalidInputError naming the pair without `=`."""
     out: dict[str, str] = {}
@@ -49,18 +60,29 @@ def key_values(pairs: Sequence[str], option: str) -> dict[str, str]:
 
 @contextmanager
 def executor(
-    engine: Engine, master: str | None, conf: Mapping[str, str], *, soon: bool = False
+    engine: Engine,
+    master: str | None,
+    conf: Mapping[str, str],
+    *,
+    soon: bool = False,
+    processes: int | None = None,
 ) -> Iterator[Executor]:
     """Open the executor. A Spark session starts with the first unit, or `soon` in the background, and is
-    closed here.
+    closed here. `processes` are those of the local engine.
 
     Raises InvalidInputError.
     """
     if engine is Engine.LOCAL:
         if master is not None or conf:
             raise InvalidInputError("--master and --conf are for --engine spark; leave them out")
-        yield SerialExecutor()
+        with ProcessExecutor(processes) as local:
+            yield local
         return
+    if processes is not None:
+        raise InvalidInputError(
+            "--processes is for units on this machine: write --engine local, or name the cores of Spark by "
+            "--master 'local[2]'"
+        )
     if importlib.util.find_spec("pyspark") is None:
         raise InvalidInputError(
             "--engine spark needs pyspark: pip install 'lakecore[spark]', or use --engine local"
@@ -80,10 +102,12 @@ class SparkOptions:
     engine: Annotated[Engine, typer.Option(help="Run units here.")] = Engine.SPARK
     master: Annotated[str | None, typer.Option(help="Use this Spark master; by default local[*].")] = None
     conf: Annotated[list[str] | None, typer.Option(help="Set a property of Spark: key=value.")] = None
+    processes: Processes = None
 
     def executor(self, *, soon: bool = False) -> AbstractContextManager[Executor]:
         """Open the executor, as `executor` does. Raises InvalidInputError."""
-        return executor(self.engine, self.master, key_values(self.conf or [], "--conf"), soon=soon)
+        conf = key_values(self.conf or [], "--conf")
+        return executor(self.engine, self.master, conf, soon=soon, processes=self.processes)
 
 
 @dataclass(frozen=True)
@@ -99,12 +123,13 @@ class EngineOptions:
     ] = CompactionEngine.AUTO
     master: Annotated[str | None, typer.Option(help="Use this Spark master; by default local[*].")] = None
     conf: Annotated[list[str] | None, typer.Option(help="Set a property of Spark: key=value.")] = None
+    processes: Processes = None
 
     def executor(self, *, soon: bool = False) -> AbstractContextManager[Executor]:
         """Open the executor for many rounds, as `executor` does. Where the user has not chosen, that is Spark
         if it can start. Raises InvalidInputError.
         """
-        return executor(self._named_engine() or _installed_engine(), self.master, self._conf(), soon=soon)
+        return self._executor(self._named_engine() or _installed_engine(), soon=soon)
 
     @contextmanager
     def executors(self, *, dry_run: bool) -> Iterator[Executor | Engines]:
@@ -115,15 +140,18 @@ class EngineOptions:
         if engine is None and dry_run:
             engine = Engine.LOCAL
         if engine is not None:
-            with executor(engine, self.master, self._conf(), soon=not dry_run) as workers:
+            with self._executor(engine, soon=not dry_run) as workers:
                 yield workers
             return
         from lakecore.jobs.compact.engine_choice import Engines
         from lakecore.spark.executor import SparkExecutor
         from lakecore.spark.java import find_spark
 
-        with SparkExecutor() as spark:
-            yield Engines(spark, find_spark)
+        with SparkExecutor() as spark, ProcessExecutor(self.processes) as local:
+            yield Engines(spark, find_spark, local)
+
+    def _executor(self, engine: Engine, *, soon: bool) -> AbstractContextManager[Executor]:
+        return executor(engine, self.master, self._conf(), soon=soon, processes=self.processes)
 
     def _named_engine(self) -> Engine | None:
         if self.engine is not CompactionEngine.AUTO:

@@ -15,13 +15,13 @@ import queue
 import subprocess
 import sys
 import threading
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakecore.clock import SystemClock
-from lakecore.errors import LakeError, UnavailableError
+from lakecore.errors import UnavailableError
+from lakecore.processes.unit_bytes import run_unit
 from lakecore.spark.session import spark_context, stderr_capture
 from lakecore.spark.versions import cancel_group
 
@@ -298,31 +298,7 @@ class _Runner:
 
     def __call__(self, numbered: _Numbered) -> None:
         number, payload = numbered
-        self._results.add([(number, _run_unit(payload))])
-
-
-def _run_unit(payload: bytes) -> bytes:
-    try:
-        function, task = pickle.loads(payload)
-        return pickle.dumps(function(task))
-    except Exception as err:  # noqa: BLE001 - the border of a unit: its failure is a result
-        return _pickled_error(err)
-
-
-def _pickled_error(err: Exception) -> bytes:
-    """Pickle the exception with its traceback as a note; one that does not survive pickling becomes a
-    LakeError.
-    """
-    err.add_note("".join(traceback.format_exception(err)))
-    try:
-        data = pickle.dumps(err)
-        pickle.loads(data)
-    except Exception:  # noqa: BLE001 - any class may break on its way through pickle
-        plain = LakeError(f"{type(err).__name__}: {err}")
-        for note in err.__notes__:
-            plain.add_note(note)
-        return pickle.dumps(plain)
-    return data
+        self._results.add([(number, run_unit(payload))])
 
 
 def _lost_error(number: int, count: int, failure: BaseException | None) -> UnavailableError:

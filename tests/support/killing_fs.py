@@ -41,7 +41,7 @@ class KillPoint:
     `name` "": any operation that changes something.
 
     `once`: a file to be made first, with the command of the grandparent; while it exists nothing is killed.
-    `grandparent`: kill that too; of a Python worker of Spark it is the executor.
+    `grandparent`: kill that too; of a Python worker of Spark it is the executor. `spared`: a process that goes on.
     """
 
     name: str
@@ -50,6 +50,7 @@ class KillPoint:
     nth: int = 1
     once: str | None = None
     grandparent: bool = False
+    spared: int | None = None
 
 
 class KillingFileIO(FaultyFileIO):
@@ -65,7 +66,11 @@ class KillingFileIO(FaultyFileIO):
 
     def operation(self, name: str, path: str, effect: Any, torn: Any = None) -> Any:
         point = self.point
-        if (name != point.name if point.name else name not in CHANGES) or point.part not in path:
+        if (
+            point.spared == os.getpid()
+            or (name != point.name if point.name else name not in CHANGES)
+            or point.part not in path
+        ):
             return effect()
         if next(self._numbers) != point.nth:
             return effect()

@@ -48,12 +48,12 @@ def with_second_threads(picks: Sequence[WorkPick], cores: int) -> tuple[WorkPick
 
 
 def scheduled(picks: Sequence[WorkPick], engine: Executor) -> tuple[WorkPick, ...]:
-    """Return the picks largest first, with second threads where they help; all units of the local engine get
-    one.
+    """Return the picks largest first, with second threads where they help; all units of this process alone
+    get one.
 
     It asks the engine for its cores only if there is some work: it may take seconds to start.
     """
-    if engine.name == "local":
+    if engine.name == "local" and engine.parallelism == 1:
         return tuple(_with_threads(pick, range(len(pick.units))) for pick in picks)
     ordered = largest_first(picks)
     if sum(pick.size for pick in picks) < _SOME_WORK:

@@ -1,6 +1,6 @@
-"""This module chooses where each table of a job is compacted: in this process, or on Spark.
+"""This module chooses where each table of a job is compacted: in processes of this machine, or on Spark.
 
-A Spark session takes seconds before its first unit. What takes less in this process is sooner there.
+A Spark session takes seconds before its first unit. What takes less without Spark is sooner there.
 """
 
 from __future__ import annotations
@@ -40,15 +40,17 @@ class EngineChoice:
 class Engines:
     """It chooses the engine of each table of a job. Several threads may ask.
 
-    Tables are compacted in this process until their forecasts together are longer than the start of a Spark
-    session. That table and all later ones go to Spark, whose session starts then, once.
+    Tables are compacted on the local engine until their forecasts together are longer than the start of a
+    Spark session. That table and all later ones go to Spark, whose session starts then, once.
     """
 
-    def __init__(self, spark: SessionExecutor, find_spark: Callable[[], object]) -> None:
+    def __init__(
+        self, spark: SessionExecutor, find_spark: Callable[[], object], local: Executor | None = None
+    ) -> None:
         """Create the engines. `spark` starts its session at first use; `find_spark` raises a LakeError where
-        no session can start.
+        no session can start. `local` is by default this process alone.
         """
-        self.local: Executor = SerialExecutor()
+        self.local = local or SerialExecutor()
         self.spark = spark
         self._find_spark = find_spark
         self._lock = threading.Lock()
@@ -61,7 +63,7 @@ class Engines:
         return self._choice
 
     def choose(self, seconds: float) -> EngineChoice:
-        """Return the engine of a table that takes so long in this process."""
+        """Return the engine of a table that takes so long on the local engine."""
         with self._lock:
             if self._choice is not None:
                 return self._choice
@@ -84,7 +86,7 @@ class Engines:
 
 
 class ChosenExecutor:
-    """This is the executor of one table: of this process, until `choose` has chosen Spark."""
+    """This is the executor of one table: the local one, until `choose` has chosen Spark."""
 
     def __init__(self, engines: Engines, local: Executor, spark: Executor) -> None:
         self._engines = engines
@@ -97,12 +99,17 @@ class ChosenExecutor:
             self._take(engines.choice)
 
     @property
+    def local_parallelism(self) -> int:
+        """Return the number of units that the local engine runs at once."""
+        return self._local.parallelism
+
+    @property
     def needs_forecast(self) -> bool:
         """Return whether the engine depends on how long the table takes."""
         return not self.reason
 
     def choose(self, seconds: float) -> None:
-        """Choose the engine for a table that takes so long in this process. Nothing may run yet."""
+        """Choose the engine for a table that takes so long on the local engine. Nothing may run yet."""
         self._take(self._engines.choose(seconds))
 
     def _take(self, choice: EngineChoice) -> None:
@@ -148,8 +155,8 @@ def _short(seconds: float, earlier: float) -> str:
 
 def _long(seconds: float, earlier: float) -> str:
     if not earlier:
-        return f"the forecast for one process is {seconds:.0f} s"
-    return f"the forecast for one process is {seconds + earlier:.0f} s with the tables before it"
+        return f"the forecast without Spark is {seconds:.0f} s"
+    return f"the forecast without Spark is {seconds + earlier:.0f} s with the tables before it"
 
 
 def _problem(find_spark: Callable[[], object]) -> str:

@@ -122,7 +122,8 @@ class CompactTask:
             from lakecore.jobs.runner.forecast import expected_seconds
 
             target = target_of(table, lake, self._clock)
-            executor.choose(expected_seconds(target, run.kind.name, _work(planned)))
+            seconds = expected_seconds(target, run.kind.name, _work(planned), executor.local_parallelism)
+            executor.choose(seconds)
             logger.info("%s: engine %s: %s", table.name, executor.name, executor.reason)
 
     def _with_engine(self, report: Report) -> Report:

@@ -23,6 +23,6 @@ def choose_engine(executor: Executor, target: Target, job: str, work: Work) -> t
     if not isinstance(inner, ChosenExecutor):
         return ()
     if inner.needs_forecast:
-        inner.choose(expected_seconds(target, job, work))
+        inner.choose(expected_seconds(target, job, work, inner.local_parallelism))
     logger.info("%s: engine %s: %s", target.name, inner.name, inner.reason)
     return (f"engine {inner.name}: {inner.reason}",)

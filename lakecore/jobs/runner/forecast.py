@@ -102,9 +102,13 @@ def forecast_of(target: Target, job: str, work: Work, engine: str, *, around: bo
     return forecast(work, past, _THROUGHPUTS.get(job, _CHORE), environment, _DISTURBED.get(job, frozenset()))
 
 
-def expected_seconds(target: Target, job: str, work: Work) -> float:
-    """Return how long the job will take in this process. It costs a read of its history."""
-    return forecast_of(target, job, work, "local", around=False).seconds
+def expected_seconds(target: Target, job: str, work: Work, processes: int = 1) -> float:
+    """Return how long the job will take on the local engine: as long as before, or without earlier runs what
+    one process is assumed to take, divided by `processes`. It costs a read of the history of the job.
+    """
+    seconds = forecast_of(target, job, work, "local", around=False).seconds
+    history = HistoryStore(target.file_io, target.warehouse).past(target.name, job, "local")
+    return seconds if history else seconds / processes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,7 +63,7 @@ def missing() -> None:
     [
         (0.3, found, "local", "the forecast is 0.3 s, and a Spark session alone takes some 6 s"),
         (SPARK_STARTS_S, found, "local", "a Spark session alone takes some 6 s"),
-        (SPARK_STARTS_S + 0.1, found, "spark", "the forecast for one process is 6 s"),
+        (SPARK_STARTS_S + 0.1, found, "spark", "the forecast without Spark is 6 s"),
         (3600, missing, "local", "Spark cannot start here: there is no java"),
     ],
 )
@@ -83,7 +83,7 @@ def test_small_tables_together_may_be_worth_a_session() -> None:
     choices = [engines.choose(2.5) for _ in range(4)]
     assert [choice.engine for choice in choices] == ["local", "local", "spark", "spark"]
     assert "2.5 s, 5.0 s with the tables before it" in choices[1].reason
-    assert choices[2].reason == "the forecast for one process is 8 s with the tables before it"
+    assert choices[2].reason == "the forecast without Spark is 8 s with the tables before it"
     assert choices[3].reason == "a Spark session runs for an earlier table"
     assert session.starts == 1
 
@@ -105,8 +105,8 @@ def seconds_of(monkeypatch: pytest.MonkeyPatch, seconds: dict[str, float]) -> li
     """Let tables take so long; returns the names of those that were forecast."""
     asked: list[str] = []
 
-    def expected(target: Any, job: str, work: Any) -> float:
-        assert job == "compact"
+    def expected(target: Any, job: str, work: Any, processes: int) -> float:
+        assert (job, processes) == ("compact", 1)
         assert work.files == len(ROWS)
         asked.append(target.name)
         return seconds[target.name]
@@ -125,7 +125,7 @@ def test_tables_of_a_database_get_one_session_at_most(monkeypatch: pytest.Monkey
     report = compact_database.run(job, catalog, Engines(session, found), catalog.clock)
     engines = {one.table: (one.engine, one.files_in, one.engine_reason[:30]) for one in report.tables}
     assert engines["d.a"] == ("local", 8, "the forecast is 1.0 s, and a S")
-    assert engines["d.b"] == ("spark", 8, "the forecast for one process i")
+    assert engines["d.b"] == ("spark", 8, "the forecast without Spark is ")
     assert engines["d.c"] == ("spark", 8, "a Spark session runs for an ea")
     assert engines["d.idle"][1] == 0
     assert (asked, session.starts, session.units) == (["d.a", "d.b"], 1, 2), "no forecast is needed later"
@@ -195,8 +195,8 @@ def test_the_forecast_of_a_chore_chooses_its_engine(
 ) -> None:
     asked: list[str] = []
 
-    def expected(target: object, name: str, work: Work) -> float:
-        assert work.rows == 8
+    def expected(target: object, name: str, work: Work, processes: int) -> float:
+        assert (work.rows, processes) == (8, 1)
         asked.append(name)
         return seconds
 

@@ -16,6 +16,7 @@ from lakecore.jobs.repair import unexisting
 from lakecore.jobs.runner.chore import Report, Safety
 from lakecore.jobs.runner.chore_many import run_many
 from lakecore.jobs.runner.counts import Counts, counts_of_entries
+from lakecore.jobs.runner.forecast import Work, expected_seconds
 from lakecore.jobs.runner.lake import target_of
 from lakecore.jobs.runner.limits import Limits
 from lakecore.jobs.versions import branches, merge_branch, tags
@@ -93,6 +94,18 @@ def test_runs_are_remembered_and_learnt_from(catalog: FilesystemCatalog) -> None
         fill(table, 2)
         compact.run(job(table), catalog, clock=clock)
     assert len(HistoryStore(catalog.file_io, catalog.warehouse).lines(table.name, "compact")) == MOST_RUNS
+
+
+def test_processes_divide_what_is_assumed_and_not_what_was_measured(catalog: FilesystemCatalog) -> None:
+    table, clock = key_table(catalog), catalog.clock
+    work = Work(files=10, bytes=1 << 30, rows=10**7)
+    target = target_of(table, catalog, clock)
+    assumed = expected_seconds(target, "compact", work)
+    assert expected_seconds(target, "compact", work, processes=4) == assumed / 4
+    fill(table, 2)
+    compact.run(job(table), catalog, clock=clock)
+    measured = expected_seconds(target, "compact", work)
+    assert expected_seconds(target, "compact", work, processes=4) == measured
 
 
 class NoHistory(FaultyFileIO):

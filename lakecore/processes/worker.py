@@ -1,0 +1,38 @@
+"""This module is a worker: a process that runs the units that it reads from its standard input.
+
+It ends with the process that started it: a thread waits for the end of the input, and ends the worker in the
+middle of a unit. What that unit has written belongs to no snapshot.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import sys
+import threading
+from typing import BinaryIO
+
+from lakecore.processes.frames import read_frame, write_frame
+from lakecore.processes.unit_bytes import run_unit
+from lakecore.types.pandas_probe import skip_pandas
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run units until the input ends. What units print goes to the standard error output."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started it ends it
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    units: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(sys.stdin.buffer, units), daemon=True).start()
+    skip_pandas()
+    while True:
+        write_frame(answers, run_unit(units.get()))
+
+
+def _read(source: BinaryIO, units: queue.SimpleQueue[bytes]) -> None:
+    while (frame := read_frame(source)) is not None:
+        units.put(frame)
+    os._exit(0)

@@ -1,0 +1,70 @@
+"""This module has a worker as the process sees it that started it."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NoReturn
+
+from lakecore.errors import UnavailableError
+from lakecore.processes.frames import read_frame, write_frame
+
+__all__ = ["WorkerProcess"]
+
+_START = "from lakecore.processes.worker import main; main()"
+
+
+class WorkerProcess:
+    """This process runs one unit after another."""
+
+    def __init__(self) -> None:
+        paths = os.pathsep.join(path for path in sys.path if path)
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _START],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": paths},
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._units, self._answers = self._process.stdin, self._process.stdout
+
+    @property
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
+
+    def run(self, function: Callable[[Any], Any], task: Any) -> Any:
+        """Return the result of a unit, or the exception that it raised. Raises UnavailableError if the worker
+        ended, and what pickle raises for a unit that it cannot carry.
+        """
+        payload = pickle.dumps((function, task))
+        try:
+            write_frame(self._units, payload)
+            answer = read_frame(self._answers)
+        except OSError:
+            answer = None
+        if answer is None:
+            self._raise_lost()
+        return pickle.loads(answer)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def join(self) -> None:
+        """Wait for the end of a killed process, and close its pipes."""
+        self._process.wait()
+        for pipe in (self._units, self._answers):
+            with suppress(OSError):  # what was not sent is lost with the worker
+                pipe.close()
+
+    def _raise_lost(self) -> NoReturn:
+        code = self._process.wait()
+        end = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        raise UnavailableError(
+            f"the worker process {self._process.pid} {end} while it ran a unit; it may have been killed for "
+            "lack of memory: run again with fewer processes (--processes 1)"
+        )
