@@ -21,7 +21,12 @@ from tests.support.commit_table import CommitTable
 SCHEMA = table_schema(
     "k BIGINT",
     primary_keys=(),
-    options={"bucket": "-1", "commit.max-retries": "500", "commit.max-retry-wait": "30 ms"},
+    options={
+        "bucket": "-1",
+        "commit.max-retries": "500",
+        "commit.max-retry-wait": "30 ms",
+        "lakecore.commit.settle-time": "1 ms",  # no writer renames over a snapshot here
+    },
 )
 
 

@@ -6,6 +6,7 @@ import json
 import multiprocessing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -21,10 +22,14 @@ pytestmark = pytest.mark.slow
 ROUNDS = 100
 
 
-def append_rounds(warehouse: str, user: str, rounds: int) -> None:
+def append_rounds(warehouse: str, user: str, rounds: int, java_has_written: Any) -> None:
+    """Append beside Java with the default settle time, and without Java with a short one."""
     table = load_catalog(warehouse).load_table("d.t")
     table = table.with_options({"commit.max-retries": "200", "commit.max-retry-wait": "50 ms"})
+    alone = table.with_options({"lakecore.commit.settle-time": "1 ms"})
     for number in range(rounds):
+        if java_has_written.is_set():
+            table = alone
         rows = {"k": [number, number], "dt": [f"p{number % 3}", "p9"], "who": [user, user]}
         table.append(pa.table(rows), Commit(user=user, identifier=number))
 
@@ -41,12 +46,15 @@ def test_two_processes_lose_and_double_nothing(oracle: Oracle, tmp_path: Path) -
         },
     )
     context = multiprocessing.get_context("spawn")
+    java_has_written = context.Event()
     workers = [
-        context.Process(target=append_rounds, args=(str(tmp_path), user, ROUNDS)) for user in ("a", "b")
+        context.Process(target=append_rounds, args=(str(tmp_path), user, ROUNDS, java_has_written))
+        for user in ("a", "b")
     ]
     for worker in workers:
         worker.start()
     oracle.write(tmp_path, "d.t", [{"k": -1, "dt": "p0", "who": "java"}])
+    java_has_written.set()
     for worker in workers:
         worker.join(300)
         assert worker.exitcode == 0

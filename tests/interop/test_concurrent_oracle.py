@@ -24,7 +24,11 @@ pytestmark = pytest.mark.slow
 
 ROUNDS = {"keyed": 75, "append": 24}
 KEYS = 20
-PATIENT = {"commit.max-retries": "500", "commit.max-retry-wait": "50 ms"}
+PATIENT = {
+    "commit.max-retries": "500",
+    "commit.max-retry-wait": "50 ms",
+    "lakecore.commit.settle-time": "1 ms",  # Java, which renames over snapshots, writes nothing meanwhile
+}
 
 
 def table_at(warehouse: str) -> Table:
