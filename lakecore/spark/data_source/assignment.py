@@ -37,9 +37,10 @@ from lakecore.write.rows.incoming import BUCKET_COLUMN, column_of_table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["BucketAssignment", "columns_of_table", "keys_of_tasks"]
+__all__ = ["BucketAssignment", "columns_of_table", "first_places", "keys_of_tasks", "partition_hashes"]
 
 _TASK, _HASH = "__lakecore_task", "__lakecore_hash"
+_BUCKET_BITS = 32
 
 
 @dataclass(frozen=True)
@@ -79,13 +80,10 @@ class BucketAssignment:
         for batch in batches:
             if batch.num_rows:
                 hashes = hash_rows(columns_of_table(batch, key), key)
-                parts = np.zeros(batch.num_rows, np.int32)
-                if partition.fields:
-                    parts = hash_rows(columns_of_table(batch, partition), partition)
-                places = pa.array(parts.astype(np.int64) << 32)
+                parts = partition_hashes(batch, partition)
                 tasks = pa.array(keys[assigners.task_of(parts, hashes)])
                 yield (
-                    batch.append_column(self.place_name, places)
+                    batch.append_column(self.place_name, pa.array(first_places(parts)))
                     .append_column(_TASK, tasks)
                     .append_column(_HASH, pa.array(hashes))
                 )
@@ -113,6 +111,20 @@ class BucketAssignment:
 def columns_of_table(batch: pa.RecordBatch, row_type: RowType) -> list[pa.Array]:
     """Return columns in the types of the table, with defaults in place of nulls; the writer judges nulls."""
     return [column_of_table(batch, field) for field in row_type.fields]
+
+
+def partition_hashes(batch: pa.RecordBatch, partition_type: RowType) -> np.ndarray[Any, Any]:
+    """Return the hash of the partition of each row (int32); 0 in a table without partitions."""
+    if not partition_type.fields:
+        return np.zeros(batch.num_rows, np.int32)
+    return hash_rows(columns_of_table(batch, partition_type), partition_type)
+
+
+def first_places(hashes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the place (int64) of bucket 0 of each partition, by the hashes of the partitions; that of
+    another bucket is the place plus the bucket. Spark shuffles rows by place to their writers.
+    """
+    return hashes.astype(np.int64) << _BUCKET_BITS
 
 
 def keys_of_tasks(tasks: int) -> np.ndarray[Any, Any]:

@@ -13,14 +13,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
 from lakecore.commit.request import CommitResult
 from lakecore.metadata.options import BucketMode
 from lakecore.row.bucket import assign_buckets
-from lakecore.row.hashing import hash_rows
-from lakecore.spark.data_source.assignment import BucketAssignment, columns_of_table
+from lakecore.spark.data_source.assignment import (
+    BucketAssignment,
+    columns_of_table,
+    first_places,
+    partition_hashes,
+)
 from lakecore.spark.data_source.map_merge import Batches, BeforeShuffle
 from lakecore.spark.data_source.write_task import write_task
 from lakecore.table import Table
@@ -95,9 +98,7 @@ def _placer(table: Table) -> Batches:
     keys = schema.row_type.select(schema.bucket_keys) if fixed else RowType(())
 
     def place(batch: pa.RecordBatch) -> Any:
-        number = np.zeros(batch.num_rows, np.int64)
-        if partition.fields:
-            number += hash_rows(columns_of_table(batch, partition), partition).astype(np.int64) << 32
+        number = first_places(partition_hashes(batch, partition))
         if fixed:
             batch_of_keys = pa.RecordBatch.from_arrays(columns_of_table(batch, keys), names=list(keys.names))
             number += assign_buckets(batch_of_keys, keys, options.bucket, options.bucket_function.value)
