@@ -191,7 +191,7 @@ def check_one_writer(table: str, mode: BucketMode, prepared: Sequence[PreparedCo
 
 def _owned_place(mode: BucketMode, message: CommitMessage, *, by_bucket: bool) -> Any:
     """Return what only one writer may write to. `by_bucket`: others assigned all rows to their buckets."""
-    if mode is BucketMode.KEY_DYNAMIC:
+    if mode is BucketMode.KEY_DYNAMIC and not by_bucket:
         return None
     whole = mode is BucketMode.HASH_DYNAMIC and not by_bucket
     return message.partition if whole else (message.partition, message.bucket)

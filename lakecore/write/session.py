@@ -7,9 +7,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Protocol
-
-import pyarrow as pa
 
 from lakecore.commit.request import CommitResult, Overwrite, Preconditions
 from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError, NotFoundError
@@ -21,7 +20,8 @@ from lakecore.read.source.snapshot_rows import SnapshotRows
 from lakecore.scan.scanner import Scanner
 from lakecore.store.table_stores import TableStores
 from lakecore.write.buckets.bucket_state import BucketState
-from lakecore.write.buckets.cross_partition import Emptied, LiveKeys, remembers
+from lakecore.write.buckets.cross_partition import Emptied, LiveKeys, Occupied, Places, remembers
+from lakecore.write.buckets.key_places import KeyHashes, hash_keys
 from lakecore.write.buckets.placement import WriteTarget
 from lakecore.write.files.upgrade import upgrade_levels
 from lakecore.write.options import WriteRules
@@ -100,7 +100,7 @@ class WriteSession:
         """Create a write whose rows are placed by `state`; None: everything is replaced. `assigned`: they
         come with their buckets, which were assigned by this state.
         """
-        target = WriteTarget(self.stores, live_keys=self._live_keys, assigned=assigned)
+        target = WriteTarget(self.stores, live_keys=self.live_keys, assigned=assigned)
         return TableWrite(target, state, self.user, replaced)
 
     def bucket_state(self) -> BucketState:
@@ -123,19 +123,23 @@ class WriteSession:
         state = BucketState.of(self.scanner.live_entries(snapshot), index_files)
         return replace(state, snapshot=snapshot)
 
-    def _live_keys(self, snapshot: Snapshot | None) -> LiveKeys:
+    def live_keys(
+        self, snapshot: Snapshot | None, now_ms: int | None = None, part: tuple[int, int] = (0, 1)
+    ) -> LiveKeys:
         """Return the keys of the rows at `snapshot`, without those that cross-partition-upsert.index-ttl
-        drops.
+        drops at `now_ms`. `part` is the number of a part of the splits, and how many parts there are.
         """
-        schema = self.stores.schema
+        schema, (number, parts) = self.stores.schema, part
+        key_type = schema.row_type.select(schema.primary_keys)
         rows = SnapshotRows(self.scanner, self.reading, snapshot, with_level_0=True)
-        remembered = remembers(schema.options, self.stores.clock.now_ms())
+        remembered = remembers(schema.options, self.stores.clock.now_ms() if now_ms is None else now_ms)
 
-        def read(emptied: Emptied) -> Iterator[tuple[bytes, int, pa.RecordBatch]]:
-            for split in rows.plan(None):
+        def read(emptied: Emptied, occupied: Occupied) -> Iterator[tuple[KeyHashes, int | Places]]:
+            for split in islice(rows.plan(None), number, None, parts):
                 if remembered(split.files) and not emptied((split.partition,)):
                     for batch in rows.read(split, schema.primary_keys, None, kinds=False):
-                        yield split.partition, split.bucket, batch
+                        place = occupied(split.partition, split.bucket, batch.num_rows)
+                        yield hash_keys(batch, key_type), place
 
         return read
 

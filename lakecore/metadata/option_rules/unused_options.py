@@ -48,8 +48,7 @@ _GROUPS: Mapping[str, str] = {
         sink.writer-coordinator.enabled sink.key-only-deletes.enabled sink.writer-coordinator.cache-memory
         sink.writer-coordinator.cache-expire-after-access sink.writer-coordinator.cache-soft-values
         sink.writer-coordinator.page-size sink.writer-coordinator.prefetch-manifests
-        filesystem.job-level-settings.enabled sink.writer-refresh-detectors partition.sink-strategy
-        cross-partition-upsert.bootstrap-parallelism""",
+        filesystem.job-level-settings.enabled sink.writer-refresh-detectors partition.sink-strategy""",
     _FLINK_WATERMARKS: """
         scan.watermark.emit.strategy scan.watermark.alignment.group scan.watermark.idle-timeout
         scan.watermark.alignment.max-drift scan.watermark.alignment.update-interval""",

@@ -19,7 +19,7 @@ from lakecore.read.source.stream_view import StreamSelection, StreamView, TableR
 from lakecore.spark.data_source.columns import ColumnsForSpark, projected_columns
 from lakecore.spark.data_source.reader import PushingScanReader, ScanReader
 from lakecore.spark.data_source.request import FORMAT, PushFilters, SourceRequest, TablePlace
-from lakecore.spark.data_source.sink_request import SinkRequest
+from lakecore.spark.data_source.sink_request import SinkRequest, warn_without_shuffle
 from lakecore.spark.data_source.spark_types import KIND_COLUMN, spark_schema
 from lakecore.spark.data_source.stream_reader import StreamRead, StreamReader, WholeStreamReader
 from lakecore.spark.data_source.writer import BatchWriter
@@ -106,6 +106,7 @@ class LakecoreSource(DataSource):  # type: ignore[misc] # pyspark is not seen by
         request = SinkRequest.parse(self._options())
         table = load_place(request.place, request.table_options)
         handle = table if request.branch is None else table.at_branch(request.branch)
+        warn_without_shuffle(handle, "write")
         return BatchWriter(handle.new_batch_write(overwrite=overwrite, partitions=request.partitions))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 - of Spark
@@ -119,6 +120,7 @@ class LakecoreSource(DataSource):  # type: ignore[misc] # pyspark is not seen by
         request = SinkRequest.of_stream(self._options())
         table = load_place(request.place, request.table_options)
         handle = table if request.branch is None else table.at_branch(request.branch)
+        warn_without_shuffle(handle, "write_stream")
         return StreamWriter(handle, overwrite=overwrite)
 
     def _request(self) -> SourceRequest:

@@ -2,12 +2,13 @@
 
 The bucket of a row is a hash of Paimon, which Spark does not know: it is computed beside the row, Spark
 shuffles by it, and each task writes all rows of its buckets. Dynamic buckets are assigned between two
-shuffles (`assignment`). Where keys may move between partitions, the table has one writer. Tables without
-buckets need no shuffle. Rows of a key may be merged before the shuffle (`map_merge`).
+shuffles (`assignment`), and so are partitions where keys may move between them (`moving_keys`). Tables
+without buckets need no shuffle. Rows of a key may be merged before the shuffle (`map_merge`).
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +26,7 @@ from lakecore.spark.data_source.assignment import (
     partition_hashes,
 )
 from lakecore.spark.data_source.map_merge import Batches, BeforeShuffle
+from lakecore.spark.data_source.moving_keys import MovingKeys, moving_obstacle
 from lakecore.spark.data_source.write_task import write_task
 from lakecore.table import Table
 from lakecore.types.datatypes import RowType
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 __all__ = ["Shuffle", "write_frame"]
+
+logger = logging.getLogger(__name__)
 
 _PLACE = "__lakecore_place"
 WriteTask: TypeAlias = Callable[[Iterator[pa.RecordBatch]], bytes]
@@ -64,7 +68,9 @@ class Shuffle:
     @property
     def assigns(self) -> bool:
         """Return whether rows come to their writers with the column `BUCKET_COLUMN`."""
-        return self.table.options.bucket_mode is BucketMode.HASH_DYNAMIC
+        mode = self.table.options.bucket_mode
+        moves = mode is BucketMode.KEY_DYNAMIC and moving_obstacle(self.table) is None
+        return moves or mode is BucketMode.HASH_DYNAMIC
 
     def run_writers(self, frame: DataFrame, write: WriteTask) -> list[bytes]:
         """Shuffle the rows; returns what `write` prepared in each task."""
@@ -75,7 +81,12 @@ class Shuffle:
 
     def _shuffle(self, frame: DataFrame, before: BeforeShuffle) -> DataFrame:
         mode, parallelism = self.table.options.bucket_mode, self.parallelism
-        if mode is BucketMode.KEY_DYNAMIC:
+        if mode is BucketMode.KEY_DYNAMIC and not self.assigns:
+            logger.warning(
+                "table %s: one task writes all rows, for their keys may move between partitions: %s",
+                self.table.name,
+                moving_obstacle(self.table),
+            )
             return frame.repartition(1)
         if mode is BucketMode.BUCKET_UNAWARE:
             return frame if parallelism is None else frame.repartition(parallelism)
@@ -85,6 +96,8 @@ class Shuffle:
     def _with_places(self, frame: DataFrame, before: BeforeShuffle) -> DataFrame:
         from pyspark.sql.types import LongType, StructField
 
+        if self.table.options.bucket_mode is BucketMode.KEY_DYNAMIC:
+            return MovingKeys(self.table, self.assigned_by, _PLACE).run(frame)
         if self.assigns:
             return BucketAssignment(self.table, self.assigned_by, _PLACE).run(frame, before)
         return before.run(frame, _placer(self.table), [StructField(_PLACE, LongType())])

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from lakecore.errors import InvalidOptionError
 from lakecore.format.writer_options import COMPRESSION, ZSTD_LEVEL
-from lakecore.metadata.options import FILE_FORMAT, TARGET_FILE_SIZE
+from lakecore.metadata.options import FILE_FORMAT, TARGET_FILE_SIZE, BucketMode
 from lakecore.options import Option
 from lakecore.spark.data_source.request import BRANCH, TablePlace
+from lakecore.table import Table
 from lakecore.write.options import DYNAMIC_OVERWRITE, OVERWRITE_UPGRADE, SPILLABLE, WRITE_BUFFER
 from lakecore.write.rows.event_time import WATERMARK_COLUMN
 from lakecore.write.rows.local_merge import BUFFER_SIZE
 from lakecore.write.stream_write import IGNORE_EMPTY
 
-__all__ = ["SinkRequest"]
+__all__ = ["SinkRequest", "warn_without_shuffle"]
+
+logger = logging.getLogger(__name__)
 
 PARTITIONS: Option[str | None] = Option(
     "partitions", str.strip, None, "The partitions that an overwrite replaces: `dt=a,hh=b;dt=c`."
@@ -58,4 +62,27 @@ class SinkRequest:
             table_options={key: value for key, value in options.items() if key in _OF_TABLE},
             branch=BRANCH.read(options),
             partitions=PARTITIONS.read(options),
+        )
+
+
+_ONE_TASK: Mapping[BucketMode, str] = {
+    BucketMode.HASH_FIXED: "all rows of a bucket",
+    BucketMode.POSTPONE: "all rows of a partition or bucket",
+    BucketMode.HASH_DYNAMIC: "all rows of a partition",
+    BucketMode.KEY_DYNAMIC: "all rows",
+}
+
+
+def warn_without_shuffle(table: Table, function: str) -> None:
+    """Log a warning for a table whose rows Spark must shuffle, unless they are in the right tasks already:
+    the format cannot shuffle, and its commit is refused otherwise. `function` shuffles.
+    """
+    rows = _ONE_TASK.get(table.options.bucket_mode)
+    if rows is not None:
+        logger.warning(
+            "table %s: the format lakecore does not shuffle, and a commit is refused unless one task has %s; "
+            "use lakecore.spark.%s, which shuffles rows to parallel writers, or coalesce(1)",
+            table.name,
+            rows,
+            function,
         )

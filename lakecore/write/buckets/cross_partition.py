@@ -23,7 +23,6 @@ from lakecore.errors import InvalidInputError
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.row_kind import KIND_NAME
-from lakecore.metadata.schema import TableSchema
 from lakecore.options import Option, parse_duration_ms
 from lakecore.row.partition_path import partition_text
 from lakecore.row.values import batch_rows
@@ -33,7 +32,16 @@ from lakecore.write.buckets.routing import Share, partition_codes
 from lakecore.write.rows.incoming import Rows
 from lakecore.write.rows.part_spool import PartSpool
 
-__all__ = ["CrossPartition", "Emptied", "KeyLimits", "LiveKeys", "OverwrittenPartitions", "remembers"]
+__all__ = [
+    "CrossPartition",
+    "Emptied",
+    "KeyLimits",
+    "LiveKeys",
+    "Occupied",
+    "OverwrittenPartitions",
+    "Places",
+    "remembers",
+]
 
 Parts = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.int32]
@@ -41,9 +49,14 @@ Places = npt.NDArray[np.int32]
 Emptied = Callable[[Sequence[bytes]], frozenset[bytes]]
 """This function selects the overwritten partitions among some (serialised rows)."""
 
-LiveKeys = Callable[[Emptied], Iterator[tuple[bytes, int, pa.RecordBatch]]]
-"""This function reads the keys of all live rows except those of some partitions: partition, bucket,
-primary key columns.
+Occupied = Callable[[bytes, int, int], int]
+"""This function takes a partition (a serialised row), a bucket and a number of keys that are there, and
+returns the number of the place.
+"""
+
+LiveKeys = Callable[[Emptied, Occupied], Iterator[tuple[KeyHashes, int | Places]]]
+"""This function reads the keys of all live rows except those of some partitions: the hashes of some keys,
+and the place of all of them or of each one. It tells the other function how many keys a place has.
 """
 
 INDEX_TTL: Option[int | None] = Option(
@@ -89,24 +102,23 @@ class OverwrittenPartitions:
 
 
 class CrossPartition:
-    """It splits the batches of one write.
+    """It splits the batches of one write, or of one of its assigners.
 
     `emptied` says what the write overwrites; the keys there do not count.
     """
 
     def __init__(
         self,
-        table: str,
-        schema: TableSchema,
+        moves: KeyMoves,
         live_keys: LiveKeys,
         spill_io: FileIO,
         emptied: OverwrittenPartitions,
         limits: KeyLimits,
     ) -> None:
-        self._table = table
-        self._schema = schema
-        self._key_type = schema.row_type.select(schema.primary_keys)
-        self._moves = KeyMoves(table, schema)
+        self._table = moves.table
+        self._schema = moves.schema
+        self._key_type = self._schema.row_type.select(self._schema.primary_keys)
+        self._moves = moves
         self._live_keys = live_keys
         self._emptied = emptied.selection
         self._limits = limits
@@ -131,7 +143,7 @@ class CrossPartition:
             return []
         self._look_at(rows)
         if not self._loaded and not self._waits:
-            self._load()
+            self.load()
         prints = hash_keys(rows.batch, self._key_type)
         if self._index is None:
             self._rows.add(_with_kinds(rows), _parts_of(prints))
@@ -145,7 +157,7 @@ class CrossPartition:
     def drain(self) -> Iterator[list[Share]]:
         """Yield the shares of the rows that waited; call it once, after the last batch."""
         if self._rows and not self._loaded:
-            self._load()
+            self.load()
         if self._rows and self._index is not None:  # with the keys of the rows it may outgrow memory
             self._put_away(self._index.all_keys())
         for part in range(_PARTS):
@@ -182,18 +194,16 @@ class CrossPartition:
                 "overwritten; write only rows of these partitions, or overwrite dynamically"
             )
 
-    def _load(self) -> None:
-        """Read the places of all keys into memory or, when they are many, onto local disk."""
+    def load(self) -> None:
+        """Read the places of all keys into memory or, when they are many, onto local disk. It is called at
+        most once, and before the first row; `split` does it otherwise.
+        """
         self._loaded = True
         loads: list[tuple[KeyHashes, int | Places]] = []
         count = 0
-        for partition, bucket, batch in self._live_keys(self._emptied or self._among_seen):
-            keys = (
-                hash_keys(batch, self._key_type),
-                self._moves.occupied(partition, bucket, batch.num_rows),
-            )
+        for keys in self._live_keys(self._emptied or self._among_seen, self._moves.occupied):
             loads.append(keys)
-            count += batch.num_rows
+            count += len(keys[0])
             if count > self._limits.keys:
                 self._put_away(loads)
                 loads.clear()

@@ -28,7 +28,7 @@ from lakecore.write.buckets.key_places import KeyHashes, KeyPlaces
 from lakecore.write.buckets.routing import Share, partition_codes
 from lakecore.write.rows.incoming import Rows
 
-__all__ = ["KeyMoves"]
+__all__ = ["KeyMoves", "RoomShare"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -46,15 +46,33 @@ class _Moves:
     retracts: npt.NDArray[np.bool_]
 
 
-class KeyMoves:
-    """A router that splits batches of one table and counts the keys of its buckets. `table` names it in
-    errors.
+@dataclass(frozen=True, slots=True)
+class RoomShare:
+    """It is what one of `count` assigners may fill of the room in each bucket. The shares of all assigners
+    together are the room.
     """
 
-    def __init__(self, table: str, schema: TableSchema) -> None:
+    number: int = 0
+    count: int = 1
+
+    def of(self, bucket: int, room: int) -> int:
+        """Return the share of `room` keys in a bucket; a rest goes to other assigners in the next bucket."""
+        return room // self.count + int((self.number - bucket) % self.count < room % self.count)
+
+
+_WHOLE = RoomShare()
+
+
+class KeyMoves:
+    """A router that splits batches of one table and counts the keys of its buckets. `table` names it in
+    errors. With a `share` it is one of several assigners, each of which has keys of its own.
+    """
+
+    def __init__(self, table: str, schema: TableSchema, share: RoomShare = _WHOLE) -> None:
         options = TableOptions.from_schema(schema)
-        self._table = table
-        self._schema = schema
+        self.table = table
+        self.schema = schema
+        self._share = share
         self._engine = options.merge_engine
         self._stays = options.ignore_delete
         self._target = PlaceRules.from_options(schema.options).target_rows
@@ -63,12 +81,13 @@ class KeyMoves:
         self._values: list[tuple[Any, ...]] = []
         self._places: dict[tuple[int, int], int] = {}
         self._of_place: list[tuple[int, int]] = []
-        self._counts: list[int] = []
+        self._known: list[int] = []
+        self._added: list[int] = []
 
     def occupied(self, partition: bytes, bucket: int, keys: int) -> int:
-        """Return the number of a place, after adding `keys` to its count."""
+        """Return the number of a place, after adding `keys` to what the table has there."""
         place = self._place(self._partition(partition), bucket)
-        self._counts[place] += keys
+        self._known[place] += keys
         return place
 
     def split(self, rows: Rows, prints: KeyHashes, index: KeyPlaces) -> list[Share]:
@@ -80,7 +99,7 @@ class KeyMoves:
         """
         if rows.batch.num_rows == 0:
             return []
-        codes, serialised = partition_codes(rows.batch, self._schema.partition_type)
+        codes, serialised = partition_codes(rows.batch, self.schema.partition_type)
         partitions = np.array([self._partition(row) for row in serialised], np.int64)[codes]
         order = prints.order
         moves = self._moves(prints.take(order), partitions[order], order, index)
@@ -133,7 +152,7 @@ class KeyMoves:
         inner = staying[~is_head[staying]]
         old[inner] = places[segment[inner] - 1]
         for place, count in zip(*np.unique(old[staying], return_counts=True), strict=True):
-            self._counts[int(place)] -= int(count)
+            self._added[int(place)] -= int(count)
         ends = np.append(starts[1:], len(sources)) - 1
         return places[segment[ends]].astype(np.int32), _Moves(
             np.concatenate([sources[staying], sources]),
@@ -142,10 +161,10 @@ class KeyMoves:
         )
 
     def _cannot_leave(self, old: int, new: int, keys: int) -> UnsupportedError:
-        partition_type = self._schema.partition_type
+        partition_type = self.schema.partition_type
         was, goes = (partition_text(self._values[number], partition_type) for number in (old, new))
         return UnsupportedError(
-            f"table {self._table}: option ignore-delete=true: {keys} rows would move their keys to another "
+            f"table {self.table}: option ignore-delete=true: {keys} rows would move their keys to another "
             f"partition (one from {was} to {goes}), but the deletes that remove them from the old one are "
             "ignored: the keys would be in both, and Java's next writer would stop, for the table contains "
             "duplicates; write them with the partition that they have"
@@ -160,9 +179,10 @@ class KeyMoves:
             start = bucket = 0
             while start < len(rows):
                 place = self._place(partition, bucket)
-                size = min(max(self._target - self._counts[place], 0), len(rows) - start)
+                room = self._share.of(bucket, self._target - self._known[place]) - self._added[place]
+                size = min(max(room, 0), len(rows) - start)
                 buckets_of_rows[rows[start : start + size]] = place
-                self._counts[place] += size
+                self._added[place] += size
                 start += size
                 bucket += 1
         return buckets_of_rows
@@ -184,7 +204,7 @@ class KeyMoves:
     def _in_partition(self, batch: pa.RecordBatch, partition: int) -> pa.RecordBatch:
         """Set that partition's values, also where the rows came with others."""
         columns = list(batch.columns)
-        for field, value in zip(self._schema.partition_type.fields, self._values[partition], strict=True):
+        for field, value in zip(self.schema.partition_type.fields, self._values[partition], strict=True):
             at = batch.schema.get_field_index(field.name)
             column = pa.repeat(values_array([value], field.type)[0], batch.num_rows)
             columns[at] = column.cast(columns[at].type)
@@ -194,14 +214,15 @@ class KeyMoves:
         if serialised not in self._partitions:
             self._partitions[serialised] = len(self._values)
             self._serialised.append(serialised)
-            self._values.append(tuple(decode_row(serialised, self._schema.partition_type, "partition")))
+            self._values.append(tuple(decode_row(serialised, self.schema.partition_type, "partition")))
         return self._partitions[serialised]
 
     def _place(self, partition: int, bucket: int) -> int:
         number = self._places.setdefault((partition, bucket), len(self._of_place))
         if number == len(self._of_place):
             self._of_place.append((partition, bucket))
-            self._counts.append(0)
+            self._known.append(0)
+            self._added.append(0)
         return number
 
     def _partition_of(self, places: Ints) -> Ints:

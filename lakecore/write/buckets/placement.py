@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
 
 from lakecore.commit.partitions import SpecFilter
 from lakecore.commit.request import Overwrite, Preconditions
@@ -29,6 +32,7 @@ from lakecore.write.buckets.cross_partition import (
     OverwrittenPartitions,
 )
 from lakecore.write.buckets.dynamic_buckets import DynamicBuckets
+from lakecore.write.buckets.key_moves import KeyMoves
 from lakecore.write.buckets.postpone import POSTPONE_BUCKET, PartitionBuckets, writes_real_buckets
 from lakecore.write.buckets.routing import Router, Share
 from lakecore.write.rows.incoming import Rows
@@ -59,7 +63,9 @@ class WriteTarget:
     one_flush: bool = False
     """A key is written once, however full buffers are: they are spilled."""
     assigned: bool = False
-    """It tells whether rows come with dynamic buckets (`Rows.buckets`), which other processes assigned."""
+    """It tells whether rows come with dynamic buckets (`Rows.buckets`), which other processes assigned; and,
+    where keys may move between partitions, with the partitions and kinds that follow from it.
+    """
 
 
 class KnownBuckets:
@@ -146,6 +152,8 @@ def placement_of(
             return AssignedBuckets(target.stores, options, KnownBuckets(load))
         case BucketMode.HASH_DYNAMIC:
             return HashIndexed(target.stores, options, KnownBuckets(load))
+        case BucketMode.KEY_DYNAMIC if target.assigned:
+            return AssignedKeys(target.stores, options, KnownBuckets(load))
         case BucketMode.KEY_DYNAMIC if target.live_keys is not None:
             return KeyIndexed(target, target.live_keys, KnownBuckets(load), replaced)
         case BucketMode.POSTPONE if writes_real_buckets(schema.options):
@@ -252,6 +260,38 @@ class AssignedBuckets(_IndexPlacement[WrittenHashes]):
         return super().split(rows)
 
 
+class AssignedKeys(Placement):
+    """Other processes have looked up the keys that may move between partitions: rows come with the partitions
+    and buckets where they belong.
+    """
+
+    def __init__(self, stores: TableStores, options: TableOptions, buckets: KnownBuckets) -> None:
+        self.buckets = buckets
+        self._router = Router(stores.schema, options, lambda: self)
+        self._assigned = np.empty(0, np.int32)
+
+    def split(self, rows: Rows) -> Sequence[Share]:
+        if rows.buckets is None:
+            raise AssertionError("rows whose buckets were assigned come with them")
+        self._assigned = rows.buckets
+        return self._router.split(rows)
+
+    def place(
+        self, batch: pa.RecordBatch, codes: np.ndarray[Any, Any], partitions: Sequence[bytes]
+    ) -> np.ndarray[Any, Any]:
+        """Return the bucket of each row of the batch that is split."""
+        return self._assigned
+
+    def total(self, partition: bytes) -> int:
+        return _NOT_BUCKETED
+
+    @property
+    def preconditions(self) -> Preconditions | None:
+        if not self.buckets.is_read:
+            return None
+        return Preconditions(read_snapshot=self.buckets.state.snapshot, whole_table=True)
+
+
 class KeyIndexed(Placement):
     """Keys may move between partitions: the place of each live key is looked up among all keys."""
 
@@ -273,8 +313,7 @@ class KeyIndexed(Placement):
         if self._keys is None:
             target, replaced = self._target, self._replaced
             self._keys = CrossPartition(
-                target.stores.paths.table_path,
-                self._schema,
+                KeyMoves(target.stores.paths.table_path, self._schema),
                 self._live_keys(self.buckets.state.snapshot),
                 target.spill_io,
                 OverwrittenPartitions(

@@ -22,6 +22,7 @@ from lakecore.types.datatypes import DataField
 from lakecore.write.rows.casting import cast_column, first_null
 
 __all__ = [
+    "ASSIGNED_KIND_COLUMN",
     "BUCKET_COLUMN",
     "KIND_COLUMN",
     "Incoming",
@@ -34,6 +35,10 @@ __all__ = [
 KIND_COLUMN = "_kind"
 BUCKET_COLUMN = "__lakecore_bucket"
 """This column has the buckets of rows that were assigned before they came to their writer."""
+ASSIGNED_KIND_COLUMN = "__lakecore_kind"
+"""This column has the kinds (int8) of rows whose keys may move between partitions, for an assigner adds rows
+that delete a key in its old partition. Other kinds of such rows were read before.
+"""
 
 _SYMBOLS = [kind.symbol for kind in RowKind]
 _BATCH_ROWS = 1 << 17
@@ -113,14 +118,17 @@ class Incoming:
 
         Rows that ignore-delete or ignore-update-before drop are missing in the result; they are counted.
         """
-        buckets = None
+        buckets = assigned_kinds = None
         if self._assigned:
             buckets = batch.column(BUCKET_COLUMN).to_numpy()
             batch = batch.drop_columns([BUCKET_COLUMN])
+        if self._assigned and ASSIGNED_KIND_COLUMN in batch.schema.names:
+            assigned_kinds = batch.column(ASSIGNED_KIND_COLUMN).to_numpy()
+            batch = batch.drop_columns([ASSIGNED_KIND_COLUMN])
         self._check_names(batch)
         columns = [self._column(batch, field) for field in self._row_type]
         rows = pa.RecordBatch.from_arrays(columns, schema=self._arrow)
-        kinds = self._kinds(batch, rows)
+        kinds = self._kinds(batch, rows) if assigned_kinds is None else assigned_kinds
         self._rows_seen += batch.num_rows
         return self._without_ignored(Rows(rows, kinds, buckets))
 
