@@ -148,6 +148,22 @@ def reads() -> str:
     return "\n".join([*lines, "", _measured(found)])
 
 
+def commands() -> str:
+    """`lakecore compact` from process start, with the engine that it chooses."""
+    found = _load("command")
+    cases = found["figures"]["cases"]
+    lines = [
+        _row("`lakecore compact`", (COMPACTIONS[one["case"]][0] for one in cases)),
+        "|---" * (len(cases) + 1) + "|",
+        _row("from process start, s: Java / lakecore", (_pair(one, "seconds") for one in cases)),
+        _row(
+            "lakecore : Java (aim 2.5)", (_met(one["ratio"] >= 2.5, f"{one['ratio']:.1f}") for one in cases)
+        ),
+    ]
+    note = found["measured"]["note"]
+    return "\n".join([*lines, "", *([note, ""] if note else []), _measured(found)])
+
+
 def spark_io() -> str:
     """Reads and writes through Spark, next to Paimon's connector; another kind of pairs than those with Java."""
     found = _load("spark_io")
@@ -200,6 +216,7 @@ def others() -> str:
 
 TABLES: Mapping[str, Callable[[], str]] = {
     "compact": compactions,
+    "command": commands,
     "read": reads,
     "spark-io": spark_io,
     "others": others,
