@@ -160,8 +160,8 @@ def commands() -> str:
             "lakecore : Java (aim 2.5)", (_met(one["ratio"] >= 2.5, f"{one['ratio']:.1f}") for one in cases)
         ),
     ]
-    note = found["measured"]["note"]
-    return "\n".join([*lines, "", *([note, ""] if note else []), _measured(found)])
+    remark = found["figures"].get("remark")
+    return "\n".join([*lines, "", *([remark, ""] if remark else []), _measured(found)])
 
 
 def spark_io() -> str:
