@@ -15,7 +15,7 @@ from lakecore.metadata.snapshot import Snapshot
 from lakecore.write.buckets.bucket_state import BucketState
 from lakecore.write.buckets.cross_partition import CrossPartition, KeyLimits, LiveKeys, OverwrittenPartitions
 from lakecore.write.buckets.dynamic_buckets import DynamicBuckets
-from lakecore.write.buckets.key_moves import KeyMoves, RoomShare
+from lakecore.write.buckets.key_moves import KeyMoves, TaskShare
 from lakecore.write.session import WriteSession
 
 __all__ = ["AssignedBy"]
@@ -45,7 +45,7 @@ class AssignedBy:
         return session.live_keys(None if self.replaces else self.snapshot, now_ms, part)
 
     def new_key_assigner(
-        self, session: WriteSession, share: RoomShare, live_keys: LiveKeys
+        self, session: WriteSession, share: TaskShare, live_keys: LiveKeys
     ) -> CrossPartition:
         """Return what assigns the rows of some keys, `live_keys`, that may move between partitions."""
         stores = session.stores

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 import lakecore
 from lakecore import spark as lakecore_spark
 from lakecore.row.hashing import hash_rows
-from lakecore.spark.data_source.assignment import keys_of_tasks
+from lakecore.spark.data_source.places.assignment import keys_of_tasks
 from tests.support.golden import canonical
 from tests.support.oracle import Oracle, findings
 

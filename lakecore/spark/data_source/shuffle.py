@@ -19,14 +19,14 @@ import pyarrow as pa
 from lakecore.commit.request import CommitResult
 from lakecore.metadata.options import BucketMode
 from lakecore.row.bucket import assign_buckets
-from lakecore.spark.data_source.assignment import (
+from lakecore.spark.data_source.map_merge import Batches, BeforeShuffle
+from lakecore.spark.data_source.places.assignment import (
     BucketAssignment,
     columns_of_table,
     first_places,
     partition_hashes,
 )
-from lakecore.spark.data_source.map_merge import Batches, BeforeShuffle
-from lakecore.spark.data_source.moving_keys import MovingKeys, moving_obstacle
+from lakecore.spark.data_source.places.cross_partition import CrossPartitionKeys, cross_partition_obstacle
 from lakecore.spark.data_source.write_task import write_task
 from lakecore.table import Table
 from lakecore.types.datatypes import RowType
@@ -69,7 +69,7 @@ class Shuffle:
     def assigns(self) -> bool:
         """Return whether rows come to their writers with the column `BUCKET_COLUMN`."""
         mode = self.table.options.bucket_mode
-        moves = mode is BucketMode.KEY_DYNAMIC and moving_obstacle(self.table) is None
+        moves = mode is BucketMode.KEY_DYNAMIC and cross_partition_obstacle(self.table) is None
         return moves or mode is BucketMode.HASH_DYNAMIC
 
     def run_writers(self, frame: DataFrame, write: WriteTask) -> list[bytes]:
@@ -85,7 +85,7 @@ class Shuffle:
             logger.warning(
                 "table %s: one task writes all rows, for their keys may move between partitions: %s",
                 self.table.name,
-                moving_obstacle(self.table),
+                cross_partition_obstacle(self.table),
             )
             return frame.repartition(1)
         if mode is BucketMode.BUCKET_UNAWARE:
@@ -97,7 +97,7 @@ class Shuffle:
         from pyspark.sql.types import LongType, StructField
 
         if self.table.options.bucket_mode is BucketMode.KEY_DYNAMIC:
-            return MovingKeys(self.table, self.assigned_by, _PLACE).run(frame)
+            return CrossPartitionKeys(self.table, self.assigned_by, _PLACE).run(frame)
         if self.assigns:
             return BucketAssignment(self.table, self.assigned_by, _PLACE).run(frame, before)
         return before.run(frame, _placer(self.table), [StructField(_PLACE, LongType())])

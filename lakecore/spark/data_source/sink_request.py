@@ -75,7 +75,8 @@ _ONE_TASK: Mapping[BucketMode, str] = {
 
 def warn_without_shuffle(table: Table, function: str) -> None:
     """Log a warning for a table whose rows Spark must shuffle, unless they are in the right tasks already:
-    the format cannot shuffle, and its commit is refused otherwise. `function` shuffles.
+    the format cannot shuffle, and its commit is refused otherwise. The warning names `function`, which
+    shuffles.
     """
     rows = _ONE_TASK.get(table.options.bucket_mode)
     if rows is not None:

@@ -28,7 +28,7 @@ from lakecore.write.buckets.key_places import KeyHashes, KeyPlaces
 from lakecore.write.buckets.routing import Share, partition_codes
 from lakecore.write.rows.incoming import Rows
 
-__all__ = ["KeyMoves", "RoomShare"]
+__all__ = ["KeyMoves", "TaskShare"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -47,7 +47,7 @@ class _Moves:
 
 
 @dataclass(frozen=True, slots=True)
-class RoomShare:
+class TaskShare:
     """It is what one of `count` assigners may fill of the room in each bucket. The shares of all assigners
     together are the room.
     """
@@ -60,7 +60,7 @@ class RoomShare:
         return room // self.count + int((self.number - bucket) % self.count < room % self.count)
 
 
-_WHOLE = RoomShare()
+_WHOLE = TaskShare()
 
 
 class KeyMoves:
@@ -68,7 +68,7 @@ class KeyMoves:
     errors. With a `share` it is one of several assigners, each of which has keys of its own.
     """
 
-    def __init__(self, table: str, schema: TableSchema, share: RoomShare = _WHOLE) -> None:
+    def __init__(self, table: str, schema: TableSchema, share: TaskShare = _WHOLE) -> None:
         options = TableOptions.from_schema(schema)
         self.table = table
         self.schema = schema
@@ -81,13 +81,13 @@ class KeyMoves:
         self._values: list[tuple[Any, ...]] = []
         self._places: dict[tuple[int, int], int] = {}
         self._of_place: list[tuple[int, int]] = []
-        self._known: list[int] = []
+        self._counts: list[int] = []
         self._added: list[int] = []
 
     def occupied(self, partition: bytes, bucket: int, keys: int) -> int:
         """Return the number of a place, after adding `keys` to what the table has there."""
         place = self._place(self._partition(partition), bucket)
-        self._known[place] += keys
+        self._counts[place] += keys
         return place
 
     def split(self, rows: Rows, prints: KeyHashes, index: KeyPlaces) -> list[Share]:
@@ -179,7 +179,7 @@ class KeyMoves:
             start = bucket = 0
             while start < len(rows):
                 place = self._place(partition, bucket)
-                room = self._share.of(bucket, self._target - self._known[place]) - self._added[place]
+                room = self._share.of(bucket, self._target - self._counts[place]) - self._added[place]
                 size = min(max(room, 0), len(rows) - start)
                 buckets_of_rows[rows[start : start + size]] = place
                 self._added[place] += size
@@ -221,7 +221,7 @@ class KeyMoves:
         number = self._places.setdefault((partition, bucket), len(self._of_place))
         if number == len(self._of_place):
             self._of_place.append((partition, bucket))
-            self._known.append(0)
+            self._counts.append(0)
             self._added.append(0)
         return number
 

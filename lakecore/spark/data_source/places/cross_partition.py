@@ -5,8 +5,8 @@ Tasks read the keys of the table, each some splits of the snapshot (option
 shuffled together by the hash of the primary key to assigners (`dynamic-bucket.assigner-parallelism`), so that
 each gets the keys of its rows, before the rows. An assigner adds a row that deletes a key in its old
 partition, or gives a row the partition where its key stays, or leaves it out, by the merge engine. Spark then
-shuffles the rows by partition and bucket to the writers. Each assigner may fill its share of the room in each
-bucket (`RoomShare`).
+brings the rows to their writers, by partition and bucket. Each assigner may fill its share of the room in
+each bucket (`TaskShare`).
 
 The places must not depend on the order in which rows come (see `assignment`). So the rows of an assigner are
 sorted by key, partition, kind, and a hash of the whole row, and the time by which old keys
@@ -30,13 +30,13 @@ import pyarrow as pa
 
 from lakecore.errors import InvalidOptionError, UnsupportedError
 from lakecore.options import Option
-from lakecore.spark.data_source.assignment import (
+from lakecore.spark.data_source.columns import ColumnsForSpark
+from lakecore.spark.data_source.places.assignment import (
     columns_of_table,
     first_places,
     keys_of_tasks,
     partition_hashes,
 )
-from lakecore.spark.data_source.columns import ColumnsForSpark
 from lakecore.spark.data_source.request import Nanoseconds
 from lakecore.spark.data_source.spark_types import spark_schema
 from lakecore.table import Table
@@ -45,7 +45,7 @@ from lakecore.write.assigned import AssignedBy
 from lakecore.write.buckets.assigners import Assigners
 from lakecore.write.buckets.bucket_places import BucketShare
 from lakecore.write.buckets.cross_partition import Emptied, Occupied, Places
-from lakecore.write.buckets.key_moves import RoomShare
+from lakecore.write.buckets.key_moves import TaskShare
 from lakecore.write.buckets.key_places import KeyHashes, hash_keys
 from lakecore.write.buckets.routing import Share, partition_codes
 from lakecore.write.rows.event_time import WATERMARK_COLUMN, EventTime
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructField
 
-__all__ = ["MovingKeys", "moving_obstacle"]
+__all__ = ["CrossPartitionKeys", "cross_partition_obstacle"]
 
 BOOTSTRAP_TASKS = Option(
     "cross-partition-upsert.bootstrap-parallelism",
@@ -70,7 +70,7 @@ _COUNTS, _KEYS, _ROWS = 0, 1, 2
 _Columns = dict[str, Any]
 
 
-def moving_obstacle(table: Table) -> str | None:
+def cross_partition_obstacle(table: Table) -> str | None:
     """Return why the rows of a table whose keys may move cannot be assigned in tasks; None if they can."""
     if EventTime.of_table(table.schema.row_type, table.schema.options) is not None:
         return f"option {WATERMARK_COLUMN.key} asks for the times of all rows as they came"
@@ -82,7 +82,7 @@ def moving_obstacle(table: Table) -> str | None:
 
 
 @dataclass(frozen=True)
-class MovingKeys:
+class CrossPartitionKeys:
     """It assigns the rows of one save. `place_name` is the column of places, by which rows are shuffled to
     writers: a hash of the partition and the bucket.
     """
@@ -213,14 +213,14 @@ class MovingKeys:
         steps = groupby(_by_step(first, batches), key=lambda part: part[0] == _ROWS)
         are_rows, group = next(steps)
         live = () if are_rows else (part for _, part in group)
-        keys = self.assigned_by.new_key_assigner(session, RoomShare(number, tasks), _LiveKeysOf(live))
+        keys = self.assigned_by.new_key_assigner(session, TaskShare(number, tasks), _LiveKeysOf(live))
         try:
             keys.load()
             rows = group if are_rows else next(steps, (True, iter(())))[1]
             for _, part in rows:
-                yield from self._placed(keys.split(self._rows(part)))
+                yield from self._places(keys.split(self._rows(part)))
             for shares in keys.drain():
-                yield from self._placed(shares)
+                yield from self._places(shares)
         finally:
             keys.close()
 
@@ -231,7 +231,7 @@ class MovingKeys:
         rows = pa.RecordBatch.from_arrays(columns, schema=arrow_schema(row_type))
         return Rows(rows, kinds if kinds.any() else None)
 
-    def _placed(self, shares: list[Share]) -> Iterator[pa.RecordBatch]:
+    def _places(self, shares: list[Share]) -> Iterator[pa.RecordBatch]:
         columns, partition_type = self._columns, self.table.schema.partition_type
         batches = []
         for share in shares:

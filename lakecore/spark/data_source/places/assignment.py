@@ -122,7 +122,7 @@ def partition_hashes(batch: pa.RecordBatch, partition_type: RowType) -> np.ndarr
 
 def first_places(hashes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return the place (int64) of bucket 0 of each partition, by the hashes of the partitions; that of
-    another bucket is the place plus the bucket. Spark shuffles rows by place to their writers.
+    another bucket is the place plus the bucket. Places are what Spark brings rows to their writers by.
     """
     return hashes.astype(np.int64) << _BUCKET_BITS
 
