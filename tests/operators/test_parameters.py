@@ -53,11 +53,13 @@ OF_THE_COMMAND = {
     "engine": "where units run",
     "master": "where units run",
     "conf": "where units run",
+    "processes": "where units run",
     "max_concurrent_tables": "of the command, which takes many tables",
     "max_plan_memory": "of the command, which takes many tables; the key is max_plan_bytes",
     "follow": "of the command, which runs the job again and again",
     "interval": "see follow",
     "rounds": "see follow",
+    "checkpoint": "see follow",
     "step": "see steps",
     "all": "see steps",
 }
