@@ -48,15 +48,16 @@ def with_second_threads(picks: Sequence[WorkPick], cores: int) -> tuple[WorkPick
 
 
 def scheduled(picks: Sequence[WorkPick], engine: Executor) -> tuple[WorkPick, ...]:
-    """Return the picks largest first, with second threads where they help; all units of this process alone
-    get one.
+    """Return the picks largest first, with second threads where they help. All units of the local engine get
+    one, unless it runs several at once and there is some work.
 
     It asks the engine for its cores only if there is some work: it may take seconds to start.
     """
-    if engine.name == "local" and engine.parallelism == 1:
+    is_some_work = sum(pick.size for pick in picks) >= _SOME_WORK
+    if engine.name == "local" and not (is_some_work and engine.parallelism > 1):
         return tuple(_with_threads(pick, range(len(pick.units))) for pick in picks)
     ordered = largest_first(picks)
-    if sum(pick.size for pick in picks) < _SOME_WORK:
+    if not is_some_work:
         return ordered
     return with_second_threads(ordered, engine.parallelism)
 
