@@ -212,10 +212,11 @@ def test_the_plain_format_says_when_a_shuffle_is_needed(
 ) -> None:
     shape = {"columns": COLUMNS, "primaryKeys": keys, "partitionKeys": ["p"]}
     catalog.create_table("d.t", {**shape, "options": {"bucket": bucket}})
+    caplog.set_level("WARNING", "lakecore.spark.data_source.sink_request")
     source = LakecoreSource({"warehouse": str(catalog.warehouse), "path": "d.t"})
     source.writer(StructType(), overwrite=False)
     source.streamWriter(StructType(), overwrite=False)
-    messages = caplog.messages
+    messages = [record.getMessage() for record in caplog.records if record.name.endswith(".sink_request")]
     assert len(messages) == 2 * len(rows)
     for number, function in enumerate(("write", "write_stream") if rows else ()):
         assert f"unless one task has {rows[0]}; use lakecore.spark.{function}, which" in messages[number]
