@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TypeVar
 
-__all__ = ["Executor", "SerialExecutor"]
+__all__ = ["Executor", "SerialExecutor", "attempt"]
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -50,7 +50,7 @@ class SerialExecutor:
         for task in tasks:
             if self._cancelled:
                 return
-            yield _attempt(function, task)
+            yield attempt(function, task)
 
     def check(self) -> None:
         """This process runs units as long as it lives."""
@@ -59,7 +59,8 @@ class SerialExecutor:
         self._cancelled = True
 
 
-def _attempt(function: Callable[[Any], R], task: Any) -> R | BaseException:
+def attempt(function: Callable[[Any], R], task: Any) -> R | BaseException:
+    """Run a unit in this process, and return its result, or the exception that it raised."""
     try:
         return function(task)
     except Exception as err:  # noqa: BLE001 - the border of a unit: its failure is a result

@@ -14,7 +14,6 @@ import typer
 
 from lakecore.errors import InvalidInputError, LakeError
 from lakecore.executor import Executor
-from lakecore.processes.executor import ProcessExecutor
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -75,6 +74,8 @@ def executor(
     if engine is Engine.LOCAL:
         if master is not None or conf:
             raise InvalidInputError("--master and --conf are for --engine spark; leave them out")
+        from lakecore.processes.executor import ProcessExecutor
+
         with ProcessExecutor(processes) as local:
             yield local
         return
@@ -144,6 +145,7 @@ class EngineOptions:
                 yield workers
             return
         from lakecore.jobs.compact.engine_choice import Engines
+        from lakecore.processes.executor import ProcessExecutor
         from lakecore.spark.executor import SparkExecutor
         from lakecore.spark.java import find_spark
 

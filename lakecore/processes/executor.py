@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
+from lakecore.executor import attempt
 from lakecore.processes.cores import core_count
 from lakecore.processes.worker_process import WorkerProcess
 
@@ -139,7 +140,7 @@ class ProcessExecutor:
 
     def _run_at(self, place: WorkerProcess | None, function: Callable[[Any], Any], task: Any) -> Any:
         try:
-            return _attempt(function, task) if place is None else _attempt_at(place, function, task)
+            return attempt(function, task) if place is None else _attempt_at(place, function, task)
         finally:
             if place is None:
                 with self._changed:
@@ -192,7 +193,7 @@ class _Batch:
     def _wait_for(self, number: int) -> bool:
         """Run units until this one has a result; false if the executor was cancelled before."""
         while number not in self._results and (following := self._take()) is not None:
-            self._store(following, _attempt(self._function, self._tasks[following]))
+            self._store(following, attempt(self._function, self._tasks[following]))
         with self._changed:
             self._changed.wait_for(lambda: number in self._results or self._executor.cancelled)
             return number in self._results
@@ -200,7 +201,6 @@ class _Batch:
     def _work(self) -> None:
         worker = self._executor.worker(lambda: self._next < len(self._tasks))
         if worker is None:
-            self._store(None, None)
             return
         try:
             while (number := self._take(worker)) is not None:
@@ -223,9 +223,9 @@ class _Batch:
             self._executor.notify()
         return number
 
-    def _store(self, number: int | None, result: Any, worker: WorkerProcess | None = None) -> None:
+    def _store(self, number: int, result: Any, worker: WorkerProcess | None = None) -> None:
         with self._changed:
-            if number is not None and not self._executor.cancelled:
+            if not self._executor.cancelled:
                 self._results[number] = result
             if worker is not None:
                 self._busy.discard(worker)
@@ -240,14 +240,6 @@ class _Batch:
         self._executor.notify()
 
 
-def _attempt(function: Callable[[Any], Any], task: Any) -> Any:
-    """Run a unit in this process, and return its result, or the exception that it raised."""
-    try:
-        return function(task)
-    except Exception as err:  # noqa: BLE001 - the border of a unit: its failure is a result
-        return err
-
-
 def _attempt_at(worker: WorkerProcess, function: Callable[[Any], Any], task: Any) -> Any:
     """Run a unit in a worker, and return its result, or the exception that ended it."""
-    return _attempt(partial(worker.run, function), task)
+    return attempt(partial(worker.run, function), task)

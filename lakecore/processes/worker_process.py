@@ -32,10 +32,11 @@ class WorkerProcess:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._units, self._answers = self._process.stdin, self._process.stdout
+        self._is_killed = False
 
     @property
     def has_ended(self) -> bool:
-        return self._process.poll() is not None
+        return self._is_killed or self._process.poll() is not None
 
     def run(self, function: Callable[[Any], Any], task: Any) -> Any:
         """Return the result of a unit, or the exception that it raised. Raises UnavailableError if the worker
@@ -52,6 +53,8 @@ class WorkerProcess:
         return pickle.loads(answer)
 
     def kill(self) -> None:
+        """End the process with SIGKILL. It counts as ended at once, although the signal takes a moment."""
+        self._is_killed = True
         self._process.kill()
 
     def join(self) -> None:

@@ -93,22 +93,30 @@ def forecast_of(target: Target, job: str, work: Work, engine: str, *, around: bo
     """Return what the job will take, from its history on this table. With `around` the environment is
     observed for conflicts, which costs some reads; without it the forecast has no risk.
     """
-    past = HistoryStore(target.file_io, target.warehouse).past(target.name, job, engine)
     environment = Environment(now_ms=target.clock.now_ms())
     if around:
         from lakecore.maintain.forecast.observe import observe  # much of maintenance: for dry runs only
 
         environment = observe(target)
-    return forecast(work, past, _THROUGHPUTS.get(job, _CHORE), environment, _DISTURBED.get(job, frozenset()))
+    return _of_history(target, job, work, engine, environment)[0]
 
 
 def expected_seconds(target: Target, job: str, work: Work, processes: int = 1) -> float:
     """Return how long the job will take on the local engine: as long as before, or without earlier runs what
     one process is assumed to take, divided by `processes`. It costs a read of the history of the job.
     """
-    seconds = forecast_of(target, job, work, "local", around=False).seconds
-    history = HistoryStore(target.file_io, target.warehouse).past(target.name, job, "local")
-    return seconds if history else seconds / processes
+    now = Environment(now_ms=target.clock.now_ms())
+    expected, is_measured = _of_history(target, job, work, "local", now)
+    return expected.seconds if is_measured else expected.seconds / processes
+
+
+def _of_history(
+    target: Target, job: str, work: Work, engine: str, environment: Environment
+) -> tuple[Forecast, bool]:
+    """Return the forecast, and whether there are earlier runs that it is based on."""
+    past = HistoryStore(target.file_io, target.warehouse).past(target.name, job, engine)
+    pace, disturbed = _THROUGHPUTS.get(job, _CHORE), _DISTURBED.get(job, frozenset())
+    return forecast(work, past, pace, environment, disturbed), bool(past)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
