@@ -19,6 +19,7 @@ __all__ = [
     "ROW_ID_NAME",
     "SEQUENCE_FIELD_ID",
     "SEQUENCE_NAME",
+    "SYMBOLS",
     "RowKind",
     "is_retract",
 ]
@@ -33,6 +34,10 @@ ROW_ID_NAME = "_ROW_ID"
 ROW_ID_FIELD_ID = 2147483642
 
 
+SYMBOLS = ("+I", "-U", "+U", "-D")
+"""These are the texts of the kinds, by their numbers."""
+
+
 class RowKind(IntEnum):
     """This is the kind of a row in a change stream: +I, -U, +U or -D."""
 
@@ -43,12 +48,12 @@ class RowKind(IntEnum):
 
     @property
     def symbol(self) -> str:
-        return ("+I", "-U", "+U", "-D")[self]
+        return SYMBOLS[self]
 
     @classmethod
     def from_symbol(cls, symbol: str) -> RowKind:
         """Return the kind with a symbol. Raises ValueError for anything but +I, -U, +U, -D."""
-        return cls(("+I", "-U", "+U", "-D").index(symbol))
+        return cls(SYMBOLS.index(symbol))
 
     @property
     def retracts(self) -> bool:

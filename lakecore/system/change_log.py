@@ -13,6 +13,7 @@ from lakecore.format.parquet.not_null import fill_null_rows
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_FIELD_ID, SEQUENCE_NAME, RowKind
 from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Predicate, columns_of, restricted
+from lakecore.read.columns.kind_texts import kind_texts
 from lakecore.read.source.scan import RowSource
 from lakecore.read.split.change_reader import with_kind
 from lakecore.types.arrow import arrow_schema
@@ -23,7 +24,6 @@ __all__ = ["AuditRows", "BinlogRows", "audit_row_type", "binlog_row_type"]
 _MAX_LENGTH = (1 << 31) - 1
 _ROW_KIND = DataField(2147483643, "rowkind", AtomicType(TypeRoot.VARCHAR, length=_MAX_LENGTH, nullable=False))
 _SEQUENCE = DataField(SEQUENCE_FIELD_ID, SEQUENCE_NAME, AtomicType(TypeRoot.BIGINT, nullable=False))
-_SYMBOLS = tuple(RowKind(number).symbol for number in range(4))
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class AuditRows:
         below = restricted(where, self.inner.row_type.names)
         for batch in self.inner.read(part, inner_columns, below, kinds=True):
             rows = batch.drop_columns([KIND_NAME])
-            texts = pa.array(_SYMBOLS).take(batch.column(KIND_NAME))
+            texts = kind_texts(batch.column(KIND_NAME))
             rows = rows.append_column(pa.field(_ROW_KIND.name, pa.string(), nullable=False), texts)
             yield from _choose(rows, columns, where, kinds=kinds)
 
@@ -119,7 +119,7 @@ class BinlogRows:
 
 def _pack(batch: pa.RecordBatch, bounds: Any, schema: pa.Schema) -> pa.RecordBatch:
     """Return one row per change; its kind is that of the change's last row."""
-    arrays = [pa.array(_SYMBOLS).take(batch.column(KIND_NAME).take(pa.array(bounds[1:] - 1)))]
+    arrays = [kind_texts(batch.column(KIND_NAME).take(pa.array(bounds[1:] - 1)))]
     offsets = pa.array(bounds, pa.int32())
     for field in list(schema)[1:]:
         if field.name == SEQUENCE_NAME:

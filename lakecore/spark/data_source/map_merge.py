@@ -16,6 +16,7 @@ import pyarrow as pa
 from lakecore.merge.engines.choice import engine_of
 from lakecore.metadata.options import BucketMode
 from lakecore.metadata.row_kind import RowKind
+from lakecore.read.columns.kind_texts import kind_texts
 from lakecore.spark.data_source.columns import ColumnsForSpark
 from lakecore.spark.data_source.request import Nanoseconds
 from lakecore.spark.data_source.spark_types import KIND_COLUMN, spark_schema
@@ -34,7 +35,6 @@ logger = logging.getLogger(__name__)
 
 Batches: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 _COUNT = "rows"
-_SYMBOLS = tuple(kind.symbol for kind in RowKind)
 
 
 @dataclass(frozen=True)
@@ -85,9 +85,7 @@ class MapMerge:
         batch = rows.batch
         if self.table.options.rowkind_field is None:
             inserts = pa.repeat(RowKind.INSERT.symbol, batch.num_rows)
-            kinds = (
-                inserts if rows.kinds is None else pa.array(_SYMBOLS, pa.string()).take(pa.array(rows.kinds))
-            )
+            kinds = inserts if rows.kinds is None else kind_texts(pa.array(rows.kinds))
             batch = batch.append_column(KIND_COLUMN, kinds)
         return columns.convert(batch)
 

@@ -14,6 +14,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from lakecore.errors import UnsupportedError
 from lakecore.metadata.row_kind import KIND_NAME, RowKind
+from lakecore.read.columns.kind_texts import kind_texts
 from lakecore.read.source.batch_limits import UNLIMITED, BatchLimits
 from lakecore.read.source.micro_batch import MicroBatches, Work
 from lakecore.read.source.readable import Readable
@@ -29,7 +30,6 @@ __all__ = ["StreamRead", "StreamReader", "WholeStreamReader"]
 
 _INITIAL = {"initial": True}
 """The stream has no position yet: where it begins is found with its first micro-batch."""
-_SYMBOLS = tuple(kind.symbol for kind in RowKind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +112,7 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc] # pyspark is n
         """
         kinds = batch.column(KIND_NAME)
         if self._read.kinds:
-            return batch.append_column(KIND_COLUMN, pa.array(_SYMBOLS, pa.string()).take(kinds))
+            return batch.append_column(KIND_COLUMN, kind_texts(kinds))
         other = np.flatnonzero(kinds.to_numpy(zero_copy_only=False))
         if len(other):
             symbol = RowKind(kinds[int(other[0])].as_py()).symbol

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.metadata.options import MergeEngine, TableOptions
-from lakecore.metadata.row_kind import RowKind, is_retract
+from lakecore.metadata.row_kind import SYMBOLS, RowKind, is_retract
 from lakecore.metadata.schema import TableSchema
 from lakecore.read.columns.default_value import default_value
 from lakecore.types.arrow import arrow_schema
@@ -40,7 +40,6 @@ ASSIGNED_KIND_COLUMN = "__lakecore_kind"
 that delete a key in its old partition. Other kinds of such rows were read before.
 """
 
-_SYMBOLS = [kind.symbol for kind in RowKind]
 _BATCH_ROWS = 1 << 17
 
 
@@ -191,7 +190,7 @@ class Incoming:
         symbols = cast_column(symbols, _TEXT_FIELD.type, name or KIND_COLUMN)
         if name is None and symbols.null_count:
             symbols = pc.fill_null(symbols, RowKind.INSERT.symbol)
-        codes = pc.index_in(symbols, value_set=pa.array(_SYMBOLS))
+        codes = pc.index_in(symbols, value_set=pa.array(SYMBOLS))
         if codes.null_count:
             at = first_null(codes)
             raise InvalidInputError(
