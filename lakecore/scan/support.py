@@ -350,12 +350,11 @@ def _check_other_order(table: str, options: TableOptions, verb: str) -> None:
 
 
 def _check_kind(table: str, schema: TableSchema) -> None:
-    kind = schema.options.get("type", "table")
-    if kind.strip().lower() not in TABLE_TYPES:
+    if not has_snapshots(schema):
         raise _refuse(
             table,
             "type",
-            kind,
+            schema.options["type"],
             "open",
             f"this release opens only the types {' and '.join(TABLE_TYPES)}, and reads format-table and "
             "object-table of a REST catalog",

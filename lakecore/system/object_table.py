@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
-from lakecore.display import one_line
-from lakecore.errors import InvalidInputError, UnsupportedError
-from lakecore.fs.file_io import FileIO
-from lakecore.metadata.schema import TableSchema
+from lakecore.errors import UnsupportedError
 from lakecore.predicate.tree import Predicate
+from lakecore.read.directory.present_table import PresentTable
 from lakecore.read.source.scan import Scan
 from lakecore.system.columns import columns as row_type_of
 from lakecore.system.view import Row, ViewRows
@@ -30,33 +28,22 @@ _ROW_TYPE = row_type_of(
 )
 
 
-@dataclass(frozen=True)
-class ObjectTable:
+@dataclass(frozen=True, repr=False)
+class ObjectTable(PresentTable):
     """This is an object table. It has `scan`; everything else of a table is refused.
 
     Its columns are those of Java: `path` is relative to the directory; `mtime` and `atime` are milliseconds,
     and `atime` is 0 and `owner` null, because storage does not tell them.
     """
 
-    name: str
-    path: str
-    """It is the directory of the files."""
-    schema: TableSchema
-    file_io: FileIO
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def kind(self) -> str:
-        """Return the value of the option `type`."""
-        return OBJECT_TABLE
+    kind = OBJECT_TABLE
+    title = "object table"
+    refusal = "an object table: it lists the files of a directory, has no snapshots, and can only be read"
 
     @property
     def row_type(self) -> RowType:
         """Return Java's columns."""
         return _ROW_TYPE
-
-    def __repr__(self) -> str:
-        return one_line("ObjectTable", self.name, {"path": self.path})
 
     def with_options(self, options: Mapping[str, str]) -> ObjectTable:
         """Return the same table. Raises UnsupportedError for any option."""
@@ -78,11 +65,7 @@ class ObjectTable:
 
         Raises UnsupportedError for a symbolic link, InvalidInputError.
         """
-        for name, value in travel.items():
-            if value is not None:
-                raise InvalidInputError(
-                    f"object table {self.name}: it has no snapshots, and so no {name}; leave it out"
-                )
+        self._check_present(travel)
         return Scan.of(ViewRows(self.name, _ROW_TYPE, self._files), where, columns, limit)
 
     def _files(self) -> Iterator[Row]:
@@ -99,11 +82,3 @@ class ObjectTable:
                 else:
                     relative = child.path.removeprefix(self.path).lstrip("/")
                     yield relative, child.name, child.size, child.mtime_ms, 0, None
-
-    def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        raise UnsupportedError(
-            f"table {self.name} is an object table: it lists the files of a directory, has no snapshots, and "
-            "can only be read"
-        )

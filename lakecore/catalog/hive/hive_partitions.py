@@ -45,7 +45,7 @@ class HivePartitions:
         """List the partitions as `Partitions.list` says: by the files, with the marks of the metastore where
         the table has the action `mark-event`. Those of tags are listed by the metastore.
         """
-        loaded = data_table(self.files.load, table)
+        loaded = data_table(self.files.load(table), table)
         partition_list = self.list_of(loaded)
         if partition_list is not None and TAG_FIELD.read(loaded.schema.options):
             loaded._check_select()
@@ -74,7 +74,7 @@ class HivePartitions:
     def drop(self, table: str, partitions: PartitionRequest) -> int | None:
         """Remove all rows of the partitions, then those that no other branch has from the metastore."""
         snapshot = self.files.drop(table, partitions)
-        loaded = data_table(self.files.load, table)
+        loaded = data_table(self.files.load(table), table)
         target = Target(loaded.name, self.warehouse, loaded._stores)
         remove_dropped(target, parse_request(partitions, loaded.schema))
         return snapshot
@@ -107,7 +107,7 @@ class HivePartitions:
     def _request(
         self, table: str, partitions: PartitionRequest
     ) -> tuple[HivePartitionList, Sequence[PartitionTexts]]:
-        loaded = data_table(self.files.load, table)
+        loaded = data_table(self.files.load(table), table)
         loaded._check_insert()
         partition_list = self.list_of(loaded)
         if partition_list is None or not has_listed_partitions(loaded.schema):

@@ -36,7 +36,7 @@ class FilePartitions:
         self, table: str, *, partitions: PartitionRequest | None = None, where: str | None = None
     ) -> list[Partition]:
         """List the partitions as `Partitions.list` says. It costs a read of the manifests."""
-        loaded = data_table(self.load, table)
+        loaded = data_table(self.load(table), table)
         loaded._check_select()
         specs = None if partitions is None else parse_request(partitions, loaded.schema)
         return select_partitions(file_partitions(loaded), loaded.schema, specs, where)
@@ -63,7 +63,7 @@ class FilePartitions:
 
     def drop(self, table: str, partitions: PartitionRequest) -> int | None:
         """Remove all rows of the partitions. Raises OnHoldError, and as a commit does."""
-        loaded = data_table(self.load, table)
+        loaded = data_table(self.load(table), table)
         loaded._check_insert()
         self.check_droppable(table)
         return drop_rows(loaded, partitions)
@@ -80,11 +80,10 @@ class FilePartitions:
         raise UnsupportedError(f"table {table!r}: this catalog keeps no list of partitions; {remedy}")
 
 
-def data_table(load: Callable[[str], Table], name: str) -> Table:
-    """Return the table. Raises InvalidInputError for a system table, UnsupportedError for a table without
-    snapshots.
+def data_table(table: Table, name: str) -> Table:
+    """Return the loaded table. Raises InvalidInputError for a system table, UnsupportedError for a table
+    without snapshots.
     """
-    table = load(name)
     if not isinstance(table, Table):
         if file_table_of(table) is not None:
             raise UnsupportedError(

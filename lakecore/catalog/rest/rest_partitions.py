@@ -70,7 +70,7 @@ class RestPartitions:
         loaded = self.load(table)
         if (files := file_table_of(loaded)) is not None:
             return _of_files(files, partitions, where)
-        loaded = data_table(lambda _: loaded, table)
+        loaded = data_table(loaded, table)
         loaded._check_select()
         specs = None if partitions is None else parse_request(partitions, loaded.schema)
         what = f"list partitions of {table!r}"
@@ -109,7 +109,7 @@ class RestPartitions:
 
     def drop(self, table: str, partitions: PartitionRequest) -> int | None:
         """Remove all rows of the partitions; the server forgets a partition without files."""
-        loaded = data_table(self.load, table)
+        loaded = data_table(self.load(table), table)
         self.check_droppable(table)
         return drop_rows(loaded, partitions)
 
@@ -125,7 +125,7 @@ class RestPartitions:
         self.client.post(f"mark partitions of {table!r}", self._path(table, "mark"), body)
 
     def _specs(self, table: str, partitions: PartitionRequest) -> Sequence[Mapping[str, str]]:
-        loaded = data_table(self.load, table)
+        loaded = data_table(self.load(table), table)
         return complete_specs(parse_request(partitions, loaded.schema), loaded.schema)
 
     def _path(self, table: str, *parts: str) -> tuple[str, ...]:

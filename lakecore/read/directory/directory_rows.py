@@ -127,4 +127,4 @@ def _null_batches(schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
 
 
 def _constant(value: Any, data_type: Any, rows: int) -> pa.Array:
-    return values_array([value], data_type).take(pa.array([0] * rows, pa.int32()))
+    return pa.repeat(values_array([value], data_type)[0], rows)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Any
 
-from lakecore.display import one_line
-from lakecore.errors import InvalidInputError, UnsupportedError
-from lakecore.fs.file_io import FileIO
 from lakecore.metadata.options import TableOptions
-from lakecore.metadata.schema import TableSchema
 from lakecore.predicate.parse import parse_where
 from lakecore.predicate.tree import Predicate
 from lakecore.read.directory.directory_rows import DirectoryRows
 from lakecore.read.directory.listing import data_files
+from lakecore.read.directory.present_table import PresentTable
 from lakecore.read.directory.rules import FormatRules, check_run_options
 from lakecore.read.source.scan import Scan
 from lakecore.row.partition_path import partition_spec
@@ -39,26 +36,15 @@ class FormatTablePartition:
     """It is the time of the newest file, in milliseconds since the epoch; 0 without one."""
 
 
-@dataclass(frozen=True)
-class FormatTable:
+@dataclass(frozen=True, repr=False)
+class FormatTable(PresentTable):
     """This is a format table. It has `scan` and `partitions`; everything else of a table is refused, because
     it has no snapshots.
     """
 
-    name: str
-    path: str
-    """It is the directory of the files."""
-    schema: TableSchema
-    file_io: FileIO
-    warnings: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        return one_line("FormatTable", self.name, {"path": self.path})
-
-    @property
-    def kind(self) -> str:
-        """Return the value of the option `type`."""
-        return FORMAT_TABLE
+    kind = FORMAT_TABLE
+    title = "format table"
+    refusal = "a format table: it has no snapshots, and can only be read; write its files with another engine"
 
     @property
     def row_type(self) -> RowType:
@@ -85,11 +71,7 @@ class FormatTable:
 
         Raises UnsupportedError or InvalidOptionError for options that cannot be obeyed, InvalidInputError.
         """
-        for name, value in travel.items():
-            if value is not None:
-                raise InvalidInputError(
-                    f"format table {self.name}: it has no snapshots, and so no {name}; leave it out"
-                )
+        self._check_present(travel)
         return Scan.of(self._rows(), where, columns, limit)
 
     def partitions(self, where: str | None = None) -> list[FormatTablePartition]:
@@ -125,12 +107,4 @@ class FormatTable:
             location=self.path,
             file_io=self.file_io,
             rules=FormatRules.of(self.name, self.schema),
-        )
-
-    def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        raise UnsupportedError(
-            f"table {self.name} is a format table: it has no snapshots, and can only be read; write its "
-            "files with another engine"
         )

@@ -8,7 +8,7 @@ still writing.)
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,16 +64,19 @@ def data_files(file_io: FileIO, directory: str) -> list[FileStatus]:
     """List the files below a directory that hold rows, in order of their paths; a missing directory has none.
     It costs a listing for each directory. Raises UnsupportedError for a symbolic link.
     """
-    children = file_io.list(directory)
-    files = list(files_in(children))
-    for child in _directories(children):
-        files += data_files(file_io, child.path)
-    return sorted(files, key=lambda file: file.path)
+    return sorted(_files_below(file_io, directory), key=lambda file: file.path)
 
 
 def files_in(children: Iterable[FileStatus]) -> Iterable[FileStatus]:
     """Yield the files among the entries of a directory that hold rows."""
     return (child for child in children if not child.is_dir and not _is_hidden(child) and not _is_link(child))
+
+
+def _files_below(file_io: FileIO, directory: str) -> Iterator[FileStatus]:
+    children = file_io.list(directory)
+    yield from files_in(children)
+    for child in _directories(children):
+        yield from _files_below(file_io, child.path)
 
 
 def _directories(children: Iterable[FileStatus], exempt: str | None = None) -> list[FileStatus]:
