@@ -105,11 +105,12 @@ def follow(
     from lakecore.jobs import compact_database as jobs
     from lakecore.spark.follow_query import FollowRequest, start_following
 
+    rounds = jobs.without_run(job)
     request = FollowRequest(
         lake=lake,
-        names=jobs.PatternNames(job, lake),
-        compact=lambda names, executor: jobs.run_on(names, jobs.without_run(job), lake, executor),
-        job=repr(jobs.without_run(job)),
+        names=jobs.PatternNames(rounds, lake),
+        compact=lambda names, executor: jobs.run_on(names, rounds, lake, executor),
+        job=repr(rounds),
         checkpoint=checkpoint,
         on_round=on_round,
     )

@@ -104,9 +104,7 @@ class LakecoreSource(DataSource):  # type: ignore[misc] # pyspark is not seen by
         Raises NotFoundError without the table, InvalidOptionError, UnsupportedError before rows are written.
         """
         request = SinkRequest.parse(self._options())
-        table = load_place(request.place, request.table_options)
-        handle = table if request.branch is None else table.at_branch(request.branch)
-        warn_without_shuffle(handle, "write")
+        handle = _sink_table(request, "write")
         return BatchWriter(handle.new_batch_write(overwrite=overwrite, partitions=request.partitions))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 - of Spark
@@ -117,10 +115,7 @@ class LakecoreSource(DataSource):  # type: ignore[misc] # pyspark is not seen by
         check_feature(STREAM_SINK, f"writeStream with the format {FORMAT}")
         from lakecore.spark.data_source.stream_writer import StreamWriter
 
-        request = SinkRequest.of_stream(self._options())
-        table = load_place(request.place, request.table_options)
-        handle = table if request.branch is None else table.at_branch(request.branch)
-        warn_without_shuffle(handle, "write_stream")
+        handle = _sink_table(SinkRequest.of_stream(self._options()), "write_stream")
         return StreamWriter(handle, overwrite=overwrite)
 
     def _request(self) -> SourceRequest:
@@ -128,6 +123,14 @@ class LakecoreSource(DataSource):  # type: ignore[misc] # pyspark is not seen by
 
     def _options(self) -> dict[str, str]:
         return {key.lower(): value for key, value in self.options.items()}
+
+
+def _sink_table(request: SinkRequest, function: str) -> Table:
+    """Return the table or branch that is written; `function` shuffles rows to its writers."""
+    table = load_place(request.place, request.table_options)
+    handle = table if request.branch is None else table.at_branch(request.branch)
+    warn_without_shuffle(handle, function)
+    return handle
 
 
 def _reader_class(push_filters: PushFilters) -> type[ScanReader]:

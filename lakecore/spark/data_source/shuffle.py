@@ -2,8 +2,9 @@
 
 The bucket of a row is a hash of Paimon, which Spark does not know: it is computed beside the row, Spark
 shuffles by it, and each task writes all rows of its buckets. Dynamic buckets are assigned between two
-shuffles (`assignment`), and so are partitions where keys may move between them (`moving_keys`). Tables
-without buckets need no shuffle. Rows of a key may be merged before the shuffle (`map_merge`).
+shuffles (`places.assignment`), and so are partitions where keys may move between them
+(`places.cross_partition`). Tables without buckets need no shuffle. Rows of a key may be merged before the
+shuffle (`map_merge`).
 """
 
 from __future__ import annotations

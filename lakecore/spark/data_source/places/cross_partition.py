@@ -14,7 +14,7 @@ are forgotten is that of the driver. The rows of a key that one assigner sends t
 in Spark's shuffle.
 
 Cost: the key columns of the table are read once, and some 30 bytes a key are shuffled and sorted. An assigner
-needs the memory of `cross_partition` for its keys.
+needs the memory of `write.buckets.cross_partition` for its keys.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,7 +66,7 @@ BOOTSTRAP_TASKS = Option(
 _STEP, _TASK, _PARTITION = "__lakecore_step", "__lakecore_task", "__lakecore_partition"
 _HIGH, _LOW, _CONTENT = "__lakecore_high", "__lakecore_low", "__lakecore_content"
 _COUNTS, _KEYS, _ROWS = 0, 1, 2
-"""What an assigner gets: first how many keys the buckets have, then its keys, then rows."""
+"""An assigner gets first how many keys the buckets have, then its keys, then rows."""
 _Columns = dict[str, Any]
 
 
@@ -210,7 +210,8 @@ class CrossPartitionKeys:
             return
         session = self.table._session(self.table._with_user(None))
         number = int(np.flatnonzero(keys_of_tasks(tasks) == first.column(_TASK)[0].as_py())[0])
-        steps = groupby(_by_step(first, batches), key=lambda part: part[0] == _ROWS)
+        pieces = chain.from_iterable(map(_pieces, chain([first], batches)))
+        steps = groupby(pieces, key=lambda piece: piece[0] == _ROWS)
         are_rows, group = next(steps)
         live = () if are_rows else (part for _, part in group)
         keys = self.assigned_by.new_key_assigner(session, TaskShare(number, tasks), _LiveKeysOf(live))
@@ -297,14 +298,8 @@ def _with_columns(batch: pa.RecordBatch, columns: _Columns) -> pa.RecordBatch:
     return batch
 
 
-def _by_step(first: pa.RecordBatch, others: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield the batches in pieces of one step each, with the step."""
-    yield from _pieces(first)
-    for batch in others:
-        yield from _pieces(batch)
-
-
 def _pieces(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield a batch in pieces of one step each, with the step."""
     steps = batch.column(_STEP).to_numpy()
     for step in np.unique(steps).tolist():
         start, stop = np.searchsorted(steps, [step, step + 1]).tolist()
