@@ -61,6 +61,24 @@ class TableDefinition:
         )
 
     @classmethod
+    def of(
+        cls,
+        definition: TableDefinition | pa.Schema | Mapping[str, Any],
+        *,
+        primary_keys: Sequence[str] = (),
+        partition_keys: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+    ) -> TableDefinition:
+        """Return a definition that is one, is its JSON, or an Arrow schema, to which keys and options belong.
+        Raises as `from_arrow` and `from_json`.
+        """
+        if isinstance(definition, pa.Schema):
+            return cls.from_arrow(
+                definition, primary_keys=primary_keys, partition_keys=partition_keys, options=options or {}
+            )
+        return cls.from_json(definition) if isinstance(definition, Mapping) else definition
+
+    @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> TableDefinition:
         """Parse `{"columns": ["k BIGINT NOT NULL", {"name": …, "type": …}], "primaryKeys": ["k"], "options":
         {}}`.
@@ -73,7 +91,9 @@ class TableDefinition:
                 f"schema: unknown key {unknown[0]!r}; the known keys are {', '.join(sorted(known_keys))}"
             )
         columns = raw.get("columns", raw.get("fields"))
-        if not isinstance(columns, list) or not columns:
+        if columns is None and "path" in (raw.get("options") or {}):
+            columns = []  # those of the table that is there
+        elif not isinstance(columns, list) or not columns:
             raise InvalidInputError('schema: "columns" must be a list such as ["k BIGINT NOT NULL"]')
         return cls(
             columns=tuple(_column(column) for column in columns),
@@ -147,10 +167,11 @@ def first_schema(definition: TableDefinition, time_millis: int) -> TableSchema:
 
 
 def _check_place(options: Mapping[str, str]) -> None:
-    """Refuse what Paimon refuses too: a path that the catalog does not choose, and tables made by readers."""
+    """Refuse what Paimon refuses too: external tables of other catalogs, and tables made by readers."""
     if "path" in options:
         raise UnsupportedError(
-            f"option path={options['path']}: the catalog chooses the path of a table; leave the option out"
+            f"option path={options['path']}: only catalogs of Hive and REST have external tables; leave the "
+            "option out"
         )
     if is_on(options, "auto-create"):
         raise UnsupportedError("option auto-create=true: create the table first, and leave the option out")

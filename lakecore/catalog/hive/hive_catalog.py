@@ -12,6 +12,7 @@ from typing import Any
 from lakecore.catalog.catalog import Database
 from lakecore.catalog.catalog_options import WAREHOUSE_KEYS, check_catalog_options
 from lakecore.catalog.config import CatalogConfig
+from lakecore.catalog.definition import TableDefinition
 from lakecore.catalog.hive.connection import MetastoreConnection
 from lakecore.catalog.hive.databases import (
     LOCATION,
@@ -20,6 +21,7 @@ from lakecore.catalog.hive.databases import (
     properties_of_database,
 )
 from lakecore.catalog.hive.entries import EntryRules, is_external, is_paimon_table
+from lakecore.catalog.hive.external_place import external_place
 from lakecore.catalog.hive.hive_partitions import HivePartitions
 from lakecore.catalog.hive.locations import (
     database_location,
@@ -34,8 +36,10 @@ from lakecore.catalog.hive.names import check_hive_name
 from lakecore.catalog.hive.options import OPTIONS, HiveOptions
 from lakecore.catalog.hive.partition_list import HivePartitionList
 from lakecore.catalog.hive.partition_options import check_partition_options
+from lakecore.catalog.hive.places import checked_place
 from lakecore.catalog.hive.site_file import WAREHOUSE_DIR
 from lakecore.catalog.names import TableName, check_data_table, check_name
+from lakecore.catalog.objects.external_tables import PATH, new_external_schema, publish_external
 from lakecore.catalog.privileges.grants import Privilege
 from lakecore.catalog.warehouse.opened_warehouse import opened_warehouse
 from lakecore.catalog.warehouse.warehouse_catalog import WarehouseCatalog
@@ -50,8 +54,7 @@ from lakecore.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from lakecore.fs.allowed_paths import is_below
-from lakecore.fs.resolve import plain_path
+from lakecore.fs.confined import confine
 from lakecore.fs.stores.registry import is_object_store
 from lakecore.maintain.dropped.record import DroppedTable
 from lakecore.maintain.holds.user import this_user
@@ -245,37 +248,57 @@ class HiveCatalog(WarehouseCatalog):
         return path
 
     def _checked_place(self, location: str, what: str) -> str:
-        """Return the plain path of a location of the metastore, which anybody may have entered.
+        return checked_place(location, what, self.allowed_paths)
 
-        Raises InvalidOptionError for one outside of the warehouse and `external-roots`, CorruptDataError for
-        one in lakecore's own directory, UnsupportedError for another storage.
-        """
-        path = plain_path(location)
-        if ("://" in path) != ("://" in self.warehouse):
-            raise UnsupportedError(
-                f"{what} lies at {path}, in another storage than the warehouse {self.warehouse}; open a "
-                "catalog with a warehouse there"
-            )
-        roots = (self.warehouse, *(self.external_roots or ()))
-        if not any(path == root or is_below(path, root) for root in roots):
-            raise InvalidOptionError(
-                f"{what} lies at {path}, outside of the warehouse {self.warehouse}; if that is right, add "
-                "its directory to the catalog option external-roots"
-            )
-        service = self.allowed_paths.service
-        if path == service or is_below(path, service):
-            raise CorruptDataError(path, f"is the location of {what} in the metastore, but lakecore's own")
-        return path
-
-    def _new_entry(self, name: TableName, schema: TableSchema, location: str) -> Any:
+    def _new_entry(
+        self, name: TableName, schema: TableSchema, location: str, *, external: bool = False
+    ) -> Any:
         return self._rules.new_entry(
             name,
             schema,
             location,
-            external=self.hive_options.external,
+            external=external or self.hive_options.external,
             owner=self.connection.user,
             now_ms=self.clock.now_ms(),
         )
+
+    def _create_external(
+        self, name: TableName, definition: TableDefinition, *, if_not_exists: bool
+    ) -> Table | None:
+        """Create a table at the option `path`, below `external-roots`. A table that lies there already is
+        entered if the definition agrees with it, or has no columns; where users have privileges, that needs
+        ADMIN. Raises InvalidOptionError for a path that does not do.
+        """
+        self._check(Privilege.CREATE_TABLE, name.database)
+        self._check(Privilege.ADMIN)
+        self._check_database(name)
+        with self._lock_of(name):
+            if self._entry(name) is None:
+                self._enter_external(name, definition)
+            elif not if_not_exists:
+                raise AlreadyExistsError(
+                    f"table {str(name)!r} exists in {self.warehouse}; drop it or choose another name"
+                )
+        return self.load_table(str(name))
+
+    def _enter_external(self, name: TableName, definition: TableDefinition) -> None:
+        self._removal.check_not_half_dropped(str(name), self._table_path(name))
+        self._check_name_free(name)
+        location = definition.options[PATH]
+        databases = {one: self._database_path(one) for one in self.list_databases()}
+        in_properties = self.hive_options.in_properties
+        path = external_place(
+            location, self.file_io, self.allowed_paths, databases, self._metastore, in_properties
+        )
+        storage = confine(self.file_io, self.allowed_paths.of_table(path, {}))
+        schema = publish_external(
+            new_external_schema(str(name), definition, self.table_defaults, self.clock),
+            SchemaStore(storage, TablePaths(path), self.clock),
+            lambda one: self._check_schema(name, one),
+        )
+        entry = self._new_entry(name, schema, with_scheme_of(path, location), external=True)
+        self._metastore.create_table(entry)
+        self._try_partitions(name)
 
     def _enter_table(self, name: TableName) -> None:
         self._enter(name)

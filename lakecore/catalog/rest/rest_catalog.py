@@ -22,6 +22,13 @@ from lakecore.catalog.names import (
     check_name,
     check_not_system,
 )
+from lakecore.catalog.objects.external_tables import (
+    PATH,
+    check_directory,
+    external_path,
+    new_external_schema,
+    publish_external,
+)
 from lakecore.catalog.remote.settled import settled
 from lakecore.catalog.rest.answers import MissingResourceError
 from lakecore.catalog.rest.changes import change_to_json, schema_to_json
@@ -42,6 +49,8 @@ from lakecore.fs.file_io import FileIO
 from lakecore.maintain.dropped.record import DroppedTable
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.schema_change import SchemaChange
+from lakecore.store.paths import TablePaths
+from lakecore.store.schemas import SchemaStore
 from lakecore.system.catalog_tables import CATALOG_TABLES, catalog_table
 from lakecore.system.system_table import SystemTable
 from lakecore.table import Table
@@ -260,20 +269,17 @@ class RestCatalog:
         options: Mapping[str, str] | None = None,
         if_not_exists: bool = False,
     ) -> Table:
-        """Create an empty table. It is checked here first; then the server makes it.
+        """Create a table. It is checked here first; then the server makes it. With the option `path` it is
+        external, as in a Hive catalog.
 
         Raises AlreadyExistsError unless `if_not_exists`, NotFoundError for a missing database,
         InvalidInputError for an invalid definition.
         """
         parsed = check_data_table(name, "created")
-        if isinstance(definition, pa.Schema):
-            definition = TableDefinition.from_arrow(
-                definition, primary_keys=primary_keys, partition_keys=partition_keys, options=options or {}
-            )
-        elif isinstance(definition, Mapping):
-            definition = TableDefinition.from_json(definition)
-        defaults = table_defaults(self.options)
-        schema = first_schema(with_table_defaults(definition, defaults), self.clock.now_ms())
+        definition = TableDefinition.of(
+            definition, primary_keys=primary_keys, partition_keys=partition_keys, options=options
+        )
+        schema = self._first_schema(name, definition)
         body = {"identifier": _identifier(parsed), "schema": schema_to_json(schema)}
         path = self._paths.database(parsed.database, "tables")
         try:
@@ -285,6 +291,21 @@ class RestCatalog:
             if not if_not_exists:
                 raise
         return self.load_table(name)
+
+    def _first_schema(self, name: str, definition: TableDefinition) -> TableSchema:
+        """Return the schema of a new table. With the option `path` it is external: a table that is there
+        keeps its schema, else the schema is published there, which servers do not do for external tables.
+        """
+        defaults = table_defaults(self.options)
+        if PATH not in definition.options:
+            return first_schema(with_table_defaults(definition, defaults), self.clock.now_ms())
+        path = external_path(definition.options[PATH])
+        storage = self._storage.of_directory(path)
+        check_directory(storage, path, None)
+        store = SchemaStore(storage, TablePaths(path), self.clock)
+        choose = new_external_schema(name, definition, defaults, self.clock)
+        schema = publish_external(choose, store, lambda one: None)
+        return replace(schema, options={**schema.options, PATH: definition.options[PATH].rstrip("/")})
 
     def alter_table(
         self, name: str, changes: Sequence[SchemaChange] | SchemaChange | Sequence[Mapping[str, Any]]
@@ -317,12 +338,17 @@ class RestCatalog:
                 raise
 
     def drop_table(self, name: str, *, if_exists: bool = False, purge: bool = False) -> DroppedTable | None:
-        """Drop a table: the server deletes its files. Raises UnsupportedError unless `purge`, because
-        nothing is kept; NotFoundError unless `if_exists`. A hold is not looked for: a server keeps none.
+        """Drop a table: the server deletes its files, except those of an external table. Raises
+        UnsupportedError unless `purge` where files are deleted, because nothing is kept, and for the purge of
+        an external table; NotFoundError unless `if_exists`. A hold is not looked for: a server keeps none.
         """
         parsed = check_data_table(name, "dropped")
-        if not purge:
-            self._refuse_kept(f"table {name!r}")
+        try:
+            self._check_purge(parsed, purge=purge)
+        except MissingResourceError:
+            if not if_exists:
+                raise
+            return None
         send = partial(self.client.delete, f"drop table {name!r}", self._paths.table(parsed))
         try:
             self._settle(send, lambda: not self.table_exists(name))
@@ -330,6 +356,18 @@ class RestCatalog:
             if not if_exists:
                 raise
         return None
+
+    def _check_purge(self, name: TableName, *, purge: bool) -> None:
+        what = f"table {str(name)!r}"
+        answer = self.client.get(what, self._paths.table(name))
+        external = answer.get("isExternal") is True
+        if not external and not purge:
+            self._refuse_kept(what)
+        if external and purge:
+            raise UnsupportedError(
+                f"{what} is external: its files at {answer.get('path')} stay when it is dropped; drop it "
+                "without purge"
+            )
 
     def dropped_tables(self, table: str | None = None) -> tuple[DroppedTable, ...]:
         """Return nothing: a server keeps no dropped tables."""

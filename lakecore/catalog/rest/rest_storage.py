@@ -59,6 +59,12 @@ class RestStorage:
         )
         return rules.of_table(path, options)
 
+    def of_directory(self, path: str) -> FileIO:
+        """Return the storage of a directory of which the server knows nothing yet, without limits and without
+        its tokens.
+        """
+        return file_io_for(path, self.options)
+
     def of_table(
         self, what: str, path: str, token_path: tuple[str, ...], schema: Mapping[str, str]
     ) -> FileIO:

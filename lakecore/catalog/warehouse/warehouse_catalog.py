@@ -19,6 +19,7 @@ from lakecore.catalog.names import (
     check_data_table,
     check_name,
 )
+from lakecore.catalog.objects.external_tables import PATH
 from lakecore.catalog.partitions.file_partitions import FilePartitions
 from lakecore.catalog.partitions.partition import Partitions
 from lakecore.catalog.privileges.grants import ROOT, Grants, Privilege
@@ -204,12 +205,13 @@ class WarehouseCatalog(DatabaseCatalog):
         AlreadyExistsError, InvalidInputError for an invalid definition.
         """
         parsed = check_data_table(name, "created")
-        if isinstance(definition, pa.Schema):
-            definition = TableDefinition.from_arrow(
-                definition, primary_keys=primary_keys, partition_keys=partition_keys, options=options or {}
-            )
-        elif isinstance(definition, Mapping):
-            definition = TableDefinition.from_json(definition)
+        definition = TableDefinition.of(
+            definition, primary_keys=primary_keys, partition_keys=partition_keys, options=options
+        )
+        if PATH in definition.options:
+            table = self._create_external(parsed, definition, if_not_exists=if_not_exists)
+            if table is not None:
+                return table
         schema = first_schema(with_table_defaults(definition, self.table_defaults), self.clock.now_ms())
         self._check(Privilege.CREATE_TABLE, parsed.database)
         self._check_database(parsed)
@@ -231,6 +233,12 @@ class WarehouseCatalog(DatabaseCatalog):
         for warning in table.warnings:
             logger.warning("%s: %s", name, warning)
         return table
+
+    def _create_external(
+        self, name: TableName, definition: TableDefinition, *, if_not_exists: bool
+    ) -> Table | None:
+        """Create a table with the option `path`; None in a catalog that has no external tables."""
+        return None
 
     def _check_new_table(self, name: TableName, schema: TableSchema) -> None:
         """Raise AlreadyExistsError for a table whose name or directory is taken, PrivilegeError, and the

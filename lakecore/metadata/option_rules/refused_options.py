@@ -93,7 +93,9 @@ REFUSED: Mapping[str, Refusal] = {
 """The refusal by key; earlier keys of an option are keys, too."""
 
 REFUSED_BY: Mapping[str, OperationRefusal] = {
-    "path": OperationRefusal("create", "file:///elsewhere", "the catalog chooses the path of a table"),
+    "path": OperationRefusal(
+        "create", "file:///elsewhere", "only catalogs of Hive and REST have external tables"
+    ),
     "auto-create": OperationRefusal("create", "true", "tables are created by name"),
     "scan.fallback-branch": OperationRefusal("create", "b", "a new table has no branches; alter sets it"),
     "scan.primary-branch": OperationRefusal("create", "b", "a new table has no branches; alter sets it"),

@@ -249,7 +249,7 @@ def test_a_warehouse_with_one_of_the_tables_of_users_is_not_opened(tmp_path: Pat
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"path": "/elsewhere/t"}, "path=/elsewhere/t: the catalog chooses the path"),
+        ({"path": "/elsewhere/t"}, "path=/elsewhere/t: only catalogs of Hive and REST"),
         ({"auto-create": "TRUE"}, "auto-create=true: create the table first"),
     ],
 )
