@@ -31,7 +31,7 @@ __all__ = [
 
 DEFAULT_CONNECTION = "lake_default"
 
-COMMON = ("blackouts", "pool", "rights")
+COMMON = ("blackouts", "pool", "rights", "submit")
 """These settings may be those of all DAGs, in `[airflow]` itself."""
 
 _FILE_NAME = "lakecore.toml"

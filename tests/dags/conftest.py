@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,12 @@ _DAGS = (
     "lakecore_service",
     "lakecore_submit",
 )
+_SUBMIT = """
+[airflow.submit]
+conn_id = "spark_default"
+poke_interval = 2
+"""
+"""This needs Airflow's Spark provider, which the environments of tests/airflow_versions lack."""
 WATCHED = ("watched.a_pk_dedup_l0", "watched.later")
 _SETTINGS = f"""
 [airflow]
@@ -156,7 +163,8 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowLake]:
     shutil.copytree(_DAG_FILES, home / "dags", ignore=shutil.ignore_patterns("__pycache__"))
     left_out = () if HAS_ASSET_STATE else _NEED_ASSET_STATE
     settings = _SETTINGS if HAS_ASSET_STATE else _SETTINGS.replace(f"tables = {list(WATCHED)}", "")
-    (home / "dags" / "lakecore.toml").write_text(settings)
+    has_provider = find_spec("airflow.providers.apache") and find_spec("airflow.providers.apache.spark")
+    (home / "dags" / "lakecore.toml").write_text(settings + (_SUBMIT if has_provider else ""))
     shutil.copytree(
         _BUNDLE,
         home / "bundle",

@@ -54,3 +54,18 @@ def test_a_killed_driver_is_submitted_again_and_commits_once(airflow: AirflowLak
     assert canonical(oracle.read(airflow.path, table.name)) == expected(GOLDEN)
     assert findings(oracle.fsck(airflow.path, table.name)) == set()
     assert main(["--warehouse", str(airflow.path), "fsck", table.name]) == 0
+
+
+def test_the_nightly_dag_submits_by_the_connection_of_its_settings(
+    airflow: AirflowLake, oracle: Oracle
+) -> None:
+    table = airflow.place(GOLDEN, "by_night")
+    conf = {"database": "by_night", "engine": "submit", "strategy": "full", "until": ""}
+    state, tasks = airflow.run("lakecore_nightly", conf)
+    assert state == "success"
+    [task] = [one for one in tasks if one["task_id"] == "compact"]
+    assert "waits for the end of job" in str(airflow.api.log(task))
+    report = airflow.api.xcom(task)
+    assert (task["try_number"], report["engine"], report["after"]["files"]) == (1, "spark", 1)
+    assert compactions(table) == [report["snapshot"]]
+    assert canonical(oracle.read(airflow.path, table.name)) == expected(GOLDEN)

@@ -8,7 +8,8 @@ from airflow.providers.standard.operators.python import BranchPythonOperator
 from airflow.sdk import DAG, Param
 
 from lakecore_airflow.airflow_names import AirflowFailException
-from lakecore_airflow.dags.parts import CONNECTION, LakeDag, engine_param
+from lakecore_airflow.dags.engines import ENGINE_DEFAULTS, dag_engine_param, engine_parameters
+from lakecore_airflow.dags.parts import CONNECTION, LakeDag
 from lakecore_airflow.operators.compact import CompactTableOperator
 from lakecore_airflow.operators.fsck import FsckOperator
 from lakecore_airflow.operators.holds import HoldTableOperator, ReleaseTableOperator
@@ -19,7 +20,7 @@ from lakecore_airflow.rights import ActionRequest, Rights
 
 __all__ = ["ACTIONS", "DEFAULTS", "build"]
 
-DEFAULTS = {"schedule": None, "engine": "auto", "policy": None, "rights": None}
+DEFAULTS = {"schedule": None, **ENGINE_DEFAULTS, "policy": None, "rights": None}
 
 ACTIONS = ("compact", "maintain", "hold", "release", "undo", "purge", "fsck")
 """Each is the id of a task; `plan` comes before `maintain`."""
@@ -53,7 +54,7 @@ def build(lake: LakeDag) -> DAG:
             "universal", enum=["universal", "full"], description="compact: what needs it, or all."
         ),
         "dry_run": Param(True, type="boolean", description="Only report what would be done."),
-        "engine": engine_param(lake.settings["engine"], "tables"),
+        "engine": dag_engine_param(lake, "tables"),
     }
     with lake.open(
         params,
@@ -65,29 +66,29 @@ def build(lake: LakeDag) -> DAG:
         choose = BranchPythonOperator(
             task_id="choose", python_callable=_chosen_task, op_kwargs={"rights": lake.settings["rights"]}
         )
-        choose >> _actions(lake.settings["policy"])
+        choose >> _actions(lake)
     return dag
 
 
-def _actions(policy: Any) -> list[Any]:
+def _actions(lake: LakeDag) -> list[Any]:
     table = {"table": "{{ params.table or '' }}", "lake_conn_id": CONNECTION}
     dry_run = "{{ params.dry_run }}"
     plan = PlanMaintenanceOperator(
         task_id="plan",
-        policy=policy or "{{ var.value.get('lakecore_policy', '') }}",
+        policy=lake.settings["policy"] or "{{ var.value.get('lakecore_policy', '') }}",
         tables="{{ params.table or '' }}",
         dry_run=dry_run,
         lake_conn_id=CONNECTION,
     )
     MaintainTableOperator.partial(
-        task_id="maintain", lake_conn_id=CONNECTION, map_index_template=LABEL
+        task_id="maintain", **engine_parameters(lake), lake_conn_id=CONNECTION, map_index_template=LABEL
     ).expand_kwargs(plan.output)
     return [
         plan,
         CompactTableOperator(
             task_id="compact",
             strategy="{{ params.strategy }}",
-            engine="{{ params.engine }}",
+            **engine_parameters(lake),
             dry_run=dry_run,
             wait="10 min",
             **table,

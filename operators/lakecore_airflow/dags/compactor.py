@@ -8,6 +8,7 @@ from typing import Any
 from airflow.sdk import DAG, Param
 
 from lakecore_airflow.airflow_names import CronTriggerTimetable
+from lakecore_airflow.dags.engines import check_engine
 from lakecore_airflow.dags.parts import BLACKOUTS, CONNECTION, LakeDag, blackouts_param
 from lakecore_airflow.lake.dedicated_compaction import DedicatedCompactionOperator
 
@@ -23,6 +24,8 @@ DEFAULTS = {
     "run_for": "24 h",
     "blackouts": [],
 }
+
+_ENGINES = ("spark", "local")
 
 DOC = """
 This DAG is the dedicated compactor of tables with `write-only=true`: one task looks at the tables of the lake
@@ -43,6 +46,7 @@ The table `[airflow.compactor]` of `lakecore.toml` has the defaults of the param
 def build(lake: LakeDag) -> DAG:
     """Return the DAG."""
     settings = lake.settings
+    check_engine(lake, _ENGINES)
     cron, blackouts = settings["schedule"], settings["blackouts"]
     every_few_minutes = CronTriggerTimetable(cron, timezone="UTC") if cron and not blackouts else None
     with lake.open(
@@ -85,7 +89,7 @@ def _params(settings: Mapping[str, Any]) -> dict[str, Param]:
         "engine": Param(
             settings["engine"],
             type="string",
-            enum=["spark", "local"],
+            enum=list(_ENGINES),
             description="local: in the task's process, for tables too small to be worth a Spark session.",
         ),
         "interval": Param(settings["interval"], type="number", description="Seconds between two looks."),

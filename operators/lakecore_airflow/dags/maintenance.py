@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, Param
 
+from lakecore_airflow.dags.engines import ENGINE_DEFAULTS, dag_engine_param, engine_parameters, refuse_budgets
 from lakecore_airflow.dags.parts import BLACKOUTS, CONNECTION, WINDOW, WINDOW_DEFAULTS, LakeDag, window_params
 from lakecore_airflow.policy.maintain import MaintainTableOperator, PlanMaintenanceOperator
 from lakecore_airflow.reports.outcome import LABEL
@@ -17,6 +18,7 @@ DEFAULTS = {
     **WINDOW_DEFAULTS,
     "policy": None,
     "until": "08:00",
+    **ENGINE_DEFAULTS,
     "engine": "local",
 }
 
@@ -55,6 +57,7 @@ the table `[airflow.maintenance]` of `lakecore.toml`; where it is empty, by the 
 def build(lake: LakeDag) -> DAG:
     """Return the DAG."""
     settings = lake.settings
+    refuse_budgets(lake)
     params = {
         "policy": Param(
             settings["policy"],
@@ -63,12 +66,7 @@ def build(lake: LakeDag) -> DAG:
             "lakecore_policy; without that, every table is only looked at.",
         ),
         **window_params(settings),
-        "engine": Param(
-            settings["engine"],
-            enum=["local", "spark", "auto"],
-            description="Where files are rewritten, and many deleted; auto: Spark where the forecast of a "
-            "compaction is longer than the start of a session.",
-        ),
+        "engine": dag_engine_param(lake, "tables"),
         "dry_run": Param(
             None,
             type=["null", "boolean"],
@@ -94,7 +92,7 @@ def build(lake: LakeDag) -> DAG:
         MaintainTableOperator.partial(
             task_id="maintain",
             **WINDOW,
-            engine="{{ params.engine }}",
+            **engine_parameters(lake),
             lake_conn_id=CONNECTION,
             max_active_tis_per_dag=4,
             map_index_template=LABEL,

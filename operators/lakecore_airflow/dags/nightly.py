@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, Param
 
+from lakecore_airflow.dags.engines import ENGINE_DEFAULTS, dag_engine_param, engine_parameters
 from lakecore_airflow.dags.parts import (
     BLACKOUTS,
     CONNECTION,
@@ -13,7 +14,6 @@ from lakecore_airflow.dags.parts import (
     WINDOW,
     WINDOW_DEFAULTS,
     LakeDag,
-    engine_param,
     list_tables,
     table_params,
     window_params,
@@ -29,7 +29,7 @@ DEFAULTS = {
     **WINDOW_DEFAULTS,
     "strategy": "universal",
     "until": "05:00",
-    "engine": "auto",
+    **ENGINE_DEFAULTS,
     "proof": "sampled",
 }
 
@@ -65,7 +65,7 @@ def build(lake: LakeDag) -> DAG:
             enum=["universal", "full"],
             description="universal: what needs it; full: everything, into one sorted run a bucket.",
         ),
-        "engine": engine_param(settings["engine"], "tables"),
+        "engine": dag_engine_param(lake, "tables"),
         "proof": Param(
             settings["proof"],
             type="string",
@@ -90,7 +90,7 @@ def build(lake: LakeDag) -> DAG:
         CompactTableOperator.partial(
             task_id="compact",
             strategy="{{ params.strategy }}",
-            engine="{{ params.engine }}",
+            **engine_parameters(lake),
             proof="{{ params.proof }}",
             **WINDOW,
             lake_conn_id=CONNECTION,

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, Param
 
+from lakecore_airflow.dags.engines import ENGINE_DEFAULTS, dag_engine_param, engine_parameters
 from lakecore_airflow.dags.parts import (
     BLACKOUTS,
     CONNECTION,
@@ -13,7 +14,6 @@ from lakecore_airflow.dags.parts import (
     WINDOW,
     WINDOW_DEFAULTS,
     LakeDag,
-    engine_param,
     list_tables,
     table_params,
     window_params,
@@ -28,7 +28,7 @@ DEFAULTS = {
     **TABLE_DEFAULTS,
     "partition_key": "dt",
     **WINDOW_DEFAULTS,
-    "engine": "auto",
+    **ENGINE_DEFAULTS,
 }
 
 DOC = """
@@ -65,7 +65,7 @@ def build(lake: LakeDag) -> DAG:
             None, type=["null", "string"], description="The day, YYYY-MM-DD; empty: the run's logical date."
         ),
         **window_params(settings),
-        "engine": engine_param(settings["engine"], "partitions"),
+        "engine": dag_engine_param(lake, "partitions"),
     }
     with lake.open(
         params,
@@ -83,7 +83,7 @@ def build(lake: LakeDag) -> DAG:
             where="{{ params.partition_key }}=" + DAY,
             strategy="full",
             **WINDOW,
-            engine="{{ params.engine }}",
+            **engine_parameters(lake),
             lake_conn_id=CONNECTION,
             skip_unsupported=True,
             max_active_tis_per_dag=1,

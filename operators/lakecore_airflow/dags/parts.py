@@ -15,6 +15,7 @@ from lakecore_airflow.airflow_names import CronTriggerTimetable
 from lakecore_airflow.dags.deadlines import deadline_of
 from lakecore_airflow.lake.tables import ListTablesOperator, NamedTablesOperator
 from lakecore_airflow.settings import dag_id_of
+from lakecore_airflow.tasks.submit_settings import SUBMIT
 from lakecore_airflow.tasks.window import WINDOW_SETTINGS
 from lakecore_airflow.timetables import OpenDaysTimetable
 
@@ -154,15 +155,15 @@ def name_tables(purpose: str) -> NamedTablesOperator:
     return NamedTablesOperator(task_id="tables", tables="{{ params.tables or '' }}", doc_md=purpose)
 
 
-def engine_param(value: str, work: str) -> Param:
-    """Return the param of the engine. `work`: the kind of things that it compacts."""
-    return Param(
-        value,
-        type="string",
-        enum=["auto", "spark", "local"],
-        description=f"local: in the task's process, for {work} too small to be worth a Spark session; "
-        "auto: a dry run decides.",
+def engine_param(value: str, work: str, engines: Sequence[str] = ("auto", "spark", "local")) -> Param:
+    """Return the param of the engine. `work`: the kind of things that it rewrites."""
+    text = (
+        f"local: in the task's process, for {work} too small to be worth a Spark session; "
+        "auto: a dry run decides"
     )
+    if SUBMIT in engines:
+        text += "; submit: on a driver that spark-submit starts, while the task is deferred"
+    return Param(value, type="string", enum=list(engines), description=f"{text}.")
 
 
 def until_param(value: str | None) -> Param:
