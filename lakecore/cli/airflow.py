@@ -40,6 +40,10 @@ class AirflowOptions:
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Change a connection, a pool or a DAG file that is there.")
     ] = False
+    keep_connection: Annotated[
+        bool,
+        typer.Option("--keep-connection", help="Keep a connection that is there, wherever it leads."),
+    ] = False
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be made, and change nothing.")
     ] = False
@@ -66,6 +70,7 @@ def airflow(
         pool=options.pool,
         slots=options.slots,
         overwrite=options.overwrite,
+        keep_connection=options.keep_connection,
         dry_run=options.dry_run,
     )
     words = _PLANNED if options.dry_run else _DONE

@@ -228,6 +228,32 @@ def test_fields_that_a_person_added_stay(played: Played) -> None:
     assert extra == {"price_core_hour": "0.05", "spark_master": "yarn"}
 
 
+def test_a_connection_that_a_person_led_elsewhere_can_be_kept(played: Played) -> None:
+    elsewhere = {"conn_type": "lakecore", "host": "s3://theirs/lake", "extra": {}}
+    played.change(connections={"lake_default": elsewhere})
+    assert "there is already a connection" in played.init(code=1)
+    assert played.init("--keep-connection").split() == ["kept", "created", "created", "created"]
+    assert played.state["connections"]["lake_default"] == elsewhere
+    assert "contradict each other" in played.init("--keep-connection", "--overwrite", code=1)
+    played.change(connections={})
+    assert played.init("--keep-connection").split() == ["created", "kept", "kept", "kept"]
+    assert played.state["connections"]["lake_default"]["host"] == str(played.home / "lake")
+
+
+def test_a_folder_in_which_nothing_is_to_be_written_may_be_read_only(
+    played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played.init()
+    (played.home / "dags" / "lakecore.toml").unlink()
+    monkeypatch.setenv("LAKECORE_CONFIG", str(played.home / "config.toml"))
+    (played.home / "config.toml").write_text('[airflow]\nconnections = ["lake_default"]\npool = "lakecore"\n')
+    may = os.access  # the tests may run as root
+    monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK and may(path, mode))
+    assert played.init() == "kept kept kept kept"
+    (played.home / "dags" / "lakecore_dags.py").unlink()
+    assert "no folder in which this user can write" in played.init(code=1)
+
+
 def test_a_catalog_becomes_a_connection_with_the_same_options(
     seen: Callable[[dict[str, Any]], dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,7 +50,6 @@ def _planned_work(
     """Return the steps, each with what makes it. Nothing is written."""
     state = _read_state(request, airflow)
     folder = DagFolder(Path(os.path.abspath(request.dags_folder or state.dags_folder)))
-    folder.check_writable()
     variable = f"AIRFLOW_CONN_{request.lake_conn_id.upper()}" in environ
     settings, write_settings = _settings(request, folder, environ)
     connection = plan_connection(request, state.connection, variable)
@@ -60,14 +59,14 @@ def _planned_work(
         _with_other_fields(request, state.connection),
         replace=connection.state == "change",
     )
+    dag_file = plan_dag_file(request, str(folder.file), folder.text(), folder.others())
+    if dag_file.is_work:
+        folder.check_writable()
     return [
         (connection, write_connection),
         (plan_pool(request, state.slots), partial(airflow.write_pool, request.pool, request.slots)),
         (settings, write_settings),
-        (
-            plan_dag_file(request, str(folder.file), folder.text(), folder.others()),
-            partial(folder.write, folder.file, DAG_FILE),
-        ),
+        (dag_file, partial(folder.write, folder.file, DAG_FILE)),
     ]
 
 

@@ -54,6 +54,8 @@ class InitRequest:
     pool: str = "lakecore"
     slots: int = 2
     overwrite: bool = False
+    keep_connection: bool = False
+    """Keep a connection of that name, also one of another warehouse."""
     dry_run: bool = False
 
 
@@ -80,6 +82,8 @@ def check_request(request: InitRequest) -> None:
             raise InvalidInputError(
                 f"{option} {name!r}: such a name has at most {_MOST_NAME} letters, digits, and _ . -"
             )
+    if request.overwrite and request.keep_connection:
+        raise InvalidInputError("--overwrite and --keep-connection contradict each other: leave one out")
     if request.slots < 1:
         raise InvalidInputError(f"--slots {request.slots}: a pool needs at least one slot")
     if not request.connection.get("host"):
@@ -98,6 +102,9 @@ def plan_connection(request: InitRequest, existing: Mapping[str, Any] | None, va
     same_lake = existing.get("conn_type") == "lakecore" and existing.get("host") == connection["host"]
     if same_lake and _fields(connection).items() <= _fields(existing).items():
         return Step("connection", name, "kept", str(connection["host"]))
+    if request.keep_connection:
+        note = "" if same_lake else f"it leads to {existing.get('host')!r}, not {connection['host']!r}"
+        return Step("connection", name, "kept", note or "some of its fields are not those of the catalog")
     if variable or not (same_lake or request.overwrite):
         remedy = "change the variable" if variable else "change it with --overwrite"
         raise AlreadyExistsError(
