@@ -31,6 +31,7 @@ from lakecore.verify.digest.row_groups import StoredGroups, open_groups
 from lakecore.verify.digest.rows import tally_rows
 from lakecore.verify.proof.outputs import OutputEvidence, check_size
 from lakecore.verify.proof.pick_proof import tally_input
+from lakecore.verify.sample.choice import RowSpan
 
 __all__ = ["SpliceInput", "SpliceOutput", "SpliceRows", "check_row_groups", "check_splices"]
 
@@ -104,10 +105,11 @@ def check_row_groups(
     inputs: Sequence[SpliceInput],
     outputs: Sequence[SpliceOutput],
     copied: Mapping[int, Sequence[int]],
-) -> None:
+) -> Mapping[str, Sequence[RowSpan]]:
     """Compare the copied row groups of a merge by key with those of the inputs. `copied` names, by the number
     of an input, its row groups that must be copied, in order. Keys, and rows that were merged, are proven
-    otherwise.
+    otherwise. It returns, by path of an output, the rows [start, stop) of row groups that follow each other
+    in output and input alike.
 
     Raises ProofError; CorruptDataError for an input. It reads copied inputs and their copies once.
     """
@@ -120,6 +122,7 @@ def check_row_groups(
             run.compare(output, 0)
         for number in copied:
             run.finished(number)
+        return run.copied_rows
 
 
 def _origins(outputs: Sequence[SpliceOutput]) -> set[int]:
@@ -151,6 +154,7 @@ class _Comparison:
         self._tallies: dict[int, Tally] = {}
         self._whole: set[int] = set()
         self._partial: set[int] = set()
+        self.copied_rows: dict[str, list[RowSpan]] = {}
 
     def compare(self, output: SpliceOutput, first_row: int) -> Tally:
         """Return the tally of an output, whose rows begin at the place `first_row`. Raises ProofError."""
@@ -191,7 +195,9 @@ class _Comparison:
                 continue
             self._check_columns(stored, written, origin)
             for number in numbers:
-                whole += self._copied_rows(stored, written, number, origin, first_row + whole.rows)
+                start = whole.rows
+                whole += self._copied_rows(stored, written, number, origin, first_row + start)
+                self._add_copied_rows(stored, origin, (start, whole.rows))
         self._check_description(output, written)
         return whole
 
@@ -219,6 +225,17 @@ class _Comparison:
         if self._next_group == len(numbers):
             self._whole.add(origin)
         return _tally(after.rows, place, checksum)
+
+    def _add_copied_rows(self, stored: StoredFile, origin: int, rows: RowSpan) -> None:
+        """Add the rows of the row group that was compared last."""
+        spans = self.copied_rows.setdefault(stored.path, [])
+        numbers = self.expected.get(origin)
+        follows = self._next_group > 1 and (
+            numbers is None or numbers[self._next_group - 2] + 1 == numbers[self._next_group - 1]
+        )
+        if follows and spans and spans[-1][1] == rows[0]:
+            rows = spans.pop()[0], rows[1]
+        spans.append(rows)
 
     def _numbers(self, origin: int, source: StoredGroups) -> Sequence[int]:
         """Return the row groups of an input that must be copied. Raises ProofError where it does not have

@@ -4,12 +4,13 @@ Nothing is taken from the merge. The rows of the range are read from the inputs 
 of other levels where the rules look there: these must be the rows that the merge looked up. What must become
 of all of them is worked out anew (`window_results`, `recompute`) and compared, column by column, with the
 rows of the outputs and the lines of the changelog. Ranges are chosen by the seed of the run, among the keys
-of the outputs, until one row of 16 was looked at.
+of the outputs, until one row of 16 was looked at. Of rows that were copied, byte by byte, one short range is
+looked at: that the bytes are those of the input was compared, what they decode to was not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,7 +31,9 @@ from lakecore.verify.recompute.window_results import (
 from lakecore.verify.rules.merge_rules import ChangeSource, MergeRules
 from lakecore.verify.sample.choice import (
     LEAST_SHARE,
+    KeyWindow,
     RowSample,
+    RowSpan,
     join_samples,
     key_windows,
     seeded_order,
@@ -55,6 +58,7 @@ class MergeSample:
     `rows`: that went into the merge. `rules`: of its last pass; `nearest`: of several rows of a key above
     level 0 the one on the lowest level stands for all. `may_drop`: results that retract need not be written.
     `now_ms`: when the merge looked for expired rows. `cut`: the merge saw a part of the keys of its inputs.
+    `copied`: rows of the outputs whose bytes are those of an input, by path (`check_row_groups`).
     """
 
     runs: Sequence[Sequence[LookupFile]]
@@ -68,6 +72,12 @@ class MergeSample:
     may_drop: bool
     now_ms: int
     cut: bool = False
+    copied: Mapping[str, Sequence[RowSpan]] = field(default_factory=dict)
+
+    @property
+    def copied_rows(self) -> int:
+        """Return the number of rows that went from the inputs to the outputs without being decoded."""
+        return sum(stop - start for spans in self.copied.values() for start, stop in spans)
 
 
 def sample_merge(context: ProofContext, unit: str, merge: MergeSample, marks: Marks) -> RowSample:
@@ -75,15 +85,21 @@ def sample_merge(context: ProofContext, unit: str, merge: MergeSample, marks: Ma
     if an output is not what its inputs make.
 
     `marks` are those of files read before; those of others are added, which costs a reading of their keys.
-    The cost is one row of 16 and a few pages beside them of all inputs and outputs, all columns. It keeps the
-    rows of one window in memory.
+    The cost is one row of 16 of those that were merged, some thousand of those that were copied, and a few
+    pages beside them of all inputs and outputs, all columns. It keeps the rows of one window in memory.
     """
     sampler = _Sampler(context, unit, merge, WindowReader(context, marks), OutputSample(context, unit))
+    windows = sampler.windows()
     parts: list[RowSample] = []
-    for keys in sampler.windows():
-        if parts and sum(part.rows for part in parts) * LEAST_SHARE >= merge.rows:
+    for window in windows:
+        if window.copied:
+            continue
+        if parts and sum(part.rows for part in parts) * LEAST_SHARE >= merge.rows - merge.copied_rows:
             break
-        parts.append(sampler.check(keys))
+        parts.append(sampler.check(window.keys))
+    copied = next((window for window in windows if window.copied), None)
+    if copied is not None:
+        parts.append(sampler.check(copied.keys))
     sampler.outputs.check()
     return join_samples(parts)
 
@@ -96,26 +112,31 @@ class _Sampler:
     reader: WindowReader
     outputs: OutputSample
 
-    def windows(self) -> Iterator[KeySpan]:
-        """Yield all windows of the unit, in the order in which they are taken.
+    def windows(self) -> list[KeyWindow]:
+        """Return all windows of the unit, in the order in which they are taken.
 
-        None where a cut merge wrote nothing, and where the rules ask for columns that changed their type.
+        There are none where a cut merge wrote nothing, and where the rules ask for columns that changed their
+        type.
         """
         merge, marks = self.merge, self.reader.marks
         source = [stored for stored in merge.outputs or () if stored.file.row_count]
         names = {column.name for column in self.reader.shape.values}
         if (not source and merge.cut) or not names.issuperset(_ordering(self.context.shape, merge.rules)):
-            return
+            return []
         if not source:
             largest = max(merge.runs, key=lambda run: sum(file.stored.file.row_count for file in run))
             source = [file.stored for file in largest]
         stored_bytes = sum(file.stored.file.file_size for run in merge.runs for file in run)
         rows = sum(stored.file.row_count for stored in source)
-        count = window_rows(rows, rows / max(merge.rows, 1), stored_bytes // max(merge.rows, 1))
-        marks_of_sources = [marks_of(self.context, stored, marks) for stored in source]
-        spans = key_windows(marks_of_sources, count, ends_open=not merge.cut)
-        for number in seeded_order(self.context.shape.seed, self.unit, len(spans)):
-            yield spans[number]
+        merged_in = max(merge.rows - merge.copied_rows, 1)
+        merged_out = min(rows - merge.copied_rows, merged_in)
+        count = window_rows(merged_out, merged_out / merged_in, stored_bytes // max(merge.rows, 1))
+        files = [
+            (marks_of(self.context, stored, marks), merge.copied.get(stored.path, ())) for stored in source
+        ]
+        windows = key_windows(files, count, ends_open=not merge.cut)
+        order = seeded_order(self.context.shape.seed, self.unit, len(windows))
+        return [windows[number] for number in order]
 
     def check(self, keys: KeySpan) -> RowSample:
         """Compare the rows of these keys. Raises ProofError unless the outputs have what the inputs make of

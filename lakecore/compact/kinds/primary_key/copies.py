@@ -4,7 +4,7 @@ other file of the unit has. What lies between them is merged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -17,6 +17,7 @@ from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.verify.proof.certificate import UnitEvidence, join_evidence
 from lakecore.verify.proof.spliced import SpliceInput, SpliceOutput, check_row_groups
+from lakecore.verify.sample.choice import RowSpan
 from lakecore.verify.sample.key_marks import Marks, end_keys, marks_of
 from lakecore.write.files.copy_steps import CopyStep, KeyedUnit, MergeStep, Step, UnitCopies, plan_unit
 from lakecore.write.files.spliced import SplicedFile, SplicedWriter
@@ -75,16 +76,16 @@ class UnitWriter:
         self._spliced = self._writer.close()
         return tuple(one.file for one in self._spliced)
 
-    def compare(self, files: Sequence[DataFile]) -> None:
+    def compare(self, files: Sequence[DataFile]) -> Mapping[str, Sequence[RowSpan]]:
         """Compare the row groups that were copied with those of the files of the unit; `files` are the
-        written ones. Raises ProofError.
+        written ones. It returns the rows of these that were copied, by path. Raises ProofError.
         """
         unit = self._unit
         copied: dict[int, tuple[int, ...]] = {}
         for step in self._steps:
             if isinstance(step, CopyStep):
                 copied[step.number] = copied.get(step.number, ()) + step.groups
-        check_row_groups(
+        return check_row_groups(
             unit.table.proof,
             unit.name,
             [SpliceInput(stored(unit, file)) for file in self._files],

@@ -106,8 +106,8 @@ def _run_copies(unit: MergeUnit, plan: UnitCopies) -> UnitResult:
         marks: Marks = {}
         tallies = tuple(_tallies(unit, marks))
         outputs = _outputs(unit, files, marks)
-        copies.compare(files)
-        sample = _sample(unit, merge_sample(unit, copies.inputs, files), marks)
+        copied = copies.compare(files)
+        sample = _sample(unit, replace(merge_sample(unit, copies.inputs, files), copied=copied), marks)
         evidence = copies.evidence(marks)
     except BaseException:
         lookup_files.abort()
