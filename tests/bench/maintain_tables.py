@@ -83,6 +83,7 @@ def _copy(source: str, target: str) -> None:
 
 def _create(lake: FilesystemCatalog, name: str, partitions: Sequence[str], bucket: int) -> Table:
     options = {"bucket": str(bucket), "bucket-key": "id"} if bucket > 0 else {"bucket": "-1"}
+    options["lakecore.commit.settle-time"] = "1 ms"
     definition = {"columns": _COLUMNS, "partitionKeys": list(partitions), "options": options}
     return lake.create_table(f"db.{name}", definition)
 
