@@ -63,16 +63,16 @@ class _Files:
 
     @cached_property
     def _stats(self) -> dict[_StatsKey, _StatsColumns]:
-        """Return what is known of statistics so far."""
+        """Return the columns of statistics so far."""
         return {}
 
     def stats(self, file: DataFile) -> tuple[str, str, str]:
         """Return null counts, minima and maxima of a file as texts. Raises CorruptDataError."""
         key = file.schema_id, file.write_cols, file.value_stats_cols, _arity(file.value_stats.min_values)
-        known = self._stats.get(key)
-        if known is None:
-            known = self._stats[key] = _StatsColumns.of(self.context, file)
-        return known.texts(file)
+        columns = self._stats.get(key)
+        if columns is None:
+            columns = self._stats[key] = _StatsColumns.of(self.context, file)
+        return columns.texts(file)
 
     def __iter__(self) -> Iterator[ManifestEntry]:
         entries = self.table._scanner.live_entries(self.snapshot)

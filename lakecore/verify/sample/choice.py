@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 RowSpan = tuple[int, int]
-"""Rows [start, stop) of a file."""
+"""These are the rows [start, stop) of a file."""
 
 LEAST_SHARE = 16
 """Of so many rows at least one is in the sample."""
