@@ -99,6 +99,9 @@ class Catalog(Protocol):
     def list_tables(self, database: str) -> list[str]:
         """List the tables of one database, in order."""
 
+    def table_kinds(self, database: str) -> dict[str, str]:
+        """Return what each table of a database is, by name: `Paimon`, or what else the catalog names."""
+
     def table_exists(self, name: str) -> bool:
         """Return whether `load_table` would find the table."""
 

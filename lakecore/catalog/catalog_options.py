@@ -27,6 +27,13 @@ ONLY_VALUES: Mapping[str, tuple[str, str]] = {
 """One value of such an option describes what every catalog does here. It is accepted, and other values are
 refused with the reason.
 """
+_NO_CACHE = "no catalog keeps tables, manifests or partitions from one load to the next"
+_WITHOUT_EFFECT: Mapping[str, str] = {
+    "cache.": _NO_CACHE,
+    "case-sensitive": "names are used as they are written; Flink's jobs for change data read the option",
+    "allow-upper-case": "names are used as they are written; Flink's jobs for change data read the option",
+}
+"""These are the reasons why options of Paimon, by the beginning of their keys, have no effect."""
 WAREHOUSE_KEYS = frozenset(key for one in (USER, PASSWORD) for key in one.keys)
 """These options have the catalogs whose tables lie below one warehouse, of whatever kind."""
 
@@ -53,6 +60,9 @@ def check_catalog_options(
     for key in sorted(set(options) - known_keys):
         if key.startswith(TABLE_DEFAULT_PREFIX) or accepts_option(key):
             continue
+        for beginning, why in _WITHOUT_EFFECT.items():
+            if key.startswith(beginning):
+                raise UnsupportedError(f"catalog option {key}: it would have no effect: {why}; leave it out")
         near = get_close_matches(key, sorted(known_keys), 3)
         every_key = (
             f"did you mean {' or '.join(near)}"

@@ -13,6 +13,7 @@ from lakecore.errors import InvalidInputError
 
 __all__ = [
     "DATABASE_SUFFIX",
+    "PAIMON_KIND",
     "SYSTEM_DATABASE",
     "TableName",
     "alternatives",
@@ -24,6 +25,9 @@ __all__ = [
 DATABASE_SUFFIX = ".db"
 SYSTEM_DATABASE = "sys"
 """This database holds the tables of the catalog itself."""
+
+PAIMON_KIND = "Paimon"
+"""It is the kind of a table with snapshots."""
 
 _BRANCH_MARK = "branch_"
 _FORBIDDEN = re.compile(r"[/\\\x00-\x1f\x7f]")

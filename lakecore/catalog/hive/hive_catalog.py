@@ -22,6 +22,7 @@ from lakecore.catalog.hive.databases import (
 )
 from lakecore.catalog.hive.entries import EntryRules, is_external, is_paimon_table
 from lakecore.catalog.hive.external_place import external_place
+from lakecore.catalog.hive.format_entries import format_schema, kind_of_entry
 from lakecore.catalog.hive.hive_partitions import HivePartitions
 from lakecore.catalog.hive.locations import (
     database_location,
@@ -38,8 +39,9 @@ from lakecore.catalog.hive.partition_list import HivePartitionList
 from lakecore.catalog.hive.partition_options import check_partition_options
 from lakecore.catalog.hive.places import checked_place
 from lakecore.catalog.hive.site_file import WAREHOUSE_DIR
-from lakecore.catalog.names import TableName, check_data_table, check_name
+from lakecore.catalog.names import SYSTEM_DATABASE, TableName, check_data_table, check_name
 from lakecore.catalog.objects.external_tables import PATH, new_external_schema, publish_external
+from lakecore.catalog.objects.file_tables import new_file_table
 from lakecore.catalog.privileges.grants import Privilege
 from lakecore.catalog.warehouse.opened_warehouse import opened_warehouse
 from lakecore.catalog.warehouse.warehouse_catalog import WarehouseCatalog
@@ -56,6 +58,7 @@ from lakecore.errors import (
 )
 from lakecore.fs.confined import confine
 from lakecore.fs.stores.registry import is_object_store
+from lakecore.fs.table_rights import TableRights
 from lakecore.maintain.dropped.record import DroppedTable
 from lakecore.maintain.holds.user import this_user
 from lakecore.maintain.partitions.in_step import repair_list
@@ -191,6 +194,38 @@ class HiveCatalog(WarehouseCatalog):
 
     def _table_names(self, database: str) -> list[str]:
         return [record.tableName for record in self._metastore.tables(database) if is_paimon_table(record)]
+
+    def table_kinds(self, database: str) -> dict[str, str]:
+        """Return what the tables and views of a database are, by name: `Paimon`, `format table of csv files`,
+        `view`, `table of Iceberg`, and so on. It costs a call for 300 of them.
+        """
+        if database == SYSTEM_DATABASE:
+            return super().table_kinds(database)
+        self._database(check_name(database, "database"))
+        kinds = {one.tableName: kind_of_entry(one) for one in self._metastore.tables(database)}
+        return dict(sorted(kinds.items()))
+
+    def _load(
+        self, parsed: TableName, options: Mapping[str, str] | None = None, rights: TableRights | None = None
+    ) -> Table:
+        """Load a table of Paimon, or a format table. A NotFoundError says what else has the name."""
+        try:
+            return super()._load(parsed, options, rights)
+        except NotFoundError:
+            record = self._metastore.table(replace(parsed, branch="main", system=None))
+            if record is None or is_paimon_table(record):
+                raise
+        schema = format_schema(record) if self.hive_options.format_tables else None
+        if schema is None:
+            raise NotFoundError(
+                f"table {str(parsed)!r}: it is a {kind_of_entry(record)}, which lakecore does not read; read "
+                "it with the engine that made it"
+            )
+        path = self._place_of(record, parsed)
+        files = confine(self.file_io, self.allowed_paths.of_table(path, {}, rights))
+        table = new_file_table(str(parsed), path, schema, files, branch=parsed.branch != "main")
+        assert table is not None  # the schema says that it is a format table
+        return table.with_options(options) if options else table
 
     def _entry(self, name: TableName) -> Any | None:
         """Return the entry of a Paimon table, None without one."""

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from lakecore.catalog.hive.partition_list import HivePartitionList
-from lakecore.catalog.partitions.file_partitions import FilePartitions, data_table
+from lakecore.catalog.objects.file_tables import file_table_of
+from lakecore.catalog.partitions.file_partitions import FilePartitions, data_table, directory_partitions
 from lakecore.catalog.partitions.partition import Partition, PartitionPage, PartitionRequest
 from lakecore.catalog.partitions.selection import complete_specs, parse_request
 from lakecore.clock import Clock
@@ -45,7 +46,10 @@ class HivePartitions:
         """List the partitions as `Partitions.list` says: by the files, with the marks of the metastore where
         the table has the action `mark-event`. Those of tags are listed by the metastore.
         """
-        loaded = data_table(self.files.load(table), table)
+        any_table = self.files.load(table)
+        if (directory := file_table_of(any_table)) is not None:
+            return directory_partitions(directory, partitions, where)
+        loaded = data_table(any_table, table)
         partition_list = self.list_of(loaded)
         if partition_list is not None and TAG_FIELD.read(loaded.schema.options):
             loaded._check_select()

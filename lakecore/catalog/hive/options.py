@@ -54,6 +54,10 @@ SKIP_STATISTICS = Option(
 )
 TIMEOUT = Option(SOCKET_TIMEOUT, _seconds_ms, 600_000, "How long the metastore may take for an answer.")
 
+FORMAT_TABLES = Option(
+    "format-table.enabled", parse_bool, True, "Whether tables that Hive made of files are listed and read."
+)
+
 OPTIONS: tuple[Option[Any], ...] = (
     URI,
     CONF_DIR,
@@ -62,6 +66,7 @@ OPTIONS: tuple[Option[Any], ...] = (
     CASCADE,
     SKIP_STATISTICS,
     TIMEOUT,
+    FORMAT_TABLES,
     POOL_SIZE,
     LOCK_ENABLED,
     LOCK_TIMEOUT,
@@ -96,6 +101,7 @@ class HiveOptions:
     cascade: bool
     skip_statistics: bool
     sync_properties: bool
+    format_tables: bool
     lock_enabled: bool | None
     """None means that the storage decides: the lock is on where it is an object store."""
     lock_timeout_ms: int
@@ -125,6 +131,7 @@ class HiveOptions:
             cascade=CASCADE.read(raw),
             skip_statistics=SKIP_STATISTICS.read(raw),
             sync_properties=SYNC_PROPERTIES.read(raw),
+            format_tables=FORMAT_TABLES.read(raw),
             lock_enabled=LOCK_ENABLED.read(raw),
             lock_timeout_ms=LOCK_TIMEOUT.read(raw),
             lock_sleep_ms=LOCK_SLEEP.read(raw),

@@ -6,17 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from lakecore.catalog.objects.file_tables import file_table_of
+from lakecore.catalog.objects.file_tables import FileTable, file_table_of, format_partitions
 from lakecore.catalog.partitions.partition import Partition, PartitionPage, PartitionRequest
 from lakecore.catalog.partitions.selection import parse_request, select_partitions
 from lakecore.clock import epoch_ms
 from lakecore.commit.request import Overwrite
 from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.metadata.listed_partitions import partition_texts
+from lakecore.read.directory.format_table import FormatTable
 from lakecore.system.counts import partition_counts
 from lakecore.table import Commit, Table
 
-__all__ = ["FilePartitions", "data_table", "drop_rows", "file_partitions"]
+__all__ = ["FilePartitions", "data_table", "directory_partitions", "drop_rows", "file_partitions"]
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,16 @@ def file_partitions(table: Table) -> list[Partition]:
         )
         for spec, count in zip(partition_texts(counts, table.schema), counts.values(), strict=True)
     ]
+
+
+def directory_partitions(
+    table: FileTable, partitions: PartitionRequest | None, where: str | None
+) -> list[Partition]:
+    """List the partitions of a format table by its directories. Raises UnsupportedError for other tables."""
+    if not isinstance(table, FormatTable):
+        raise UnsupportedError(f"table {table.name!r} is an object table, which has no partitions")
+    specs = None if partitions is None else parse_request(partitions, table.schema)
+    return select_partitions(format_partitions(table), table.schema, specs, where)
 
 
 def drop_rows(table: Table, partitions: PartitionRequest) -> int | None:

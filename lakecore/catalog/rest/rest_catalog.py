@@ -16,6 +16,7 @@ from lakecore.catalog.change_text import changes_from_json
 from lakecore.catalog.config import CatalogConfig
 from lakecore.catalog.definition import TableDefinition, first_schema
 from lakecore.catalog.names import (
+    PAIMON_KIND,
     SYSTEM_DATABASE,
     TableName,
     check_data_table,
@@ -228,6 +229,20 @@ class RestCatalog:
             return sorted(CATALOG_TABLES)
         path = self._paths.database(database, "tables")
         return sorted(map(str, self.client.list(f"list tables of {database!r}", path, "tables")))
+
+    def table_kinds(self, database: str) -> dict[str, str]:
+        """Return what each table of a database is, by name and in order: `Paimon`, or the option `type` of
+        its schema. It costs a request for each table.
+        """
+        if database == SYSTEM_DATABASE:
+            return dict.fromkeys(self.list_tables(database), "system table")
+        kinds = {}
+        for name in self.list_tables(database):
+            table = TableName(database, name)
+            schema = self.client.get(f"table {str(table)!r}", self._paths.table(table)).get("schema") or {}
+            kind = (schema.get("options") or {}).get("type", "table")
+            kinds[name] = PAIMON_KIND if kind == "table" else str(kind)
+        return kinds
 
     def table_exists(self, name: str) -> bool:
         """Return whether `load_table` would find the table, branch or system table."""

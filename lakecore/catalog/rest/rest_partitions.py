@@ -7,14 +7,18 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from lakecore.catalog.names import TableName
-from lakecore.catalog.objects.file_tables import FileTable, file_table_of, format_partitions
-from lakecore.catalog.partitions.file_partitions import data_table, drop_rows, file_partitions
+from lakecore.catalog.objects.file_tables import file_table_of
+from lakecore.catalog.partitions.file_partitions import (
+    data_table,
+    directory_partitions,
+    drop_rows,
+    file_partitions,
+)
 from lakecore.catalog.partitions.partition import Partition, PartitionPage, PartitionRequest
 from lakecore.catalog.partitions.selection import complete_specs, parse_request, select_partitions
 from lakecore.catalog.rest.client import RestClient
 from lakecore.catalog.rest.resource_paths import ResourcePaths
 from lakecore.errors import UnavailableError, UnsupportedError
-from lakecore.read.directory.format_table import FormatTable
 from lakecore.store.partition_list import PartitionTexts
 from lakecore.table import Table
 
@@ -69,7 +73,7 @@ class RestPartitions:
         """
         loaded = self.load(table)
         if (files := file_table_of(loaded)) is not None:
-            return _of_files(files, partitions, where)
+            return directory_partitions(files, partitions, where)
         loaded = data_table(loaded, table)
         loaded._check_select()
         specs = None if partitions is None else parse_request(partitions, loaded.schema)
@@ -130,14 +134,6 @@ class RestPartitions:
 
     def _path(self, table: str, *parts: str) -> tuple[str, ...]:
         return self.paths.table(TableName.parse(table), "partitions", *parts)
-
-
-def _of_files(table: FileTable, partitions: PartitionRequest | None, where: str | None) -> list[Partition]:
-    """List the partitions of a format table by its directories. Raises UnsupportedError for other tables."""
-    if not isinstance(table, FormatTable):
-        raise UnsupportedError(f"table {table.name!r} is an object table, which has no partitions")
-    specs = None if partitions is None else parse_request(partitions, table.schema)
-    return select_partitions(format_partitions(table), table.schema, specs, where)
 
 
 def _partition(what: str, raw: Any) -> Partition:

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from lakecore.catalog.definition import TableDefinition, first_schema
 from lakecore.catalog.names import (
+    PAIMON_KIND,
     TableName,
     alternatives,
     check_data_table,
@@ -114,6 +115,11 @@ class WarehouseCatalog(DatabaseCatalog):
         if not names and self._find_database(database) is None:
             raise self._no_database(database)
         return sorted(names)
+
+    def table_kinds(self, database: str) -> dict[str, str]:
+        """Return what each table of a database is, by name and in order. Raises NotFoundError."""
+        kind = "system table" if database == CATALOG_DATABASE else PAIMON_KIND
+        return dict.fromkeys(self.list_tables(database), kind)
 
     def table_exists(self, name: str) -> bool:
         """Return whether `load_table` would find the table, branch or system table."""

@@ -35,10 +35,21 @@ def databases(context: typer.Context) -> None:
 def tables(
     context: typer.Context,
     database: Annotated[str | None, typer.Argument(help="List only tables of this database.")] = None,
+    kinds: Annotated[
+        bool, typer.Option("--kinds", help="List also views and tables of other formats, and what they are.")
+    ] = False,
 ) -> None:
     """List tables."""
     session = session_of(context)
     names = session.catalog.list_databases() if database is None else [database]
+    if kinds:
+        with_kinds = [
+            {"database": name, "table": table, "name": f"{name}.{table}", "kind": kind}
+            for name in names
+            for table, kind in session.catalog.table_kinds(name).items()
+        ]
+        print_rows(session, with_kinds, ["database", "table", "kind"])
+        return
     rows = [
         {"database": name, "table": table, "name": f"{name}.{table}"}
         for name in names

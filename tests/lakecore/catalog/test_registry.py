@@ -62,5 +62,11 @@ def test_no_catalog_caches_tables(tmp_path: Path) -> None:
         FilesystemCatalog.open(CatalogConfig(str(tmp_path), {"cache-enabled": "false"})).list_databases()
         == []
     )
+    for key, why in (
+        ("cache.expire-after-access", "no catalog keeps"),
+        ("case-sensitive", "as they are written"),
+    ):
+        with pytest.raises(UnsupportedError, match=f"catalog option {key}: .*{why}"):
+            FilesystemCatalog.open(CatalogConfig(str(tmp_path), {key: "1"}))
     with pytest.raises(UnsupportedError, match=r"cache-enabled=true: .*set it to false"):
         FilesystemCatalog.open(CatalogConfig(str(tmp_path), {"cache-enabled": "true"}))
