@@ -124,8 +124,12 @@ def _of_files(files: int, most_expired: int, curves: dict[str, list[dict[str, An
     if not planned.exists():
         (planned / "db.db").mkdir(parents=True)
         make_table(str(planned / "db.db" / "planned"), files)
-    for case in ("plan", "commit"):
-        _add(curves, case, files, f"{planned}:planned")
+    _add(curves, "plan", files, f"{planned}:planned")
+    copy = planned / "db.db" / "copy"
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(planned / "db.db" / "planned", copy)
+    _add(curves, "commit", files, f"{planned}:copy")
+    shutil.rmtree(copy)
     listed = make(min(files, most_expired) // CHURN, files)
     _add(curves, "orphans", files, f"{listed}:listed")
     if files <= most_expired:
@@ -186,7 +190,7 @@ def _plan(path: str) -> dict[str, Any]:
 
 
 def _commit(path: str) -> dict[str, Any]:
-    """One commit that adds a file to those that are there; it is taken back."""
+    """One commit that adds a file to those that are there."""
     from dataclasses import replace
 
     from lakecore.commit.request import CommitRequest
