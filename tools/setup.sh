@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Bring a machine to where lakecore runs. Idempotent: does nothing when nothing changed.
 #   tools/setup.sh base    .venv from requirements.lock, lakecore itself (editable), a Java runtime 17+
-#   tools/setup.sh tests   what only the tests need: JDK and Maven (the Java Paimon oracle), .venv-pypaimon
+#   tools/setup.sh tests   what only the tests need: JDK and Maven (the Java Paimon oracle), .venv-pypaimon, MariaDB
 #   tools/setup.sh docs    .venv-docs from requirements-docs.lock, for the site of `make docs`
 # System packages come from apt when this user may install them; otherwise the message names what is missing.
 set -euo pipefail
@@ -147,6 +147,12 @@ setup_oracle() {
   fi
 }
 
+# The server of the tests of JDBC catalogs on MariaDB; Debian puts it outside of the usual path of users.
+setup_mariadb() {
+  PATH="$PATH:/usr/sbin" command -v mariadbd >/dev/null && return 0
+  (apt_install "the tests of JDBC catalogs need MariaDB" mariadb-server) || say "without MariaDB its tests are skipped"
+}
+
 # Azurite, the emulator of Azure's blob storage: in a folder that clones share, as the oracle's jars are.
 setup_azurite() {
   local home=${AZURITE_HOME:-$HOME/.cache/lakecore-azurite} want
@@ -172,6 +178,7 @@ case ${1:-base} in
     setup_pypaimon
     [ -n "${PAIMON_JARS:-}" ] || setup_oracle
     setup_azurite
+    setup_mariadb
     ;;
   docs)
     setup_docs

@@ -9,8 +9,6 @@ import os
 import random
 import shutil
 import threading
-import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,7 +19,7 @@ from lakecore.errors import UnavailableError
 from tests.support.catalog_steps import Both, step
 from tests.support.lake import rows_of
 from tests.support.oracle import Oracle, OracleError, findings
-from tests.support.postgres import PASSWORD, PostgresServer, postgres_server
+from tests.support.sql_servers import SqlServers, options_of
 
 pytestmark = pytest.mark.slow
 
@@ -29,31 +27,15 @@ SEQUENCES = int(os.environ.get("LAKECORE_CATALOG_SEQUENCES", "6"))
 STEPS = 12
 
 
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    with postgres_server() as server:
-        yield server
-
-
-def options_of(kind: str, tmp_path: Path, postgres: PostgresServer) -> dict[str, str]:
-    if kind == "filesystem":
-        return {}
-    lock = {"lock.enabled": "true", "lock-check-max-sleep": "200 ms", "metastore": "jdbc"}
-    if kind == "sqlite":
-        return {**lock, "uri": f"jdbc:sqlite:{tmp_path}/{uuid.uuid4().hex}.db"}
-    uri = postgres.fresh(uuid.uuid4().hex)
-    return {**lock, "uri": uri, "jdbc.user": "lake", "jdbc.password": PASSWORD}
-
-
 @pytest.mark.parametrize("version", ["1.4.2", "2.0.0"])
-@pytest.mark.parametrize("kind", ["filesystem", "sqlite", "postgresql"])
+@pytest.mark.parametrize("kind", ["filesystem", "sqlite", "postgresql", "mariadb"])
 def test_both_see_the_same_after_each_step(
-    oracles: dict[str, Oracle], tmp_path: Path, postgres: PostgresServer, kind: str, version: str
+    oracles: dict[str, Oracle], tmp_path: Path, servers: SqlServers, kind: str, version: str
 ) -> None:
-    for number in range(SEQUENCES):
+    for number in range(SEQUENCES if kind != "mariadb" else max(1, SEQUENCES // 6)):
         chance = random.Random(f"{kind} {version} {number}")
         path = tmp_path / str(number)
-        both = Both(oracles[version], path, options_of(kind, tmp_path, postgres))
+        both = Both(oracles[version], path, options_of(kind, tmp_path, servers))
         done = []
         for _ in range(STEPS):
             done.append(step(both, chance))
@@ -66,9 +48,9 @@ def test_both_see_the_same_after_each_step(
 
 
 @pytest.mark.parametrize("version", ["1.4.2", "2.0.0"])
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql", "mariadb"])
 def test_the_rows_of_the_database_are_those_of_java(
-    oracles: dict[str, Oracle], tmp_path: Path, postgres: PostgresServer, kind: str, version: str
+    oracles: dict[str, Oracle], tmp_path: Path, servers: SqlServers, kind: str, version: str
 ) -> None:
     """The same operations by either leave the same rows in Paimon's tables."""
     from sqlalchemy import text
@@ -86,7 +68,7 @@ def test_the_rows_of_the_database_are_those_of_java(
     found = []
     for who in ("java", "lakecore"):
         path = tmp_path / "wh"
-        both = Both(oracles[version], path, options_of(kind, tmp_path, postgres))
+        both = Both(oracles[version], path, options_of(kind, tmp_path, servers))
         if who == "java":
             for words in (
                 ("create-database", "d", '{"owner": "x"}'),
@@ -124,15 +106,23 @@ def test_the_rows_of_the_database_are_those_of_java(
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("version", ["1.4.2", "2.0.0"])
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+@pytest.mark.parametrize(
+    ("kind", "version"),
+    [
+        ("sqlite", "1.4.2"),
+        ("sqlite", "2.0.0"),
+        ("postgresql", "1.4.2"),
+        ("postgresql", "2.0.0"),
+        ("mariadb", "2.0.0"),
+    ],
+)
 def test_no_commit_under_the_lock_is_lost(
-    oracles: dict[str, Oracle], tmp_path: Path, postgres: PostgresServer, kind: str, version: str
+    oracles: dict[str, Oracle], tmp_path: Path, servers: SqlServers, kind: str, version: str
 ) -> None:
     """Both append at once, without the settle time that lakecore needs beside Java where there is no lock."""
-    rounds = int(os.environ.get("LAKECORE_LOCK_ROUNDS", "25"))
+    rounds = int(os.environ.get("LAKECORE_LOCK_ROUNDS", "25" if kind != "mariadb" else "12"))
     oracle = oracles[version]
-    both = Both(oracle, tmp_path / "wh", options_of(kind, tmp_path, postgres))
+    both = Both(oracle, tmp_path / "wh", options_of(kind, tmp_path, servers))
     both.catalog.create_database("d")
     options = {
         "lakecore.commit.settle-time": "0 ms",
@@ -169,12 +159,12 @@ def test_no_commit_under_the_lock_is_lost(
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_the_lock_of_a_dead_owner_is_taken_over_by_both(
-    oracles: dict[str, Oracle], tmp_path: Path, postgres: PostgresServer, kind: str
+    oracles: dict[str, Oracle], tmp_path: Path, servers: SqlServers, kind: str
 ) -> None:
     from sqlalchemy import text
 
     given = {
-        **options_of(kind, tmp_path, postgres),
+        **options_of(kind, tmp_path, servers),
         "lock-acquire-timeout": "4 s",
         "lock-check-max-sleep": "100 ms",
     }

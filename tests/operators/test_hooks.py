@@ -84,7 +84,8 @@ def test_a_connection_opens_a_jdbc_catalog(monkeypatch: pytest.MonkeyPatch, tmp_
     no_uri = _connect(monkeypatch, host=str(tmp_path), extra={"metastore": "jdbc"})
     assert no_uri.test_connection() == (
         False,
-        "catalog option uri is missing; write jdbc:sqlite:/PATH or jdbc:postgresql://HOST[:PORT]/DATABASE",
+        "catalog option uri is missing; write jdbc:sqlite:/PATH, jdbc:postgresql://HOST[:PORT]/DATABASE, "
+        "or jdbc:mysql://HOST[:PORT]/DATABASE for MySQL and MariaDB",
     )
 
 

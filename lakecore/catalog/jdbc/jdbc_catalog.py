@@ -13,6 +13,7 @@ from lakecore.catalog.catalog_options import WAREHOUSE_KEYS, check_catalog_optio
 from lakecore.catalog.config import CatalogConfig
 from lakecore.catalog.jdbc.connection import JdbcConnection
 from lakecore.catalog.jdbc.lock import JdbcLock
+from lakecore.catalog.jdbc.mysql import check_storable, is_storable
 from lakecore.catalog.jdbc.names import JdbcNames
 from lakecore.catalog.jdbc.options import OPTIONS, JdbcOptions
 from lakecore.catalog.jdbc.properties import EXISTS, LOCATION, check_properties, properties_of_table
@@ -96,6 +97,7 @@ class JdbcCatalog(WarehouseCatalog):
 
     def _make_database(self, name: str, properties: Mapping[str, str]) -> bool:
         check_properties(properties)
+        self._check_storable(name, name, *properties, *properties.values())
         if name in self._names.databases():
             return False
         own = {EXISTS: "true", LOCATION: self._database_path(name)}
@@ -107,6 +109,7 @@ class JdbcCatalog(WarehouseCatalog):
 
     def _change_database(self, name: str, changed: Mapping[str, str], removed: Sequence[str]) -> None:
         check_properties(changed, removed)
+        self._check_storable(name, *changed, *changed.values(), *removed)
         self._names.change_properties(name, changed, removed)
 
     def _check_droppable(self, name: str) -> None:
@@ -136,9 +139,16 @@ class JdbcCatalog(WarehouseCatalog):
     def _check_database(self, name: TableName) -> None:
         if name.database not in self._names.databases():
             raise self._no_database(name.database)
+        self._check_storable(str(name), name.table)
+
+    def _check_storable(self, name: str, *texts: str) -> None:
+        """Raise InvalidInputError for texts that MySQL's columns cannot store, before anything is written."""
+        if self.connection.kind == "mysql":
+            check_storable(name, texts)
 
     def _check_name_free(self, name: TableName) -> None:
         """Raise AlreadyExistsError for the name of a view, or of files that are no table of this catalog."""
+        self._check_storable(str(name), name.table)
         if name.table in self._names.views(name.database):
             raise AlreadyExistsError(f"table {str(name)!r}: a view of {self.warehouse} has this name")
         if not self._has_table(name) and self._latest_schema(name) is not None:
@@ -167,7 +177,11 @@ class JdbcCatalog(WarehouseCatalog):
         return SchemaStore(self.file_io, TablePaths(self._table_path(name)), self.clock).latest()
 
     def _properties(self, schema: TableSchema) -> dict[str, str]:
-        return properties_of_table(schema) if self.jdbc_options.sync_properties else {}
+        """Return what is copied of a table's options; MySQL cannot store each of them."""
+        copied = properties_of_table(schema) if self.jdbc_options.sync_properties else {}
+        if self.connection.kind != "mysql":
+            return copied
+        return {key: value for key, value in copied.items() if is_storable(key + value)}
 
     def _table_lock(self, name: TableName) -> TableLock | None:
         """Return the lock of Java's commits, None where it is off. Its key is CATALOG.DATABASE.TABLE."""

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from lakecore.catalog.jdbc.connection import JdbcConnection
+from lakecore.catalog.jdbc.connection import JdbcConnection, is_deadlock
+from lakecore.catalog.jdbc.mysql import check_storable
 from lakecore.catalog.jdbc.options import JdbcOptions
 from lakecore.catalog.jdbc.statements import RELEASE_EXPIRED
 from lakecore.clock import Clock
@@ -53,11 +54,15 @@ class JdbcLock:
                 f"{self.lock_id!r} is longer; raise the option, and the column lock_id of "
                 "paimon_distributed_locks with it"
             )
+        if self.connection.kind == "mysql":
+            check_storable(f"lock {self.lock_id}", (self.lock_id,))
         started, pause = self.clock.monotonic(), _FIRST_PAUSE_MS
         while True:
             try:
                 return self._try()
-            except AlreadyExistsError as err:
+            except (AlreadyExistsError, UnavailableError) as err:
+                if isinstance(err, UnavailableError) and not is_deadlock(err):
+                    raise
                 if (self.clock.monotonic() - started) * 1000 > self.options.lock_timeout_ms:
                     raise UnavailableError(
                         f"lock {self.lock_id}: another writer held it for longer than "

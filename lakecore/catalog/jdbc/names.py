@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakecore.catalog.jdbc.connection import JdbcConnection
-from lakecore.catalog.jdbc.statements import CREATE, CREATE_LOCKS, VIEWS
+from lakecore.catalog.jdbc.mysql import CHARACTER_SET, check_collations, check_storable, is_storable
+from lakecore.catalog.jdbc.statements import CREATE, CREATE_LOCKS, CREATE_VIEWS, VIEWS
 from lakecore.catalog.names import TableName
 
 if TYPE_CHECKING:
@@ -28,11 +29,19 @@ class JdbcNames:
     key: str
 
     def create_tables(self, lock_key_length: int | None) -> None:
-        """Create Paimon's tables where they are missing; those of locks if a length of keys is given."""
+        """Create Paimon's tables where they are missing; those of locks if a length of keys is given. In
+        MySQL that of views is created, too, because Java would give it another collation.
+
+        Raises UnsupportedError for tables of MySQL that do not compare names exactly.
+        """
+        mysql = self.connection.kind == "mysql"
         locks = () if lock_key_length is None else (CREATE_LOCKS.format(length=lock_key_length),)
+        views = (CREATE_VIEWS,) if mysql else ()
         with self._transaction("open the catalog") as run:
-            for statement in (*CREATE, *locks):
-                run(statement)
+            for statement in (*CREATE, *views, *locks):
+                run(f"{statement} ENGINE=InnoDB {CHARACTER_SET}" if mysql else statement)
+        if mysql:
+            check_collations(self.connection)
 
     def databases(self) -> set[str]:
         """Return the databases: those with properties, tables or views."""
@@ -134,7 +143,7 @@ class JdbcNames:
         from sqlalchemy import text
 
         with self.connection.transaction(what) as database:
-            yield _Statements(database, text, self.key)
+            yield _Statements(database, text, self.key, mysql=self.connection.kind == "mysql")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +153,13 @@ class _Statements:
     database: Connection
     text: Any
     key: str
+    mysql: bool = field(kw_only=True)
 
     def __call__(self, statement: str, **values: str) -> Any:
+        if self.mysql and not is_storable("".join(values.values())):
+            if statement.startswith("SELECT"):
+                return ()  # no row has such a value, and MariaDB refuses the comparison
+            check_storable(statement.split()[0], values.values())
         parameters = {"key": self.key, **values} if ":key" in statement else values
         return self.database.execute(self.text(statement), parameters)
 

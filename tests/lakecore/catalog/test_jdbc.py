@@ -78,7 +78,23 @@ def test_names_and_properties(tmp_path: Path) -> None:
     [
         ({}, InvalidOptionError, "uri is missing; write jdbc:sqlite"),
         ({"uri": "sqlite:/x"}, InvalidOptionError, "no JDBC address"),
-        ({"uri": "jdbc:mysql://h/d?password=geheim"}, UnsupportedError, "databases sqlite, postgresql only"),
+        ({"uri": "jdbc:oracle://h/d?password=geheim"}, UnsupportedError, "sqlite, postgresql, mysql only"),
+        (
+            {"uri": "jdbc:mariadb://h/d?password=geheim"},
+            UnsupportedError,
+            "Java.* no lock .*write jdbc:mysql",
+        ),
+        ({"uri": "jdbc:mysql:loadbalance://h/d"}, InvalidOptionError, "no host or no database"),
+        (
+            {"uri": "jdbc:mysql://h/d?nullDatabaseMeansCurrent=false&password=geheim"},
+            UnsupportedError,
+            "parameter nullDatabaseMeansCurrent would .*nullDatabaseMeansCurrent=true",
+        ),
+        (
+            {"uri": "jdbc:mysql://127.0.0.1:1/d?user=u&password=geheim&nullDatabaseMeansCurrent=true"},
+            UnavailableError,
+            "mysql 127.0.0.1:1/d refused or did not answer",
+        ),
         ({"uri": "jdbc:sqlite::memory:"}, UnsupportedError, "a database in memory belongs to one process"),
         ({"uri": "jdbc:sqlite:/x?password=geheim"}, UnsupportedError, "specify the path of a file"),
         ({"uri": "jdbc:postgresql://"}, InvalidOptionError, "no host or no database"),
