@@ -20,6 +20,7 @@ __all__ = [
     "check_data_table",
     "check_name",
     "check_not_system",
+    "split_object",
 ]
 
 DATABASE_SUFFIX = ".db"
@@ -126,3 +127,11 @@ def check_data_table(name: str, verb: str) -> TableName:
             "choose another database"
         )
     return parsed
+
+
+def split_object(name: str) -> tuple[str, str]:
+    """Split `db.name` of a view or a function. Raises InvalidInputError."""
+    database, dot, own_name = name.partition(".")
+    if not dot or not own_name:
+        raise InvalidInputError(f"{name!r}: write DATABASE.NAME")
+    return check_name(database, "database"), check_name(own_name, "name")

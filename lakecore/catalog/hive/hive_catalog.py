@@ -165,7 +165,7 @@ class HiveCatalog(WarehouseCatalog):
     def _change_database(self, name: str, changed: Mapping[str, str], removed: Sequence[str]) -> None:
         self._metastore.alter_database(name, changed_database(self._database(name), changed, removed))
 
-    def _check_droppable(self, name: str) -> None:
+    def _check_droppable(self, name: str, *, cascade: bool) -> None:
         if name == _DEFAULT_DATABASE:
             raise InvalidInputError(f"database {name!r} cannot be dropped: each Hive metastore has it")
         others = [record.tableName for record in self._metastore.tables(name) if not is_paimon_table(record)]

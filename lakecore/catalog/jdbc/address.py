@@ -102,10 +102,10 @@ def _server(kind: str, rest: str, user: str | None, password: str | None) -> Jdb
 
 
 def _check_parameters(kind: str, parameters: Mapping[str, str]) -> None:
-    known = ["user", "password"]
+    supported = ["user", "password"]
     if kind == "mysql" and parameters.get(_OWN_DATABASE) == "true":
-        known.append(_OWN_DATABASE)
-    unknown = sorted(set(parameters) - set(known))
+        supported.append(_OWN_DATABASE)
+    unknown = sorted(set(parameters) - set(supported))
     if unknown:
         more = f", {_OWN_DATABASE}=true" if kind == "mysql" else ""
         raise UnsupportedError(

@@ -12,8 +12,9 @@ from lakecore.catalog.catalog import Database
 from lakecore.catalog.catalog_options import WAREHOUSE_KEYS, check_catalog_options
 from lakecore.catalog.config import CatalogConfig
 from lakecore.catalog.jdbc.connection import JdbcConnection
+from lakecore.catalog.jdbc.jdbc_views import JdbcViews
 from lakecore.catalog.jdbc.lock import JdbcLock
-from lakecore.catalog.jdbc.mysql import check_storable, is_storable
+from lakecore.catalog.jdbc.mysql import can_store, check_characters
 from lakecore.catalog.jdbc.names import JdbcNames
 from lakecore.catalog.jdbc.options import OPTIONS, JdbcOptions
 from lakecore.catalog.jdbc.properties import EXISTS, LOCATION, check_properties, properties_of_table
@@ -97,7 +98,7 @@ class JdbcCatalog(WarehouseCatalog):
 
     def _make_database(self, name: str, properties: Mapping[str, str]) -> bool:
         check_properties(properties)
-        self._check_storable(name, name, *properties, *properties.values())
+        self._check_characters(name, name, *properties, *properties.values())
         if name in self._names.databases():
             return False
         own = {EXISTS: "true", LOCATION: self._database_path(name)}
@@ -109,15 +110,26 @@ class JdbcCatalog(WarehouseCatalog):
 
     def _change_database(self, name: str, changed: Mapping[str, str], removed: Sequence[str]) -> None:
         check_properties(changed, removed)
-        self._check_storable(name, *changed, *changed.values(), *removed)
+        self._check_characters(name, *changed, *changed.values(), *removed)
         self._names.change_properties(name, changed, removed)
 
-    def _check_droppable(self, name: str) -> None:
+    @property
+    def views(self) -> JdbcViews:
+        """Return the views, which Java has since Paimon 2.0."""
+        return JdbcViews(
+            names=self._names,
+            lock_of=self._lock_of,
+            locks_of=self._renaming,
+            check_database=self._check_database,
+            check_privilege=self._check,
+        )
+
+    def _check_droppable(self, name: str, *, cascade: bool) -> None:
         views = self._names.views(name)
-        if views:
+        if views and not cascade:
             raise InvalidInputError(
-                f"database {name!r} holds {len(views)} views, such as {views[0]!r}, which lakecore cannot "
-                "drop; drop them with the engine that created them"
+                f"database {name!r} holds {len(views)} views, such as {views[0]!r}; drop them first, or "
+                "drop it with cascade, after which views cannot be restored"
             )
 
     def _remove_database(self, name: str) -> None:
@@ -139,16 +151,16 @@ class JdbcCatalog(WarehouseCatalog):
     def _check_database(self, name: TableName) -> None:
         if name.database not in self._names.databases():
             raise self._no_database(name.database)
-        self._check_storable(str(name), name.table)
+        self._check_characters(str(name), name.table)
 
-    def _check_storable(self, name: str, *texts: str) -> None:
+    def _check_characters(self, name: str, *texts: str) -> None:
         """Raise InvalidInputError for texts that MySQL's columns cannot store, before anything is written."""
         if self.connection.kind == "mysql":
-            check_storable(name, texts)
+            check_characters(name, texts)
 
     def _check_name_free(self, name: TableName) -> None:
         """Raise AlreadyExistsError for the name of a view, or of files that are no table of this catalog."""
-        self._check_storable(str(name), name.table)
+        self._check_characters(str(name), name.table)
         if name.table in self._names.views(name.database):
             raise AlreadyExistsError(f"table {str(name)!r}: a view of {self.warehouse} has this name")
         if not self._has_table(name) and self._latest_schema(name) is not None:
@@ -181,7 +193,7 @@ class JdbcCatalog(WarehouseCatalog):
         copied = properties_of_table(schema) if self.jdbc_options.sync_properties else {}
         if self.connection.kind != "mysql":
             return copied
-        return {key: value for key, value in copied.items() if is_storable(key + value)}
+        return {key: value for key, value in copied.items() if can_store(key + value)}
 
     def _table_lock(self, name: TableName) -> TableLock | None:
         """Return the lock of Java's commits, None where it is off. Its key is CATALOG.DATABASE.TABLE."""

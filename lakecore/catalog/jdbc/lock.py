@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from lakecore.catalog.jdbc.connection import JdbcConnection, is_deadlock
-from lakecore.catalog.jdbc.mysql import check_storable
+from lakecore.catalog.jdbc.mysql import check_characters
 from lakecore.catalog.jdbc.options import JdbcOptions
 from lakecore.catalog.jdbc.statements import RELEASE_EXPIRED
 from lakecore.clock import Clock
@@ -55,7 +55,7 @@ class JdbcLock:
                 "paimon_distributed_locks with it"
             )
         if self.connection.kind == "mysql":
-            check_storable(f"lock {self.lock_id}", (self.lock_id,))
+            check_characters(f"lock {self.lock_id}", (self.lock_id,))
         started, pause = self.clock.monotonic(), _FIRST_PAUSE_MS
         while True:
             try:

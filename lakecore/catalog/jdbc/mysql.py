@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from lakecore.catalog.jdbc.connection import JdbcConnection
 from lakecore.errors import InvalidInputError, UnsupportedError
 
-__all__ = ["CHARACTER_SET", "check_collations", "check_storable", "is_storable"]
+__all__ = ["CHARACTER_SET", "can_store", "check_characters", "check_collations"]
 
 CHARACTER_SET = "CHARACTER SET utf8mb3 COLLATE utf8mb3_bin"
 _EXACT = re.compile(r"utf8(mb3|mb4)?_\w*bin")
@@ -43,17 +43,17 @@ def check_collations(connection: JdbcConnection) -> None:
             )
 
 
-def is_storable(text: str) -> bool:
+def can_store(text: str) -> bool:
     """Return whether utf8mb3 has all characters of a text: it has those of up to three bytes."""
     return all(ord(character) <= _LAST_CHARACTER for character in text)
 
 
-def check_storable(name: str, texts: Iterable[str]) -> None:
+def check_characters(name: str, texts: Iterable[str]) -> None:
     """Raise InvalidInputError for texts that the columns of the catalog cannot store. `name` is in the
     message.
     """
     for text in texts:
-        if not is_storable(text):
+        if not can_store(text):
             raise InvalidInputError(
                 f"{name!r}: the database of the catalog cannot store {text[:40]!r}, because MySQL's "
                 "utf8mb3 has no characters of four bytes, such as emojis; leave them out"

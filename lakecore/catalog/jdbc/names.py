@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakecore.catalog.jdbc.connection import JdbcConnection
-from lakecore.catalog.jdbc.mysql import CHARACTER_SET, check_collations, check_storable, is_storable
+from lakecore.catalog.jdbc.mysql import CHARACTER_SET, can_store, check_characters, check_collations
 from lakecore.catalog.jdbc.statements import CREATE, CREATE_LOCKS, CREATE_VIEWS, VIEWS
 from lakecore.catalog.names import TableName
+from lakecore.errors import AlreadyExistsError
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -37,23 +38,23 @@ class JdbcNames:
         mysql = self.connection.kind == "mysql"
         locks = () if lock_key_length is None else (CREATE_LOCKS.format(length=lock_key_length),)
         views = (CREATE_VIEWS,) if mysql else ()
-        with self._transaction("open the catalog") as run:
+        with self.transaction("open the catalog") as run:
             for statement in (*CREATE, *views, *locks):
-                run(f"{statement} ENGINE=InnoDB {CHARACTER_SET}" if mysql else statement)
+                run(self._creation(statement))
         if mysql:
             check_collations(self.connection)
 
     def databases(self) -> set[str]:
         """Return the databases: those with properties, tables or views."""
         sources = ["paimon_tables", "paimon_database_properties"]
-        sources += [VIEWS] if self._has_views() else []
+        sources += [VIEWS] if self.has_views() else []
         union = " UNION ".join(f"SELECT database_name FROM {one} WHERE catalog_key = :key" for one in sources)
-        with self._transaction("list the databases") as run:
+        with self.transaction("list the databases") as run:
             return {row[0] for row in run(union)}
 
     def properties(self, database: str) -> dict[str, str]:
         """Return the properties of a database as they are stored."""
-        with self._transaction(f"read database {database}") as run:
+        with self.transaction(f"read database {database}") as run:
             rows = run(
                 f"SELECT property_key, property_value FROM paimon_database_properties WHERE {_OF_DATABASE}",
                 database=database,
@@ -62,12 +63,12 @@ class JdbcNames:
 
     def add_properties(self, database: str, properties: Mapping[str, str]) -> None:
         """Insert properties. Raises AlreadyExistsError when one is there."""
-        with self._transaction(f"create database {database}") as run:
+        with self.transaction(f"create database {database}") as run:
             _insert_properties(run, database, properties)
 
     def change_properties(self, database: str, changed: Mapping[str, str], removed: Sequence[str]) -> None:
         """Set and remove properties, all or none."""
-        with self._transaction(f"alter database {database}") as run:
+        with self.transaction(f"alter database {database}") as run:
             for key in (*changed, *removed):
                 run(
                     f"DELETE FROM paimon_database_properties WHERE {_OF_DATABASE} AND property_key = :name",
@@ -77,51 +78,53 @@ class JdbcNames:
             _insert_properties(run, database, changed)
 
     def remove_database(self, database: str) -> None:
-        """Delete all rows of a database but its views."""
-        with self._transaction(f"drop database {database}") as run:
-            for table in ("paimon_tables", "paimon_table_properties", "paimon_database_properties"):
+        """Delete all rows of a database, also those of its views."""
+        tables = ["paimon_tables", "paimon_table_properties", "paimon_database_properties"]
+        tables += [VIEWS] if self.has_views() else []
+        with self.transaction(f"drop database {database}") as run:
+            for table in tables:
                 run(f"DELETE FROM {table} WHERE {_OF_DATABASE}", database=database)
 
     def tables(self, database: str) -> list[str]:
         """Return the tables of a database."""
-        with self._transaction(f"list the tables of {database}") as run:
+        with self.transaction(f"list the tables of {database}") as run:
             rows = run(f"SELECT table_name FROM paimon_tables WHERE {_OF_DATABASE}", database=database)
             return [row[0] for row in rows]
 
     def views(self, database: str) -> list[str]:
         """Return the views of a database; none where Paimon 1.4 made the tables."""
-        if not self._has_views():
+        if not self.has_views():
             return []
-        with self._transaction(f"list the views of {database}") as run:
+        with self.transaction(f"list the views of {database}") as run:
             rows = run(f"SELECT view_name FROM {VIEWS} WHERE {_OF_DATABASE}", database=database)
             return [row[0] for row in rows]
 
     def has_table(self, name: TableName) -> bool:
         """Return whether the table is entered."""
-        with self._transaction(f"look for table {name}") as run:
+        with self.transaction(f"look for table {name}") as run:
             return bool(list(run(f"SELECT 1 FROM paimon_tables WHERE {_OF_TABLE}", **_values_of(name))))
 
     def add_table(self, name: TableName, properties: Mapping[str, str]) -> None:
         """Add a table with its properties. Raises AlreadyExistsError when it is entered."""
-        with self._transaction(f"create table {name}") as run:
+        with self.transaction(f"create table {name}") as run:
             run("INSERT INTO paimon_tables VALUES (:key, :database, :table)", **_values_of(name))
             _insert_table_properties(run, name, properties)
 
     def set_table_properties(self, name: TableName, properties: Mapping[str, str]) -> None:
         """Replace the properties of a table."""
-        with self._transaction(f"alter table {name}") as run:
+        with self.transaction(f"alter table {name}") as run:
             run(f"DELETE FROM paimon_table_properties WHERE {_OF_TABLE}", **_values_of(name))
             _insert_table_properties(run, name, properties)
 
     def remove_table(self, name: TableName) -> None:
         """Delete the entry of a table, which may be missing, and its properties."""
-        with self._transaction(f"drop table {name}") as run:
+        with self.transaction(f"drop table {name}") as run:
             for table in ("paimon_tables", "paimon_table_properties"):
                 run(f"DELETE FROM {table} WHERE {_OF_TABLE}", **_values_of(name))
 
     def rename_table(self, name: TableName, new: TableName) -> None:
         """Change the name of a table. Raises AlreadyExistsError when the other name is entered."""
-        with self._transaction(f"rename table {name} to {new}") as run:
+        with self.transaction(f"rename table {name} to {new}") as run:
             for table in ("paimon_tables", "paimon_table_properties"):
                 run(
                     f"UPDATE {table} SET database_name = :new_database, table_name = :new_table "
@@ -131,14 +134,24 @@ class JdbcNames:
                     new_table=new.table,
                 )
 
-    def _has_views(self) -> bool:
+    def has_views(self) -> bool:
+        """Return whether the database has the table of views, which Paimon 1.4 does not create."""
         from sqlalchemy import inspect
 
         with self.connection.transaction("look for views") as database:
             return bool(inspect(database).has_table(VIEWS))
 
+    def create_views(self) -> None:
+        """Create the table of views where it is missing. Paimon 1.4 does not use it."""
+        with suppress(AlreadyExistsError), self.transaction("create the table of views") as run:
+            run(self._creation(CREATE_VIEWS))
+
+    def _creation(self, statement: str) -> str:
+        mysql = self.connection.kind == "mysql"
+        return f"{statement} ENGINE=InnoDB {CHARACTER_SET}" if mysql else statement
+
     @contextmanager
-    def _transaction(self, what: str) -> Iterator[Any]:
+    def transaction(self, what: str) -> Iterator[Any]:
         """Give a function that executes a statement with parameters by name; `key` is that of the catalog."""
         from sqlalchemy import text
 
@@ -156,10 +169,10 @@ class _Statements:
     mysql: bool = field(kw_only=True)
 
     def __call__(self, statement: str, **values: str) -> Any:
-        if self.mysql and not is_storable("".join(values.values())):
+        if self.mysql and not can_store("".join(values.values())):
             if statement.startswith("SELECT"):
                 return ()  # no row has such a value, and MariaDB refuses the comparison
-            check_storable(statement.split()[0], values.values())
+            check_characters(statement.split()[0], values.values())
         parameters = {"key": self.key, **values} if ":key" in statement else values
         return self.database.execute(self.text(statement), parameters)
 

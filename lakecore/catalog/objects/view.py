@@ -19,6 +19,7 @@ from lakecore.types.datatypes import DataField
 
 __all__ = ["View", "Views", "changed_view"]
 
+_SCHEMA = ("fields", "query", "dialects", "comment", "options")
 _CHANGES = {
     "addDialect": ("dialect", "query"),
     "updateDialect": ("dialect", "query"),
@@ -55,6 +56,13 @@ class View:
             comment=raw.get("comment"),
             options=texts_of(raw.get("options") or {}, "options"),
         )
+
+    @classmethod
+    def from_schema(cls, raw: Mapping[str, Any]) -> View:
+        """Parse the JSON of Paimon's `ViewSchema`, which may have keys that are unknown, or null. Raises
+        InvalidInputError.
+        """
+        return cls.from_json({key: raw[key] for key in _SCHEMA if raw.get(key) is not None})
 
     def to_json(self) -> dict[str, Any]:
         """Convert the view to the JSON of Paimon's `ViewSchema`."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from lakecore.catalog.names import TableName, check_name
-from lakecore.errors import InvalidInputError
+from lakecore.catalog.names import TableName, check_name, split_object
 
-__all__ = ["ResourcePaths", "object_name", "split_object"]
+__all__ = ["ResourcePaths", "object_name"]
 
 Path = tuple[str, ...]
 
@@ -36,14 +35,6 @@ class ResourcePaths:
         """Return the path of a view or a function, `db.name`; `kind` is `views` or `functions`."""
         database, own_name = split_object(name)
         return self.database(database, kind, own_name)
-
-
-def split_object(name: str) -> tuple[str, str]:
-    """Split `db.name` of a view or a function. Raises InvalidInputError."""
-    database, dot, own_name = name.partition(".")
-    if not dot or not own_name:
-        raise InvalidInputError(f"{name!r}: write DATABASE.NAME")
-    return check_name(database, "database"), check_name(own_name, "name")
 
 
 def object_name(name: TableName) -> str:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from lakecore.catalog.names import check_not_system
+from lakecore.catalog.names import check_not_system, split_object
 from lakecore.catalog.remote.settled import settled
 from lakecore.catalog.rest.answers import MissingResourceError
 from lakecore.catalog.rest.client import RestClient
-from lakecore.catalog.rest.resource_paths import ResourcePaths, split_object
+from lakecore.catalog.rest.resource_paths import ResourcePaths
 from lakecore.errors import AlreadyExistsError, InvalidInputError, UnavailableError
 
 __all__ = ["RestObjects"]

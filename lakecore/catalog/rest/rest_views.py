@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lakecore.catalog.names import split_object
 from lakecore.catalog.objects.function import Function, changed_function, check_function_name
 from lakecore.catalog.objects.view import View, changed_view
 from lakecore.catalog.rest.client import RestClient
-from lakecore.catalog.rest.resource_paths import ResourcePaths, split_object
+from lakecore.catalog.rest.resource_paths import ResourcePaths
 from lakecore.catalog.rest.rest_objects import RestObjects
 
 __all__ = ["RestFunctions", "RestViews"]
-
-_VIEW = ("fields", "query", "dialects", "comment", "options")
 
 
 @dataclass(frozen=True)
@@ -98,13 +97,9 @@ class RestFunctions:
 
 def _parse_view(answer: Mapping[str, Any]) -> View:
     schema = answer.get("schema")
-    return View.from_json(_part(schema if isinstance(schema, Mapping) else {}, _VIEW))
+    return View.from_schema(schema if isinstance(schema, Mapping) else {})
 
 
 def _parse_function(answer: Mapping[str, Any]) -> Function:
-    return Function.from_json(_part(answer, tuple(Function().to_json())))
-
-
-def _part(answer: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
-    """Return the part of an answer that has these keys; a server may say more."""
-    return {key: answer[key] for key in keys if answer.get(key) is not None}
+    keys = Function().to_json()  # a server may say more
+    return Function.from_json({key: answer[key] for key in keys if answer.get(key) is not None})

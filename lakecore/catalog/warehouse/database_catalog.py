@@ -17,6 +17,7 @@ from lakecore.catalog.names import (
     check_name,
     check_not_system,
 )
+from lakecore.catalog.objects.view import Views
 from lakecore.catalog.privileges.grants import Privilege
 from lakecore.catalog.privileges.manager import Privileges
 from lakecore.catalog.warehouse.removal import TableRemoval
@@ -85,14 +86,14 @@ class DatabaseCatalog(ABC):
             self.privileges.check(privilege, database, table)
 
     @property
-    def views(self) -> NoReturn:
-        """Raise UnsupportedError: lakecore reads and changes views of REST catalogs only."""
-        raise _no_objects("views")
+    def views(self) -> Views:
+        """Raise UnsupportedError: only REST and JDBC catalogs have views."""
+        raise _no_objects("views", "rest or jdbc")
 
     @property
     def functions(self) -> NoReturn:
         """Raise UnsupportedError: only REST catalogs have functions."""
-        raise _no_objects("functions")
+        raise _no_objects("functions", "rest")
 
     def close(self) -> None:  # noqa: B027 - most kinds have nothing to close
         """Close connections; without any it does nothing."""
@@ -113,7 +114,7 @@ class DatabaseCatalog(ABC):
     def _change_database(self, name: str, changed: Mapping[str, str], removed: Sequence[str]) -> None:
         """Change properties of a database that exists."""
 
-    def _check_droppable(self, name: str) -> None:  # noqa: B027 - most kinds have tables only
+    def _check_droppable(self, name: str, *, cascade: bool) -> None:  # noqa: B027 - most kinds have tables only
         """Raise InvalidInputError for what a database holds beside tables."""
 
     @abstractmethod
@@ -187,7 +188,7 @@ class DatabaseCatalog(ABC):
             if if_exists:
                 return
             raise self._no_database(name)
-        self._check_droppable(name)
+        self._check_droppable(name, cascade=cascade)
         tables = sorted(self._table_names(name))
         if tables and not cascade:
             raise InvalidInputError(
@@ -243,8 +244,8 @@ class DatabaseCatalog(ABC):
         self._storage.remove_directory(path)
 
 
-def _no_objects(kind: str) -> UnsupportedError:
+def _no_objects(kind: str, metastores: str) -> UnsupportedError:
     return UnsupportedError(
-        f"this kind of catalog has no {kind} for lakecore; use a catalog with metastore=rest, or the engine "
-        "that created them"
+        f"this kind of catalog has no {kind} for lakecore; use a catalog with metastore={metastores}, or the "
+        "engine that created them"
     )

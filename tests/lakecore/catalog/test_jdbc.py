@@ -13,10 +13,12 @@ import pytest
 
 from lakecore.catalog.jdbc.connection import JdbcConnection
 from lakecore.catalog.jdbc.jdbc_catalog import JdbcCatalog
+from lakecore.catalog.objects.view import View
 from lakecore.catalog.registry import load_catalog
 from lakecore.cli.main import main
 from lakecore.errors import (
     AlreadyExistsError,
+    CorruptDataError,
     InvalidInputError,
     InvalidOptionError,
     LakeError,
@@ -230,5 +232,47 @@ def test_views_of_paimon_keep_their_names(tmp_path: Path) -> None:
     with pytest.raises(AlreadyExistsError, match=r"a view .* has this name"):
         catalog.create_table("d.v", KEYED)
     with pytest.raises(InvalidInputError, match="holds 1 views, such as 'v'"):
-        catalog.drop_database("d", cascade=True)
+        catalog.drop_database("d")
+    with pytest.raises(CorruptDataError, match=r"paimon_views, d\.v: not the schema of a view"):
+        catalog.views.get("d.v")
+    catalog.drop_database("d", cascade=True)
+    assert catalog.list_databases() == ["e"]
     assert list((tmp_path / "wh").iterdir()) == []
+
+
+def test_views_are_created_changed_and_dropped(tmp_path: Path) -> None:
+    catalog = opened(tmp_path, **{"lock.enabled": "true"})
+    view = View.from_json({"columns": ["k INT"], "query": "select 1"})
+    with pytest.raises(NotFoundError, match="database 'd' does not exist"):
+        catalog.views.create("d.v", view)
+    catalog.create_database("d")
+    catalog.create_table("d.t", KEYED)
+    assert catalog.views.list("d") == []
+    with pytest.raises(NotFoundError, match=r"view 'd\.v' does not exist; views: none"):
+        catalog.views.get("d.v")
+    catalog.views.create("d.v", view)
+    catalog.views.create("d.v", view, if_not_exists=True)
+    with pytest.raises(AlreadyExistsError, match="a view of the catalog has this name"):
+        catalog.views.create("d.v", view)
+    with pytest.raises(AlreadyExistsError, match="a table of the catalog has this name"):
+        catalog.views.create("d.t", view, if_not_exists=True)
+    with pytest.raises(AlreadyExistsError, match="a table of the catalog has this name"):
+        catalog.views.rename("d.v", "d.t")
+    with pytest.raises(AlreadyExistsError, match="a view of the catalog has this name"):
+        catalog.views.rename("d.v", "d.v")
+    with pytest.raises(AlreadyExistsError, match="a view"):
+        catalog.rename_table("d.t", "d.v")
+    with pytest.raises(NotFoundError, match="database 'e' does not exist"):
+        catalog.views.rename("d.v", "e.v")
+    change = {"action": "addDialect", "dialect": "spark", "query": "select 2"}
+    changed = pickle.loads(pickle.dumps(catalog)).views.alter("d.v", [change])
+    assert catalog.views.get("d.v") == changed == replace(view, dialects={"spark": "select 2"})
+    catalog.views.rename("d.v", "d.w")
+    assert catalog.views.list("d") == ["w"]
+    with pytest.raises(NotFoundError, match=r"view 'd\.v' does not exist; views: w"):
+        catalog.views.drop("d.v")
+    catalog.views.drop("d.v", if_exists=True)
+    catalog.views.drop("d.w")
+    assert rows(tmp_path, "paimon_views") == rows(tmp_path, "paimon_distributed_locks") == []
+    with pytest.raises(NotFoundError, match="database 'e' does not exist"):
+        catalog.views.list("e")
