@@ -1,6 +1,7 @@
 #!/bin/sh
 # build_environment.sh LOCK: /opt/lakecore gets exactly the packages of the lock, hashes checked, and lakecore's wheel;
-# what no program reads (tests, headers, static libraries) is removed, and every module is compiled.
+# what no program reads (tests, headers, static libraries) is removed, and every module is compiled. The bill of materials
+# (CycloneDX) lists the packages that are there.
 set -eu
 here=$(pwd)/docker
 /uv/bin/uv pip sync -q --require-hashes "$1"
@@ -13,3 +14,14 @@ if [ -d pyspark ]; then # examples, tests and the parts of the cluster managers 
   rm -rf pyspark/examples pyspark/data pyspark/tests pyspark/*/tests pyspark/jars/connect-repl
   /opt/lakecore/bin/python "$here/keep_platform.py" pyspark/jars
 fi
+# lakecore, pandas and Spark do not import Arrow Flight; nothing compiles against Arrow
+rm -f pyarrow/libarrow_flight.so* pyarrow/libarrow_python_flight.so* pyarrow/_flight.*.so pyarrow/*.pyx pyarrow/*.pxi
+for library in pyarrow/libarrow_python.so pyarrow/libarrow_python.so.*.*.*; do
+  ln -sf "$(basename pyarrow/libarrow_python.so.????)" "$library"
+done
+case "$1" in
+  */cli.lock) # the command line uses no other service of AWS than S3, and logins
+    find botocore/data -mindepth 1 -maxdepth 1 -type d ! -name s3 ! -name sts ! -name 'sso*' ! -name signin -exec rm -rf {} + ;;
+esac
+install -d /opt/lakecore/share/lakecore
+/sbom/bin/cyclonedx-py environment --output-reproducible --of JSON -o /opt/lakecore/share/lakecore/sbom.cdx.json /opt/lakecore/bin/python

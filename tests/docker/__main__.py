@@ -20,7 +20,7 @@ from tools.airflow_api import ENDED, AirflowApi
 
 _AIRFLOW = ("api-server", "scheduler", "dag-processor", "triggerer")
 _WORKERS = ("spark-worker-1", "spark-worker-2")
-_CONFIG = '[airflow]\nconnections = ["lake_default"]\n[airflow.nightly]\nschedule = ""\n[airflow.maintenance]\nschedule = ""\n[airflow.survey]\nschedule = ""\n'
+_CONFIG = '[airflow]\nconnections = ["lake_default"]\npool = "lakecore"\n[airflow.submit]\nconn_id = "spark_default"\n[airflow.nightly]\nschedule = ""\n[airflow.maintenance]\nschedule = ""\n[airflow.survey]\nschedule = ""\n'
 _MAX_BYTES = 1_500_000_000
 _RUN_S = 420
 
@@ -58,6 +58,8 @@ def _walk(stack: Stack) -> None:
     executors = sum(stack.logs(worker).count("Asked to launch executor") for worker in _WORKERS)
     _check(executors > 0, "the executors ran on the workers")
     _check(_fsck(stack) == before, "fsck finds the tables clean, and their rows are as many as before")
+    reports = _compact(api, {"engine": "submit", "strategy": "full", "until": "", "include": "shop.orders"})
+    _check([report["engine"] for report in reports] == ["spark"], f"a driver was submitted: {reports}")
     for dag in ("lakecore_survey", "lakecore_maintenance"):
         _succeeds(api, dag, {})
     status, page = api.page("/lakecore/")

@@ -176,6 +176,13 @@ class Stack:
         return dict(json.loads(self.podman("inspect", self.name(service)))[0])
 
 
+def _host_mount(mount: str, config: Path) -> str:
+    """The mount of a compose file that lies elsewhere."""
+    if "config:ro" in mount:
+        return str(config) + ":/opt/airflow/config:ro"
+    return str(ROOT / "docker") + mount[1:] if mount.startswith("./") else mount
+
+
 def _on_host(document: dict[str, Any], config: Path) -> dict[str, Any]:
     """The compose document with all services on the network of the host, without conditions."""
     changed = json.loads(
@@ -187,7 +194,5 @@ def _on_host(document: dict[str, Any], config: Path) -> dict[str, Any]:
             service.pop(key, None)
         service["network_mode"] = "host"
         mounts = service.get("volumes", [])
-        service["volumes"] = [
-            str(config) + ":/opt/airflow/config:ro" if "config:ro" in mount else mount for mount in mounts
-        ]
+        service["volumes"] = [_host_mount(mount, config) for mount in mounts]
     return dict(changed)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import importlib.util
 import io
+import json
 import re
 import stat
 import subprocess
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -43,6 +45,7 @@ OURS = (
     "spark-worker-2",
 )
 ONCE = ("demo-lake", "airflow-init", "lakecore")
+METRICS = ("prometheus", "grafana")
 
 
 def compose() -> dict[str, Any]:
@@ -64,6 +67,26 @@ def test_an_image_has_the_versions_that_the_tests_ran_with(name: str) -> None:
     assert {
         package: version for package, version in lock.items() if tested.get(package, version) != version
     } == {}
+
+
+@pytest.mark.parametrize("name", ["cli", "spark", "airflow"])
+def test_a_lock_has_what_the_extras_of_its_command_require(name: str) -> None:
+    text = (DOCKER / "locks" / f"{name}.lock").read_text()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = re.findall(r"--extra (\S+)", text.splitlines()[1])
+    wanted = [
+        *project["dependencies"],
+        *(one for extra in extras for one in project["optional-dependencies"][extra]),
+    ]
+    names = {re.match(r"[\w.-]+", one)[0].lower() for one in wanted if "python_version >= '3.12'" not in one}  # type: ignore[index]
+    names.discard("pyspark-client")  # [tool.uv] replaces it by pyspark
+    assert names - set(pins(DOCKER / "locks" / f"{name}.lock")) == set()
+
+
+def test_the_image_of_airflow_can_submit_and_has_one_tree_of_pyspark() -> None:
+    packages = pins(DOCKER / "locks" / "airflow.lock")
+    assert {"apache-airflow-providers-apache-spark", "pyspark"} <= set(packages)
+    assert "pyspark-client" not in packages
 
 
 def test_driver_and_executors_have_the_same_packages() -> None:
@@ -88,6 +111,17 @@ def test_init_makes_secrets_once_that_only_the_user_reads(tmp_path: Path) -> Non
     assert file.read_bytes() == before
 
 
+def test_init_adds_the_secrets_of_a_later_release_to_a_file_that_is_there(tmp_path: Path) -> None:
+    file = tmp_path / "env"
+    file.write_text("LAKECORE_FERNET_KEY=mine\nLAKECORE_PORT=81\n")
+    done = subprocess.run([DOCKER / "init.sh", file], check=True, capture_output=True, text=True)
+    made = settings(file.read_text())
+    assert (made["LAKECORE_FERNET_KEY"], made.pop("LAKECORE_PORT")) == ("mine", "81")
+    assert set(made) == set(settings((DOCKER / ".env.example").read_text()))
+    assert "LAKECORE_METRICS_TOKEN" in done.stdout
+    assert not any(value in done.stdout for value in made.values() if value != "mine")
+
+
 def test_every_setting_of_the_stack_has_a_default_or_is_a_secret_of_init() -> None:
     text = (DOCKER / "compose.yaml").read_text()
     without_default = set(re.findall(r"\$\{(LAKECORE_[A-Z0-9_]+)(?::\?[^}]*)?\}", text))
@@ -104,7 +138,7 @@ def test_every_setting_that_the_example_names_is_one_of_the_stack() -> None:
     assert all("${" + name in (DOCKER / "compose.yaml").read_text() for name in named)
 
 
-@pytest.mark.parametrize("name", OURS + ONCE)
+@pytest.mark.parametrize("name", OURS + ONCE + METRICS)
 def test_our_containers_may_write_only_where_they_must(name: str) -> None:
     service = compose()["services"][name]
     assert service["read_only"] is True
@@ -113,17 +147,20 @@ def test_our_containers_may_write_only_where_they_must(name: str) -> None:
     assert "privileged" not in service
 
 
-@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize("name", OURS + METRICS)
 def test_our_services_are_watched_bounded_and_started_again(name: str) -> None:
     service = compose()["services"][name]
-    assert service["healthcheck"]["test"][0] == "CMD"
+    assert service["healthcheck"]["test"][0] in ("CMD", "CMD-SHELL")
     assert service["mem_limit"]
     assert service["restart"] == "unless-stopped"
 
 
 def test_only_the_pages_have_a_port_and_by_default_on_the_loopback() -> None:
     ports = {name: service["ports"] for name, service in compose()["services"].items() if "ports" in service}
-    assert ports == {"api-server": ["${LAKECORE_BIND:-127.0.0.1}:${LAKECORE_PORT:-8080}:8080"]}
+    assert ports == {
+        "api-server": ["${LAKECORE_BIND:-127.0.0.1}:${LAKECORE_PORT:-8080}:8080"],
+        "grafana": ["${LAKECORE_BIND:-127.0.0.1}:${LAKECORE_GRAFANA_PORT:-3000}:3000"],
+    }
 
 
 def test_each_image_ends_as_a_user_without_rights() -> None:
@@ -233,3 +270,108 @@ def test_a_jar_that_would_lose_all_libraries_ends_the_build(tmp_path: Path) -> N
         keep_platform.shrink(jar, "linux-sparc")
     assert jar.read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == [jar.name]
+
+
+def test_airflow_is_set_up_by_the_command_of_lakecore_alone() -> None:
+    service = compose()["services"]["airflow-init"]
+    script = service["command"][-1]
+    assert re.findall(r"lakecore airflow init [^;]*", script) == [
+        'lakecore airflow init --keep-connection --spark-master "$$LAKECORE_SPARK_MASTER"'
+    ]
+    assert "connections" not in script
+    assert service["environment"]["LAKECORE_CATALOG"] == "lake"
+    with (DOCKER / "config" / "lakecore.toml").open("rb") as file:
+        section = tomllib.load(file)["airflow"]
+    assert (section["connections"], section["pool"]) == (["lake_default"], "lakecore")
+    assert f"AIRFLOW_CONN_{section['submit']['conn_id'].upper()}" in service["environment"]
+
+
+def test_prometheus_gets_the_token_in_a_file_of_its_own(tmp_path: Path) -> None:
+    program = tmp_path / "prometheus"
+    program.write_text('#!/bin/sh\nenv > "$OUT"; printf "%s\\n" "$@" >> "$OUT"\n')
+    program.chmod(0o755)
+    script = (DOCKER / "metrics" / "prometheus.sh").read_text().replace("/tmp/", f"{tmp_path}/")
+    env = {
+        "PATH": f"{tmp_path}:/usr/bin:/bin",
+        "OUT": str(tmp_path / "out"),
+        "LAKECORE_METRICS_TARGET": "api:8080",
+    }
+    command = ["sh", "-c", script, "/etc/lakecore/prometheus.sh"]
+    assert subprocess.run(command, env=env, capture_output=True, check=False).returncode != 0
+    subprocess.run(command, env=env | {"LAKECORE_METRICS_TOKEN": "s3cret"}, check=True)
+    assert (tmp_path / "metrics-token").read_text() == "s3cret"
+    assert stat.S_IMODE((tmp_path / "metrics-token").stat().st_mode) == 0o600
+    assert json.loads((tmp_path / "metrics-target.json").read_text()) == [{"targets": ["api:8080"]}]
+    assert "s3cret" not in (tmp_path / "out").read_text()
+    assert "--config.file=/etc/lakecore/prometheus.yml" in (tmp_path / "out").read_text()
+
+
+def test_grafana_has_the_prometheus_and_the_board_of_the_stack() -> None:
+    services, folder = compose()["services"], DOCKER / "grafana" / "provisioning"
+    [source] = yaml.safe_load((folder / "datasources" / "prometheus.yaml").read_text())["datasources"]
+    [boards] = yaml.safe_load((folder / "dashboards" / "lakes.yaml").read_text())["providers"]
+    grafana = services["grafana"]
+    assert source["url"].removeprefix("$") in grafana["environment"]
+    assert f"./grafana/lakes.json:{boards['options']['path']}/lakes.json:ro" in grafana["volumes"]
+    scrape = yaml.safe_load((DOCKER / "metrics" / "prometheus.yml").read_text())["scrape_configs"][0]
+    assert (scrape["metrics_path"], scrape["authorization"]["type"]) == ("/lakecore/metrics", "Bearer")
+    with_token = [
+        name for name, one in services.items() if "LAKECORE_METRICS_TOKEN" in str(one.get("environment"))
+    ]
+    assert with_token == ["api-server", "prometheus"]
+
+
+def values() -> dict[str, Any]:
+    return dict(yaml.safe_load((DOCKER / "kubernetes" / "values.yaml").read_text()))
+
+
+def test_the_values_of_kubernetes_name_our_image_and_a_user_without_rights() -> None:
+    chart = values()
+    assert chart["images"]["airflow"]["repository"] == "lakecore-airflow"
+    assert chart["airflowVersion"] == pins(DOCKER / "locks" / "airflow.lock")["apache-airflow"]
+    pod, container = chart["securityContexts"]["pod"], chart["securityContexts"]["containers"]
+    assert (pod["runAsNonRoot"], pod["runAsUser"], pod["runAsGroup"]) == (True, 50000, 0)
+    assert (chart["uid"], chart["gid"]) == (50000, 0)
+    assert container == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    for name in ("scheduler", "apiServer", "dagProcessor", "triggerer"):
+        assert set(chart[name]["resources"]) == {"requests", "limits"}
+
+
+def test_the_values_of_kubernetes_have_no_secret() -> None:
+    chart = values()
+    names = [
+        chart["data"]["metadataSecretName"],
+        *(chart[one] for one in chart if one.endswith("SecretName")),
+    ]
+    names += [one["secretName"] for one in chart["secret"]]
+    assert len(names) == 7
+    assert all(name.startswith("lakecore-") for name in names)
+    assert not chart["createUserJob"]["enabled"]  # its default has a password
+    assert not chart["postgresql"]["enabled"]  # the same
+    keys = {key for key, _ in pairs(chart)}
+    assert keys & {"password", "pass", "fernetKey", "jwtSecret", "apiSecretKey", "connection"} == set()
+
+
+def pairs(document: Any) -> list[tuple[str, Any]]:
+    found = [(key, value) for key, value in document.items()] if isinstance(document, dict) else []
+    inner = [value for _, value in found] if found else document if isinstance(document, list) else []
+    return found + [pair for value in inner for pair in pairs(value)]
+
+
+def test_the_values_of_kubernetes_have_the_settings_of_the_dags() -> None:
+    chart = values()
+    [(name, settings_map)] = chart["extraConfigMaps"].items()
+    [(file, text)] = yaml.safe_load(settings_map["data"]).items()
+    section = tomllib.loads(text)["airflow"]
+    variables = {one["name"]: one["value"] for one in chart["env"]}
+    [mount] = [one for one in chart["volumeMounts"] if one["name"] == "settings"]
+    assert variables["LAKECORE_CONFIG"] == f"{mount['mountPath']}/{file}"
+    assert {"name": "settings", "configMap": {"name": name}} in chart["volumes"]
+    assert f"airflow pools set {section['pool']} " in chart["migrateDatabaseJob"]["args"][-1]
+    connections = {one["envName"] for one in chart["secret"]}
+    assert {
+        f"AIRFLOW_CONN_{one.upper()}" for one in (*section["connections"], section["submit"]["conn_id"])
+    } <= connections
+    dockerfile = (DOCKER / "Dockerfile").read_text()
+    assert f"AIRFLOW__CORE__DAGS_FOLDER={variables['AIRFLOW__CORE__DAGS_FOLDER']}" in dockerfile
+    assert f"AIRFLOW_HOME={chart['airflowHome']}" in dockerfile
