@@ -18,7 +18,7 @@ from lakecore.executor import Executor
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from lakecore.jobs.compact.engine_choice import Engines
+    from lakecore.jobs.engines.engine_choice import Engines
 
 __all__ = ["CompactionEngine", "Engine", "EngineOptions", "SparkOptions", "executor", "key_values"]
 
@@ -113,7 +113,7 @@ class SparkOptions:
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """These are the options of compactions, which find out by themselves where they are sooner."""
+    """These are the options of jobs that find out by themselves where they are sooner."""
 
     engine: Annotated[
         CompactionEngine,
@@ -133,18 +133,16 @@ class EngineOptions:
         return self._executor(self._named_engine() or _installed_engine(), soon=soon)
 
     @contextmanager
-    def executors(self, *, dry_run: bool) -> Iterator[Executor | Engines]:
+    def executors(self, *, soon: bool) -> Iterator[Executor | Engines]:
         """Open the executor, or where the user has not chosen, the engines of which each table gets one. A
-        dry run plans here. Raises InvalidInputError.
+        session that the user has chosen starts `soon`, or with the first unit. Raises InvalidInputError.
         """
         engine = self._named_engine()
-        if engine is None and dry_run:
-            engine = Engine.LOCAL
         if engine is not None:
-            with self._executor(engine, soon=not dry_run) as workers:
+            with self._executor(engine, soon=soon) as workers:
                 yield workers
             return
-        from lakecore.jobs.compact.engine_choice import Engines
+        from lakecore.jobs.engines.engine_choice import Engines
         from lakecore.processes.executor import ProcessExecutor
         from lakecore.spark.executor import SparkExecutor
         from lakecore.spark.java import find_spark

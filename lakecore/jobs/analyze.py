@@ -9,6 +9,7 @@ from lakecore.clock import Clock
 from lakecore.errors import InvalidInputError
 from lakecore.executor import Executor
 from lakecore.jobs.definitions.rows import Analyze as Job
+from lakecore.jobs.engines.forecast_choice import choose_engine
 from lakecore.jobs.runner.chore import (
     Chore,
     ChoreKind,
@@ -19,7 +20,6 @@ from lakecore.jobs.runner.chore import (
     run_on_table,
 )
 from lakecore.jobs.runner.counts import Change, counts_of_entries
-from lakecore.jobs.runner.engine import choose_engine
 from lakecore.maintain.analyze.apply import commit_statistics
 from lakecore.maintain.analyze.columns import can_analyze
 from lakecore.maintain.analyze.statistics import Statistics
@@ -41,7 +41,7 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
     """Compute and commit the statistics. Raises NotFoundError, InvalidInputError, UnsupportedError before
     anything is written, CommitConflictError when the schema was changed meanwhile.
     """
-    return run_on_table(ChoreKind("analyze"), job, lake, partial(_analyze, job), executor, clock)
+    return run_on_table(ChoreKind("analyze", units=True), job, lake, partial(_analyze, job), executor, clock)
 
 
 def _analyze(job: Job, chore: Chore) -> ChoreResult | Report:

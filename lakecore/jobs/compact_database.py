@@ -18,9 +18,9 @@ from lakecore.display import html_table, one_line
 from lakecore.errors import InvalidInputError, LakeError, NotFoundError
 from lakecore.executor import Executor
 from lakecore.jobs import compact
-from lakecore.jobs.compact.engine_choice import Engines
 from lakecore.jobs.compact.follow import CompactionFollower
 from lakecore.jobs.definitions.compaction import CompactDatabase as Job
+from lakecore.jobs.engines.engine_choice import Engines
 from lakecore.jobs.runner.lake import Lake
 from lakecore.types.counted import counted
 

@@ -12,6 +12,7 @@ from lakecore.compact.kinds.rescale.apply import COMMIT_PICKS, RescaleOutcome, R
 from lakecore.executor import Executor
 from lakecore.jobs.compact.scope import partitions_of
 from lakecore.jobs.definitions.rows import Rescale as Job
+from lakecore.jobs.engines.forecast_choice import choose_engine
 from lakecore.jobs.runner.chore import (
     Chore,
     ChoreKind,
@@ -22,7 +23,6 @@ from lakecore.jobs.runner.chore import (
     run_on_table,
 )
 from lakecore.jobs.runner.counts import UNKNOWN
-from lakecore.jobs.runner.engine import choose_engine
 from lakecore.jobs.runner.lake import rewrite_target
 from lakecore.maintain.deletion.runs import Removal, RunState
 from lakecore.maintain.forecast.plan import Work
@@ -34,7 +34,7 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
     """Rescale the partitions. Raises NotFoundError, InvalidInputError, UnsupportedError before anything is
     touched. When units of a partition fail, the others are committed first; then the first failure is raised.
     """
-    return run_on_table(ChoreKind("rescale"), job, lake, partial(_rescale, job), executor, clock)
+    return run_on_table(ChoreKind("rescale", units=True), job, lake, partial(_rescale, job), executor, clock)
 
 
 def _rescale(job: Job, chore: Chore) -> ChoreResult:

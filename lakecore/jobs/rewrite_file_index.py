@@ -5,7 +5,7 @@ coverage.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -14,14 +14,17 @@ from lakecore.commit.publication_notes import publication_notes
 from lakecore.compact.engine.request import RunName
 from lakecore.compact.kinds.file_index.apply import COMMIT_FILES, IndexRequest, IndexRun
 from lakecore.compact.kinds.file_index.plan import Coverage, IndexNeed
-from lakecore.compact.pool.pool import PlanBudget, TableExecutor, UnitPool
+from lakecore.compact.pool.pool import PlanBudget
 from lakecore.errors import LakeError
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.compact.scope import partitions_of
 from lakecore.jobs.definitions.compaction import RewriteFileIndex as Job
+from lakecore.jobs.engines.engine_choice import Engines
+from lakecore.jobs.engines.engine_pools import EnginePools
+from lakecore.jobs.engines.forecast_choice import choose_engine, forecast_on, reason_of
 from lakecore.jobs.runner.attempt import recorded
 from lakecore.jobs.runner.counts import Change, Counts, counts_of
-from lakecore.jobs.runner.forecast import PastRun, forecast_of, remember
+from lakecore.jobs.runner.forecast import PastRun, remember
 from lakecore.jobs.runner.lake import Lake, rewrite_target, target_of
 from lakecore.jobs.runner.limits import Limits
 from lakecore.jobs.runner.many import report_each, reserved_memory
@@ -45,6 +48,8 @@ class Report(JobReport):
     """This is the result that a job returns."""
 
     engine: str
+    engine_reason: str = ""
+    """It says why the engine was chosen, where the job left the choice to a forecast."""
     files: int = 0
     """This is the number of data files whose description changed."""
     rows: int = 0
@@ -81,31 +86,35 @@ def run(job: Job, catalog: Lake, executor: Executor | None = None, clock: Clock 
 def run_many(
     jobs: Iterable[Job],
     catalog: Lake,
-    executor: Executor | None = None,
+    executor: Executor | Engines | None = None,
     clock: Clock | None = None,
     limits: Limits | None = None,
 ) -> list[Report]:
     """Return one report per job, in order. Several tables are processed at once within `limits`; they share
-    `executor`. A failed job does not stop the rest: its report has an `error`.
+    `executor`, or each gets one of the engines. A failed job does not stop the rest: its report has an
+    `error`.
     """
     work, engine, clock = list(jobs), executor or SerialExecutor(), clock or SystemClock()
     limits = limits or Limits()
     if len(work) < 2:
+        alone = engine.for_table() if isinstance(engine, Engines) else engine
         return report_each(
-            work, lambda job: _run(job, catalog, engine, clock).report, partial(_blank, engine)
+            work, lambda job: _run(job, catalog, alone, clock).report, partial(_blank, alone.name)
         )
     budget = PlanBudget(limits.plan_bytes)
-    with UnitPool(engine) as pool:
+    with ExitStack() as ends:
+        pools = EnginePools(engine, ends)
 
         def one(job: Job) -> Report:
             with reserved_memory(budget, lambda: catalog.load_table(job.table, job.options)):
-                return _run(job, catalog, TableExecutor(pool), clock).report
+                return _run(job, catalog, pools.for_table(), clock).report
 
-        return report_each(work, one, partial(_blank, engine), tables=limits.tables, on_stop=pool.cancel)
+        blank = partial(_blank, pools.name)
+        return report_each(work, one, blank, tables=limits.tables, on_stop=pools.cancel)
 
 
-def _blank(executor: Executor, job: Job) -> Report:
-    return Report(table=job.table, engine=executor.name, dry_run=job.dry_run)
+def _blank(engine: str, job: Job) -> Report:
+    return Report(table=job.table, engine=engine, dry_run=job.dry_run)
 
 
 def _run(job: Job, catalog: Lake, executor: Executor, clock: Clock) -> JobResult[Report]:
@@ -119,7 +128,7 @@ def _run(job: Job, catalog: Lake, executor: Executor, clock: Clock) -> JobResult
 def _run_once(
     job: Job, catalog: Lake, executor: Executor, clock: Clock
 ) -> tuple[JobResult[Report], Forecast | None]:
-    report = _blank(executor, job)
+    report = _blank(executor.name, job)
     holds = HoldStore(catalog.file_io, catalog.warehouse, clock)
     by = job.owner
     try:
@@ -141,17 +150,18 @@ def _run_once(
                 work.plan()
             else:
                 with _lease(job, catalog, clock), hold_on_damage(holds, job.table, _NAME, by):
-                    work.run(executor)
+                    work.run(executor, partial(_choose, work, executor, target_of(table, catalog, clock)))
             after = work.coverage_now() if work.outcome.snapshots else work.coverage
         except LakeError as err:
             error = err
     seconds = round(max(0, clock.monotonic() - started - executor.startup_seconds), 6)
     report = replace(report, seconds=seconds, warnings=tuple(dict.fromkeys(notes)))
+    report = replace(report, engine=executor.name, engine_reason=reason_of(executor))
     report_of_run = _with_run(report, work, after or ())
     report_of_run = report_of_run.failed(error)
     target = target_of(table, catalog, clock)
     if job.dry_run and report_of_run.planned:
-        return JobResult(_foretold(report_of_run, target), error), None
+        return JobResult(_foretold(report_of_run, target, executor), error), None
     expected = None
     if report_of_run.snapshots or report_of_run.dropped:
         amount = Work(files=report_of_run.files, rows=report_of_run.rows)
@@ -178,11 +188,19 @@ def _lease(job: Job, lake: Lake, clock: Clock) -> Iterator[None]:
         yield
 
 
-def _foretold(report: Report, target: Target) -> Report:
+def _choose(work: IndexRun, executor: Executor, target: Target) -> None:
+    """Choose the engine for what is planned, where the caller left the choice open."""
+    amount = Work(files=len(work.planned), rows=_rows(work.planned))
+    choose_engine(executor, target, _NAME, amount)
+
+
+def _foretold(report: Report, target: Target, executor: Executor) -> Report:
     planned = Work(files=report.planned, rows=report.rows_planned)
     before = counts_of(target)
     after = Change(snapshots=1 if report.planned <= COMMIT_FILES else None).of(before)
-    forecast = forecast_of(target, _NAME, planned, report.engine)
+    forecast, choice = forecast_on(executor, target, _NAME, planned)
+    if choice is not None:
+        report = replace(report, engine=choice.engine, engine_reason=choice.reason)
     return replace(report, forecast=forecast, before=before, after=after)
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lakecore.clock import SystemClock
 from lakecore.errors import UnavailableError
 from lakecore.processes.unit_bytes import run_unit
-from lakecore.spark.session import spark_context, stderr_capture
+from lakecore.spark.session import has_context, spark_context, stderr_capture
 from lakecore.spark.versions import cancel_group
 
 if TYPE_CHECKING:
@@ -91,6 +91,13 @@ class SparkExecutor:
     def startup_seconds(self) -> float:
         """Return the seconds spent waiting for the context; 0 before, and when one was active already."""
         return self._waited
+
+    @property
+    def starts_session(self) -> bool:
+        """Return whether its work starts, or has started, a session: not where the process had one before."""
+        with self._lock:
+            context, owned = self._context, self._owned
+        return owned if context is not None else not has_context()
 
     @property
     def jvm_process(self) -> subprocess.Popen[bytes] | None:

@@ -23,7 +23,7 @@ from lakecore.spark.versions import check_version
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
 
-__all__ = ["DRIVER_JVM", "LOCAL_TRIES", "spark_context", "stderr_capture"]
+__all__ = ["DRIVER_JVM", "LOCAL_TRIES", "has_context", "spark_context", "stderr_capture"]
 
 logger = logging.getLogger(__name__)
 
@@ -64,6 +64,12 @@ _stderr: StderrCapture | None = None
 def stderr_capture() -> StderrCapture | None:
     """Return the captured standard error of the driver's JVM; None where another process started it."""
     return _stderr
+
+
+def has_context() -> bool:
+    """Return whether this process has an active Spark context. It does not import pyspark."""
+    context_class = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+    return getattr(context_class, "_active_spark_context", None) is not None
 
 
 def spark_context(

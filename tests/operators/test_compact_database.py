@@ -14,7 +14,7 @@ from airflow.sdk import DAG
 
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.clock import SystemClock
-from lakecore.jobs.compact.engine_choice import Engines
+from lakecore.jobs.engines.engine_choice import Engines
 from lakecore.maintain.lease.lease import LeaseTimes, leased
 from lakecore.verify.fsck.check import fsck
 from lakecore_airflow.airflow_names import AirflowException, AirflowFailException

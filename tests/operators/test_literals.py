@@ -37,7 +37,7 @@ TABLE = "g1.a_pk_dedup_l0"
         (MaintainTableOperator, {"engine": "sprak", "chores": {}}),
         (MaintainTableOperator, {"on_window_end": "explode", "chores": {}}),
         (ExpireSnapshotsOperator, {"engine": "auto"}),
-        (RewriteFileIndexOperator, {"engine": "auto"}),
+        (RewriteFileIndexOperator, {"engine": "sprak"}),
         (FsckOperator, {"fail_on": "damages"}),
     ],
     ids=str,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from lakecore.cli.engine import Engine
+from lakecore.cli.engine import EngineOptions
 from lakecore.cli.job_options import JobOptions
-from lakecore.cli.maintenance.chores import RunEngine, Tables, run_on_tables
+from lakecore.cli.maintenance.chores import Tables, run_on_tables
 from lakecore.cli.option_groups import Concurrency
 from lakecore.jobs.definitions.rows import Analyze
 
@@ -18,7 +18,7 @@ def analyze(
     table: Tables,
     options: JobOptions[Analyze],
     concurrency: Concurrency,
-    engine: RunEngine = Engine.LOCAL,
+    engine: EngineOptions,
 ) -> None:
     """Make statistics for planners of queries: row count, distinct values, bounds, nulls, lengths."""
     run_on_tables(context, table, options, engine, concurrency)

@@ -4,12 +4,13 @@ printing reports.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
-from lakecore.cli.engine import Engine, executor
+from lakecore.cli.engine import Engine, EngineOptions, executor
 from lakecore.cli.job_options import JobOptions
 from lakecore.cli.option_groups import Concurrency
 from lakecore.cli.output import end_on_errors, print_json, size_text, table_of
@@ -19,6 +20,7 @@ from lakecore.jobs.definitions.table_job import Definition
 from lakecore.types.counted import counted
 
 if TYPE_CHECKING:
+    from lakecore.executor import Executor
     from lakecore.jobs.runner.chore import Report
     from lakecore.jobs.runner.counts import Counts
     from lakecore.maintain.forecast.plan import Forecast
@@ -71,7 +73,7 @@ def run_on_tables(
     context: typer.Context,
     patterns: Sequence[str],
     options: JobOptions[Any],
-    engine: Engine = Engine.LOCAL,
+    engine: Engine | EngineOptions = Engine.LOCAL,
     concurrency: Concurrency = _SEVERAL,
     *,
     passes_over: bool = True,
@@ -84,7 +86,7 @@ def run_on_tables(
 def run_jobs(
     context: typer.Context,
     work: Sequence[Definition],
-    engine: Engine = Engine.LOCAL,
+    engine: Engine | EngineOptions = Engine.LOCAL,
     concurrency: Concurrency = _SEVERAL,
     *,
     passes_over: bool = True,
@@ -100,11 +102,11 @@ def run_jobs(
 
     session = session_of(context)
     catalog = session.catalog
-    with executor(engine, None, {}) as workers, table_bars(session) as bars:
+    with _executors_of(engine) as executor_of_table, table_bars(session) as bars:
         bars.tables(len(work))
         reports = run_many(
             work,
-            lambda job: run_chore(job, catalog, workers),
+            lambda job: run_chore(job, catalog, executor_of_table()),
             catalog,
             limits=concurrency.limits(TABLES_AT_ONCE),
             on_done=bars.finish,
@@ -117,6 +119,19 @@ def run_jobs(
     end_on_errors(session, reports)
     if any(report.on_hold for report in reports):
         raise typer.Exit(_ON_HOLD)
+
+
+@contextmanager
+def _executors_of(engine: Engine | EngineOptions) -> Iterator[Callable[[], Executor]]:
+    """Open the engine, and yield a function that returns the executor of one table."""
+    if isinstance(engine, Engine):
+        with executor(engine, None, {}) as workers:
+            yield lambda: workers
+        return
+    from lakecore.jobs.engines.engine_choice import Engines
+
+    with engine.executors(soon=False) as engines:
+        yield engines.for_table if isinstance(engines, Engines) else lambda: engines
 
 
 def _print(session: Session, reports: Sequence[Report]) -> None:

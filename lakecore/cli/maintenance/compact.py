@@ -45,7 +45,7 @@ def compact(
     if following.follow:
         _follow(session, table, options, engine, limits, following)
         return
-    with engine.executors(dry_run=not soon) as engines, table_bars(session) as bars:
+    with engine.executors(soon=soon) as engines, table_bars(session) as bars:
         from lakecore.jobs import compact as jobs
 
         work = options.jobs(tables_of(context, table))

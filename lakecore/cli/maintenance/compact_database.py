@@ -51,7 +51,7 @@ def compact_database(
             follower = jobs.follower(job, session.catalog, workers)
             follow_tables(session, following, follower, workers, partial(print_reports, session))
         return
-    with engine.executors(dry_run=job.dry_run) as engines, table_bars(session) as bars:
+    with engine.executors(soon=not job.dry_run) as engines, table_bars(session) as bars:
         from lakecore.jobs import compact_database as jobs
         from lakecore.jobs.compact import Callbacks
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
-from lakecore.cli.engine import Engine
+from lakecore.cli.engine import EngineOptions
 from lakecore.cli.job_options import JobOptions
 from lakecore.cli.maintenance.chores import Tables, run_on_tables
 from lakecore.cli.option_groups import Concurrency
@@ -20,7 +18,7 @@ def rescale(
     table: Tables,
     options: JobOptions[Rescale],
     concurrency: Concurrency,
-    engine: Annotated[Engine, typer.Option(help="Run units here.")] = Engine.SPARK,
+    engine: EngineOptions,
 ) -> None:
     """Give partitions another number of buckets; rows, levels and changelogs stay as they are."""
     run_on_tables(context, table, options, engine, concurrency)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from lakecore.cli.engine import SparkOptions
+from lakecore.cli.engine import EngineOptions
 from lakecore.cli.job_options import JobOptions
 from lakecore.cli.maintenance.chores import Tables, forecast_text, tables_of
 from lakecore.cli.option_groups import Concurrency
@@ -28,7 +28,7 @@ def rewrite_file_index(
     context: typer.Context,
     table: Tables,
     options: JobOptions[RewriteFileIndex],
-    spark: SparkOptions,
+    engine: EngineOptions,
     concurrency: Concurrency,
 ) -> None:
     """Make the file indexes that the options ask for and files lack; data files are not written again."""
@@ -36,8 +36,8 @@ def rewrite_file_index(
 
     session = session_of(context)
     work = options.jobs(tables_of(context, table))
-    with spark.executor() as workers:
-        reports = jobs.run_many(work, session.catalog, workers, limits=concurrency.limits())
+    with engine.executors(soon=False) as engines:
+        reports = jobs.run_many(work, session.catalog, engines, limits=concurrency.limits())
     if session.json:
         print_json(session.out, [report.to_json() for report in reports])
     else:
@@ -93,5 +93,7 @@ def _remarks(report: jobs.Report) -> Iterator[str]:
         yield f"error: {' '.join(report.error.split())}"
     yield from (f"warning: {warning}" for warning in report.warnings)
     yield from forecast_text(report)
+    if report.engine_reason and not report.nothing_to_do:
+        yield f"engine {report.engine}: {report.engine_reason}"
     if report.dropped:
         yield f"{counted(len(report.dropped), 'file')} got no index: another commit replaced them first"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from lakecore.compact.engine.attempt_files import AttemptFiles, EarlierCommits
@@ -102,6 +102,26 @@ class Kind(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """An attempt begins with the snapshot that it saw first, the names of its files, and perhaps the plan of
+    its first round.
+    """
+
+    snapshot: Snapshot | None
+    names: AttemptFiles
+    planned: PlannedRound | None = None
+
+    def plan_for(self, snapshot: Snapshot | None, executor: Executor) -> PlannedRound | None:
+        """Return the plan, if it is one for `snapshot` and for the units that `executor` runs at once."""
+        planned = self.planned
+        if planned is None or snapshot is not self.snapshot:
+            return None
+        if any(pick.place.bucket < 0 for pick in planned.outlines or ()):  # their step comes before a round
+            return None
+        return planned if planned.parallelism in (None, executor.parallelism) else None
+
+
 class RewriteRun:
     """One run over one table, with what it saw and did, also after an exception.
 
@@ -126,6 +146,7 @@ class RewriteRun:
         self.record = RunRecord()
         self.picks_planned = 0
         """0 when there was nothing to do."""
+        self._attempt: _Attempt | None = None
         self.refused: dict[bytes, PickFailure] = {}
         """Partitions that the kind could not prepare, and why."""
 
@@ -156,19 +177,47 @@ class RewriteRun:
         self.picks_planned = len(outlines)
         return outlines
 
+    def plan_first_round(self, executor: Executor) -> tuple[PickOutline, ...]:
+        """Return what the first round would do, as `outline` does, and keep the plan: `run` goes on with it.
+
+        `executor` is that of the units. It may choose its engine after this.
+        """
+        attempt = self._open_attempt()
+        view = Round(
+            snapshot=attempt.snapshot,
+            executor=executor,
+            file_prefix=f"{attempt.names.own[0]}-0",
+            dry=True,
+        )
+        planned = self.kind.plan(view)
+        if planned.outlines is None:  # to build it may sample rows, so it is built once
+            round_plan = planned.build()
+            outlines = outlines_of(round_plan.picks)
+            planned = replace(planned, build=lambda: round_plan, outlines=outlines)
+        self._attempt = replace(attempt, planned=planned)
+        return planned.outlines or ()
+
+    def _open_attempt(self) -> _Attempt:
+        """Look at the table, after all checks, and name the files of this attempt."""
+        snapshot = self._start()
+        options = self.target.reading.options
+        names = self.commits.names((options.data_file_prefix, options.changelog_file_prefix))
+        return _Attempt(snapshot, names)
+
     def run(self, executor: Executor) -> None:
         """Do it. Raises UnsupportedError, InvalidInputError before anything is touched; else what units and
         commits raise.
         """
         request, target = self.request, self.target
-        snapshot = self._start()
-        options = target.reading.options
-        names = self.commits.names((options.data_file_prefix, options.changelog_file_prefix))
+        attempt, self._attempt = self._attempt or self._open_attempt(), None
+        snapshot, names = attempt.snapshot, attempt.names
         driver = Driver(
             self.commits, self.record, self.decoders, RunSettings(is_own=names.has), self._on_progress
         )
         prepared = self.kind.prepare(self, snapshot, names.own, executor)
-        for plan, upkeep in self._rounds(prepared, names.own[0], executor):
+        planned = attempt.plan_for(prepared, executor)
+        del attempt  # a plan may be large
+        for plan, upkeep in self._rounds(prepared, names.own[0], executor, planned):
             driver.run(plan, executor, upkeep)
         if snapshot is not None and not self.outcome.snapshots:
             target.stores.snapshots.catch_up_latest(snapshot.id)
@@ -204,10 +253,10 @@ class RewriteRun:
         return snapshot
 
     def _rounds(
-        self, snapshot: Snapshot | None, prefix: str, executor: Executor
+        self, snapshot: Snapshot | None, prefix: str, executor: Executor, planned: PlannedRound | None
     ) -> Iterator[tuple[RoundPlan, VectorUpdates]]:
         """Yield what each round does, with the index files of the snapshot that it was planned from. A round
-        is planned after the one before was run.
+        is planned after the one before was run. `planned` is the first one, if it is planned already.
         """
         again: frozenset[Place] | None = None
         for number in range(self.kind.max_rounds):
@@ -218,7 +267,8 @@ class RewriteRun:
                 again=again,
                 lost=frozenset(self.outcome.lost_places),
             )
-            plan, snapshot = self._plan_round(view)
+            plan, snapshot = self._plan_round(view, planned)
+            planned = None
             self.picks_planned += len(plan.picks) + len(plan.outdated)
             self.record.outcome = self.outcome.left_out(plan.outdated)
             if not plan.picks:
@@ -233,11 +283,11 @@ class RewriteRun:
                 self.record.outcome = self.outcome.with_lost(lost_before)
             snapshot = self.target.stores.snapshots.latest()
 
-    def _plan_round(self, view: Round) -> tuple[RoundPlan, Snapshot | None]:
+    def _plan_round(self, view: Round, planned: PlannedRound | None) -> tuple[RoundPlan, Snapshot | None]:
         """Return the plan of a round and its snapshot, which is a newer one if another commit came before
         `begin`.
         """
-        planned = self.kind.plan(view)
+        planned = planned or self.kind.plan(view)
         if planned.has_picks and (fresh := self.begin(view.snapshot)) is not None:
             view = replace(view, snapshot=fresh)
             planned = self.kind.plan(view)

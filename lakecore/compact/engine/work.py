@@ -265,6 +265,8 @@ class PlannedRound:
     build: Callable[[], RoundPlan]
     outlines: tuple[PickOutline, ...] | None = None
     """These are the picks in numbers, where a dry run is planned without building them."""
+    parallelism: int | None = None
+    """The picks were cut for so many units at once; None where they are cut when they are built."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

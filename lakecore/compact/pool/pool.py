@@ -202,6 +202,11 @@ class TableExecutor:
         self._pool = pool
 
     @property
+    def engine(self) -> Executor:
+        """Return the engine of the pool."""
+        return self._pool.engine
+
+    @property
     def name(self) -> str:
         return self._pool.engine.name
 

@@ -17,13 +17,14 @@ from functools import partial
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.compact.engine.outcome import Progress
-from lakecore.compact.pool.pool import PlanBudget, TableExecutor, UnitPool
+from lakecore.compact.pool.pool import PlanBudget
 from lakecore.errors import BusyError
 from lakecore.executor import Executor, SerialExecutor
-from lakecore.jobs.compact.engine_choice import Engines
 from lakecore.jobs.compact.report import Report
 from lakecore.jobs.compact.task import CompactTask
 from lakecore.jobs.definitions.compaction import Compact as Job
+from lakecore.jobs.engines.engine_choice import Engines
+from lakecore.jobs.engines.engine_pools import EnginePools
 from lakecore.jobs.runner.attempt import record_left
 from lakecore.jobs.runner.lake import Lake
 from lakecore.jobs.runner.limits import Limits
@@ -70,7 +71,7 @@ def run_many(
     work, clock = list(jobs), clock or SystemClock()
     limits, callbacks = limits or Limits(), callbacks or Callbacks()
     with ExitStack() as ends, Heartbeat() as heartbeat:
-        pools = _Pools(executor or SerialExecutor(), ends)
+        pools = EnginePools(executor or SerialExecutor(), ends)
         budget = PlanBudget(limits.plan_bytes) if len(work) > 1 else None
         many = _Many(catalog, pools, budget, heartbeat, clock, callbacks)
         return report_each(
@@ -83,36 +84,12 @@ def run_many(
         )
 
 
-class _Pools:
-    """The pools of units that the tables share: one for each engine."""
-
-    def __init__(self, engines: Executor | Engines, ends: ExitStack) -> None:
-        """Open the pools, which `ends` closes."""
-        self._engines = engines if isinstance(engines, Engines) else None
-        executors = (engines.local, engines.spark) if isinstance(engines, Engines) else (engines,)
-        self._pools = [ends.enter_context(UnitPool(one)) for one in executors]
-
-    @property
-    def name(self) -> str:
-        """Return the engine of a table of which nothing is known."""
-        return self._pools[0].engine.name
-
-    def for_table(self) -> Executor:
-        """Return the executor of one table."""
-        shares = [TableExecutor(pool) for pool in self._pools]
-        return shares[0] if self._engines is None else self._engines.for_table(*shares)
-
-    def cancel(self) -> None:
-        for pool in self._pools:
-            pool.cancel()
-
-
 @dataclass
 class _Many:
     """The state that the threads of the tables share."""
 
     lake: Lake
-    pools: _Pools
+    pools: EnginePools
     budget: PlanBudget | None
     heartbeat: Heartbeat
     clock: Clock

@@ -24,10 +24,10 @@ from lakecore.compact.pool.weight import plan_bytes
 from lakecore.errors import InvalidInputError, LakeError
 from lakecore.executor import Executor
 from lakecore.jobs.compact import sort_marks
-from lakecore.jobs.compact.engine_choice import ChosenExecutor
 from lakecore.jobs.compact.report import Report, with_run
 from lakecore.jobs.compact.scope import part_of
 from lakecore.jobs.definitions.compaction import Compact as Job
+from lakecore.jobs.engines.engine_choice import ChosenExecutor
 from lakecore.jobs.runner.attempt import recorded
 from lakecore.jobs.runner.counts import snapshots_of
 from lakecore.jobs.runner.lake import Lake, rewrite_target, target_of
@@ -89,7 +89,7 @@ class CompactTask:
                         if self._job.dry_run:
                             planned = run.outline()
                         else:
-                            self._choose_engine(run, table, lake)
+                            self._choose_engine(run, executor, table, lake)
                             run.run(executor)
                     except LakeError as err:
                         error = err
@@ -112,12 +112,12 @@ class CompactTask:
                 end.error = err
                 return JobResult(self._report.failed(err), err)
 
-    def _choose_engine(self, run: RewriteRun, table: Table, lake: Lake) -> None:
-        """Choose the engine, where it depends on the forecast; this costs a plan of the first round."""
+    def _choose_engine(self, run: RewriteRun, units: Executor, table: Table, lake: Lake) -> None:
+        """Choose the engine of `units`, where it depends on the forecast. The run goes on with this plan."""
         executor = self._executor
         if not isinstance(executor, ChosenExecutor) or not executor.needs_forecast:
             return
-        planned = run.outline()
+        planned = run.plan_first_round(units)
         if planned:
             from lakecore.jobs.runner.forecast import expected_seconds
 
@@ -154,13 +154,15 @@ class CompactTask:
         self, report: Report, run: RewriteRun, planned: Sequence[PickOutline], table: Table, lake: Lake
     ) -> Report:
         """Add to the report what the picks would leave and take."""
-        from lakecore.jobs.runner import forecast
+        from lakecore.jobs.engines.forecast_choice import forecast_on
 
         work = _work(planned)
         keyed = _has_levels(table)
         after = planned_shape(run.kind.before, planned, table.options.target_file_size, keyed=keyed)
         target = target_of(table, lake, self._clock)
-        estimate = forecast.forecast_of(target, run.kind.name, work, self._executor.name)
+        estimate, choice = forecast_on(self._executor, target, run.kind.name, work)
+        if choice is not None:
+            report = replace(report, engine=choice.engine, engine_reason=choice.reason)
         count = snapshots_of(target)
         assigns = any(pick.place.bucket < 0 for pick in planned)  # a commit of their own
         commits_left = None if assigns else count + -(-len(planned) // COMMIT_PICKS)

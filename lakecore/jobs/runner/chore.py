@@ -13,9 +13,10 @@ from lakecore.commit.publication_notes import publication_notes
 from lakecore.errors import CorruptDataError, NotFoundError, without_secrets
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.definitions.table_job import DAY_MS, Safety
+from lakecore.jobs.engines.forecast_choice import forecast_on
 from lakecore.jobs.runner.attempt import recorded
 from lakecore.jobs.runner.counts import Change, Counts, counts_of
-from lakecore.jobs.runner.forecast import PastRun, forecast_of, remember
+from lakecore.jobs.runner.forecast import PastRun, remember
 from lakecore.jobs.runner.lake import Lake, target_of
 from lakecore.jobs.runner.metered import peak_memory
 from lakecore.jobs.runner.report import Report
@@ -89,6 +90,8 @@ class ChoreKind:
     """It tells whether removed files go to the quarantine, where the job does not say."""
     resume: bool = True
     """It tells whether it first finishes what an interrupted run left."""
+    units: bool = False
+    """It tells whether all of its work is units for the executor, however little there is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +100,7 @@ class Chore:
 
     table: Table
     target: Target
+    kind: ChoreKind
     sweeper: Sweeper
     quarantine: bool
     """It tells whether removed files go to the quarantine."""
@@ -222,6 +226,7 @@ def _run_on_table(
         chore = Chore(
             table=opened,
             target=target,
+            kind=kind,
             sweeper=sweeper,
             quarantine=quarantine,
             report=report,
@@ -271,7 +276,11 @@ def _complete(result: ChoreResult, chore: Chore, started: float, landings: Seque
     report = replace(report, notes=report.notes + tuple(dict.fromkeys(landings)))
     if not report.dry_run or report.nothing_to_do:
         return report
-    estimate = forecast_of(target, report.job, replace(result, report=report).measure, sweeper.executor.name)
+    measure = replace(result, report=report).measure
+    units = chore.kind.units or sweeper.needs_engine(report.files)
+    estimate, choice = forecast_on(sweeper.executor, target, report.job, measure, units=units)
+    if choice is not None and chore.kind.units:
+        report = replace(report, notes=(*report.notes, f"engine {choice.engine}: {choice.reason}"))
     before = result.before or counts_of(target)
     report = replace(report, forecast=estimate, estimated_seconds=estimate.seconds)
     return replace(report, before=before, after=result.after(before))

@@ -92,6 +92,10 @@ class Sweeper:
     alive: Callable[[], None] = field(default=do_nothing)
     """It is called between steps, to renew a lease."""
 
+    def needs_engine(self, files: int) -> bool:
+        """Return whether so many files are worth the start of an engine; this process removes fewer."""
+        return files > _BATCH
+
     def sweep(
         self,
         job: str,
@@ -254,7 +258,7 @@ class Sweeper:
         else:
             pairs = ((d.path, None) for d in files)
         failures: list[BaseException] = []
-        few = len(files) <= _BATCH  # not worth the start of an engine
+        few = not self.needs_engine(len(files))
         size = _BATCH if few else _batch_size(len(files), self.executor.parallelism)
         engine = SerialExecutor() if few else self.executor
         batches_left = -(-len(files) // size)

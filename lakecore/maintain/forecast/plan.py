@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import median
 from typing import Any
 
@@ -148,6 +148,20 @@ class Forecast:
     based_on: str
     """It says which earlier runs, or which defaults, it is based on."""
     risk: Risk
+    startup_seconds: float = 0.0
+    """So much of `seconds`, `seconds_low` and `seconds_high` is for the start of a Spark session."""
+
+    def with_startup(self, seconds: float) -> Forecast:
+        """Return the forecast of a run that starts a Spark session first, which takes `seconds`."""
+        words = f"{self.based_on}; about {seconds:g} s of it are for the start of a Spark session"
+        return replace(
+            self,
+            seconds=round(self.seconds + seconds, 3),
+            seconds_low=round(self.seconds_low + seconds, 3),
+            seconds_high=round(self.seconds_high + seconds, 3),
+            startup_seconds=seconds,
+            based_on=words,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Convert the forecast to plain values."""

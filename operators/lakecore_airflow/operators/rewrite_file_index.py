@@ -9,6 +9,7 @@ from lakecore.jobs.definitions.compaction import RewriteFileIndex
 from lakecore_airflow.airflow_names import AirflowException
 from lakecore_airflow.hooks import LakeHook, airflow_errors
 from lakecore_airflow.tasks.chore import lease_owner
+from lakecore_airflow.tasks.engine import AUTO
 from lakecore_airflow.tasks.identity import commit_identity
 from lakecore_airflow.tasks.lease_wait import LeaseWaitTask
 from lakecore_airflow.tasks.submit import SubmitTask, report_of
@@ -38,7 +39,8 @@ class RewriteFileIndexOperator(SubmitTask, TableTask, LeaseWaitTask):
         the next such time after the DAG run started. (templated)
     :param wait: how long to wait for a table that another task holds, for example `10 min`: the task defers,
         and uses neither a worker nor a retry. (templated)
-    :param engine: `spark`; `local` for tables too small to be worth a session; `submit`: on a driver that
+    :param engine: `spark`; `local`: in the task's own process; `auto`: in the process unless the forecast is
+        longer than the start of a Spark session (the report says why); `submit`: on a driver that
         spark-submit starts, while the task is deferred. (templated)
     :param master: Spark master; None takes the connection's, else `local[*]`. (templated)
     :param spark_conf: settings of the Spark session. (templated)
@@ -53,7 +55,8 @@ class RewriteFileIndexOperator(SubmitTask, TableTask, LeaseWaitTask):
         "spark_conf": None,
         "submit": None,
     }
-    words: ClassVar[Mapping[str, Sequence[str]]] = {"engine": ("spark", "local", SUBMIT)}
+    takes_auto = True
+    words: ClassVar[Mapping[str, Sequence[str]]] = {"engine": ("spark", "local", AUTO, SUBMIT)}
     doing = "making file indexes"
     ui_color = "#dcefe3"
 

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from lakecore.errors import LakeError
+    from lakecore.executor import Executor
+    from lakecore.jobs.engines.engine_choice import Engines
     from lakecore.jobs.remote.record import RunResult, StepResult
 
 __all__ = ["CHORES", "PREVIEW", "MaintainTableOperator", "PlanMaintenanceOperator"]
@@ -204,9 +206,9 @@ class MaintainTableOperator(WindowTask, SubmitTask, TableTask):
     :param wait: how long each chore waits for a table that another task holds, for example `10 min`.
         (templated)
     :param engine: where files are rewritten, and where many are deleted or listed: `local`; `spark`: a
-        session starts with the first work for it; `auto`: Spark from the compaction on whose forecast is
-        longer than the start of a session, else `local`; `submit`: all chores on one driver that
-        spark-submit starts, while the task is deferred. (templated)
+        session starts with the first work for it; `auto`: Spark from the chore on with which the
+        forecasts of `compact` and `rewrite-file-index` are longer than the start of a session, else `local`;
+        `submit`: all chores on one driver that spark-submit starts, while the task is deferred. (templated)
     :param master: Spark master; None takes the connection's, else `local[*]`. (templated)
     :param spark_conf: settings of the Spark session. (templated)
     :param submit: with `engine="submit"`, how the driver is submitted: `{"conn_id": "spark_default"}`; see
@@ -284,16 +286,28 @@ class MaintainTableOperator(WindowTask, SubmitTask, TableTask):
                         self._leave(name, window.reason_to_stop(), report, hook)
                     return self._end(context, report, errors)
                 return self.take_result(context, result)
-            with self.workers(hook) as executor:
-                request = replace(self._request(context, hook, window.end_ms), executor=executor)
+            with self.engines(hook) as engines:
+                request = self._request(context, hook, window.end_ms)
                 for name, parameters in names.items():
                     if self._killed:
                         raise AirflowException(f"killed before {name} of {self.table}")
                     if reason := window.reason_to_stop():
                         self._leave(name, reason, report, hook)
                         continue
+                    request = replace(request, executor=self._executor_of_chore(engines))
                     errors += self._try(name, parameters, request, context, report)
         return self._end(context, report, errors)
+
+    def _executor_of_chore(self, engines: Executor | Engines) -> Executor:
+        """Return the executor of the next chore, which is stopped when the task is killed. With `auto` each
+        chore whose forecast counts chooses; once a session runs, every chore uses it.
+        """
+        from lakecore.jobs.engines.engine_choice import Engines
+
+        if isinstance(engines, Engines):
+            self._executor = engines.for_table()
+            return self._executor
+        return engines
 
     def _leave(self, name: str, reason: str, report: dict[str, Any], hook: LakeHook) -> None:
         """Add a chore that is left for the next window to the report, and to the ledger."""

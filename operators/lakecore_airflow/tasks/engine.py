@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lakecore.executor import Executor
-    from lakecore.jobs.compact.engine_choice import Engines
+    from lakecore.jobs.engines.engine_choice import Engines
     from lakecore_airflow.hooks import LakeHook
 
 __all__ = ["AUTO", "EngineTask", "open_engines", "open_executor"]
@@ -38,7 +38,7 @@ def open_executor(
         return SerialExecutor()
     if engine != "spark":
         raise InvalidInputError(
-            f"engine {engine!r}: use spark or local, or auto where a table is compacted, rescaled or analyzed"
+            f"engine {engine!r}: use spark or local; auto is for jobs that rewrite or analyze a table"
         )
     from lakecore.spark.executor import SparkExecutor
 
@@ -49,7 +49,7 @@ def open_engines(
     master: str | None, conf: Mapping[str, Any] | None, hook: LakeHook, ends: ExitStack
 ) -> Engines:
     """Open the engines of which each table gets one; `ends` closes a Spark session at the end."""
-    from lakecore.jobs.compact.engine_choice import Engines
+    from lakecore.jobs.engines.engine_choice import Engines
     from lakecore.spark.executor import SparkExecutor
     from lakecore.spark.java import find_spark
 

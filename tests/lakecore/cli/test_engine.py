@@ -6,11 +6,11 @@ import pytest
 
 from lakecore.cli.engine import CompactionEngine, Engine, EngineOptions, SparkOptions
 from lakecore.errors import InvalidInputError
-from lakecore.jobs.compact.engine_choice import Engines
+from lakecore.jobs.engines.engine_choice import Engines
 
 
 def test_local_engines_have_the_processes_that_were_named() -> None:
-    with EngineOptions(CompactionEngine.AUTO, processes=3).executors(dry_run=False) as engines:
+    with EngineOptions(CompactionEngine.AUTO, processes=3).executors(soon=True) as engines:
         assert isinstance(engines, Engines)
         assert engines.for_table().local_parallelism == 3
     with SparkOptions(Engine.LOCAL, processes=3).executor() as executor:
@@ -25,5 +25,5 @@ def test_processes_on_spark_are_refused(options: SparkOptions) -> None:
 
 def test_a_master_means_spark_so_that_processes_are_refused() -> None:
     options = EngineOptions(CompactionEngine.AUTO, master="local[2]", processes=2)
-    with pytest.raises(InvalidInputError, match="--processes"), options.executors(dry_run=False):
+    with pytest.raises(InvalidInputError, match="--processes"), options.executors(soon=True):
         pass

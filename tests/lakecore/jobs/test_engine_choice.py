@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 
+from lakecore.compact.compaction import Compaction
+from lakecore.compact.engine.work import PlannedRound, Round
 from lakecore.errors import UnavailableError
 from lakecore.executor import SerialExecutor
-from lakecore.jobs import analyze, compact, compact_database, rescale
-from lakecore.jobs.compact.engine_choice import SPARK_STARTS_S, Engines
+from lakecore.jobs import analyze, compact, compact_database, rescale, rewrite_file_index
+from lakecore.jobs.engines.engine_choice import SPARK_STARTS_S, Engines
 from lakecore.maintain.forecast.history import HistoryStore
 from lakecore.maintain.forecast.plan import Work
-from tests.support.lake import key_table, memory_catalog, put
+from lakecore.spark.executor import SparkExecutor
+from tests.support.lake import key_table, memory_catalog, put, rows_of
 
 ROWS = [[{"k": n, "v": "x"}] for n in range(8)]
 DEFINITION = {"columns": ["k BIGINT", "v STRING"], "primaryKeys": ["k"], "options": {"bucket": "1"}}
@@ -168,15 +171,18 @@ def test_a_table_that_cannot_be_planned_fails_alone() -> None:
     assert (lost.error_class, done.files_in, done.engine) == ("NotFoundError", 8, "local")
 
 
-def test_a_dry_run_chooses_nothing() -> None:
+def test_a_dry_run_of_a_small_table_says_that_it_needs_no_spark() -> None:
     catalog, session = memory_catalog(), Session()
     table = key_table(catalog)
     put(table, *ROWS)
     snapshots = table._stores.snapshots.list_ids()
     executor = Engines(session, lambda: pytest.fail("not needed")).for_table()
     report = compact.run(compact.Job(table=table.name, dry_run=True), catalog, executor, catalog.clock)
-    assert (report.engine, report.engine_reason) == ("local", "")
+    assert report.engine == "local"
+    assert report.engine_reason.startswith("the forecast is")
     assert report.planned
+    assert report.forecast is not None
+    assert report.forecast.startup_seconds == 0
     assert table._stores.snapshots.list_ids() == snapshots
 
 
@@ -189,7 +195,7 @@ def test_an_executor_that_was_given_is_not_chosen() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "engine"), [(0.5, "local"), (90.0, "spark")], ids=["short", "long"])
-@pytest.mark.parametrize("job", ["rescale", "analyze"])
+@pytest.mark.parametrize("job", ["rescale", "analyze", "rewrite-file-index"])
 def test_the_forecast_of_a_chore_chooses_its_engine(
     job: str, seconds: float, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,19 +206,94 @@ def test_the_forecast_of_a_chore_chooses_its_engine(
         asked.append(name)
         return seconds
 
-    monkeypatch.setattr("lakecore.jobs.runner.engine.expected_seconds", expected)
+    monkeypatch.setattr("lakecore.jobs.engines.forecast_choice.expected_seconds", expected)
     catalog = memory_catalog("chore-engine")
     table = key_table(catalog)
     put(table, *ROWS)
     session = Session()
     chosen = Engines(session, found).for_table()
-    if job == "rescale":
-        report = rescale.run(rescale.Job(table="d.k", bucket_num=2), catalog, chosen, catalog.clock)
+    if job == "rewrite-file-index":
+        index = rewrite_file_index.Job(table="d.k", options={"file-index.bloom-filter.columns": "v"})
+        built = rewrite_file_index.run(index, catalog, chosen, catalog.clock)
+        assert (built.engine, built.engine_reason[:12], built.files) == (engine, "the forecast", 8)
     else:
-        report = analyze.run(analyze.Job(table="d.k"), catalog, chosen, catalog.clock)
+        report = (
+            rescale.run(rescale.Job(table="d.k", bucket_num=2), catalog, chosen, catalog.clock)
+            if job == "rescale"
+            else analyze.run(analyze.Job(table="d.k"), catalog, chosen, catalog.clock)
+        )
+        assert any(note.startswith(f"engine {engine}: the forecast") for note in report.notes)
     assert asked == [job]
-    assert any(note.startswith(f"engine {engine}: the forecast") for note in report.notes)
     assert bool(session.units) == (engine == "spark")
     assert [line.engine for line in HistoryStore(catalog.file_io, catalog.warehouse).lines("d.k", job)] == [
         engine
     ]
+
+
+@pytest.mark.parametrize("job", ["compact", "rescale", "analyze", "rewrite-file-index"])
+def test_a_dry_run_counts_the_start_of_the_session_that_its_run_would_need(
+    job: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakecore.jobs.engines.forecast_choice.expected_seconds", lambda *_: 90.0)
+    catalog, session = memory_catalog("foreseen"), Session()
+    put(key_table(catalog), *ROWS)
+    report = dry_run(job, catalog, Engines(session, found).for_table())
+    assert report.forecast is not None
+    assert report.forecast.startup_seconds == SPARK_STARTS_S
+    assert report.forecast.seconds >= report.forecast.seconds_low >= SPARK_STARTS_S
+    assert "about 6 s of it are for the start of a Spark session" in str(report.forecast)
+    assert session.starts == 0, "a dry run starts nothing"
+    engine = "; ".join(report.notes) if hasattr(report, "notes") else f"engine {report.engine}"
+    assert "engine spark" in engine
+    with SparkExecutor() as spark:
+        assert spark.starts_session
+        named = dry_run(job, catalog, spark)
+    assert named.forecast is not None
+    assert named.forecast.startup_seconds == SPARK_STARTS_S
+    here = dry_run(job, catalog, SerialExecutor())
+    assert here.forecast is not None
+    assert here.forecast.startup_seconds == 0
+
+
+def dry_run(job: str, catalog: Any, executor: Any) -> Any:
+    """Return the report of a dry run of the job on table d.k."""
+    if job == "compact":
+        return compact.run(compact.Job(table="d.k", dry_run=True), catalog, executor, catalog.clock)
+    if job == "rescale":
+        wanted = rescale.Job(table="d.k", bucket_num=2, dry_run=True)
+        return rescale.run(wanted, catalog, executor, catalog.clock)
+    if job == "analyze":
+        return analyze.run(analyze.Job(table="d.k", dry_run=True), catalog, executor, catalog.clock)
+    index = rewrite_file_index.Job(
+        table="d.k", dry_run=True, options={"file-index.bloom-filter.columns": "v"}
+    )
+    return rewrite_file_index.run(index, catalog, executor, catalog.clock)
+
+
+@pytest.mark.parametrize("other_commit", [False, True], ids=["alone", "after another commit"])
+def test_the_plan_of_the_forecast_is_the_plan_of_the_run(
+    other_commit: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog, session = memory_catalog("one-plan"), Session()
+    table = key_table(catalog)
+    put(table, *ROWS)
+    plans: list[int | None] = []
+    plan = Compaction.plan
+
+    def count(kind: Compaction, view: Round) -> PlannedRound:
+        plans.append(None if view.snapshot is None else view.snapshot.id)
+        return plan(kind, view)
+
+    def expected(*_: object) -> float:
+        if other_commit:
+            put(table, [{"k": 100, "v": "y"}])
+        return 1.0
+
+    monkeypatch.setattr(Compaction, "plan", count)
+    monkeypatch.setattr("lakecore.jobs.runner.forecast.expected_seconds", expected)
+    job = compact.Job(table="d.k", strategy=compact.Strategy.FULL, lease_ms=60_000)
+    report = compact.run(job, catalog, Engines(session, found).for_table(), catalog.clock)
+    assert report.error is None
+    assert plans == ([8, 9] if other_commit else [8]), "what came between is planned, too"
+    assert report.files_in == (9 if other_commit else 8)
+    assert sorted(row[0] for row in rows_of(table)) == [*range(8), *([100] if other_commit else [])]

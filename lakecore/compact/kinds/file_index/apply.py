@@ -9,7 +9,7 @@ where it is: older snapshots need it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -109,14 +109,17 @@ class IndexRun:
         """
         return self._first_plan(self._start())
 
-    def run(self, executor: Executor) -> None:
-        """Do it. A failed unit fails its files only: the rest is committed, then the first failure is raised.
+    def run(self, executor: Executor, on_planned: Callable[[], None] | None = None) -> None:
+        """Do it. `on_planned` is called before the first unit, if there is work (`planned`). A failed unit
+        fails its files only: the rest is committed, then the first failure is raised.
 
         Raises UnsupportedError before anything is touched, CommitUncertainError, what units raise.
         """
         commits, stores = self._commits, self._target.stores
         names = commits.names(("",))
         needs = self._first_plan(self._start())
+        if needs and on_planned is not None:
+            on_planned()
         failures: list[LakeError] = []
         whole = False
         try:

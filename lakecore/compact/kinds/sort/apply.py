@@ -102,8 +102,10 @@ class Clustering:
 
     def plan(self, view: Round) -> PlannedRound:
         """Return what is to be sorted; rows are sampled only when the plan is built."""
-        picks, entries = self._picks(view.snapshot, view.again, view.executor.parallelism)
-        return PlannedRound(bool(picks), partial(self._build, picks, entries, view))
+        parallelism = view.executor.parallelism
+        picks, entries = self._picks(view.snapshot, view.again, parallelism)
+        build = partial(self._build, picks, entries, view)
+        return PlannedRound(bool(picks), build, parallelism=parallelism)
 
     def finish(self, run: RewriteRun, names: AttemptFiles) -> None:
         """Tell which partitions are in order now."""

@@ -78,6 +78,19 @@ class Engines:
             self._choice = EngineChoice("spark", "a Spark session runs for an earlier table")
             return EngineChoice("spark", _long(seconds, earlier))
 
+    def preview(self, seconds: float) -> EngineChoice:
+        """Return the engine that a table by itself would get. No session starts, and no later choice
+        depends on it.
+        """
+        if self._choice is not None:
+            return self._choice
+        if seconds <= SPARK_STARTS_S:
+            return EngineChoice("local", _short(seconds, 0.0))
+        problem = _problem(self._find_spark)
+        if problem:
+            return EngineChoice("local", f"Spark cannot start here: {problem}")
+        return EngineChoice(self.spark.name, _long(seconds, 0.0))
+
     def for_table(self, local: Executor | None = None, spark: Executor | None = None) -> ChosenExecutor:
         """Return the executor of one table. `local` and `spark` are its shares of the two engines; without
         them it has the engines for itself.
@@ -107,6 +120,10 @@ class ChosenExecutor:
     def needs_forecast(self) -> bool:
         """Return whether the engine depends on how long the table takes."""
         return not self.reason
+
+    def preview(self, seconds: float) -> EngineChoice:
+        """Return what `choose` would choose for the table by itself; nothing changes."""
+        return self._engines.preview(seconds)
 
     def choose(self, seconds: float) -> None:
         """Choose the engine for a table that takes so long on the local engine. Nothing may run yet."""
