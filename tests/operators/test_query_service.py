@@ -130,3 +130,16 @@ def test_a_task_that_has_not_begun_is_copied_and_stopped() -> None:
     again = copy.deepcopy(task)
     again.on_kill()
     assert again.table == "d.t"
+
+
+def test_local_copies_are_below_the_named_directory_and_stay(table: Table, tmp_path: Path) -> None:
+    copies = tmp_path / "copies"
+    with running(operator(cache_directory=f"{copies},")) as future, RemoteTableQuery(table) as remote:
+        assert remote.lookup((), 0, (1,)) == {"k": 1, "v": "one"}
+    future.result(30)
+    assert [path for path in copies.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize("value", [None, "", " "], ids=repr)
+def test_without_a_directory_copies_are_temporary(value: str | None) -> None:
+    assert operator(cache_directory=value)._cache_directories() == ()

@@ -38,9 +38,12 @@ class QueryServiceOperator(LakeTask):
     :param port: 0 for a free port.
     :param interval: seconds between two refreshes.
     :param run_for: end after this time; None: run until the task is stopped.
+    :param cache_directory: directory of the worker for local copies of data files, or several, separated by
+        commas; other processes of the machine share them, and the next task finds them again. None: a
+        temporary directory, which the task removes at its end. (templated)
     """
 
-    template_fields: Sequence[str] = ("table", "host", "lake_conn_id")
+    template_fields: Sequence[str] = ("table", "host", "cache_directory", "lake_conn_id")
     operator_extra_links: Sequence[BaseOperatorLink] = (ReportLink(), TableLink())
     ui_color = "#e3ecf8"
 
@@ -53,6 +56,7 @@ class QueryServiceOperator(LakeTask):
         port: int = 0,
         interval: float = 10.0,
         run_for: timedelta | None = None,
+        cache_directory: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -62,6 +66,7 @@ class QueryServiceOperator(LakeTask):
         self.port = port
         self.interval = interval
         self.run_for = run_for
+        self.cache_directory = cache_directory
         self._stop: threading.Event | None = None  # tasks are copied, and events cannot be
 
     def execute(self, context: Context) -> dict[str, Any]:
@@ -93,6 +98,10 @@ class QueryServiceOperator(LakeTask):
         if self._stop is not None:
             self._stop.set()
 
+    def _cache_directories(self) -> tuple[str, ...]:
+        names = (self.cache_directory or "").split(",")
+        return tuple(name.strip() for name in names if name.strip())
+
     def _options(self) -> ServiceOptions:
         from lakecore.service.query_service import ALL_ADDRESSES, ServiceOptions
         from lakecore.service.server_options import ServerOptions
@@ -100,7 +109,12 @@ class QueryServiceOperator(LakeTask):
         token = LakeHook(self.lake_conn_id).query_service_token()
         conceal({"token": token})
         return ServiceOptions(
-            server=ServerOptions(host=self.host, port=self.port, token=token),
+            server=ServerOptions(
+                host=self.host,
+                port=self.port,
+                token=token,
+                cache_directories=self._cache_directories(),
+            ),
             advertised_host=socket.getfqdn() if self.host in ALL_ADDRESSES else None,
             interval=self.interval,
         )
