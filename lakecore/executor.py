@@ -1,14 +1,20 @@
-"""This module says how units of work run: it has the `Executor` protocol and the local one."""
+"""This module says how units of work run: it has the `Executor` protocol and the local one, and lets units in
+this process tell how far they are.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
 
-__all__ = ["Executor", "SerialExecutor", "attempt"]
+__all__ = ["Executor", "SerialExecutor", "attempt", "count_rows", "watch_rows"]
 
 A = TypeVar("A")
 R = TypeVar("R")
+
+_listener: ContextVar[Callable[[int], None] | None] = ContextVar("rows of units", default=None)
 
 
 class Executor(Protocol):
@@ -65,3 +71,22 @@ def attempt(function: Callable[[Any], R], task: Any) -> R | BaseException:
         return function(task)
     except Exception as err:  # noqa: BLE001 - the border of a unit: its failure is a result
         return err
+
+
+@contextmanager
+def watch_rows(listener: Callable[[int], None]) -> Iterator[None]:
+    """Let units that run in this process within the block, and in the threads that they start, tell
+    `listener` how many rows they have read, batch by batch. It must not raise.
+    """
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+def count_rows(rows: int) -> None:
+    """Say that a unit has read so many more of its input rows."""
+    listener = _listener.get()
+    if listener is not None:
+        listener(rows)

@@ -9,6 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Generic, TypeVar
@@ -86,7 +87,10 @@ class Prefetch(Iterator[T]):
         self._buffer: _BoundedBuffer[T] = _BoundedBuffer(room)
         self._ended = False
         arguments = (items, self._buffer, size)
-        self._thread = threading.Thread(target=_produce, args=arguments, name="read-ahead", daemon=True)
+        run = copy_context().run  # what listens to the consumer's work listens to this thread's, too
+        self._thread = threading.Thread(
+            target=run, args=(_produce, *arguments), name="read-ahead", daemon=True
+        )
         self._thread.start()
 
     def __next__(self) -> T:

@@ -33,7 +33,7 @@ def test_progress_has_rate_share_and_the_time_that_is_left(caplog: pytest.LogCap
     with caplog.at_level(logging.INFO):
         for picks, rows in ((1, 250), (2, 300), (4, 1000)):
             report(Progress(picks, 4, rows, 1000))
-    assert "250 of 1,000 rows (25.0 %), 25 rows/s, 30 s left" in caplog.messages[0]
+    assert "250 of 1,000 rows are read (25.0 %), 25 rows/s, 30 s left" in caplog.messages[0]
     assert len(caplog.messages) == 3
     assert [one["percent"] for one in state.values] == [25.0, 100.0], (
         "the second came too soon after the first"

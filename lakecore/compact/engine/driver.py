@@ -26,7 +26,7 @@ from lakecore.compact.engine.run_commits import CommitPlan, RunCommits, unit_res
 from lakecore.compact.engine.schedule import COMMIT_PICKS
 from lakecore.compact.engine.work import RoundPlan, UnitFunction, UnitResult, WorkPick
 from lakecore.errors import ProofError
-from lakecore.executor import Executor
+from lakecore.executor import Executor, watch_rows
 from lakecore.read.context import ReadContext
 from lakecore.verify.digest.columns import StoredFile
 from lakecore.verify.digest.file_tally import files_of
@@ -52,6 +52,8 @@ class RunSettings:
     """It tells from the name of a file whether the run made it."""
     commit_picks: int = COMMIT_PICKS
     commit_seconds: float = 300.0
+    tell_seconds: float = 5.0
+    """Between two commits progress is told so often."""
 
 
 class Driver:
@@ -75,6 +77,7 @@ class Driver:
         self._on_progress = on_progress
         self._reading = reading = commits.target.reading
         self._rules = TableRules.of(reading.schema.options, keyed=reading.keyed)
+        self._told_s = commits.target.clock.monotonic()
 
     def run(self, plan: RoundPlan, executor: Executor, upkeep: VectorUpdates) -> None:
         """Run, prove and commit the picks of `plan`. `upkeep` is that of the snapshot they were planned from.
@@ -87,19 +90,19 @@ class Driver:
         reading, shape = self._reading, plan.table.shape
         allowed, refused = licensed(plan.picks, plan.live, reading.schema, self._rules, upkeep.files)
         run = _PickRun(reading, shape, allowed, self._rules)
+        run.on_rows = partial(self._tell_when_due, run)
         for pick, error in refused:
             run.fail(pick, error)
         try:
-            self._commits.commit_all(
-                self._proven(run, executor, plan.function),
-                CommitPlan(
-                    commits=PickCommits(upkeep, self._rules),
-                    new_names=_new_names,
-                    on_commit=partial(self._record_commit, run),
-                    most=self._settings.commit_picks,
-                    seconds=self._settings.commit_seconds,
-                ),
+            commit_plan = CommitPlan(
+                commits=PickCommits(upkeep, self._rules),
+                new_names=_new_names,
+                on_commit=partial(self._record_commit, run),
+                most=self._settings.commit_picks,
+                seconds=self._settings.commit_seconds,
             )
+            with watch_rows(run.count_here):
+                self._commits.commit_all(self._proven(run, executor, plan.function), commit_plan)
         finally:
             record = self._record
             rest = len(plan.picks) - run.finished
@@ -142,8 +145,17 @@ class Driver:
             run.fail(proven.pick, error)
         run.finished += len(landed.items) + len(landed.lost)
         record.outcome = record.outcome.committed(landed.items, landed.snapshots, landed.notes)
+        self._tell(run)
+
+    def _tell(self, run: _PickRun) -> None:
+        self._told_s = self._commits.target.clock.monotonic()
         if self._on_progress is not None:
             self._on_progress(run.progress())
+
+    def _tell_when_due(self, run: _PickRun) -> None:
+        """Tell progress if the last time is long ago."""
+        if self._commits.target.clock.monotonic() - self._told_s >= self._settings.tell_seconds:
+            self._tell(run)
 
     def _clean(self, run: _PickRun, executor: Executor) -> None:
         """Remove what finished units made and nobody committed; if attempts may have died, search for their
@@ -175,11 +187,23 @@ class _PickRun:
         self.new_files: list[tuple[WorkPick, str]] = []
         self.failures: list[PickFailure] = []
         self.interrupted = False
+        self.on_rows: Callable[[], None] = lambda: None
+        """It is called when units have read more rows, from whichever thread reads them."""
+        self._rows = sum(pick.rows for pick in picks)
+        self._unit_rows = 0
+        """Units that have ended read so many rows."""
+        self._rows_here = 0
+        """Units in this process read so many rows so far."""
 
     def progress(self) -> Progress:
-        finished_picks = self._picks[: self.finished]
-        rows = sum(pick.rows for pick in self._picks)
-        return Progress(self.finished, len(self._picks), sum(pick.rows for pick in finished_picks), rows)
+        committed = sum(pick.rows for pick in self._picks[: self.finished])
+        rows_done = min(max(committed, self._unit_rows, self._rows_here), self._rows)
+        return Progress(self.finished, len(self._picks), rows_done, self._rows)
+
+    def count_here(self, rows: int) -> None:
+        """Count rows that a unit in this process has read."""
+        self._rows_here += rows
+        self.on_rows()
 
     def proven(
         self, executor: Executor, function: UnitFunction, may_continue: Callable[[], bool]
@@ -234,6 +258,8 @@ class _PickRun:
                 new_files = (*result.files, *result.changelog)
                 self.new_files += [(pick, name) for file in new_files for name in file.all_names]
                 self.new_files += [(pick, name) for name in result.lookup_files.values()]
+                self._unit_rows += result.rows_in
+                self.on_rows()
             outputs.append(result)
         return outputs
 

@@ -1,4 +1,4 @@
-"""This module records what a compaction did, added up pick by pick."""
+"""This module records what a compaction did, added up pick by pick, and how far it is."""
 
 from __future__ import annotations
 
@@ -18,8 +18,12 @@ class Progress:
     """It says how far a run is: picks, and input rows, of those planned so far."""
 
     picks_done: int
+    """So many picks are committed, or were dropped."""
     picks: int
     rows_done: int
+    """So many input rows were read, also of picks that are not committed yet. A unit in another process
+    counts when it has ended.
+    """
     rows: int
 
 

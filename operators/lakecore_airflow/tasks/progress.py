@@ -24,7 +24,9 @@ _EVERY_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskProgress:
-    """This is how far a task is. `rows` are those of the work that is planned so far."""
+    """This is how far a task is. `rows` are those of the work that is planned so far; `rows_done` were read,
+    also of picks that are not committed yet.
+    """
 
     table: str
     picks_done: int
@@ -49,7 +51,7 @@ def progress_text(one: TaskProgress) -> str:
     rest = "" if one.seconds_left is None else f", {one.seconds_left:.0f} s left"
     return (
         f"{one.table}: {one.picks_done} of {one.picks} picks are committed, {one.rows_done:,} of "
-        f"{one.rows:,} rows ({one.percent} %), {rate:,.0f} rows/s{rest}"
+        f"{one.rows:,} rows are read ({one.percent} %), {rate:,.0f} rows/s{rest}"
     )
 
 

@@ -17,6 +17,7 @@ from pyroaring import BitMap
 from lakecore.compact.engine.outputs import file_spec, numbered
 from lakecore.compact.engine.outputs import stored as stored_file
 from lakecore.compact.engine.work import UnitResult, UnitTable
+from lakecore.executor import count_rows
 from lakecore.format.parquet.splice.footer import Footer
 from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.format.parquet.splice.reasons import SpliceReason, SpliceRefusal
@@ -106,6 +107,7 @@ def _by_decoding(unit: ConcatUnit, spec: FileSpec) -> UnitResult:
         ahead = partial(prefetch, room=PREFETCH_BYTES, size=lambda batch: batch.nbytes)
         with closing(ahead(batches) if unit.overlap else batches) as batches_ahead:
             for batch in batches_ahead:
+                count_rows(batch.num_rows)
                 rows_in += batch.num_rows
                 writer.write(batch)
         with in_background(_tallies(unit), thread=unit.overlap) as tallies:

@@ -14,6 +14,7 @@ from lakecore.compact.engine.work import UnitResult
 from lakecore.compact.kinds.primary_key.run import run_unit as run_merge
 from lakecore.compact.kinds.primary_key.unit import MergeUnit
 from lakecore.compact.kinds.sort.run import SortUnit, keyed_rows, tally
+from lakecore.executor import count_rows
 from lakecore.merge.passes import Scratch
 from lakecore.merge.row_sorter import RowSorter
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, is_retract
@@ -55,6 +56,7 @@ def _sort(unit: SortUnit, sorter: RowSorter, writer: RollingWriter, certifier: D
     columns = (SEQUENCE_NAME, KIND_NAME, *unit.table.schema.row_type.names)
     with closing(keyed_rows(unit, columns)) as parts:
         for part in parts:
+            count_rows(part.num_rows)
             rows_in += part.num_rows
             dropped = pa.array(is_retract(part.column(KIND_NAME).to_numpy()))
             certifier.batch(part.num_rows, part.filter(dropped))

@@ -12,6 +12,7 @@ from lakecore.compact.engine.outputs import file_spec
 from lakecore.compact.engine.outputs import stored as stored_file
 from lakecore.compact.engine.work import UnitResult, UnitTable
 from lakecore.errors import ProofError
+from lakecore.executor import count_rows
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.index_file import DeletionFile
 from lakecore.metadata.manifest.row_range import first_row, row_ranges
@@ -69,6 +70,7 @@ def run_unit(unit: ColumnMergeUnit) -> UnitResult:
         for batch in read_joined(
             table.reading, unit.bucket_dir, unit.files, names, JoinedRows(as_stored=True)
         ):
+            count_rows(batch.num_rows)
             rows_in += batch.num_rows
             writer.write(batch)
         files = _describe(unit, writer.close())

@@ -13,6 +13,7 @@ import pyarrow as pa
 from lakecore.compact.kinds.primary_key.certified_merge import CertifiedMerge
 from lakecore.compact.kinds.primary_key.inputs import UnitInputs
 from lakecore.compact.kinds.primary_key.unit import MergeUnit, file_spec, stored, with_keys
+from lakecore.executor import count_rows
 from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.verify.proof.certificate import UnitEvidence, join_evidence
@@ -72,6 +73,7 @@ class UnitWriter:
                 if isinstance(step, CopyStep):
                     schema = reading.file_schema(step.file.schema_id)
                     self._writer.copy(step.number, step.footer, step.file, schema)
+                    count_rows(step.file.row_count)
                     self.inputs.rows_in += step.file.row_count
         self._spliced = self._writer.close()
         return tuple(one.file for one in self._spliced)

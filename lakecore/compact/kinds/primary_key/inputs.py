@@ -14,6 +14,7 @@ from pyroaring import BitMap
 from lakecore.compact.kinds.primary_key.expiry import Expiry
 from lakecore.compact.kinds.primary_key.lookup.merge import with_level
 from lakecore.compact.kinds.primary_key.unit import AGE_NAME, MergeUnit, Run, deleted_rows, stored
+from lakecore.executor import count_rows
 from lakecore.merge.passes import run_limit
 from lakecore.merge.row_order import Bools
 from lakecore.metadata.manifest.data_file import DataFile
@@ -52,6 +53,7 @@ class UnitInputs:
         """Yield the files of a run, one after another."""
         for file in run:
             for batch in self._batches(file, self.columns, sizes):
+                count_rows(batch.num_rows)
                 self.rows_in += batch.num_rows
                 yield self._living(batch)
 

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from lakecore.compact.engine.outputs import file_spec, numbered
 from lakecore.compact.engine.outputs import stored as stored_file
 from lakecore.compact.engine.work import UnitResult, UnitTable
+from lakecore.executor import count_rows
 from lakecore.merge.key_columns import Keys
 from lakecore.merge.passes import Scratch
 from lakecore.merge.row_sorter import KEY_NAME, RowSorter, keyed
@@ -105,6 +106,7 @@ def _sort(unit: SortUnit, scratch: Scratch, writer: RollingWriter) -> int:
     rows_in = 0
     with closing(keyed_rows(unit)) as parts:
         for part in parts:
+            count_rows(part.num_rows)
             rows_in += part.num_rows
             sorter.add(part)
     for batch in sorter.sorted():
