@@ -4,6 +4,7 @@ table's options.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from lakecore.maintain.expire_snapshots.plan import Retention
@@ -18,7 +19,7 @@ from lakecore.maintain.retention_options import (
 )
 from lakecore.maintain.target import Target
 
-__all__ = ["changelog_retention", "changelogs_live_longer", "snapshot_retention"]
+__all__ = ["NO_LIMITS", "changelog_retention", "changelogs_live_longer", "snapshot_retention"]
 
 
 class RetentionLimits(Protocol):
@@ -35,6 +36,20 @@ class RetentionLimits(Protocol):
 
     @property
     def max_deletes(self) -> int | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _NoLimits:
+    """A job without limits of its own."""
+
+    retain_max: int | None = None
+    retain_min: int | None = None
+    older_than_ms: int | None = None
+    max_deletes: int | None = None
+
+
+NO_LIMITS: RetentionLimits = _NoLimits()
+"""This job has no limits of its own, so that those of the table count."""
 
 
 def snapshot_retention(job: RetentionLimits, target: Target, *, by_successor: bool = False) -> Retention:

@@ -1,5 +1,5 @@
-"""This module replays the expiry of snapshots and tags: without any, with the options of the table, and with
-those of the question.
+"""This module replays the expiry of snapshots, tags and changelogs: without any, with the options of the
+table, and with those of the question.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from lakecore.jobs.runner.forecast import Work, expected_seconds
-from lakecore.jobs.runner.retention import changelogs_live_longer
+from lakecore.jobs.runner.retention import NO_LIMITS, changelog_retention, changelogs_live_longer
 from lakecore.jobs.what_if.report import ExpiryFigures, ExpiryRun, WhatIfReport
 from lakecore.maintain.deletion.quarantined import quarantined_roots
 from lakecore.maintain.deletion.runs import RunStore
@@ -55,7 +55,7 @@ _MOST_POINTS = 200
 _ASSUMPTIONS = (
     "what expired before the oldest snapshot of today is not in the replay",
     "consumers hold back what they hold back today, because their earlier positions are not recorded",
-    "other branches, existing changelogs and the quarantine keep their files all the time",
+    "other branches and the quarantine keep their files all the time",
 )
 
 
@@ -79,8 +79,6 @@ def expiry_variants(report: WhatIfReport, target: Target, other: Target) -> What
         assumptions.append(
             f"{TAG_DEFAULT_TIME.key} holds for all tags, also for those with a time of their own"
         )
-    if history.changelogs:
-        assumptions.append("changelogs that outlive their snapshots do not expire")
     return replace(
         report,
         start_ms=start_ms,
@@ -110,6 +108,19 @@ def expiry_rules(target: Target, overrides: Mapping[str, str]) -> ExpiryRules:
         retention_ms=SNAPSHOT_TIME.read(raw),
         max_deletes=EXPIRE_LIMIT.read(raw),
         tag_ms=TAG_DEFAULT_TIME.read(overrides) if TAG_DEFAULT_TIME.key in overrides else None,
+        changelogs=_changelog_rules(target),
+    )
+
+
+def _changelog_rules(target: Target) -> ExpiryRules:
+    """Return the limits of changelogs that outlive their snapshots, as `expire-changelogs` takes them."""
+    raw, now_ms = target.schema.options, target.clock.now_ms()
+    limits = changelog_retention(NO_LIMITS, target)
+    return ExpiryRules(
+        retain_max=limits.retain_max,
+        retain_min=limits.retain_min,
+        retention_ms=now_ms - limits.older_than_ms,
+        max_deletes=EXPIRE_LIMIT.read(raw),
     )
 
 
@@ -122,6 +133,7 @@ def _figures(
         variant=variant,
         options={} if target is None else _limits(target),
         expired_snapshots=sum(len(step.snapshots) for step in steps),
+        expired_changelogs=sum(len(step.changelogs) for step in steps),
         removed_files=sum(step.files for step in steps),
         removed_bytes=sum(step.bytes for step in steps),
         snapshots=len(replayed.snapshots),
@@ -159,6 +171,7 @@ def _run(step: ExpiryStep) -> ExpiryRun:
         first_snapshot=ids[0] if ids else None,
         last_snapshot=ids[-1] if ids else None,
         tags=step.tags,
+        changelogs=step.changelogs,
         files=step.files,
         bytes=step.bytes,
         blocker=step.blocker,

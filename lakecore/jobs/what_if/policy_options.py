@@ -13,7 +13,15 @@ from lakecore.jobs.definitions.what_if import REPLAYED_CHORES
 from lakecore.jobs.definitions.what_if import WhatIf as Job
 from lakecore.jobs.policy import chores_of, parse_policy
 from lakecore.jobs.runner.moment import parse_span
-from lakecore.maintain.retention_options import EXPIRE_LIMIT, SNAPSHOT_MAX, SNAPSHOT_MIN, SNAPSHOT_TIME
+from lakecore.maintain.retention_options import (
+    CHANGELOG_MAX,
+    CHANGELOG_MIN,
+    CHANGELOG_TIME,
+    EXPIRE_LIMIT,
+    SNAPSHOT_MAX,
+    SNAPSHOT_MIN,
+    SNAPSHOT_TIME,
+)
 
 __all__ = ["with_policy"]
 
@@ -22,11 +30,20 @@ def _time(value: Any) -> str:
     return f"{parse_span(str(value), 'older-than')} ms"
 
 
-_EXPIRY_KEYS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
-    "retain-max": (SNAPSHOT_MAX.key, str),
-    "retain-min": (SNAPSHOT_MIN.key, str),
-    "older-than": (SNAPSHOT_TIME.key, _time),
-    "max-deletes": (EXPIRE_LIMIT.key, str),
+_CHANGELOGS = "expire-changelogs"
+"""This chore is replayed in the runs of `expire-snapshots`."""
+_EXPIRY_KEYS: Mapping[str, Mapping[str, tuple[str, Callable[[Any], str]]]] = {
+    "expire-snapshots": {
+        "retain-max": (SNAPSHOT_MAX.key, str),
+        "retain-min": (SNAPSHOT_MIN.key, str),
+        "older-than": (SNAPSHOT_TIME.key, _time),
+        "max-deletes": (EXPIRE_LIMIT.key, str),
+    },
+    _CHANGELOGS: {
+        "retain-max": (CHANGELOG_MAX.key, str),
+        "retain-min": (CHANGELOG_MIN.key, str),
+        "older-than": (CHANGELOG_TIME.key, _time),
+    },
 }
 _NEUTRAL = ("quarantine", "wait", "engine", "master", "proof", "copy")
 """These parameters change nothing in a replay."""
@@ -41,11 +58,12 @@ def with_policy(job: Job) -> tuple[Job, tuple[str, ...]]:
     raw = _rules(job.policy)
     chores = chores_of(job.table.partition("$")[0], parse_policy(raw, _chore_names(raw)))
     replayed = tuple(name for name in REPLAYED_CHORES if name in chores)
-    left_out = sorted(set(chores) - set(REPLAYED_CHORES))
+    beside = (_CHANGELOGS,) if _CHANGELOGS in chores and "expire-snapshots" in replayed else ()
+    left_out = sorted(set(chores) - {*REPLAYED_CHORES, *beside})
     if not replayed:
         raise InvalidInputError(f"the policy has no chore for {job.table} that can be replayed")
     options: dict[str, str] = {}
-    for name in replayed:
+    for name in (*replayed, *beside):
         options |= _options(name, {key: one for key, one in chores[name].items() if key != "strategy"})
     strategy = chores.get("compact", {}).get("strategy")
     notes = (f"not replayed: {', '.join(left_out)}",) if left_out else ()
@@ -85,8 +103,8 @@ def _options(chore: str, parameters: Mapping[str, Any]) -> dict[str, str]:
         key = name.replace("_", "-")
         if key == "options":
             options |= {str(one): str(text) for one, text in dict(value).items()}
-        elif chore == "expire-snapshots" and key in _EXPIRY_KEYS:
-            option, text_of = _EXPIRY_KEYS[key]
+        elif key in _EXPIRY_KEYS.get(chore, {}):
+            option, text_of = _EXPIRY_KEYS[chore][key]
             options[option] = text_of(value)
         elif key not in _NEUTRAL:
             raise InvalidInputError(f"policy: {chore}: parameter {name!r} cannot be replayed")

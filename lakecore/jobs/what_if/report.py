@@ -25,6 +25,8 @@ class ExpiryRun:
     first_snapshot: int | None
     last_snapshot: int | None
     tags: tuple[str, ...]
+    changelogs: tuple[int, ...]
+    """These are the ids of changelogs that had outlived their snapshots."""
     files: int
     bytes: int
     blocker: str
@@ -42,6 +44,7 @@ class ExpiryFigures:
     options: Mapping[str, str]
     """These are the limits as options of the table."""
     expired_snapshots: int
+    expired_changelogs: int
     removed_files: int
     removed_bytes: int
     snapshots: int

@@ -61,7 +61,8 @@ def read_history(target: Target, rules: HistoryRules, quarantined: QuarantinedRo
     files = _Files(target)
     files.read(chain)
     reach = _HolderFiles(target, files, quarantined)
-    groups = _groups(others, target.paths.branch)
+    old = [one for one in others if one.kind is RootKind.CHANGELOG and one.branch == target.paths.branch]
+    groups = _groups((one for one in others if one not in old), target.paths.branch)
     reach.look(others, chain if rules.changelogs_stay else ())
     ages = {tag.name: tag for tag in aged_tags(target, rules.offset_ms)}
     ids = {root.snapshot.id: root.snapshot.time_millis for root in chain}
@@ -70,23 +71,28 @@ def read_history(target: Target, rules: HistoryRules, quarantined: QuarantinedRo
         holders.append(Holder(name="the quarantine", files=reach.quarantined()))
     stay = chain if rules.changelogs_stay else ()
     changelogs = {root.snapshot.id: reach.files_of([_as_changelog(root)]) for root in stay}
-    consumers = {one.id: one.next_snapshot for one in target.consumers.list()} if rules.consumers_hold else {}
+    consumers = {one.id: one.next_snapshot for one in target.consumers.list()}
     return ExpiryHistory(
-        snapshots=tuple(AgedSnapshot(root.snapshot.id, root.snapshot.time_millis) for root in chain),
+        snapshots=tuple(map(_age_of, chain)),
         files=files.rows(),
         holders=tuple(holders),
-        consumers=consumers,
+        consumers=consumers if rules.consumers_hold else {},
         changelogs=changelogs,
+        old_changelogs={_age_of(root): reach.files_of([root]) for root in old},
+        changelog_consumers=consumers,
     )
 
 
 def _groups(roots: Iterable[Root], branch: str) -> dict[str, list[Root]]:
-    """Return the roots of each holder: a tag or the changelogs of the branch, or another branch."""
+    """Return the roots of each holder: a tag of the branch, or another branch."""
     groups: dict[str, list[Root]] = {}
     for root in roots:
-        name = str(root) if root.kind is RootKind.TAG else "changelogs"
-        groups.setdefault(name if root.branch == branch else f"branch {root.branch}", []).append(root)
+        groups.setdefault(str(root) if root.branch == branch else f"branch {root.branch}", []).append(root)
     return groups
+
+
+def _age_of(root: Root) -> AgedSnapshot:
+    return AgedSnapshot(root.snapshot.id, root.snapshot.time_millis)
 
 
 def _holder(

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lakecore.maintain.expire_changelogs.plan import plan_changelog_expiry
 from lakecore.maintain.expire_snapshots.plan import AgedSnapshot, Retention, plan_expiry
 
 __all__ = [
@@ -76,6 +77,10 @@ class ExpiryHistory:
     """These are the first snapshots that each consumer still needs, now."""
     changelogs: Mapping[int, Ints] = field(default_factory=dict)
     """These files stay as the changelog of a snapshot that expires, by its id."""
+    old_changelogs: Mapping[AgedSnapshot, Ints] = field(default_factory=dict)
+    """These changelogs, with their files, had outlived their snapshots before the history begins."""
+    changelog_consumers: Mapping[str, int] = field(default_factory=dict)
+    """These are the first changelogs that each consumer still needs, now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +93,8 @@ class ExpiryRules:
     max_deletes: int
     tag_ms: int | None = None
     """All tags are retained for so long; None: each as long as it says itself."""
+    changelogs: ExpiryRules | None = None
+    """These are the limits of changelogs that outlive their snapshots; None: they never expire."""
 
     def at(self, now_ms: int) -> Retention:
         """Return the limits of a run. Raises InvalidInputError for limits that contradict each other."""
@@ -106,8 +113,9 @@ class ExpiryStep:
     time_ms: int
     snapshots: tuple[int, ...]
     tags: tuple[str, ...]
+    changelogs: tuple[int, ...]
     files: int
-    """This counts the files of the snapshots and tags, too."""
+    """This counts the files of the snapshots, tags and changelogs, too."""
     bytes: int
     names: Ints
     """These are the hashes of the names of the removed files, without snapshots and tags."""
@@ -212,6 +220,9 @@ class _State:
         for place, holder in enumerate(history.holders):
             if holder.from_ms is None:
                 self._hold(place)
+        self._changelogs: dict[AgedSnapshot, Ints] = {}
+        for changelog, files_of_changelog in history.old_changelogs.items():
+            self._keep_changelog(changelog, files_of_changelog)
         old = files.first < 0
         self._count, self._bytes = int(old.sum()), int(files.sizes[old].sum())
         new = files.first[~old]
@@ -263,21 +274,22 @@ class _State:
         self._holds[holder.files] += 1
 
     def _run(self, now_ms: int) -> bool:
-        """Run the expiry of tags and snapshots; return whether something was removed."""
+        """Run the expiry of tags, snapshots and changelogs; return whether something was removed."""
         if self._rules is None or self._latest < 0:
             return False
         tags = self._expire_tags(now_ms)
         existing = self._history.snapshots[self._end : self._latest + 1]
         expiry = plan_expiry(existing, self._rules.at(now_ms), self._history.consumers)
         self._blocker = expiry.blocker
-        if not expiry.ids and not tags:
-            return False
         self._end += len(expiry.ids)
-        for snapshot in expiry.ids:
-            if snapshot in self._history.changelogs:
-                self._holds[self._history.changelogs[snapshot]] += 1
+        for snapshot in existing[: len(expiry.ids)]:
+            if snapshot.id in self._history.changelogs:
+                self._keep_changelog(snapshot, self._history.changelogs[snapshot.id])
+        changelogs = self._expire_changelogs(now_ms)
+        if not (expiry.ids or tags or changelogs):
+            return False
         names, files, size = self._free()
-        roots = len(expiry.ids) + len(tags)
+        roots = len(expiry.ids) + len(tags) + len(changelogs)
         self._count -= files + len(expiry.ids)
         self._bytes -= size
         self._steps.append(
@@ -285,6 +297,7 @@ class _State:
                 time_ms=now_ms,
                 snapshots=expiry.ids,
                 tags=tags,
+                changelogs=changelogs,
                 files=files + roots,
                 bytes=size,
                 names=names,
@@ -304,6 +317,22 @@ class _State:
                 ended.append(holder.name.removeprefix("tag "))
         return tuple(ended)
 
+    def _keep_changelog(self, changelog: AgedSnapshot, files: Ints) -> None:
+        self._changelogs[changelog] = files
+        self._holds[files] += 1
+
+    def _expire_changelogs(self, now_ms: int) -> tuple[int, ...]:
+        """Expire changelogs that have outlived their snapshots; return their ids."""
+        rules = self._rules.changelogs if self._rules is not None else None
+        if rules is None or not self._changelogs:
+            return ()
+        standing = sorted(self._changelogs, key=lambda one: one.id)
+        latest, consumers = self._history.snapshots[self._latest].id, self._history.changelog_consumers
+        ids = plan_changelog_expiry(standing, latest, rules.at(now_ms), consumers).ids
+        for changelog in standing[: len(ids)]:
+            self._holds[self._changelogs.pop(changelog)] -= 1
+        return ids
+
     def _free(self) -> tuple[Ints, int, int]:
         """Remove what nothing needs any more; return the names, how many files these are, and their bytes."""
         files = self._history.files
@@ -321,4 +350,13 @@ class _State:
             if len(lanes):
                 size = int(files.sizes[lanes].sum())
                 holdings.append(HolderBytes(name=holder.name, files=len(lanes), bytes=size))
+        shared = np.zeros(len(self._holds), np.int32)
+        for places in self._changelogs.values():
+            shared[places] += 1
+        lanes = np.flatnonzero(
+            (shared > 0) & (shared == self._holds) & (files.last < self._end) & ~self._removed
+        )
+        if len(lanes):
+            size = int(files.sizes[lanes].sum())
+            holdings.append(HolderBytes(name="changelogs", files=len(lanes), bytes=size))
         return sorted(holdings, key=lambda one: -one.bytes)

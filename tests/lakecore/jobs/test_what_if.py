@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lakecore.errors import InvalidInputError
-from lakecore.jobs import compact, expire_snapshots, what_if
+from lakecore.jobs import compact, expire_changelogs, expire_snapshots, what_if
 from lakecore.jobs.runner.lake import target_of
 from lakecore.jobs.versions import branches, tags
 from lakecore.jobs.what_if import Job
@@ -85,6 +85,14 @@ CASES = {
         keyed,
         {"changelog__num_retained__max": "1000", "changelog__num_retained__min": "900"},
     ),
+    "changelogs that expire": (
+        keyed,
+        {"changelog__num_retained__max": "6", "changelog__num_retained__min": "3"},
+    ),
+    "changelogs that expire by time": (
+        keyed,
+        {"changelog__time_retained": "5 h", "changelog__num_retained__min": "1"},
+    ),
     "append": (appended, {}),
 }
 LIMITS = {
@@ -104,6 +112,7 @@ class Run:
 
     snapshots: tuple[int, ...]
     tags: tuple[str, ...]
+    changelogs: tuple[int, ...]
     files: int
     bytes: int
     gone: frozenset[str]
@@ -118,10 +127,13 @@ def real_runs(case: Case, options: Mapping[str, str]) -> list[Run]:
         ended = tags.run(tags.ExpireTags(table=case.name), case.catalog, clock=case.clock)
         job = expire_snapshots.Job(table=case.name, options=dict(options))
         expired = expire_snapshots.run(job, case.catalog, clock=case.clock)
-        if ended.names or expired.snapshots:
+        later = expire_changelogs.Job(table=case.name, options=dict(options))
+        old = expire_changelogs.run(later, case.catalog, clock=case.clock)
+        if ended.names or expired.snapshots or old.snapshots:
             gone = frozenset(before - rolled.files())
-            files, size = ended.files + expired.files, ended.bytes + expired.bytes
-            runs.append(Run(expired.snapshots, ended.names, files, size, gone))
+            parts = (ended, expired, old)
+            files, size = sum(one.files for one in parts), sum(one.bytes for one in parts)
+            runs.append(Run(expired.snapshots, ended.names, old.snapshots, files, size, gone))
     return runs
 
 
@@ -151,10 +163,12 @@ def test_each_run_removes_what_the_replay_says(
     case = make(**options)
     steps = replayed_steps(case, limits)
     runs = real_runs(case, limits)
-    assert [(one.snapshots, one.tags) for one in steps] == [(one.snapshots, one.tags) for one in runs]
+    assert [(one.snapshots, one.tags, one.changelogs) for one in steps] == [
+        (one.snapshots, one.tags, one.changelogs) for one in runs
+    ]
     for step, run in zip(steps, runs, strict=True):
         assert hashes(run.gone, step) == set(step.names.tolist())
-        if not run.tags:  # an expired tag also counts files that went before
+        if not (run.tags or run.changelogs):  # these chores also count files that went before
             assert (step.files, step.bytes) == (run.files, run.bytes)
     assert runs
 
@@ -260,3 +274,23 @@ def test_a_table_without_snapshots() -> None:
     key_table(catalog)
     report = what_if.run(Job(table="d.k"), catalog, clock=catalog.clock)
     assert [(one.files, one.snapshots) for one in report.expiry] == [(0, 0), (0, 0)]
+
+
+def test_a_policy_may_name_the_limits_of_changelogs() -> None:
+    case = keyed(changelog__num_retained__max="1000", changelog__num_retained__min="900")
+    chores = {"expire-snapshots": {"retain-max": 3, "retain-min": 1}, "expire-changelogs": {}}
+    policy = [
+        {"tables": ["d.k"], "chores": chores | {"expire-changelogs": {"retain-max": 6, "retain-min": 2}}}
+    ]
+    report = what_if.run(Job(table=case.name, policy=policy), case.catalog, clock=case.clock)
+    assert report.options["changelog.num-retained.max"] == "6"
+    assert not report.notes
+    own, asked = report.expiry[1:]
+    assert (own.expired_changelogs, asked.expired_changelogs) == (0, 9), (
+        "all but the last are older than an hour"
+    )
+    refused = [{"tables": ["d.k"], "chores": chores | {"expire-changelogs": {"max-deletes": 5}}}]
+    with pytest.raises(
+        InvalidInputError, match="expire-changelogs: parameter 'max-deletes' cannot be replayed"
+    ):
+        what_if.run(Job(table=case.name, policy=refused), case.catalog, clock=case.clock)
