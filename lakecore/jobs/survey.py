@@ -238,9 +238,9 @@ class _Surveyor:
 
 def _forecast_seconds(target: Target, figures: Figures) -> float | None:
     """Return what a compaction of the buckets that are due will take, from earlier runs on any engine."""
-    if not (figures.due_buckets or figures.postponed_files):
+    share = figures.due_share
+    if not share:
         return None
-    share = figures.due_buckets / figures.buckets if figures.due_buckets and figures.buckets else 1.0
     counts = (figures.files, figures.bytes, figures.rows)
     files, size, rows = (int(count * share) for count in counts)
     lines = HistoryStore(target.file_io, target.warehouse).lines(target.name, COMPACT)

@@ -30,6 +30,7 @@ from lakecore.jobs.definitions.tags import CreateTag
 from lakecore.jobs.runner.dispatch import run_chore
 from lakecore.jobs.survey import DayPoint, Job, State, Survey, TableRecord, run
 from lakecore.maintain.survey.activity import Lateness
+from lakecore.maintain.survey.record import Figures
 from lakecore_airflow.reports.outcome import outcome_of
 from lakecore_airflow.rights import Rights
 from lakecore_airflow.ui import (
@@ -51,7 +52,7 @@ from lakecore_airflow.ui.prometheus import survey_metrics
 from lakecore_airflow.ui.run_view import run_matrix, run_sums, run_view
 from lakecore_airflow.ui.tokens import VALID_MS, form_token, from_this_site, is_valid
 from lakecore_airflow.ui.views import PAGE, LakeQuery, lake_view
-from lakecore_airflow.ui.window_view import next_window
+from lakecore_airflow.ui.window_view import WindowView, next_window, window_view
 from lakecore_airflow.ui.words import age_text, size_text
 from tests.support.golden import golden_table
 
@@ -416,6 +417,57 @@ def test_the_window_shows_the_plan_and_what_was_left(
     assert text.index("left 3 nights in a row") < text.index("left 1 nights in a row")
     assert "after the end" in text
     assert "d.t00000" in text
+
+
+def window_of(tables: int, **params: Any) -> WindowView:
+    """The plan of a window of a day, with tables that take an hour and read 4 KiB each."""
+    due = tuple(
+        replace(
+            one,
+            table=f"{'shop' if number % 2 else 'crm'}.t{number:05d}",
+            score=number % 100,
+            expected_seconds=3600.0,
+            figures=Figures(files=8, bytes=8192, buckets=2, due_buckets=1),
+        )
+        for number, one in enumerate(records(tables))
+    )
+    fine = replace(due[0], table="crm.fine", score=100, expected_seconds=None)
+    prices = PriceList(core_hour=0.5, currency="EUR")
+    return window_view(Survey(started_ms=1, tables=(*due, fine)), (0, 24 * 3_600_000), params, prices)
+
+
+@pytest.mark.parametrize(
+    ("params", "paid"),
+    [
+        ({}, 24),
+        ({"budget_bytes": "10 kb"}, 3),
+        ({"budget_core_seconds": "7200"}, 2),
+        ({"budget_money": "1.0"}, 2),
+        ({"budget_bytes": "10 kb", "budget_money": "0.4"}, 1),
+        ({"budget_money": 0}, 0),
+    ],
+    ids=str,
+)
+def test_the_window_has_the_budget_of_its_run(params: dict[str, Any], paid: int) -> None:
+    view = window_of(30, **params)
+    assert (view.fit, view.fit + view.over + view.unpaid) == (paid, 30), "what is not due is not shown"
+    assert (view.use.bytes, view.use.core_seconds) == (paid * 4096, paid * 3600.0)
+    assert view.use.money == paid * 0.5
+    assert [bool(why) for why in view.left] == [number >= paid for number in range(30)]
+
+
+def test_the_window_has_the_tables_that_its_run_would_choose() -> None:
+    view = window_of(10, database="shop", exclude="*00003")
+    assert [turn.table for turn in view.turns] == ["shop.t00001", "shop.t00005", "shop.t00007", "shop.t00009"]
+
+
+def test_a_budget_that_cannot_be_read_is_said(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "is no limit" in window_of(2, budget_bytes="much").use.problem
+    dag = replace(WINDOW, params={"budget_money": "3"})
+    monkeypatch.setattr(pages, "window_dag", lambda session, dag_id: dag)
+    text = shown(client, monkeypatch, Survey(started_ms=1, tables=tuple(records(1))))("/window")
+    assert "a budget of money needs the field price_core_hour" in text
+    assert "Bytes to rewrite" in text
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from lakecore.maintain.survey.plan import SICK_BELOW
 from lakecore.maintain.survey.record import State, TableRecord
 from lakecore.maintain.survey.store import Survey
+from lakecore.maintain.usage import Usage
 
 __all__ = ["Turn", "by_need", "plan_window"]
 
@@ -38,6 +39,22 @@ class Turn:
     """It tells whether the turn ends inside the window."""
     busy: bool
     """It tells whether writers usually commit to the table then; it comes later for that."""
+
+    @property
+    def is_due(self) -> bool:
+        """Return whether the table needs work, as far as is known; another one only takes a look."""
+        return self.record is None or _is_due(self.record)
+
+    @property
+    def usage(self) -> Usage:
+        """Return what the turn will use, as of one process: bytes that are read to be rewritten, and core
+        seconds.
+        """
+        seconds = (self.end_ms - self.start_ms) / 1000
+        if self.record is None or not self.is_due:
+            return Usage(core_seconds=seconds)
+        figures = self.record.figures
+        return Usage(bytes=int(figures.bytes * figures.due_share), core_seconds=seconds)
 
 
 def by_need(

@@ -95,6 +95,13 @@ class Figures:
     consumer_lag: int = 0
     """It counts the snapshots that the slowest consumer has still to read."""
 
+    @property
+    def due_share(self) -> float:
+        """Return the share of the files, bytes and rows that the next compaction reads, by its buckets."""
+        if not (self.due_buckets or self.postponed_files):
+            return 0.0
+        return self.due_buckets / self.buckets if self.due_buckets and self.buckets else 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class Deduction:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from lakecore.catalog.catalog import Catalog
 
-__all__ = ["ListTablesOperator", "NamedTablesOperator", "check_map_length"]
+__all__ = ["ListTablesOperator", "NamedTablesOperator", "check_map_length", "is_chosen"]
 
 _ANY = "*"
 _ORDERS = ("name", "need")
@@ -189,6 +189,15 @@ def check_map_length(values: Sequence[Any], what: str) -> None:
             "max_map_length): raise that, choose fewer with patterns, or take CompactDatabaseOperator, which "
             "needs one task for all"
         )
+
+
+def is_chosen(
+    name: str, database: Sequence[str] | str, include: Sequence[str] | str, exclude: Sequence[str] | str
+) -> bool:
+    """Return whether `ListTablesOperator` with these parameters returns a table that is there."""
+    databases = _patterns(database) or [_ANY]
+    is_in = any(fnmatchcase(name.partition(".")[0], pattern) for pattern in databases)
+    return is_in and _matches(name, include) and not _matches(name, exclude)
 
 
 def _matches(name: str, patterns: Sequence[str] | str) -> bool:

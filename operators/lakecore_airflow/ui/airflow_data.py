@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 __all__ = [
@@ -37,6 +37,8 @@ class WindowDag:
     """The run that is running began then; None if none is."""
     until: str = ""
     """This is the end of the window of the run that is running, or else of the next one."""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    """These are the params of that run."""
 
 
 def window_dag(session: Any, dag_id: str) -> WindowDag:
@@ -60,6 +62,7 @@ def window_dag(session: Any, dag_id: str) -> WindowDag:
         next_ms=None if model.is_paused else _millis(model.next_dagrun_create_after),
         running_ms=_millis(run.start_date) if run is not None else None,
         until=str(params.get("until") or ""),
+        params=params,
     )
 
 

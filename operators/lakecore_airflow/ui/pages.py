@@ -111,6 +111,7 @@ class Pages:
         state = self._data.survey(conn_id)
         dag = window_dag(session, dag_id_of("nightly", conn_id))
         start_ms, end_ms = next_window(dag, self._data.now_ms())
+        prices = self._data.prices(conn_id)
         return self._maker.html(
             "window.html",
             conn=conn_id,
@@ -119,7 +120,10 @@ class Pages:
             survey=state.survey,
             problem=state.problem,
             dag=dag,
-            view=window_view(state.survey, start_ms, end_ms) if state.survey is not None else None,
+            view=window_view(state.survey, (start_ms, end_ms), dag.params, prices)
+            if state.survey is not None
+            else None,
+            currency=prices.currency,
         )
 
     def quarantine(self, session: Any, conn: str, buttons: Callable[[str], dict[str, Any]]) -> HTMLResponse:

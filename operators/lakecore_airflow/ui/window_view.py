@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from lakecore_airflow.lake.tables import is_chosen
 
 if TYPE_CHECKING:
+    from lakecore.jobs.cost.prices import PriceList
     from lakecore.jobs.survey import Survey, TableRecord
     from lakecore.jobs.window.order import Turn
     from lakecore_airflow.ui.airflow_data import WindowDag
 
-__all__ = ["WindowView", "next_window", "window_view"]
+__all__ = ["BudgetUse", "WindowView", "next_window", "window_view"]
 
 _MOST = 200
 _LONGEST_S = 24 * 3600
+_AFTER_THE_END = "after the end"
+_OVER_THE_BUDGET = "over the budget"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetUse:
+    """This is what the tables that begin in the window will use, and the limits of its run, if any."""
+
+    bytes: int
+    core_seconds: float
+    money: float | None
+    """It is None without a price of a core."""
+    most_bytes: int | None = None
+    most_core_seconds: float | None = None
+    most_money: float | None = None
+    problem: str = ""
+    """It says why the limits of the run cannot be read: then its tasks fail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +44,18 @@ class WindowView:
     start_ms: int
     end_ms: int | None
     turns: Sequence[Turn]
+    left: Sequence[str]
+    """It has why each turn is left for another night; the text is empty for one that is done."""
     shares: Sequence[tuple[float, float]]
     """Each turn has its begin and its length."""
     hidden: int
     """It counts turns beyond those that are shown."""
     fit: int
     over: int
+    """So many turns end after the window."""
+    unpaid: int
+    """So many turns begin after the budget is used up."""
+    use: BudgetUse
     seconds: float
     """This is the expected time of all turns."""
     end_share: float
@@ -52,11 +78,19 @@ def next_window(dag: WindowDag, now_ms: int) -> tuple[int, int | None]:
     return max(began_ms, now_ms), end_ms
 
 
-def window_view(survey: Survey, start_ms: int, end_ms: int | None) -> WindowView:
-    """Return the plan of a window."""
+def window_view(
+    survey: Survey, window: tuple[int, int | None], params: Mapping[str, Any], prices: PriceList
+) -> WindowView:
+    """Return the plan of a window, which has a begin and perhaps an end. `params` are those of its run: the
+    patterns of its tables, and the budget. The order is that of the run; tables that are not due take a look
+    there, and are not shown. The cost is a sort of the tables.
+    """
     from lakecore.jobs.window.order import plan_window
 
-    turns = plan_window(survey, start_ms, end_ms)
+    start_ms, end_ms = window
+    names = [one.table for one in survey.tables if one.state.value != "vanished" and _is_asked(one, params)]
+    turns = [turn for turn in plan_window(survey, start_ms, end_ms, names) if turn.is_due]
+    use, left = _budget(turns, params, prices)
     last_ms = max([end_ms or 0, *(turn.end_ms for turn in turns[:_MOST])], default=0)
     width = max(1, min(last_ms - start_ms, 1000 * _LONGEST_S))
     visible = turns[:_MOST]
@@ -65,17 +99,68 @@ def window_view(survey: Survey, start_ms: int, end_ms: int | None) -> WindowView
         start_ms=start_ms,
         end_ms=end_ms,
         turns=visible,
+        left=left[:_MOST],
         shares=[
             (_share(turn.start_ms - start_ms, width), _share(turn.end_ms - turn.start_ms, width))
             for turn in visible
         ],
         hidden=len(turns) - len(visible),
-        fit=sum(turn.fits for turn in turns),
-        over=sum(not turn.fits for turn in turns),
-        seconds=(turns[-1].end_ms - start_ms) / 1000 if turns else 0.0,
+        fit=left.count(""),
+        over=left.count(_AFTER_THE_END),
+        unpaid=left.count(_OVER_THE_BUDGET),
+        use=use,
+        seconds=sum(turn.end_ms - turn.start_ms for turn in turns) / 1000,
         end_share=_share((end_ms or last_ms) - start_ms, width),
         late=late[:_MOST],
     )
+
+
+def _is_asked(record: TableRecord, params: Mapping[str, Any]) -> bool:
+    """Return whether the patterns of the run choose a table."""
+    return is_chosen(
+        record.table,
+        params.get("database") or "*",
+        params.get("include") or "*",
+        params.get("exclude") or "",
+    )
+
+
+def _budget(
+    turns: Sequence[Turn], params: Mapping[str, Any], prices: PriceList
+) -> tuple[BudgetUse, list[str]]:
+    """Return what the turns will use within the limits of the run, and why each turn is left. A limit is
+    looked at before a table begins, as by the tasks of the run.
+    """
+    from lakecore.errors import InvalidInputError
+    from lakecore.jobs.window.budget import Budget, Usage
+
+    limits, problem = Budget(), ""
+    try:
+        limits = Budget.parse(
+            params.get("budget_bytes"), params.get("budget_core_seconds"), params.get("budget_money")
+        )
+        limits.reason_to_stop(Usage(), prices)  # a limit of money needs a price
+    except InvalidInputError as err:
+        limits, problem = Budget(), str(err)
+    used, left = Usage(), []
+    for turn in turns:
+        if limits.reason_to_stop(used, prices):
+            left.append(_OVER_THE_BUDGET)
+            continue
+        left.append("" if turn.fits else _AFTER_THE_END)
+        if turn.fits:
+            one = turn.usage
+            used = Usage(bytes=used.bytes + one.bytes, core_seconds=used.core_seconds + one.core_seconds)
+    use = BudgetUse(
+        bytes=used.bytes,
+        core_seconds=round(used.core_seconds, 1),
+        money=prices.work(used.core_seconds),
+        most_bytes=limits.bytes,
+        most_core_seconds=limits.core_seconds,
+        most_money=limits.money,
+        problem=problem,
+    )
+    return use, left
 
 
 def _share(part: int, whole: int) -> float:
