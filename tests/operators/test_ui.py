@@ -121,6 +121,8 @@ def test_the_page_of_a_table_has_its_levels_snapshots_and_what_blocks_expiry(
     assert answer.status_code == 200
     assert "<svg" in answer.text
     assert "level 4" in answer.text
+    assert "Levels over the last snapshots" in answer.text
+    assert re.search(r"snapshot \d+ \(COMPACT, [^)]*\), level \d: [1-9]\d* files", answer.text)
     assert "snapshot.num-retained.min=10" in answer.text
     assert client.get("/table", params={"name": "g1.a_life_empty"}).status_code == 200
     assert client.get("/table", params={"name": "g1.nothing"}).status_code == 404
@@ -453,7 +455,7 @@ def test_the_window_has_the_budget_of_its_run(params: dict[str, Any], paid: int)
     assert (view.fit, view.fit + view.over + view.unpaid) == (paid, 30), "what is not due is not shown"
     assert (view.use.bytes, view.use.core_seconds) == (paid * 4096, paid * 3600.0)
     assert view.use.money == paid * 0.5
-    assert [bool(why) for why in view.left] == [number >= paid for number in range(30)]
+    assert [bool(why) for why in view.reasons] == [number >= paid for number in range(30)]
 
 
 def test_the_window_has_the_tables_that_its_run_would_choose() -> None:

@@ -15,10 +15,19 @@ from markupsafe import Markup
 from lakecore_airflow.ui.words import DAY_MS, money_text, size_text, span_text, time_text
 
 if TYPE_CHECKING:
+    from lakecore.jobs.level_history import LevelPoint
     from lakecore.jobs.survey import DayPoint
     from lakecore_airflow.ui.history_view import Sums
 
-__all__ = ["day_bars", "estimate_chart", "history_chart", "level_picture", "run_line", "score_line"]
+__all__ = [
+    "day_bars",
+    "estimate_chart",
+    "history_chart",
+    "level_history_picture",
+    "level_picture",
+    "run_line",
+    "score_line",
+]
 
 _WIDTH, _HEIGHT = 72, 18
 _SCRIPT = re.compile(r"<script.*?</script>", re.DOTALL)
@@ -111,6 +120,56 @@ def level_picture(cells: Mapping[tuple[int, str], tuple[int, int]]) -> Markup:
             parts.append(Markup("<title>{}</title></g>").format(_cell_text(bucket, level, count, size)))
     label = Markup('<text x="{}" y="14">buckets, the largest {}</text></svg>').format(_LEFT, len(buckets))
     return Markup("").join([*parts, label])
+
+
+def level_history_picture(points: Sequence[LevelPoint]) -> Markup:
+    """Return a picture of the levels of a table over its last snapshots: a row for each level, a column for
+    each snapshot, the darker the more bytes; below them the most sorted runs of a bucket. Fewer than two
+    snapshots give no picture.
+    """
+    if len(points) < 2:
+        return Markup("")
+    levels = sorted({level for point in points for level in point.levels})
+    most = max((size for point in points for _, size in point.levels.values()), default=0) or 1
+    has_runs = any(point.sorted_runs for point in points)
+    rows = len(levels) + has_runs
+    width, height = _LEFT + max(_LABEL_W, _CELL_W * len(points)) + 8, _TOP + _CELL_H * rows + 8
+    first, last = points[0].snapshot, points[-1].snapshot
+    parts = [
+        Markup('<svg class="levels" role="img" viewBox="0 0 {0} {1}" width="{0}" height="{1}">').format(
+            width, height
+        ),
+        Markup("<title>files of {} levels, snapshots {} to {}</title>").format(len(levels), first, last),
+        *(
+            Markup('<text x="0" y="{}">level {}</text>').format(_TOP + row * _CELL_H + 15, level)
+            for row, level in enumerate(levels)
+        ),
+    ]
+    for column, point in enumerate(points):
+        right = _LEFT + column * _CELL_W
+        if point.kind != "APPEND":
+            parts.append(
+                Markup('<text class="count" x="{}" y="14">{}<title>{}</title></text>').format(
+                    right + 12, point.kind[0], f"snapshot {point.snapshot}: {point.kind}"
+                )
+            )
+        for row, level in enumerate(levels):
+            count, size = point.levels.get(level, (0, 0))
+            text = (
+                f"snapshot {point.snapshot} ({point.kind}, {time_text(point.time_ms)}), level {level}: "
+                f"{count} files, {size_text(size) or '0 B'}"
+            )
+            parts.append(_cell(right, _TOP + row * _CELL_H, count, size / most))
+            parts.append(Markup("<title>{}</title></g>").format(text))
+        if has_runs:
+            parts.append(
+                Markup('<text class="count" x="{}" y="{}">{}</text>').format(
+                    right + 12, _TOP + len(levels) * _CELL_H + 15, point.sorted_runs
+                )
+            )
+    if has_runs:
+        parts.append(Markup('<text x="0" y="{}">runs</text>').format(_TOP + len(levels) * _CELL_H + 15))
+    return Markup("").join([*parts, Markup("</svg>")])
 
 
 def _cell(right: int, down: int, count: int, share: float) -> Markup:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lakecore.catalog.catalog import Catalog
     from lakecore.jobs.attempts import Attempts
     from lakecore.jobs.cost.prices import PriceList
+    from lakecore.jobs.level_history import LevelPoint
     from lakecore.jobs.survey import Survey
 
 __all__ = ["MOST_FILES", "Answer", "LakeData", "Quarantine", "SurveyState", "TableDetails"]
@@ -67,6 +68,8 @@ class TableDetails:
     read_ms: int
     cells: Mapping[tuple[int, str], tuple[int, int]] = field(default_factory=dict)
     """It has the number of files and their bytes by level and bucket."""
+    levels: tuple[LevelPoint, ...] = ()
+    """It has the files of each level at the last snapshots, the oldest first."""
     snapshots: tuple[Mapping[str, Any], ...] = ()
     """The newest snapshots are first."""
     tags: tuple[Mapping[str, Any], ...] = ()
@@ -268,6 +271,7 @@ class LakeData:
         return TableDetails(
             read_ms=self.now_ms(),
             cells=part("levels", lambda: _cells(catalog, name), {}) if few else {},
+            levels=part("levels of snapshots", lambda: _levels(catalog, name), ()) if few else (),
             snapshots=part("snapshots", lambda: rows("snapshots"), ()),
             tags=part("tags", lambda: rows("tags"), ()),
             consumers=part("consumers", lambda: rows("consumers"), ()),
@@ -287,6 +291,12 @@ def _cells(catalog: Catalog, name: str) -> dict[tuple[int, str], tuple[int, int]
         count, total = cells.get(key, (0, 0))
         cells[key] = (count + 1, total + size)
     return cells
+
+
+def _levels(catalog: Catalog, name: str) -> tuple[LevelPoint, ...]:
+    from lakecore.jobs.level_history import level_history
+
+    return level_history(catalog, name)
 
 
 def _reasons(catalog: Catalog, name: str) -> tuple[str, ...]:

@@ -44,7 +44,7 @@ class WindowView:
     start_ms: int
     end_ms: int | None
     turns: Sequence[Turn]
-    left: Sequence[str]
+    reasons: Sequence[str]
     """It has why each turn is left for another night; the text is empty for one that is done."""
     shares: Sequence[tuple[float, float]]
     """Each turn has its begin and its length."""
@@ -90,7 +90,7 @@ def window_view(
     start_ms, end_ms = window
     names = [one.table for one in survey.tables if one.state.value != "vanished" and _is_asked(one, params)]
     turns = [turn for turn in plan_window(survey, start_ms, end_ms, names) if turn.is_due]
-    use, left = _budget(turns, params, prices)
+    use, reasons = _budget(turns, params, prices)
     last_ms = max([end_ms or 0, *(turn.end_ms for turn in turns[:_MOST])], default=0)
     width = max(1, min(last_ms - start_ms, 1000 * _LONGEST_S))
     visible = turns[:_MOST]
@@ -99,15 +99,15 @@ def window_view(
         start_ms=start_ms,
         end_ms=end_ms,
         turns=visible,
-        left=left[:_MOST],
+        reasons=reasons[:_MOST],
         shares=[
             (_share(turn.start_ms - start_ms, width), _share(turn.end_ms - turn.start_ms, width))
             for turn in visible
         ],
         hidden=len(turns) - len(visible),
-        fit=left.count(""),
-        over=left.count(_AFTER_THE_END),
-        unpaid=left.count(_OVER_THE_BUDGET),
+        fit=reasons.count(""),
+        over=reasons.count(_AFTER_THE_END),
+        unpaid=reasons.count(_OVER_THE_BUDGET),
         use=use,
         seconds=sum(turn.end_ms - turn.start_ms for turn in turns) / 1000,
         end_share=_share((end_ms or last_ms) - start_ms, width),
@@ -142,12 +142,12 @@ def _budget(
         limits.reason_to_stop(Usage(), prices)  # a limit of money needs a price
     except InvalidInputError as err:
         limits, problem = Budget(), str(err)
-    used, left = Usage(), []
+    used, reasons = Usage(), []
     for turn in turns:
         if limits.reason_to_stop(used, prices):
-            left.append(_OVER_THE_BUDGET)
+            reasons.append(_OVER_THE_BUDGET)
             continue
-        left.append("" if turn.fits else _AFTER_THE_END)
+        reasons.append("" if turn.fits else _AFTER_THE_END)
         if turn.fits:
             one = turn.usage
             used = Usage(bytes=used.bytes + one.bytes, core_seconds=used.core_seconds + one.core_seconds)
@@ -160,7 +160,7 @@ def _budget(
         most_money=limits.money,
         problem=problem,
     )
-    return use, left
+    return use, reasons
 
 
 def _share(part: int, whole: int) -> float:
