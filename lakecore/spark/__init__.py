@@ -36,6 +36,7 @@ __all__ = [
     "partitions_in",
     "register",
     "stream_metrics",
+    "with_watermark",
     "write",
     "write_stream",
 ]
@@ -167,6 +168,26 @@ def stream_metrics(progress: Mapping[str, Any] | None) -> list[dict[str, Any]]:
 
     check_feature(SOURCE_REPORTS, "metrics of streams")
     return metrics_of(progress)
+
+
+def with_watermark(frame: DataFrame, table: Table) -> DataFrame:
+    """Give a stream of `table` the watermark that a DDL statement of Flink declared for the table, or that
+    its option `read.watermark` says: a column less a delay, as `DataFrame.withWatermark` takes them. A column
+    without a time zone is cast to Spark's TIMESTAMP, which alone can be an event time.
+
+    Raises InvalidInputError for a table without one, UnsupportedError for an expression of another form.
+    """
+    from lakecore.metadata.option_rules.event_times import EventTimeRule
+
+    rule = EventTimeRule.of_reads(table.schema.row_type, table.schema.options)
+    if rule is None:
+        raise InvalidInputError(
+            f"table {table.name}: it declares no watermark; call DataFrame.withWatermark with a column and a "
+            "delay"
+        )
+    if frame.schema[rule.column].dataType.typeName() == "timestamp_ntz":
+        frame = frame.withColumn(rule.column, frame[rule.column].cast("timestamp"))
+    return frame.withWatermark(rule.column, f"{rule.delay_ms} milliseconds")
 
 
 def write(

@@ -14,7 +14,7 @@ __all__ = ["UNUSED", "UNUSED_PREFIXES"]
 
 _FLINK_TASKS = "it directs the tasks of Flink; Spark has settings of its own"
 _FLINK_WATERMARKS = (
-    "a commit has the watermark of all its rows (write.watermark), and no source waits for another"
+    "a commit has the watermark of all its rows (write.watermark), and a stream that of whole snapshots"
 )
 _MEMORY = "it directs buffers of Java; here write-buffer-size and write-buffer-spillable bound the memory"
 _THREADS = "it directs threads and batches of Java; lakecore chooses them by the machine"
@@ -50,8 +50,7 @@ _GROUPS: Mapping[str, str] = {
         sink.writer-coordinator.page-size sink.writer-coordinator.prefetch-manifests
         filesystem.job-level-settings.enabled sink.writer-refresh-detectors partition.sink-strategy""",
     _FLINK_WATERMARKS: """
-        scan.watermark.emit.strategy scan.watermark.alignment.group scan.watermark.idle-timeout
-        scan.watermark.alignment.max-drift scan.watermark.alignment.update-interval""",
+        scan.watermark.emit.strategy""",
     _MEMORY: """
         write-buffer-for-append write-max-writers-to-spill page-size write.batch-memory""",
     _THREADS: """

@@ -40,10 +40,14 @@ class ChangeBatches:
     """It tells whether the files of a bucket stay together."""
 
     def after(
-        self, start: StreamOffset, limits: BatchLimits, last: int | None
+        self,
+        start: StreamOffset,
+        limits: BatchLimits,
+        last: int | None,
+        read_on: Callable[[Changes], bool] | None = None,
     ) -> tuple[StreamOffset, tuple[Work, ...]]:
         """Return the end of the micro-batch that begins at `start`, and its work; it has no changes after the
-        snapshot `last`.
+        snapshot `last`, nor after changes for which `read_on` returns False.
         """
         stream, end, total = self.stream_at(start.next_snapshot), start, BatchSize()
         pieces: list[Piece] = []
@@ -61,7 +65,7 @@ class ChangeBatches:
             pieces += all_pieces[read : read + count]
             total = total.plus(BatchSize.of(parts[:count], 1))
             end = self._behind(start, changes, all_pieces, read + count)
-            if end.parts_read:
+            if end.parts_read or (read_on is not None and not read_on(changes)):
                 return end, self._group(pieces)
         if changes is None and start.parts_read and end is start:
             raise other_parts(self.table.name, start)

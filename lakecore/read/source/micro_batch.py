@@ -12,6 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lakecore.metadata.option_rules.event_times import EventTimeRule
+from lakecore.read.source.alignment.aligned_stream import AlignedStream, GroupMember
+from lakecore.read.source.alignment.stream_watermark import StreamWatermark
 from lakecore.read.source.batch_limits import BatchLimits
 from lakecore.read.source.change_batches import ChangeBatches
 from lakecore.read.source.change_pieces import Work, count_admitted, plan_digest, split_of
@@ -37,8 +40,11 @@ class MicroBatches:
         selection: StreamSelection,
         *,
         consumer: str | None = None,
+        group: GroupMember | None = None,
     ) -> None:
-        """Open the stream; for the errors see `open_stream`."""
+        """Open the stream, which waits for others of its `group`. For the errors see `open_stream` and
+        `EventTimeRule`.
+        """
         self._table = table
         self._startup = startup
         self._selection = selection
@@ -47,6 +53,8 @@ class MicroBatches:
         self._batch = PlannedBatch()
         whole = selection.view.needs_whole_buckets
         self._changes = ChangeBatches(table, selection.columns, self._stream_at, whole)
+        self._opened = self._first
+        self._aligned = None if group is None else self._aligned_stream(group)
         self._planned_state: _FirstState | None = None
         self._begun: StreamOffset | None = None
         self._last: int | None = None
@@ -55,6 +63,10 @@ class MicroBatches:
     def stop_at_latest(self) -> None:
         """Let micro-batches end at the snapshot that is the latest now."""
         self._last = self._table._stores.snapshots.latest_id() or 0
+
+    def leave_group(self) -> None:
+        """Wait for no other stream from now on."""
+        self._aligned = None
 
     def latest(self, start: StreamOffset | None, limits: BatchLimits) -> StreamOffset | None:
         """Return the end of the micro-batch that begins at `start`, which is `start` if there is nothing new.
@@ -70,7 +82,11 @@ class MicroBatches:
         begin = start or self._begin()
         if begin is None:
             return None
+        if self._aligned is not None and not self._aligned.may_read(begin):
+            return start
         end, work = self._next(begin, limits)
+        if self._aligned is not None:
+            self._aligned.end_at(begin, end, has_ended=self._opened.ended)
         duration_ms = self._table._stores.clock.now_ms() - now
         self._batch = PlannedBatch(work, duration_ms, now if work else self._batch.last_rows_ms)
         if end == begin:
@@ -104,7 +120,8 @@ class MicroBatches:
         newest = self._table._stores.snapshots.latest()
         if newest is None:
             return None
-        return stream_metrics(end, self._batch, newest, self._table._stores.clock.now_ms())
+        metrics = stream_metrics(end, self._batch, newest, self._table._stores.clock.now_ms())
+        return metrics if self._aligned is None else metrics | self._aligned.metrics()
 
     def acknowledge(self, end: StreamOffset) -> None:
         """Store for the consumer of the stream that all before `end` is safe; nothing without one."""
@@ -123,7 +140,8 @@ class MicroBatches:
 
     def _next(self, start: StreamOffset, limits: BatchLimits) -> tuple[StreamOffset, tuple[Work, ...]]:
         if start.full is None:
-            return self._changes.after(start, limits, self._last)
+            read_on = None if self._aligned is None else self._aligned.pass_changes
+            return self._changes.after(start, limits, self._last, read_on)
         state = self._state(start.full, start.next_snapshot)
         if start.plan and start.plan != state.digest:
             raise other_parts(self._table.name, start)
@@ -133,6 +151,8 @@ class MicroBatches:
         )
         if read >= len(state.splits):
             end = replace(end, full=None)
+            if self._aligned is not None:
+                self._aligned.pass_changes(state.changes)
         return end, state.work(start.splits_read, read)
 
     def _state(self, snapshot_id: int, next_snapshot: int) -> _FirstState:
@@ -149,7 +169,12 @@ class MicroBatches:
         return self._planned_state
 
     def _stream_at(self, next_snapshot: int | StreamStart) -> Stream:
-        return open_stream(self._table, self._startup, self._selection, next_snapshot=next_snapshot)
+        self._opened = open_stream(self._table, self._startup, self._selection, next_snapshot=next_snapshot)
+        return self._opened
+
+    def _aligned_stream(self, group: GroupMember) -> AlignedStream:
+        rule = EventTimeRule.of_reads(self._table.schema.row_type, self._table.schema.options)
+        return AlignedStream(group, StreamWatermark(self._table, rule), self._stream_at)
 
     def _state_again(self, start: StreamOffset, end: StreamOffset) -> tuple[Work, ...]:
         assert start.full is not None

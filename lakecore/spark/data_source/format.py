@@ -12,6 +12,8 @@ from lakecore.catalog.config import read_config
 from lakecore.catalog.configured.catalog_names import QualifiedName, qualified
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.errors import InvalidInputError, InvalidOptionError, LakeError, UnsupportedError
+from lakecore.metadata.option_rules.event_times import READ_WATERMARK, EventTimeRule
+from lakecore.read.source.alignment.rule import GROUP, AlignmentRule
 from lakecore.read.source.batch_limits import UNLIMITED
 from lakecore.read.source.readable import Readable
 from lakecore.read.source.scan import Scan, checked_columns
@@ -93,6 +95,7 @@ class LakecoreSource(DataSource):  # type: ignore[misc] # pyspark is not seen by
             selection=StreamSelection.of(view, request.where, columns),
             consumer=None,
             limits=request.limits,
+            alignment=_alignment(table),
             parallelism=request.parallelism,
             kinds=request.kinds,
         )
@@ -149,6 +152,23 @@ def _stream_reader_class(request: SourceRequest) -> type[StreamReader]:
     from lakecore.spark.data_source.limits_reader import StreamReaderWithLimits
 
     return StreamReaderWithLimits
+
+
+def _alignment(table: Readable) -> AlignmentRule | None:
+    """Return the alignment group of a stream, None without one. Raises InvalidOptionError, and
+    UnsupportedError where Spark limits no micro-batches.
+    """
+    rule = AlignmentRule.from_options(table.schema.options)
+    if rule is None:
+        if READ_WATERMARK.key in table.schema.options:
+            raise InvalidOptionError(
+                f"option {READ_WATERMARK.key}: it has no effect without {GROUP.key}; give both, or leave it "
+                "out"
+            )
+        return None
+    check_feature(STREAM_LIMITS, f"option {GROUP.key}")
+    EventTimeRule.of_reads(table.schema.row_type, table.schema.options)
+    return rule
 
 
 def _stream_source(request: SourceRequest) -> tuple[Readable, StreamView]:

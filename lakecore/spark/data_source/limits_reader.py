@@ -32,19 +32,23 @@ class StreamReaderWithLimits(StreamReader, SupportsTriggerAvailableNow):  # type
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - the names are Spark's
         """Return a limit where an option sets one. Spark gives it back, or one that says to read all."""
-        if self._read.limits == UNLIMITED:
+        if self._read.limits == UNLIMITED and self._read.alignment is None:
             return ReadAllAvailable()
         return ReadMaxRows(self._read.limits.rows or _NO_LIMIT_OF_ROWS)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Let the query end at the snapshot that is the latest now."""
+        """Let the query end at the snapshot that is the latest now. It does not wait for its alignment group:
+        a search without rows would end it.
+        """
         self.planner().stop_at_latest()
+        self._leave_group()
 
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return the end of the next micro-batch; see `MicroBatches.latest`."""
-        end = self.end_of_batch(
-            start, UNLIMITED if isinstance(limit, ReadAllAvailable) else self._read.limits
-        )
+        reads_all = isinstance(limit, ReadAllAvailable)
+        if reads_all:  # the trigger `once`
+            self._leave_group()
+        end = self.end_of_batch(start, UNLIMITED if reads_all else self._read.limits)
         self._end = end
         return end
 
@@ -62,3 +66,9 @@ class StreamReaderWithLimits(StreamReader, SupportsTriggerAvailableNow):  # type
             logger.warning("table %s: no metrics of the stream: %s", self._read.table.name, err)
             return None
         return None if metrics is None else {METRICS: metrics}
+
+    def _leave_group(self) -> None:
+        self.planner().leave_group()
+        if self._member is not None:
+            self._member.leave()
+            self._member = None

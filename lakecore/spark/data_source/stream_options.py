@@ -7,7 +7,9 @@ from typing import Any
 
 from lakecore.errors import InvalidOptionError
 from lakecore.lookup.tables.lookup_options import STREAM_INTERVAL
+from lakecore.metadata.option_rules.event_times import READ_WATERMARK
 from lakecore.options import Option, parse_bool, parse_size
+from lakecore.read.source.alignment.rule import ALIGNMENT_OPTIONS
 from lakecore.read.source.batch_limits import BatchLimits, BatchWait
 from lakecore.read.source.stream import CONSUMER_ID, CONSUMER_MODE, IGNORE_PROGRESS
 from lakecore.scan.stream_policy import (
@@ -71,7 +73,7 @@ SOURCE_OPTIONS: tuple[Option[Any], ...] = (KINDS, UPDATE_BEFORE, *LIMITS)
 """The reader of a query obeys these."""
 TABLE_OPTIONS: tuple[Option[Any], ...] = (
     CONSUMER_ID, IGNORE_PROGRESS, CONSUMER_MODE, BOUNDED_WATERMARK, SNAPSHOT_DELAY, READ_OVERWRITE,
-    READ_APPEND_OVERWRITE,
+    READ_APPEND_OVERWRITE, READ_WATERMARK, *ALIGNMENT_OPTIONS,
 )  # fmt: skip
 """The stream of the table obeys these."""
 STREAM_ONLY = tuple(key for option in (*SOURCE_OPTIONS, *TABLE_OPTIONS) for key in option.keys)

@@ -13,8 +13,11 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from lakecore.errors import UnsupportedError
+from lakecore.jobs.runner.one_table import OneTableLake
+from lakecore.maintain.alignment_store import AlignmentStore
 from lakecore.metadata.row_kind import KIND_NAME, RowKind
 from lakecore.read.columns.kind_texts import kind_texts
+from lakecore.read.source.alignment.rule import AlignmentRule
 from lakecore.read.source.batch_limits import UNLIMITED, BatchLimits
 from lakecore.read.source.micro_batch import MicroBatches, Work
 from lakecore.read.source.readable import Readable
@@ -25,6 +28,8 @@ from lakecore.spark.data_source.columns import ColumnsForSpark
 from lakecore.spark.data_source.partitions import pack_parts
 from lakecore.spark.data_source.request import Parallelism
 from lakecore.spark.data_source.spark_types import KIND_COLUMN
+from lakecore.spark.group_member import StoredMember
+from lakecore.table import Table
 
 __all__ = ["StreamRead", "StreamReader", "WholeStreamReader"]
 
@@ -40,6 +45,8 @@ class StreamRead:
     selection: StreamSelection
     consumer: str | None
     limits: BatchLimits
+    alignment: AlignmentRule | None
+    """The stream waits for others of this group."""
     parallelism: Parallelism
     kinds: bool
     """The rows have a last column with their kind."""
@@ -56,10 +63,11 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc] # pyspark is n
         self._read = read
         self._columns = columns
         self._batches: MicroBatches | None = None
+        self._member: StoredMember | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for a pickle, without what only the driver's side needs."""
-        return {**self.__dict__, "_batches": None}
+        return {**self.__dict__, "_batches": None, "_member": None}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - the names are Spark's
         """Return a marker: Spark does not keep the first offset, so the end of the first batch has it."""
@@ -87,7 +95,9 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc] # pyspark is n
             self.planner().acknowledge(offset)
 
     def stop(self) -> None:
-        """Do nothing: nothing is held open."""
+        """Leave the alignment group; nothing else is held open."""
+        if self._member is not None:
+            self._member.leave()
 
     def end_of_batch(self, start: Mapping[str, Any], limits: BatchLimits) -> dict[str, Any]:
         """Return the end of the next micro-batch; see `MicroBatches.latest`."""
@@ -98,11 +108,14 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc] # pyspark is n
         """Return the plans of this stream, which is opened at the first call."""
         if self._batches is None:
             read = self._read
+            if read.alignment is not None:
+                self._member = _group_member(read.table, read.alignment)
             self._batches = MicroBatches(
                 read.table,
                 Startup.from_options(read.table.schema.options),
                 read.selection,
                 consumer=read.consumer,
+                group=self._member,
             )
         return self._batches
 
@@ -147,6 +160,12 @@ class WholeStreamReader(StreamReader):
         if self._position is None:
             self._position = end
         return [] if start == end else super().partitions(start, end)
+
+
+def _group_member(table: Readable, rule: AlignmentRule) -> StoredMember:
+    assert isinstance(table, Table)
+    lake = OneTableLake(table)
+    return StoredMember(AlignmentStore(lake.file_io, lake.warehouse), rule, table.name, table._stores.clock)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,16 +13,15 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakecore.errors import InvalidOptionError
-from lakecore.options import Option, parse_duration_ms
-from lakecore.types.datatypes import AtomicType, RowType, TypeRoot
+from lakecore.metadata.option_rules.event_times import EventTimeRule
+from lakecore.options import Option
+from lakecore.types.datatypes import RowType
 
 __all__ = ["WATERMARK_COLUMN", "EventTime"]
 
 WATERMARK_COLUMN: Option[str | None] = Option(
     "write.watermark", str.strip, None, "The watermark of commits: a time column, less a delay: `ts - 5 s`."
 )
-_TIMES = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 _DIVISORS = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
 """A value times the first, divided by the second, is in milliseconds."""
 
@@ -39,26 +38,8 @@ class EventTime:
         """Parse the option, None without it. Raises InvalidOptionError for another form, an unknown column,
         or one that has no times.
         """
-        text = WATERMARK_COLUMN.read(raw)
-        if text is None:
-            return None
-        column, minus, delay = text.rpartition(" - ") if " - " in text else (text, "", "")
-        times = [
-            field.name
-            for field in row_type
-            if isinstance(field.type, AtomicType) and field.type.root in _TIMES
-        ]
-        if column not in times:
-            raise InvalidOptionError(
-                f"option {WATERMARK_COLUMN.key}={text!r}: {column!r} is no TIMESTAMP column of the table; "
-                f"those are {', '.join(times) or 'none'}"
-            )
-        try:
-            return cls(column, parse_duration_ms(delay) if minus else 0)
-        except ValueError as err:
-            raise InvalidOptionError(
-                f"option {WATERMARK_COLUMN.key}={text!r}: the delay is not a duration such as 5 s: {err}"
-            ) from err
+        rule = EventTimeRule.of_option(WATERMARK_COLUMN, row_type, raw)
+        return None if rule is None else cls(rule.column, rule.delay_ms)
 
     def latest_ms(self, batch: pa.RecordBatch | pa.Table) -> int | None:
         """Return the latest event time in milliseconds since 1970; None without one. Local times count as

@@ -72,7 +72,7 @@ def refuse(
         ({"branch": "gone"}, NotFoundError, ["branch", "gone"]),
         ({"scan.snapshotid": "1"}, InvalidOptionError, ["scan.snapshotid", "did you mean scan.snapshot-id"]),
         ({"write-only": "true"}, InvalidOptionError, ["write-only", "does not know it"]),
-        ({"scan.watermark.alignment.group": "g"}, InvalidOptionError, ["scan.watermark.alignment.group", "no effect"]),
+        ({"scan.watermark.emit.strategy": "on-event"}, InvalidOptionError, ["scan.watermark.emit.strategy", "no effect"]),
         ({"scan.snapshot-id": "7"}, NotFoundError, ["7", "does not exist"]),
         ({"scan.snapshot-id": "x"}, InvalidOptionError, ["scan.snapshot-id='x'"]),
         ({"scan.tag-name": "gone"}, NotFoundError, ["gone"]),
