@@ -205,8 +205,9 @@ def write(
     `overwrite` replaces `partitions` (`dt=a,hh=b;dt=c`), or what the options of the table say. `parallelism`
     is the number of tasks that write. Rows of one key that the DataFrame has twice come in any order: give
     the table a sequence field where it matters. With the option `local-merge-buffer-size`, the tasks before
-    the shuffle merge rows of a key, where that changes no result (docs/spark.md). When a task fails, files of
-    others stay until orphans are removed. Raises the errors of `BatchWrite.commit`, and what Spark raises for
+    the shuffle merge rows of a key, where that changes no result (docs/spark.md). When a task fails,
+    the files of those that have ended are removed; files of tasks that Spark kills stay until orphans are
+    removed. Raises the errors of `BatchWrite.commit`, and what Spark raises for
     a task that failed.
     """
     from lakecore.spark.data_source.map_merge import writers_table

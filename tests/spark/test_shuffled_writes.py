@@ -7,20 +7,28 @@ from __future__ import annotations
 import logging
 import random
 import re
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 
 import lakecore
 from lakecore import spark as lakecore_spark
 from lakecore.row.hashing import hash_rows
 from lakecore.spark.data_source.places.assignment import keys_of_tasks
+from lakecore.spark.data_source.shuffle import Shuffle
+from lakecore.spark.data_source.write_task import write_task
 from tests.support.golden import canonical
+from tests.support.lake import paths_of
+from tests.support.lake import rows_of as rows_of_table
 from tests.support.oracle import Oracle, findings
 
 pytestmark = pytest.mark.slow
@@ -202,3 +210,47 @@ def test_merged_rows_make_the_same_table(
     counts = [tuple(map(int, one)) for one in re.findall(r"(\d+) rows were merged into (\d+)", caplog.text)]
     assert [before for before, _ in counts] == [400, len([row for row in updates(name) if row[0] < 15])]
     assert [after for _, after in counts] == [20, 15]
+
+
+def test_files_of_ended_tasks_go_when_another_fails(
+    session: SparkSession, catalog: lakecore.FilesystemCatalog, tmp_path: Path
+) -> None:
+    """One task fails after another one has ended; an earlier snapshot keeps its file."""
+    table = catalog.create_table("d.t", {"columns": ["v INT"]})
+    table.write(pa.table({"v": pa.array([7], pa.int32())}))
+    kept = paths_of(table)
+    batch_write, mark = table.new_batch_write(), tmp_path / "ended"
+
+    def write(batches: Iterator[pa.RecordBatch]) -> bytes:
+        rows = list(batches)
+        if rows[0]["v"].to_pylist() == [-1]:
+            while not mark.exists():
+                time.sleep(0.05)
+            raise ValueError("no such row")
+        return write_task(batch_write, iter(rows))
+
+    def watch() -> None:
+        """Let the second task fail once Spark knows that the first one has ended."""
+        tracker = session.sparkContext.statusTracker()
+        while not any(
+            (info := tracker.getStageInfo(one)) and info.numCompletedTasks
+            for one in tracker.getActiveStageIds()
+        ):
+            time.sleep(0.05)
+        mark.touch()
+
+    calls: list[int] = []
+
+    def abort(prepared: Sequence[bytes]) -> None:
+        calls.append(len(paths_of(table) - kept))
+        batch_write.abort(prepared)
+
+    rows = session.createDataFrame(session.sparkContext.parallelize([(1,), (-1,)], 2), "v INT")
+    threading.Thread(target=watch, daemon=True).start()
+    with pytest.raises(PythonException, match="no such row"):
+        Shuffle(table, None, batch_write.assigned_by).run_writers(rows, write, abort)
+    assert calls == [1]
+    assert paths_of(table) == kept
+    assert rows_of_table(table) == [(7,)]
+    lakecore_spark.write(rows, table)
+    assert rows_of_table(table) == [(-1,), (1,), (7,)]

@@ -22,7 +22,7 @@ from lakecore.table import Table
 from lakecore.write.assigned import AssignedBy
 from lakecore.write.messages import decode_commit
 
-__all__ = ["check_writable", "commit_batch", "user_of", "write_batch_task"]
+__all__ = ["abort_batch", "check_writable", "commit_batch", "user_of", "write_batch_task"]
 
 _QUERY_ID = "sql.streaming.queryId"
 """This property of a task has the id of its query, which is in the checkpoint."""
@@ -85,6 +85,14 @@ def commit_batch(table: Table, number: int, prepared: Sequence[bytes]) -> Commit
             intents.remove(table.name, user)
             write.abort(prepared, number)
         raise
+
+
+def abort_batch(table: Table, number: int, prepared: Sequence[bytes]) -> None:
+    """Remove the files that tasks prepared for a micro-batch that was not committed. Raises InvalidInputError
+    where the number was committed.
+    """
+    if prepared:
+        table.new_stream_write(user_of(prepared)).abort(prepared, number)
 
 
 def _intents(table: Table) -> StreamIntents:

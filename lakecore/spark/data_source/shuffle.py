@@ -10,14 +10,17 @@ shuffle (`map_merge`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
+from pyspark.accumulators import AccumulatorParam
 
 from lakecore.commit.request import CommitResult
+from lakecore.errors import LakeError
 from lakecore.metadata.options import BucketMode
 from lakecore.row.bucket import assign_buckets
 from lakecore.spark.data_source.map_merge import Batches, BeforeShuffle
@@ -35,6 +38,7 @@ from lakecore.write.assigned import AssignedBy
 from lakecore.write.batch_write import BatchWrite
 
 if TYPE_CHECKING:
+    from pyspark.accumulators import Accumulator
     from pyspark.sql import DataFrame
 
 __all__ = ["Shuffle", "write_frame"]
@@ -50,7 +54,7 @@ def write_frame(frame: DataFrame, table: Table, write: BatchWrite, parallelism: 
     """Write the rows in one snapshot; see `lakecore.spark.write`. `write` is one of `writers_table`."""
     rows = Shuffle(table, parallelism, write.assigned_by)
     writer = write.with_assigned_buckets() if rows.assigns else write
-    return write.commit(rows.run_writers(frame, partial(write_task, writer)))
+    return write.commit(rows.run_writers(frame, partial(write_task, writer), write.abort))
 
 
 @dataclass(frozen=True)
@@ -73,10 +77,23 @@ class Shuffle:
         moves = mode is BucketMode.KEY_DYNAMIC and cross_partition_obstacle(self.table) is None
         return moves or mode is BucketMode.HASH_DYNAMIC
 
-    def run_writers(self, frame: DataFrame, write: WriteTask) -> list[bytes]:
-        """Shuffle the rows; returns what `write` prepared in each task."""
+    def run_writers(
+        self, frame: DataFrame, write: WriteTask, abort: Callable[[Sequence[bytes]], object]
+    ) -> list[bytes]:
+        """Shuffle the rows; returns what `write` prepared in each task.
+
+        When a task fails, `abort` removes what the tasks prepared that had ended; nothing of it was committed
+        then. Tasks that Spark kills leave files, which are removed as orphans.
+        """
         before = BeforeShuffle.of(self.table)
-        rows = self._shuffle(frame, before).mapInArrow(_task_writer(write), "prepared binary").collect()
+        ended = frame.sparkSession.sparkContext.accumulator([], _PreparedParam())
+        try:
+            run = _task_writer(write, ended)
+            rows = self._shuffle(frame, before).mapInArrow(run, "prepared binary").collect()
+        except BaseException:
+            with suppress(LakeError):  # the error of the task counts; what is left is removed as orphans
+                abort(ended.value)
+            raise
         before.log_counts()
         return [bytes(row.prepared) for row in rows]
 
@@ -126,11 +143,25 @@ def _placer(table: Table) -> Batches:
     return add
 
 
-def _task_writer(write: WriteTask) -> Batches:
-    """Return a function that writes the rows of a task, and yields what it prepared as one row."""
+def _task_writer(write: WriteTask, ended: Accumulator[list[bytes]]) -> Batches:
+    """Return a function that writes the rows of a task, and yields what it prepared as one row. The driver
+    gets it by `ended`, too, where another task fails.
+    """
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = (batch.drop_columns([_PLACE]) if _PLACE in batch.schema.names else batch for batch in batches)
-        yield pa.RecordBatch.from_pydict({"prepared": [write(rows)]})
+        prepared = write(rows)
+        ended.add([prepared])
+        yield pa.RecordBatch.from_pydict({"prepared": [prepared]})
 
     return run
+
+
+class _PreparedParam(AccumulatorParam[list[bytes]]):  # type: ignore[misc] # of pyspark
+    """It puts together what tasks prepared. Spark adds a task once, when it has ended."""
+
+    def zero(self, value: list[bytes]) -> list[bytes]:
+        return []
+
+    def addInPlace(self, value1: list[bytes], value2: list[bytes]) -> list[bytes]:  # noqa: N802 - of Spark
+        return [*value1, *value2]

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.metadata.options import MergeEngine
-from lakecore.spark.data_source.batch_commits import check_writable, commit_batch, write_batch_task
+from lakecore.spark.data_source.batch_commits import (
+    abort_batch,
+    check_writable,
+    commit_batch,
+    write_batch_task,
+)
 from lakecore.spark.data_source.map_merge import writers_table
 from lakecore.spark.data_source.shuffle import Shuffle
 from lakecore.table import Table
@@ -67,6 +72,6 @@ def _batch_writer(table: Table, parallelism: int | None) -> Callable[[DataFrame,
         rows = Shuffle(table, parallelism, AssignedBy(table._stores.snapshots.latest()))
         assigned_by = rows.assigned_by if rows.assigns else None
         task = partial(write_batch_task, writers_table(table), assigned_by=assigned_by)
-        commit_batch(table, number, rows.run_writers(batch, task))
+        commit_batch(table, number, rows.run_writers(batch, task, partial(abort_batch, table, number)))
 
     return write

@@ -10,7 +10,12 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from lakecore.errors import LakeError, UnsupportedError
-from lakecore.spark.data_source.batch_commits import check_writable, commit_batch, user_of, write_batch_task
+from lakecore.spark.data_source.batch_commits import (
+    abort_batch,
+    check_writable,
+    commit_batch,
+    write_batch_task,
+)
 from lakecore.table import Table
 
 __all__ = ["StreamWriter"]
@@ -59,7 +64,7 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         prepared = _data(messages)
         if prepared and len(prepared) < len(messages):
             with suppress(LakeError):  # the error of the task counts; what is left is removed as orphans
-                self._table.new_stream_write(user_of(prepared)).abort(prepared, batch_id)
+                abort_batch(self._table, batch_id, prepared)
 
 
 def _data(messages: Sequence[WriterCommitMessage | None]) -> list[bytes]:
