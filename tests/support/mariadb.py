@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-
 __all__ = ["MariadbServer", "mariadb_server"]
 
 PASSWORD = "hush-of-mariadb"
