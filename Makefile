@@ -1,7 +1,7 @@
 # lakecore. Every target works on a fresh clone; `make setup` is done once and again when a lock file changes.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests test fast lint format check bench bench-small figures fuzz fuzz-bytes fuzz-paths flink-soak stream-soak kills race side-by-side mutants spark-versions airflow-versions docs demo image sbom compose-test clean
+.PHONY: help setup setup-tests test fast lint format check bench bench-small figures fuzz fuzz-bytes fuzz-paths flink-soak stream-soak kills race side-by-side mutants spark-versions airflow-versions docs demo image sbom compose-test prometheus-test clean
 
 VENV := .venv/bin/python
 # `PYTHON=/path/to/python make setup` names the interpreter of a new .venv (tools/setup.sh)
@@ -98,6 +98,10 @@ sbom: setup ## bills of materials (CycloneDX) of the locks of the images, in .ca
 	UV_SYSTEM_CERTS=true .venv/bin/uv pip install -q --python .cache/sbom/venv --require-hashes -r tools/sbom.lock
 	for lock in cli spark airflow; do .cache/sbom/venv/bin/cyclonedx-py requirements --output-reproducible --of JSON -o .cache/sbom/$$lock.cdx.json docker/locks/$$lock.lock || exit 1; done
 	@ls -l .cache/sbom/*.cdx.json
+
+prometheus-test: setup-tests ## Debian's Prometheus scrapes a running Airflow; each query of the board of Grafana has series
+	@command -v prometheus >/dev/null || { echo "install Debian's package prometheus"; exit 1; }
+	$(VENV) -m pytest tests/dags/prometheus_board.py
 
 compose-test: setup ## build the images, start the stack of docker/compose.yaml, run its DAGs, kill parts of it (podman, buildah, mmdebstrap, Go)
 	UV_SYSTEM_CERTS=true .venv/bin/uv pip install -q --python .venv --target .cache/compose/python --require-hashes -r tests/docker/podman-compose.lock

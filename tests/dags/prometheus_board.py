@@ -1,4 +1,7 @@
-"""Prometheus scrapes a running Airflow as in docker/compose.yaml, and has series for each query of the board of Grafana."""
+"""Prometheus scrapes a running Airflow as in docker/compose.yaml, and has series for each query of the board of Grafana.
+
+It needs Debian's package `prometheus`, so `make prometheus-test` runs it and `make test` does not.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,7 @@ from lakecore.cli.main import main
 from tests.support.golden import golden_table
 from tools.airflow_server import AirflowServer, _free_ports
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(shutil.which("prometheus") is None, reason="needs Debian's package prometheus"),
-]
+pytestmark = pytest.mark.slow
 
 DOCKER = Path(__file__).parents[2] / "docker"
 TOKEN = "token-of-the-metrics"
