@@ -66,7 +66,7 @@ def get_provider_info() -> dict[str, Any]:
                     "metastore": _text("Metastore", "filesystem (default), hive, jdbc or rest"),
                     "catalog_uri": _text(
                         "Address of the metastore",
-                        "jdbc:postgresql://host/database, thrift://host:9083 or https://host",
+                        "jdbc:postgresql://host/db, jdbc:mysql://host/db, thrift://host:9083 or https://host",
                         secret=True,
                     ),
                     "catalog_key": _text("Key of the catalog", "jdbc: which catalog of the database"),
