@@ -85,7 +85,7 @@ def _airflow() -> Iterator[AirflowServer]:
         for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # a second one must not leave it running
             signal.signal(sign, signal.SIG_IGN)
         with suppress(OSError):  # the terminal may be gone
-            console.print("[dim]Stopping Airflow …[/dim]")
+            console.print("[dim]Airflow stops now.[/dim]")
         server.stop()
 
 
