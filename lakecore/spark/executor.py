@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lakecore.clock import SystemClock
 from lakecore.errors import UnavailableError
 from lakecore.processes.unit_bytes import run_unit
+from lakecore.spark.list_param import ListParam
 from lakecore.spark.session import has_context, spark_context, stderr_capture
 from lakecore.spark.versions import cancel_group
 
@@ -261,7 +262,7 @@ def _run_job(
     """Run one job, a partition per unit. It puts results, then None or the error that ended the job."""
     try:
         spark.setJobGroup(group, f"lakecore: {len(payloads)} units", interruptOnCancel=True)
-        results = spark.accumulator(_Results(inbox), _Delivery())
+        results = spark.accumulator(_Results(inbox), ListParam())
         numbered = spark.parallelize(list(enumerate(payloads)), len(payloads))
         numbered.foreach(_Runner(results))
         inbox.put(None)
@@ -280,19 +281,6 @@ class _Results(list[_Numbered]):
         for result in results:
             self._inbox.put(result)
         return self
-
-
-class _Delivery:
-    """Tells Spark how to add results (an `AccumulatorParam`): they are lists, and executors start from an
-    empty one.
-    """
-
-    def zero(self, value: list[_Numbered]) -> list[_Numbered]:
-        return []
-
-    def addInPlace(self, value1: list[_Numbered], value2: list[_Numbered]) -> list[_Numbered]:  # noqa: N802
-        value1 += value2
-        return value1
 
 
 class _Runner:

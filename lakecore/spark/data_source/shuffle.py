@@ -17,7 +17,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
-from pyspark.accumulators import AccumulatorParam
 
 from lakecore.commit.request import CommitResult
 from lakecore.errors import LakeError
@@ -32,6 +31,7 @@ from lakecore.spark.data_source.places.assignment import (
 )
 from lakecore.spark.data_source.places.cross_partition import CrossPartitionKeys, cross_partition_obstacle
 from lakecore.spark.data_source.write_task import write_task
+from lakecore.spark.list_param import ListParam
 from lakecore.table import Table
 from lakecore.types.datatypes import RowType
 from lakecore.write.assigned import AssignedBy
@@ -86,7 +86,7 @@ class Shuffle:
         then. Tasks that Spark kills leave files, which are removed as orphans.
         """
         before = BeforeShuffle.of(self.table)
-        ended = frame.sparkSession.sparkContext.accumulator([], _PreparedParam())
+        ended = frame.sparkSession.sparkContext.accumulator([], ListParam())
         try:
             run = _task_writer(write, ended)
             rows = self._shuffle(frame, before).mapInArrow(run, "prepared binary").collect()
@@ -155,13 +155,3 @@ def _task_writer(write: WriteTask, ended: Accumulator[list[bytes]]) -> Batches:
         yield pa.RecordBatch.from_pydict({"prepared": [prepared]})
 
     return run
-
-
-class _PreparedParam(AccumulatorParam[list[bytes]]):  # type: ignore[misc] # of pyspark
-    """It puts together what tasks prepared. Spark adds a task once, when it has ended."""
-
-    def zero(self, value: list[bytes]) -> list[bytes]:
-        return []
-
-    def addInPlace(self, value1: list[bytes], value2: list[bytes]) -> list[bytes]:  # noqa: N802 - of Spark
-        return [*value1, *value2]
