@@ -29,6 +29,7 @@ _CONNECT_SECONDS = 10
 _MYSQL_SESSION = "SET time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'"
 """A value that a column cannot store is an error in each session, whatever the mode of the server."""
 _LOCK_WAIT_TIMEOUT, _DEADLOCK = 1205, 1213
+_LAST_CHARACTER = 0xFFFF
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,12 @@ class JdbcConnection:
                 f"{what}: the database {self.kind} {self.place} refused or did not answer: "
                 f"{mask_secrets(reason(getattr(err, 'orig', None) or err))}"
             ) from err
+
+    def can_store(self, text: str) -> bool:
+        """Return whether the columns of a catalog have all characters of a text. In MySQL they are utf8mb3,
+        which has those of up to three bytes.
+        """
+        return self.kind != "mysql" or all(ord(character) <= _LAST_CHARACTER for character in text)
 
     def use_write_ahead_log(self) -> None:
         """Switch SQLite to its write-ahead log, with which readers block no writer: Java 1.4 leaves queries

@@ -14,7 +14,7 @@ from lakecore.catalog.config import CatalogConfig
 from lakecore.catalog.jdbc.connection import JdbcConnection
 from lakecore.catalog.jdbc.jdbc_views import JdbcViews
 from lakecore.catalog.jdbc.lock import JdbcLock
-from lakecore.catalog.jdbc.mysql import can_store, check_characters
+from lakecore.catalog.jdbc.mysql import check_characters
 from lakecore.catalog.jdbc.names import JdbcNames
 from lakecore.catalog.jdbc.options import OPTIONS, JdbcOptions
 from lakecore.catalog.jdbc.properties import EXISTS, LOCATION, check_properties, properties_of_table
@@ -155,8 +155,7 @@ class JdbcCatalog(WarehouseCatalog):
 
     def _check_characters(self, name: str, *texts: str) -> None:
         """Raise InvalidInputError for texts that MySQL's columns cannot store, before anything is written."""
-        if self.connection.kind == "mysql":
-            check_characters(name, texts)
+        check_characters(self.connection, name, texts)
 
     def _check_name_free(self, name: TableName) -> None:
         """Raise AlreadyExistsError for the name of a view, or of files that are no table of this catalog."""
@@ -191,9 +190,7 @@ class JdbcCatalog(WarehouseCatalog):
     def _properties(self, schema: TableSchema) -> dict[str, str]:
         """Return what is copied of a table's options; MySQL cannot store each of them."""
         copied = properties_of_table(schema) if self.jdbc_options.sync_properties else {}
-        if self.connection.kind != "mysql":
-            return copied
-        return {key: value for key, value in copied.items() if can_store(key + value)}
+        return {key: value for key, value in copied.items() if self.connection.can_store(key + value)}
 
     def _table_lock(self, name: TableName) -> TableLock | None:
         """Return the lock of Java's commits, None where it is off. Its key is CATALOG.DATABASE.TABLE."""

@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from lakecore.catalog.jdbc.mysql import can_store
 from lakecore.catalog.jdbc.names import JdbcNames
 from lakecore.catalog.names import TableName, alternatives, check_not_system, split_object
 from lakecore.catalog.objects.view import View, changed_view
@@ -146,8 +145,7 @@ class JdbcViews:
         """Return the JSON that is stored. MySQL gets escapes where its column has no such character."""
         raw = {key: value for key, value in view.to_json().items() if value is not None}
         text = json.dumps(raw, ensure_ascii=False, separators=(",", ":"))
-        escaped = self.names.connection.kind == "mysql" and not can_store(text)
-        return json.dumps(raw) if escaped else text
+        return text if self.names.connection.can_store(text) else json.dumps(raw)
 
 
 def _name_of(name: str) -> TableName:

@@ -54,8 +54,7 @@ class JdbcLock:
                 f"{self.lock_id!r} is longer; raise the option, and the column lock_id of "
                 "paimon_distributed_locks with it"
             )
-        if self.connection.kind == "mysql":
-            check_characters(f"lock {self.lock_id}", (self.lock_id,))
+        check_characters(self.connection, f"lock {self.lock_id}", (self.lock_id,))
         started, pause = self.clock.monotonic(), _FIRST_PAUSE_MS
         while True:
             try:

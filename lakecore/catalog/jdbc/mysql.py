@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from lakecore.catalog.jdbc.connection import JdbcConnection
 from lakecore.errors import InvalidInputError, UnsupportedError
 
-__all__ = ["CHARACTER_SET", "can_store", "check_characters", "check_collations"]
+__all__ = ["CHARACTER_SET", "check_characters", "check_collations"]
 
 CHARACTER_SET = "CHARACTER SET utf8mb3 COLLATE utf8mb3_bin"
 _EXACT = re.compile(r"utf8(mb3|mb4)?_\w*bin")
@@ -22,7 +22,6 @@ _COLLATIONS = """SELECT table_name, collation_name FROM information_schema.colum
     WHERE table_schema = DATABASE() AND column_name IN :keys AND table_name IN
     ('paimon_tables', 'paimon_database_properties', 'paimon_table_properties', 'paimon_views')
     ORDER BY table_name, column_name"""
-_LAST_CHARACTER = 0xFFFF
 
 
 def check_collations(connection: JdbcConnection) -> None:
@@ -43,17 +42,12 @@ def check_collations(connection: JdbcConnection) -> None:
             )
 
 
-def can_store(text: str) -> bool:
-    """Return whether utf8mb3 has all characters of a text: it has those of up to three bytes."""
-    return all(ord(character) <= _LAST_CHARACTER for character in text)
-
-
-def check_characters(name: str, texts: Iterable[str]) -> None:
-    """Raise InvalidInputError for texts that the columns of the catalog cannot store. `name` is in the
-    message.
+def check_characters(connection: JdbcConnection, name: str, texts: Iterable[str]) -> None:
+    """Raise InvalidInputError for texts that the columns of the catalog cannot store, which no other database
+    than MySQL has. `name` is in the message.
     """
     for text in texts:
-        if not can_store(text):
+        if not connection.can_store(text):
             raise InvalidInputError(
                 f"{name!r}: the database of the catalog cannot store {text[:40]!r}, because MySQL's "
                 "utf8mb3 has no characters of four bytes, such as emojis; leave them out"

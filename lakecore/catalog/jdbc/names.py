@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakecore.catalog.jdbc.connection import JdbcConnection
-from lakecore.catalog.jdbc.mysql import CHARACTER_SET, can_store, check_characters, check_collations
+from lakecore.catalog.jdbc.mysql import CHARACTER_SET, check_characters, check_collations
 from lakecore.catalog.jdbc.statements import CREATE, CREATE_LOCKS, CREATE_VIEWS, VIEWS
 from lakecore.catalog.names import TableName
 from lakecore.errors import AlreadyExistsError
@@ -156,7 +156,7 @@ class JdbcNames:
         from sqlalchemy import text
 
         with self.connection.transaction(what) as database:
-            yield _Statements(database, text, self.key, mysql=self.connection.kind == "mysql")
+            yield _Statements(database, text, self.key, self.connection)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,13 +166,13 @@ class _Statements:
     database: Connection
     text: Any
     key: str
-    mysql: bool = field(kw_only=True)
+    connection: JdbcConnection
 
     def __call__(self, statement: str, **values: str) -> Any:
-        if self.mysql and not can_store("".join(values.values())):
+        if not self.connection.can_store("".join(values.values())):
             if statement.startswith("SELECT"):
                 return ()  # no row has such a value, and MariaDB refuses the comparison
-            check_characters(statement.split()[0], values.values())
+            check_characters(self.connection, statement.split()[0], values.values())
         parameters = {"key": self.key, **values} if ":key" in statement else values
         return self.database.execute(self.text(statement), parameters)
 
