@@ -42,7 +42,7 @@ CHANGES: tuple[dict[str, Any], ...] = (
 
 
 def show(both: Both) -> dict[str, Any]:
-    """What lakecore shows, in the form of the oracle's `catalog show-objects`."""
+    """Return what lakecore shows, in the form of the oracle's `catalog show-objects`."""
     views = both.catalog.views
     names = [f"{one}.{view}" for one in both.catalog.list_databases() for view in views.list(one)]
     found = {f"view {name}": views.get(name).to_json() for name in names}

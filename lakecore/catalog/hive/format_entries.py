@@ -38,9 +38,7 @@ def kind_of_entry(record: Any) -> str:
     if is_paimon_table(record):
         return PAIMON_KIND
     parameters = record.parameters or {}
-    marks = [
-        parameters.get(key) or "" for key in ("table_type", "spark.sql.sources.provider", "storage_handler")
-    ]
+    marks = [parameters.get(key) or "" for key in _PARAMETERS]
     if record.sd is not None:
         marks += [record.sd.inputFormat or "", _serialization(record)]
     for mark in marks:

@@ -358,14 +358,9 @@ class RestCatalog:
         an external table; NotFoundError unless `if_exists`. A hold is not looked for: a server keeps none.
         """
         parsed = check_data_table(name, "dropped")
-        try:
-            self._check_purge(parsed, purge=purge)
-        except MissingResourceError:
-            if not if_exists:
-                raise
-            return None
         send = partial(self.client.delete, f"drop table {name!r}", self._paths.table(parsed))
         try:
+            self._check_purge(parsed, purge=purge)
             self._settle(send, lambda: not self.table_exists(name))
         except MissingResourceError:
             if not if_exists:

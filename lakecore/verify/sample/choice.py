@@ -32,7 +32,7 @@ _MOST_ROWS = 262144
 _MOST_BYTES = 24 << 20
 _LEAST_ROWS = STRIDE
 _COPIED_ROWS = 4 * STRIDE
-"""Of a window of rows whose bytes were compared: it shows that they decode, and what their values are."""
+"""A window of copied rows has so many. Their bytes were compared; it shows that they decode to the values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

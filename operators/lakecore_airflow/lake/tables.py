@@ -130,7 +130,7 @@ class ListTablesOperator(BaseOperator):
         return sorted({*matching, *databases})
 
     def _chosen(self, name: str) -> bool:
-        return _matches(name, self.include) and not _matches(name, self.exclude)
+        return is_chosen(name, self.database, self.include, self.exclude)
 
     def _has_key(self, catalog: Catalog, name: str) -> bool:
         """Return whether a table is partitioned by the column. A table whose schema cannot be read is not

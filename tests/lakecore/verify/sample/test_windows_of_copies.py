@@ -26,7 +26,7 @@ GROUPS = 6
 
 
 def marks(*counts: int) -> list[KeyMarks]:
-    """Of files with so many rows, whose keys go on from one to the next."""
+    """Return the marks of files with so many rows, whose keys go on from one to the next."""
     files = []
     first = 0
     for count in counts:
