@@ -35,6 +35,8 @@ from lakecore.fs.stores.object_files import RangeReader
 __all__ = ["Connection", "HdfsFileIO"]
 
 _SCHEME = "hdfs://"
+_REPORT_TIMEOUT_S = 10.0  # how long a reader waits until data nodes have reported the last block
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.01, 0.5
 
 
 class Connection(Protocol):
@@ -79,10 +81,26 @@ class HdfsFileIO:
         return pa.PythonFile(RangeReader(self.open_ranges(path)), mode="r")
 
     def open_ranges(self, path: str) -> HdfsRanges:
+        """Locate the blocks of a file (two requests). A name node with `dfs.namenode.file.close.num-committed-allowed`
+        closes a file before data nodes have reported its last block, and names the blocks without it until then,
+        so that the file seems shorter than it is: wait for the report. Raises UnavailableError after ten seconds.
+        """
         client, name = self._client(path)
-        with hdfs_errors("read", path):
-            reader = client.read(name)
-            return HdfsRanges(path, reader, len(reader))
+        deadline, wait = self._clock.monotonic() + _REPORT_TIMEOUT_S, _FIRST_WAIT_S
+        while True:
+            with hdfs_errors("read", path):
+                reader = client.read(name)
+                length = client.get_file_info(name).length
+            if len(reader) >= length:
+                return HdfsRanges(path, reader, len(reader))
+            if self._clock.monotonic() >= deadline:
+                raise UnavailableError(
+                    f"cannot read {path}: it has {length} bytes, but data nodes have reported {len(reader)} of them "
+                    f"within {_REPORT_TIMEOUT_S:.0f} s; either it is still being written, or a data node is late: "
+                    "look at `hdfs fsck PATH -files -blocks -openforwrite` and try again"
+                )
+            self._clock.sleep(wait)
+            wait = min(2 * wait, _LONGEST_WAIT_S)
 
     def read(self, path: str) -> bytes:
         ranges = self.open_ranges(path)

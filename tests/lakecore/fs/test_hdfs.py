@@ -302,6 +302,33 @@ def storage_with(monkeypatch: pytest.MonkeyPatch, **faults: bool) -> tuple[HdfsF
     return HdfsFileIO(HdfsConnection()), files
 
 
+class LateReports(FakeClient):
+    """Its data nodes report the last three bytes of each file after `looks` readers were opened."""
+
+    looks = 0
+
+    def read(self, name: str) -> Any:
+        whole = super().read(name)
+        self.looks -= 1
+        return whole if self.looks < 0 else FakeReader(whole[:-3])
+
+
+def test_a_reader_waits_for_the_report_of_the_last_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = LateReports({"/lake/s": b"whole"}, {})
+    monkeypatch.setattr(HdfsConnection, "connect", lambda self, authority: client)
+    clock = FakeClock(0)
+    storage = HdfsFileIO(HdfsConnection(), clock)
+    client.looks = 4
+    assert storage.read(f"{ROOT}/s") == b"whole"
+    assert clock.monotonic() == pytest.approx(0.01 + 0.02 + 0.04 + 0.08)
+    client.looks = 1_000
+    with pytest.raises(
+        UnavailableError, match=f"cannot read {ROOT}/s: it has 5 bytes, .* reported 2 of them"
+    ):
+        storage.open_input(f"{ROOT}/s")
+    assert clock.monotonic() < 11
+
+
 def test_a_rename_whose_answer_is_lost_has_happened(monkeypatch: pytest.MonkeyPatch) -> None:
     storage, files = storage_with(monkeypatch, rename=True)
     assert storage.publish(f"{ROOT}/s", b"mine")

@@ -22,6 +22,7 @@ public class HdfsCluster {
         conf.set("dfs.namenode.edits.noeditlogchannelflush", "true");
         // a file may be closed before a data node has reported its last block: else the library waits half a second
         conf.set("dfs.namenode.file.close.num-committed-allowed", "1");
+        conf.set("dfs.blockreport.incremental.intervalMsec", "20"); // a reader finds such files often
         conf.set("dfs.replication", "2"); // of a block with one copy it is not allowed
         conf.set("dfs.datanode.handler.count", "4");
         conf.set("dfs.namenode.handler.count", "8");
