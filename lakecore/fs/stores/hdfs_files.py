@@ -81,9 +81,10 @@ class HdfsFileIO:
         return pa.PythonFile(RangeReader(self.open_ranges(path)), mode="r")
 
     def open_ranges(self, path: str) -> HdfsRanges:
-        """Locate the blocks of a file (two requests). A name node with `dfs.namenode.file.close.num-committed-allowed`
-        closes a file before data nodes have reported its last block, and names the blocks without it until then,
-        so that the file seems shorter than it is: wait for the report. Raises UnavailableError after ten seconds.
+        """Locate the blocks of a file (two requests). A name node with
+        `dfs.namenode.file.close.num-committed-allowed` closes a file before data nodes have reported its last
+        block, and names the blocks without it until then, so that the file seems shorter than it is: wait for
+        the report. Raises UnavailableError after ten seconds.
         """
         client, name = self._client(path)
         deadline, wait = self._clock.monotonic() + _REPORT_TIMEOUT_S, _FIRST_WAIT_S
@@ -95,9 +96,9 @@ class HdfsFileIO:
                 return HdfsRanges(path, reader, len(reader))
             if self._clock.monotonic() >= deadline:
                 raise UnavailableError(
-                    f"cannot read {path}: it has {length} bytes, but data nodes have reported {len(reader)} of them "
-                    f"within {_REPORT_TIMEOUT_S:.0f} s; either it is still being written, or a data node is late: "
-                    "look at `hdfs fsck PATH -files -blocks -openforwrite` and try again"
+                    f"cannot read {path}: it has {length} bytes, but data nodes have reported {len(reader)} "
+                    f"of them within {_REPORT_TIMEOUT_S:.0f} s; either it is still being written, or a data "
+                    "node is late: look at `hdfs fsck PATH -files -blocks -openforwrite` and try again"
                 )
             self._clock.sleep(wait)
             wait = min(2 * wait, _LONGEST_WAIT_S)
