@@ -96,8 +96,12 @@ class Catalog(Protocol):
     ) -> None:
         """Drop a database, with `cascade` its tables too. Raises InvalidInputError when it is not empty."""
 
-    def list_tables(self, database: str) -> list[str]:
-        """List the tables of one database, in order."""
+    def list_tables(
+        self, database: str, *, pattern: str | None = None, table_type: str | None = None
+    ) -> list[str]:
+        """List the tables of one database, in order: those whose names are like `pattern` (`ods_%`) and whose
+        option `type` is `table_type` (`table`, `format-table`, …).
+        """
 
     def table_kinds(self, database: str) -> dict[str, str]:
         """Return what each table of a database is, by name: `Paimon`, or what else the catalog names."""

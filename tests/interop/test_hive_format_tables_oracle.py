@@ -80,7 +80,8 @@ def test_rows_are_those_of_java(hive: HiveServer, database: HiveCatalog, kind: s
         assert ours(database, name) == hive.oracle.read(hive.java(), name)
         assert len(ours(database, name)) == 2 * len(parts)
         assert database.table_kinds("g")[name[2:]] == f"format table of {kind} files"
-    assert database.list_tables("g") == []
+    assert database.list_tables("g") == database.list_tables("g", table_type="table") == []
+    assert database.list_tables("g", pattern="pa%", table_type="format-table") == ["parted"]
     assert [one.record_count for one in database.partitions.list("g.parted")] == [-1, -1]
     if kind != "text":
         rows = database.load_table("g.parted").scan(where="q = 1", columns=["p", "q"]).to_arrow().to_pylist()

@@ -13,8 +13,16 @@ from typing import Any
 
 import pytest
 
+from lakecore.catalog.objects.table_filter import TABLE_TYPES
 from lakecore.catalog.registry import load_catalog
-from lakecore.errors import AlreadyExistsError, LakeError, NotFoundError, UnavailableError, UnsupportedError
+from lakecore.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    LakeError,
+    NotFoundError,
+    UnavailableError,
+    UnsupportedError,
+)
 from tests.support.golden import canonical
 from tests.support.oracle import Oracle, OracleError
 from tests.support.rest_server import TOKEN, rest_server
@@ -180,6 +188,32 @@ def test_many_tables_come_page_after_page(oracle: Oracle, tmp_path: Path) -> Non
     for number in range(105):  # a page of the server has 100
         both.catalog.create_database(f"d{number}")
     assert len(both.catalog.list_databases()) == 105
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_lists_by_type_and_name_are_those_of_java(
+    oracles: dict[str, Oracle], tmp_path: Path, version: str
+) -> None:
+    both = Both(oracles[version], tmp_path)
+    both.catalog.create_database("d")
+    for name, kind in (("a", None), ("ab", "table"), ("a_b", "format-table"), ("axb", "object-table")):
+        options = {} if kind is None else {"type": kind, "file.format": "csv"}
+        columns = [] if kind == "object-table" else ["k INT"]
+        schema = {"columns": columns, "options": options}
+        both.oracle.call("catalog", both.java, "create", f"d.{name}", json.dumps(schema))
+    seen = set()
+    for pattern in ("", "a", "a%", "a_%", "%", "b%", "a\\b", "a%b"):
+        for kind in ("", *TABLE_TYPES):
+            try:
+                java = both.oracle.call("catalog", both.java, "list", "d", pattern, kind)
+            except OracleError:
+                with pytest.raises(InvalidInputError, match="only the end of a pattern may be %"):
+                    both.catalog.list_tables("d", pattern=pattern, table_type=kind)
+                assert pattern == "a%b"
+                continue
+            assert both.catalog.list_tables("d", pattern=pattern, table_type=kind) == java
+            seen.add(tuple(java))
+    assert len(seen) > 6
 
 
 def test_a_drop_that_would_keep_files_is_refused(oracle2: Oracle, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from lakecore.metadata.schema import TableSchema
 from lakecore.read.directory.format_table import FORMAT_TABLE
 from lakecore.types.datatypes import DataField
 
-__all__ = ["format_schema", "kind_of_entry"]
+__all__ = ["format_schema", "is_format_table", "kind_of_entry"]
 
 _FORMAT_KIND = "format table"
 
@@ -51,12 +51,17 @@ def kind_of_entry(record: Any) -> str:
     return "table of an unknown format" if format_name is None else f"{_FORMAT_KIND} of {format_name} files"
 
 
+def is_format_table(record: Any) -> bool:
+    """Return whether an entry is a format table."""
+    return kind_of_entry(record).startswith(_FORMAT_KIND)
+
+
 def format_schema(record: Any) -> TableSchema | None:
     """Return the schema of a format table, None for an entry of another kind.
 
     Raises UnsupportedError for a column of a type that Paimon lacks.
     """
-    name = _format_of(record) if kind_of_entry(record).startswith(_FORMAT_KIND) else None
+    name = _format_of(record) if is_format_table(record) else None
     if name is None:
         return None
     options = {str(key): str(value) for key, value in (record.parameters or {}).items()}

@@ -22,7 +22,7 @@ from lakecore.catalog.hive.databases import (
 )
 from lakecore.catalog.hive.entries import EntryRules, is_external, is_paimon_table
 from lakecore.catalog.hive.external_place import external_place
-from lakecore.catalog.hive.format_entries import format_schema, kind_of_entry
+from lakecore.catalog.hive.format_entries import format_schema, is_format_table, kind_of_entry
 from lakecore.catalog.hive.hive_partitions import HivePartitions
 from lakecore.catalog.hive.locations import (
     database_location,
@@ -42,6 +42,7 @@ from lakecore.catalog.hive.site_file import WAREHOUSE_DIR
 from lakecore.catalog.names import SYSTEM_DATABASE, TableName, check_data_table, check_name
 from lakecore.catalog.objects.external_tables import PATH, new_external_schema, publish_external
 from lakecore.catalog.objects.file_tables import new_file_table
+from lakecore.catalog.objects.table_filter import TableFilter
 from lakecore.catalog.privileges.grants import Privilege
 from lakecore.catalog.warehouse.opened_warehouse import opened_warehouse
 from lakecore.catalog.warehouse.warehouse_catalog import WarehouseCatalog
@@ -65,6 +66,7 @@ from lakecore.maintain.partitions.in_step import repair_list
 from lakecore.maintain.target import Target
 from lakecore.metadata.listed_partitions import listed_columns
 from lakecore.metadata.schema import TableSchema
+from lakecore.read.directory.format_table import FORMAT_TABLE
 from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
 from lakecore.store.table_lock import TableLock
@@ -194,6 +196,21 @@ class HiveCatalog(WarehouseCatalog):
 
     def _table_names(self, database: str) -> list[str]:
         return [record.tableName for record in self._metastore.tables(database) if is_paimon_table(record)]
+
+    def list_tables(
+        self, database: str, *, pattern: str | None = None, table_type: str | None = None
+    ) -> list[str]:
+        """List the tables of Paimon as other catalogs do. Only with the type `format-table` the tables are
+        those that Hive made of files, unless the option `format-table.enabled` is false.
+        """
+        if table_type != FORMAT_TABLE or database == SYSTEM_DATABASE:
+            return super().list_tables(database, pattern=pattern, table_type=table_type)
+        names = TableFilter.of(pattern, table_type)
+        self._database(check_name(database, "database"))
+        records = self._metastore.tables(database) if self.hive_options.format_tables else ()
+        return sorted(
+            one.tableName for one in records if names.has_name(one.tableName) and is_format_table(one)
+        )
 
     def table_kinds(self, database: str) -> dict[str, str]:
         """Return what the tables and views of a database are, by name: `Paimon`, `format table of csv files`,
@@ -436,9 +453,6 @@ class HiveCatalog(WarehouseCatalog):
                 "the entry of %s may be out of step with its schema: %s; run `lakecore repair %s`",
                 name, err, name,
             )  # fmt: skip
-
-    def _latest_schema(self, name: TableName) -> TableSchema | None:
-        return SchemaStore(self.file_io, TablePaths(self._table_path(name)), self.clock).latest()
 
     def _table_lock(self, name: TableName) -> TableLock | None:
         """Return the lock of Java's commits, None where it is off."""

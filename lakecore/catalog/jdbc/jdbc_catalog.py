@@ -26,8 +26,6 @@ from lakecore.display import one_line
 from lakecore.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from lakecore.fs.stores.registry import is_object_store
 from lakecore.metadata.schema import TableSchema
-from lakecore.store.paths import TablePaths
-from lakecore.store.schemas import SchemaStore
 from lakecore.store.table_lock import TableLock
 
 __all__ = ["JdbcCatalog"]
@@ -183,9 +181,6 @@ class JdbcCatalog(WarehouseCatalog):
         schema = self._latest_schema(name)
         if schema is not None and self.jdbc_options.sync_properties:
             self._names.set_table_properties(name, self._properties(schema))
-
-    def _latest_schema(self, name: TableName) -> TableSchema | None:
-        return SchemaStore(self.file_io, TablePaths(self._table_path(name)), self.clock).latest()
 
     def _properties(self, schema: TableSchema) -> dict[str, str]:
         """Return what is copied of a table's options; MySQL cannot store each of them."""

@@ -30,6 +30,7 @@ from lakecore.catalog.objects.external_tables import (
     new_external_schema,
     publish_external,
 )
+from lakecore.catalog.objects.table_filter import TableFilter
 from lakecore.catalog.remote.settled import settled
 from lakecore.catalog.rest.answers import MissingResourceError
 from lakecore.catalog.rest.changes import change_to_json, schema_to_json
@@ -223,12 +224,26 @@ class RestCatalog:
             if not if_exists:
                 raise
 
-    def list_tables(self, database: str) -> list[str]:
-        """List the tables of one database, in order. It costs one request a page."""
+    def list_tables(
+        self, database: str, *, pattern: str | None = None, table_type: str | None = None
+    ) -> list[str]:
+        """List the tables of one database, in order: those whose names are like `pattern` (`ods_%`: only the
+        end may be `%`), and whose option `type` is `table_type`. It costs one request a page; the server
+        chooses.
+
+        Raises NotFoundError, and InvalidInputError for a filter that is invalid.
+        """
+        names = TableFilter.of(pattern, table_type)
         if database == SYSTEM_DATABASE:
-            return sorted(CATALOG_TABLES)
-        path = self._paths.database(database, "tables")
-        return sorted(map(str, self.client.list(f"list tables of {database!r}", path, "tables")))
+            listed = list(CATALOG_TABLES) if names.table_type in (None, "table") else []
+        else:
+            filters = {"tableNamePattern": names.pattern, "tableType": names.table_type}
+            query = {key: value for key, value in filters.items() if value is not None}
+            path = self._paths.database(database, "tables")
+            listed = [
+                str(one) for one in self.client.list(f"list tables of {database!r}", path, "tables", query)
+            ]
+        return sorted(filter(names.has_name, listed))
 
     def table_kinds(self, database: str) -> dict[str, str]:
         """Return what each table of a database is, by name and in order: `Paimon`, or the option `type` of

@@ -21,6 +21,7 @@ from lakecore.catalog.names import (
     check_name,
 )
 from lakecore.catalog.objects.external_tables import PATH
+from lakecore.catalog.objects.table_filter import TableFilter, type_of_options
 from lakecore.catalog.partitions.file_partitions import FilePartitions
 from lakecore.catalog.partitions.partition import Partitions
 from lakecore.catalog.privileges.grants import ROOT, Grants, Privilege
@@ -107,14 +108,39 @@ class WarehouseCatalog(DatabaseCatalog):
         lock = self._table_lock(name)
         return nullcontext() if lock is None else lock.acquire()
 
-    def list_tables(self, database: str) -> list[str]:
-        """List the tables of one database, in order. Raises NotFoundError naming existing databases."""
+    def list_tables(
+        self, database: str, *, pattern: str | None = None, table_type: str | None = None
+    ) -> list[str]:
+        """List the tables of one database, in order: those whose names are like `pattern` (`ods_%`: only the
+        end may be `%`), and whose option `type` is `table_type`. With a type the newest schema of each table
+        is read.
+
+        Raises NotFoundError naming existing databases, InvalidInputError for a filter that is invalid.
+        """
+        names = TableFilter.of(pattern, table_type)
         if database == CATALOG_DATABASE:
-            return sorted((*CATALOG_TABLES, *RECORD_TABLES))
-        names = self._table_names(check_name(database, "database"))
-        if not names and self._find_database(database) is None:
-            raise self._no_database(database)
-        return sorted(names)
+            listed = (*CATALOG_TABLES, *RECORD_TABLES) if table_type in (None, "", "table") else ()
+        else:
+            listed = tuple(self._table_names(check_name(database, "database")))
+            if not listed and self._find_database(database) is None:
+                raise self._no_database(database)
+        chosen = sorted(filter(names.has_name, listed))
+        if names.table_type is None or database == CATALOG_DATABASE:
+            return chosen
+        return self._of_type(database, chosen, names.table_type)
+
+    def _of_type(self, database: str, tables: Sequence[str], table_type: str) -> list[str]:
+        """Return the tables of a type, by their newest schemas. One that is dropped meanwhile is left out."""
+        schemas = {table: self._latest_schema(TableName(database, table)) for table in tables}
+        return [
+            table
+            for table, schema in schemas.items()
+            if schema is not None and type_of_options(schema.options) == table_type
+        ]
+
+    def _latest_schema(self, name: TableName) -> TableSchema | None:
+        """Return the newest schema of the main branch, None where there is none."""
+        return SchemaStore(self.file_io, TablePaths(self._table_path(name)), self.clock).latest()
 
     def table_kinds(self, database: str) -> dict[str, str]:
         """Return what each table of a database is, by name and in order. Raises NotFoundError."""

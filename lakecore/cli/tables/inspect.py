@@ -11,6 +11,7 @@ import typer
 from lakecore.cli.output import print_json, print_rows, table_of, time_text
 from lakecore.cli.session import Session, session_of
 from lakecore.clock import SystemClock
+from lakecore.errors import InvalidInputError
 from lakecore.store.two_writers import other_writers
 from lakecore.types.sql import type_text
 
@@ -38,22 +39,41 @@ def tables(
     kinds: Annotated[
         bool, typer.Option("--kinds", help="List also views and tables of other formats, and what they are.")
     ] = False,
+    like: Annotated[
+        str | None,
+        typer.Option(
+            help="List only tables whose names are like this pattern; only its end may be %: 'ods_%'."
+        ),
+    ] = None,
+    table_type: Annotated[
+        str | None,
+        typer.Option(
+            "--type",
+            help="List only tables of this type: table, format-table, materialized-table or object-table.",
+        ),
+    ] = None,
 ) -> None:
     """List tables."""
+    from lakecore.catalog.objects.table_filter import TableFilter  # help needs no catalogs
+
     session = session_of(context)
+    if kinds and table_type:
+        raise InvalidInputError("--kinds and --type: give one of them")
+    chosen = TableFilter.of(like, table_type)
     names = session.catalog.list_databases() if database is None else [database]
     if kinds:
         with_kinds = [
             {"database": name, "table": table, "name": f"{name}.{table}", "kind": kind}
             for name in names
             for table, kind in session.catalog.table_kinds(name).items()
+            if chosen.has_name(table)
         ]
         print_rows(session, with_kinds, ["database", "table", "kind"])
         return
     rows = [
         {"database": name, "table": table, "name": f"{name}.{table}"}
         for name in names
-        for table in session.catalog.list_tables(name)
+        for table in session.catalog.list_tables(name, pattern=like, table_type=table_type)
     ]
     print_rows(session, rows, ["database", "table"])
 

@@ -49,6 +49,32 @@ def test_tables_are_found(catalog: FilesystemCatalog) -> None:
     assert table.schema.primary_keys == ("k",)
 
 
+def test_lists_by_name_and_type(catalog: FilesystemCatalog) -> None:
+    """Java's answers are held by tests/interop/test_rest_oracle.py: its other catalogs refuse filters."""
+    for name in ("ods_a", "ods_b", "odsX", "dwd", "a%b"):
+        catalog.create_table(f"d.{name}", KEYED)
+    catalog.create_table("d.view", {"columns": ["k INT"], "options": {"type": "materialized-table"}})
+    assert catalog.list_tables("d", pattern="ods_%") == ["ods_a", "ods_b"]
+    assert catalog.list_tables("d", pattern="ods%") == ["odsX", "ods_a", "ods_b"]
+    assert catalog.list_tables("d", pattern="dwd") == ["dwd"]
+    assert catalog.list_tables("d", pattern="a\\%b") == ["a%b"]
+    assert catalog.list_tables("d", pattern="x%") == []
+    assert len(catalog.list_tables("d", pattern="", table_type="")) == 6
+    assert catalog.list_tables("d", pattern="%", table_type="materialized-table") == ["view"]
+    assert catalog.list_tables("d", pattern="ods_%", table_type="table") == ["ods_a", "ods_b"]
+    assert catalog.list_tables("sys", pattern="all%", table_type="table") == sorted(
+        name for name in catalog.list_tables("sys") if name.startswith("all")
+    )
+    assert catalog.list_tables("sys", table_type="object-table") == []
+    for pattern in ("a%b", "%a", "%\\%"):
+        with pytest.raises(InvalidInputError, match="only the end of a pattern"):
+            catalog.list_tables("d", pattern=pattern)
+    with pytest.raises(InvalidInputError, match="'view': use one of table, format-table"):
+        catalog.list_tables("d", table_type="view")
+    with pytest.raises(NotFoundError, match="database 'z'"):
+        catalog.list_tables("z", pattern="a%")
+
+
 def test_what_is_missing_is_named_with_what_there_is(catalog: FilesystemCatalog) -> None:
     catalog.create_table("a.t", KEYED)
     with pytest.raises(NotFoundError, match=r"table 'a.x' does not exist .*; tables of a: t"):

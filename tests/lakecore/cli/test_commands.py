@@ -16,6 +16,12 @@ def test_lists(cli: Cli, keyed: str, parted: str) -> None:
     assert cli("databases", "--json").json == [{"database": "db"}]
     assert [row["name"] for row in cli("--json", "tables").json] == [parted, keyed]
     assert [row["table"] for row in cli("tables", "db", "--json").json] == ["p", "t"]
+    assert [row["table"] for row in cli("tables", "--like", "t%", "--json").json] == ["t"]
+    assert [row["table"] for row in cli("tables", "--kinds", "--like", "p", "--json").json] == ["p"]
+    assert cli("tables", "--type", "object-table", "--json").json == []
+    assert [row["table"] for row in cli("tables", "--type", "table", "--json").json] == ["p", "t"]
+    assert "use one of table" in cli("tables", "--type", "view").err
+    assert "give one of them" in cli("tables", "--type", "table", "--kinds").err
     assert "db" in cli("databases").out
     assert cli("tables", "none").code == 1
 
