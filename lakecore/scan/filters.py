@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -60,13 +61,19 @@ def keeps_manifest(file: ManifestFile, where: ScanFilter, partition_type: RowTyp
     if not partition_type.fields:
         return True
     box = _Box.of(file, partition_type)
-    names = partition_type.names
     if where.partitions is not None and not any(box.meets(spec) for spec in where.partitions):
         return False
     if where.serialized is not None:
-        rows = (decode_row(partition, partition_type) for partition in where.serialized)
-        return any(box.meets(dict(zip(names, row, strict=True))) for row in rows)
+        return any(box.meets(spec) for spec in _specifications(where.serialized, partition_type))
     return True
+
+
+@lru_cache(maxsize=4)
+def _specifications(serialized: frozenset[bytes], partition_type: RowType) -> tuple[Mapping[str, Any], ...]:
+    """Return the values of whole partitions by column: each of many manifests asks for them."""
+    names = partition_type.names
+    rows = (decode_row(partition, partition_type) for partition in serialized)
+    return tuple(dict(zip(names, row, strict=True)) for row in rows)
 
 
 def _meets(low: int | None, high: int | None, values: Iterable[int]) -> bool:

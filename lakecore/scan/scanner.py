@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
 
 from lakecore.errors import NotFoundError, UnsupportedError
 from lakecore.metadata.dedicated_columns import counts_blob_size
+from lakecore.metadata.manifest.bucket_counts import GROUP_FILES, BucketCounts
 from lakecore.metadata.manifest.entries import NO_TIME, ManifestEntries
 from lakecore.metadata.manifest.index_file import DeletionFile, IndexFile
 from lakecore.metadata.manifest.live_entries import live_entries
+from lakecore.metadata.manifest.manifest_file import ManifestFile
 from lakecore.metadata.options import PK_CLUSTERING_OVERRIDE, BucketMode, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
@@ -29,6 +32,8 @@ from lakecore.store.table_stores import TableStores
 __all__ = ["Scanner", "SkippedFiles", "created_since"]
 
 T = TypeVar("T")
+
+_COUNTED_AT_ONCE = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +69,11 @@ class Scanner:
         """Return the index files valid at `snapshot`. It raises as `live_entries` does."""
         return self._load(snapshot, lambda: self.stores.manifests.read_index(snapshot.index_manifest))
 
-    def deletions(self, snapshot: Snapshot) -> dict[tuple[bytes, int, str], DeletionFile]:
+    def deletions(
+        self, snapshot: Snapshot, where: ScanFilter = EVERYTHING
+    ) -> dict[tuple[bytes, int, str], DeletionFile]:
         """Return the deletion vectors at `snapshot`, by serialised partition, bucket and name of the data
-        file.
+        file. Those of other partitions and buckets than `where` names may be left out.
 
         They count even if option `deletion-vectors.enabled` was switched off later (other engines then
         show the deleted rows again, until it is switched on). It costs a read of the index manifest, if
@@ -76,6 +83,8 @@ class Scanner:
         return {
             (file.partition, file.bucket, place.data_file): DeletionFile(store.path(file), place)
             for file in self.index_files(snapshot)
+            if (where.serialized is None or file.partition in where.serialized)
+            and (where.buckets is None or file.bucket in where.buckets)
             for place in file.deletions
         }
 
@@ -96,15 +105,55 @@ class Scanner:
         Raises NotFoundError when the snapshot has expired meanwhile, CorruptDataError, InvalidInputError.
         """
         partition_type = self.stores.schema.partition_type
-        where.check(partition_type)
-        files = self._load(snapshot, lambda: self.stores.manifests.data_manifests(snapshot))
-        files = tuple(file for file in files if keeps_manifest(file, where, partition_type))
-        is_needed = keeps_manifests(files, predicate, partition_type).tolist()
-        files = tuple(file for file, keeps in zip(files, is_needed, strict=True) if keeps)
+        files = self._manifests(snapshot, where, predicate)
         request = entry_request(where, predicate, partition_type, keys=keys)
         entries = self._load(snapshot, lambda: self.stores.manifests.read(files, request))
         entries = select_entries(entries, where, partition_type)
         return live_entries(entries, where=f"manifests of snapshot {snapshot.id} of table {self.table}")
+
+    def groups(
+        self,
+        snapshot: Snapshot,
+        where: ScanFilter = EVERYTHING,
+        predicate: Predicate | None = None,
+        *,
+        most: int = GROUP_FILES,
+        undivided: int = GROUP_FILES,
+    ) -> Iterator[ScanFilter]:
+        """Yield filters that together select the files of `where`, each once: a plan with one of them has
+        at most some `most` files. It is `where` alone if manifests have at most `undivided` entries for it.
+
+        Files of partitions for which `predicate` is false may be left out. Of a larger table, all manifests
+        that are needed are decoded once for the counts, some hundreds of thousands of entries at a time. This
+        takes 2 s a million. It raises as `live_entries` does.
+        """
+        rows = snapshot.total_record_count
+        if rows is not None and rows <= undivided:  # a file has a row at least
+            yield where
+            return
+        files = self._manifests(snapshot, where, predicate)
+        if sum(file.entry_count for file in files) <= undivided:
+            yield where
+            return
+        counts = BucketCounts()
+        request = entry_request(where, predicate, self.stores.schema.partition_type, keys=False)
+        for chunk in _chunks(files, _COUNTED_AT_ONCE):
+            entries = self._load(snapshot, partial(self.stores.manifests.read, chunk, request))
+            counts.add(select_entries(entries, where, self.stores.schema.partition_type))
+        for group in counts.groups(most):
+            buckets = where.buckets if group.buckets is None else group.buckets
+            yield replace(where, serialized=group.partitions, buckets=buckets)
+
+    def _manifests(
+        self, snapshot: Snapshot, where: ScanFilter, predicate: Predicate | None
+    ) -> tuple[ManifestFile, ...]:
+        """Return the manifests that can have entries of the selection."""
+        partition_type = self.stores.schema.partition_type
+        where.check(partition_type)
+        files = self._load(snapshot, lambda: self.stores.manifests.data_manifests(snapshot))
+        files = tuple(file for file in files if keeps_manifest(file, where, partition_type))
+        is_needed = keeps_manifests(files, predicate, partition_type).tolist()
+        return tuple(file for file, keeps in zip(files, is_needed, strict=True) if keeps)
 
     def plan(
         self,
@@ -130,9 +179,15 @@ class Scanner:
         steps = self._steps(entries, schema, predicate, created_ms=created_ms, with_level_0=with_level_0)
         for _, entries_left in steps:
             entries = entries_left
-        return self._splits(snapshot, schema, entries)
+        return self._splits(snapshot, schema, entries, where)
 
-    def _splits(self, snapshot: Snapshot | None, schema: TableSchema, entries: ManifestEntries) -> SplitPlan:
+    def _splits(
+        self,
+        snapshot: Snapshot | None,
+        schema: TableSchema,
+        entries: ManifestEntries,
+        where: ScanFilter = EVERYTHING,
+    ) -> SplitPlan:
         """Return the splits of the files that are read."""
         options = TableOptions.from_schema(schema)
         keyed = bool(schema.primary_keys)
@@ -148,7 +203,7 @@ class Scanner:
             alone = options.skips_level_0 or options.deletion_vectors
             unordered = self._is_unordered(entries, options)
             plan = plan_splits(entries, policy, key_type, keys_unique=alone, unordered=unordered)
-        return plan if snapshot is None else replace(plan, deletions=self.deletions(snapshot))
+        return plan if snapshot is None else replace(plan, deletions=self.deletions(snapshot, where))
 
     def explain(
         self,
@@ -250,6 +305,20 @@ class Scanner:
             return read()
         except NotFoundError as err:
             raise self.stores.snapshots.missing_file(snapshot.id, err) from err
+
+
+def _chunks(files: Sequence[ManifestFile], most: int) -> Iterator[tuple[ManifestFile, ...]]:
+    """Yield neighbouring manifests that have some `most` entries together, or one that has more."""
+    chunk: list[ManifestFile] = []
+    total = 0
+    for file in files:
+        if chunk and total + file.entry_count > most:
+            yield tuple(chunk)
+            chunk, total = [], 0
+        chunk.append(file)
+        total += file.entry_count
+    if chunk:
+        yield tuple(chunk)
 
 
 def created_since(entries: ManifestEntries, created_ms: int) -> ManifestEntries:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -17,10 +18,11 @@ from lakecore.display import html_table, one_line
 from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.lineage.event import LineageDataset
 from lakecore.lineage.report import has_listeners, report_read
+from lakecore.metadata.manifest.bucket_counts import GROUP_FILES
 from lakecore.predicate.parse import parse_where
 from lakecore.predicate.tree import Predicate, columns_of, conjunction
 from lakecore.prefetch import round_robin
-from lakecore.read.source.resolve_blobs import without_resolved_blobs
+from lakecore.read.source.resolve_blobs import ResolvedBlobRows, without_resolved_blobs
 from lakecore.read.source.scan_facts import Span, certain_counts, exact_splits, partition_predicate
 from lakecore.read.source.snapshot_rows import SnapshotRows
 from lakecore.scan.split import SplitPlan
@@ -121,6 +123,16 @@ class Scan:
         """
         return self.source.plan(self.where)
 
+    def plans(self, most_files: int = GROUP_FILES) -> Iterator[Sequence[Any]]:
+        """Yield the parts to read in plans of at most some `most_files` files each, one after the other: the
+        memory that they take does not grow with the table.
+
+        A plan has some whole partitions, or some buckets of one that is larger. A table of more files costs
+        a look at its manifests before the first plan (2 s a million); manifests with files of several plans
+        are read again for each. Smaller tables, and other sources, have one plan. It raises as `plan` does.
+        """
+        return _plans(self.source, self.where, most_files)
+
     def read(self, part: Any, *, kinds: bool = False) -> Iterator[pa.RecordBatch]:
         """Read the requested rows and columns of one part; `limit` does not apply here.
 
@@ -156,10 +168,12 @@ class Scan:
         """
         self._report_lineage()
         if self.limit is None:
-            yield from self._batches(self.plan(), kinds=kinds)
+            for parts in self.plans():
+                yield from self._batches(parts, kinds=kinds)
+                del parts  # before the next plan is made
             return
         rows_left = self.limit
-        for part in self.plan() if rows_left else ():
+        for part in chain.from_iterable(self.plans()) if rows_left else ():
             for batch in self.read(part, kinds=kinds):
                 batch = batch.slice(0, rows_left)
                 rows_left -= batch.num_rows
@@ -199,17 +213,20 @@ class Scan:
         It is found in metadata for files that need no merge, if `where` has conditions on partition columns
         only; other rows are read. Raises the errors of `plan` and `read`.
         """
-        rows, parts = exact_splits(self.source, self.where), self.plan()
-        total, unknown = 0, parts
-        if rows is not None and isinstance(parts, SplitPlan):
-            counts = certain_counts(rows, parts)
-            total = int(counts[counts >= 0].sum())
-            unknown = parts.select(counts < 0)
+        rows = exact_splits(self.source, self.where)
         narrow = replace(self, columns=self.columns[:1])
-        for part in unknown:
-            if self.limit is not None and total >= self.limit:
-                break
-            total += sum(batch.num_rows for batch in narrow.read(part))
+        total = 0
+        for parts in self.plans():
+            unknown = parts
+            if rows is not None and isinstance(parts, SplitPlan):
+                counts = certain_counts(rows, parts)
+                total += int(counts[counts >= 0].sum())
+                unknown = parts.select(counts < 0)
+            for part in unknown:
+                if self.limit is not None and total >= self.limit:
+                    return self.limit
+                total += sum(batch.num_rows for batch in narrow.read(part))
+            del parts, unknown  # before the next plan is made
         return total if self.limit is None else min(total, self.limit)
 
     def min_max(self) -> dict[str, tuple[pa.Scalar, pa.Scalar]]:
@@ -225,8 +242,9 @@ class Scan:
             )
         rows = exact_splits(self.source, self.where)
         spans = {name: Span(self.row_type.field(name)) for name in self.columns}
-        parts = self.plan()
-        for part in parts.with_objects() if isinstance(parts, SplitPlan) else parts:
+        for part in chain.from_iterable(
+            plan.with_objects() if isinstance(plan, SplitPlan) else plan for plan in self.plans()
+        ):
             open_columns = [
                 name for name, span in spans.items() if rows is None or not span.add_certain(rows, part)
             ]
@@ -307,6 +325,15 @@ class Scan:
     def to_pandas(self) -> Any:
         """Read all rows into a pandas DataFrame. It needs pandas (`pip install lakecore[pandas]`)."""
         return self.to_arrow().to_pandas()
+
+
+def _plans(source: RowSource, where: Predicate | None, most: int) -> Iterator[Sequence[Any]]:
+    if isinstance(source, ResolvedBlobRows):
+        yield from _plans(source.source, source.below(where), most)
+    elif isinstance(source, SnapshotRows):
+        yield from source.plans(where, most)
+    else:
+        yield source.plan(where)
 
 
 def checked_columns(columns: Sequence[str] | None, row_type: RowType) -> tuple[str, ...]:

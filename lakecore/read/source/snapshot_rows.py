@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from lakecore.metadata.manifest.bucket_counts import GROUP_FILES
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.predicate.tree import Predicate
 from lakecore.read.context import ReadContext
@@ -57,6 +58,22 @@ class SnapshotRows:
             created_ms=self.created_ms,
             with_level_0=self.with_level_0,
         )
+
+    def groups(
+        self, where: Predicate | None, most: int = GROUP_FILES, undivided: int = GROUP_FILES
+    ) -> Iterator[ScanFilter]:
+        """Yield filters that take the place of `self.where`, and together select the same rows; see
+        `Scanner.groups`.
+        """
+        if self.snapshot is None:
+            yield self.where
+        else:
+            yield from self.scanner.groups(self.snapshot, self.where, where, most=most, undivided=undivided)
+
+    def plans(self, where: Predicate | None, most: int = GROUP_FILES) -> Iterator[SplitPlan]:
+        """Yield the splits to read in groups of at most some `most` files; it raises as `plan` does."""
+        for group in self.groups(where, most, most):
+            yield replace(self, where=group).plan(where)
 
     def explain(self, where: Predicate | None) -> tuple[SplitPlan, tuple[SkippedFiles, ...]]:
         """Return the plan and what it leaves out, see `Scanner.explain`."""

@@ -8,22 +8,28 @@ ranges of keys are read by several tasks (see `cut_split`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from lakecore.read.source.resolve_blobs import ResolvedBlobRows, without_resolved_blobs
 from lakecore.read.source.scan import Scan
 from lakecore.read.source.snapshot_rows import SnapshotRows
 from lakecore.read.split.split_cuts import SplitShare
+from lakecore.scan.filters import ScanFilter
 from lakecore.scan.plan import SplitPolicy
 from lakecore.scan.split import Split
 from lakecore.spark.data_source.request import Parallelism
 
 __all__ = ["Parts", "pack_parts", "plan_partitions", "read_parts"]
 
+TASK_FILES = 1 << 16
+"""A task that plans its files itself reads so many entries of manifests at a time."""
+
 Parts: TypeAlias = tuple[Any, ...]
-"""One task reads these in order: they are parts of the source, or shares of them."""
+"""One task reads these in order: they are parts of the source, shares of them, or groups of partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +41,38 @@ class _WeighedPart:
 def plan_partitions(scan: Scan, parallelism: Parallelism) -> tuple[Parts, ...]:
     """Plan the scan and return what each task reads; there are no partitions without splits.
 
-    With a limit all is read by one task, which stops there. For the errors see `Scan.plan`.
+    With a limit all is read by one task, which stops there. Of a table of very many files the driver only
+    counts them, and tasks plan groups of partitions themselves. For the errors see `Scan.plan`.
     """
-    parts = tuple(scan.plan())
     scan._report_lineage()
+    if groups := _groups(scan):
+        most = parallelism.requested or parallelism.most
+        return (groups,) if scan.limit is not None else pack_parts(groups, most)
+    parts = tuple(scan.plan())
     if scan.limit is not None:
         return (parts,) if parts and scan.limit else ()
     if isinstance(scan.source, SnapshotRows):
         parts = _cut(scan, scan.source, parts, parallelism)
     return pack_parts(parts, parallelism.requested or parallelism.most)
+
+
+def _groups(scan: Scan) -> tuple[ScanFilter, ...]:
+    """Return the groups of partitions that tasks plan themselves; none for a table that the driver plans."""
+    rows = without_resolved_blobs(scan.source)
+    if not isinstance(rows, SnapshotRows) or scan.limit == 0:
+        return ()
+    where = scan.source.below(scan.where) if isinstance(scan.source, ResolvedBlobRows) else scan.where
+    groups = tuple(rows.groups(where, TASK_FILES))
+    return () if groups == (rows.where,) else groups
+
+
+def _of_group(scan: Scan, group: ScanFilter) -> Scan:
+    source = scan.source
+    if isinstance(source, ResolvedBlobRows) and isinstance(source.source, SnapshotRows):
+        return replace(scan, source=replace(source, source=replace(source.source, where=group)))
+    if isinstance(source, SnapshotRows):
+        return replace(scan, source=replace(source, where=group))
+    raise TypeError(f"{type(source).__name__} is not read by groups")
 
 
 def _cut(scan: Scan, rows: SnapshotRows, splits: Sequence[Split], parallelism: Parallelism) -> Parts:
@@ -90,6 +119,9 @@ def read_parts(scan: Scan, parts: Parts) -> Iterator[pa.RecordBatch]:
 
 
 def _read(scan: Scan, part: Any) -> Iterator[pa.RecordBatch]:
+    if isinstance(part, ScanFilter):
+        group = _of_group(scan, part)
+        return chain.from_iterable(map(group.read, group.plan()))
     if isinstance(part, SplitShare) and isinstance(scan.source, SnapshotRows):
         return scan.source.read_share(part, scan.columns, scan.where, kinds=False)
     return scan.read(part)
