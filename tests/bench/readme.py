@@ -48,6 +48,8 @@ SPARK_IO = {
     "pk1": ("one bucket, 5 runs", 1.5),
     "pk4": ("four buckets, 5 runs", 1.5),
     "pk4_1": ("four buckets, one run", 1.0),
+    "app_to_spark": ("append, 400 files, `Scan.to_spark`", 1.0),
+    "pk4_1_to_spark": ("four buckets, one run, `Scan.to_spark`", 1.0),
     "into_append": ("writing: append", 1.0),
     "into_keyed": ("four buckets with a key", 1.5),
 }

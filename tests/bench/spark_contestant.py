@@ -4,8 +4,8 @@
     python -m tests.bench.spark_contestant paimon WAREHOUSE JAR
 
 The side `paimon` runs with the Python of another environment (PySpark 3.5), which has no lakecore: this module imports
-lakecore only on the other side. A line is `read TABLE` or `write TABLE SOURCE`, with the path of parquet files as
-SOURCE. Answers are lines of JSON with `seconds`.
+lakecore only on the other side. A line is `read TABLE`, `frame TABLE` or `write TABLE SOURCE`, with the path of parquet
+files as SOURCE. Answers are lines of JSON with `seconds`.
 """
 
 from __future__ import annotations
@@ -47,6 +47,14 @@ def read(spark: Any, side: str, warehouse: str, table: str) -> None:
     rows.write.format("noop").mode("overwrite").save()
 
 
+def frame(spark: Any, side: str, warehouse: str, table: str) -> None:
+    """Read the same with `Scan.to_spark`, planned anew; only lakecore has it."""
+    import lakecore
+
+    rows = lakecore.load_catalog(warehouse).load_table(f"db.{table}").scan().to_spark(spark)
+    rows.write.format("noop").mode("overwrite").save()
+
+
 def write(spark: Any, side: str, warehouse: str, table: str, source: str) -> None:
     """Add the rows of parquet files to a table, as a user of that side does."""
     rows = spark.read.parquet(source)
@@ -61,7 +69,7 @@ def write(spark: Any, side: str, warehouse: str, table: str, source: str) -> Non
 
 def main(side: str, warehouse: str, jar: str | None = None) -> None:
     spark = session(jar)
-    actions = {"read": read, "write": write}
+    actions = {"read": read, "frame": frame, "write": write}
     for line in sys.stdin:
         action, *arguments = line.split()
         started = time.perf_counter()

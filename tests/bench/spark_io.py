@@ -5,7 +5,7 @@
 The peer is paimon-spark-3.5 0.9.0 (the newest release of the connector that can be fetched by its name) on PySpark 3.5; lakecore
 runs on the PySpark of this checkout. Both have a session on two local cores and run in turns; the first task of each,
 with the start of the session, is not among the medians. Reads take every column of a table that Java Paimon wrote to
-Spark's format `noop`. Writes take the same parquet files to a new table that is `write-only`, so that neither side
+Spark's format `noop`; those named `…_to_spark` are `Scan.to_spark` for lakecore, the others the format `lakecore`. Writes take the same parquet files to a new table that is `write-only`, so that neither side
 compacts. Java Paimon counts the rows of both tables of each write.
 """
 
@@ -33,6 +33,11 @@ READS = {
     "pk4": "four buckets, five runs",
     "pk4_1": "four buckets, one run",
 }
+FRAMES = {
+    "app_to_spark": "append, 400 files, `Scan.to_spark`",
+    "pk4_1_to_spark": "four buckets, one run, `Scan.to_spark`",
+}
+"""Reads of the same tables, in which Spark's own reader of Parquet reads the files for lakecore."""
 WRITES = {"into_append": "into an append table", "into_keyed": "into four buckets of a primary-key table"}
 OPTIONS = {"write-only": "true", "file.format": "parquet", "file.compression": "zstd"}
 CONNECTOR = "org.apache.paimon:paimon-spark-3.5:0.9.0"
@@ -43,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--cases", default=",".join((*READS, *WRITES)))
+    parser.add_argument("--cases", default=",".join((*READS, *FRAMES, *WRITES)))
     parser.add_argument("--figures", type=Path, default=FIGURES, help="directory of the figures")
     options = parser.parse_args(argv)
     measured = conditions([PAIMON, CONNECTOR])
@@ -61,7 +66,7 @@ def contestants(warehouse: Path) -> dict[str, Contestant]:
     """Both sides with their sessions started."""
     peer = locked_environment(f"spark-{PYSPARK}", ROOT / f"tests/spark_versions/{PYSPARK}.lock")
     sides = {
-        "paimon": _contestant("paimon", peer, warehouse, str(_connector())),
+        "paimon": _contestant("paimon", peer, warehouse, str(connector())),
         "lakecore": _contestant("lakecore", Path(sys.executable), warehouse),
     }
     for side in sides.values():
@@ -84,7 +89,7 @@ def _contestant(side: str, python: Path, warehouse: Path, *jar: str) -> Contesta
     return Contestant(side, command, warehouse / f"spark-{side}.log")
 
 
-def _connector() -> Path:
+def connector() -> Path:
     """The jar of Paimon's connector, fetched once by Maven."""
     folder = Path("~/.cache/paimon-oracle/spark").expanduser()
     _, name, release = CONNECTOR.split(":")
@@ -104,7 +109,7 @@ def _connector() -> Path:
 
 def compare(sides: dict[str, Contestant], warehouse: Path, case: str, runs: int) -> dict[str, Any]:
     """Both sides do one task in turns, once to warm up, and then `runs` times."""
-    tasks = _reads(sides, case) if case in READS else _writes(sides, warehouse, case)
+    tasks = _writes(sides, warehouse, case) if case in WRITES else _reads(sides, case)
     measured: dict[str, list[Measured]] = {name: [] for name in sides}
     for number in range(runs + 1):
         for name, task in tasks.items():
@@ -128,7 +133,9 @@ def compare(sides: dict[str, Contestant], warehouse: Path, case: str, runs: int)
 
 
 def _reads(sides: dict[str, Contestant], case: str) -> dict[str, str]:
-    return dict.fromkeys(sides, f"read {case}")
+    table = case.removesuffix("_to_spark")
+    action = "frame" if case in FRAMES else "read"
+    return {name: f"{action if name == 'lakecore' else 'read'} {table}" for name in sides}
 
 
 def _writes(sides: dict[str, Contestant], warehouse: Path, case: str) -> dict[str, str]:

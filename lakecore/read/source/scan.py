@@ -277,15 +277,27 @@ class Scan:
 
         return scan_report(self.source, self.where)
 
-    def to_spark(self, spark: Any, *, nanoseconds: str = "refuse", parallelism: int | None = None) -> Any:
+    def to_spark(
+        self,
+        spark: Any,
+        *,
+        nanoseconds: str = "refuse",
+        parallelism: int | None = None,
+        reader: str = "auto",
+    ) -> Any:
         """Return a DataFrame of PySpark with these rows, planned now and read by the executors of a session.
 
         `nanoseconds` and `parallelism` are the options `nanoseconds` and `scan.parallelism` of the format
-        `lakecore` (docs/spark.md). Raises the errors of `plan`, InvalidOptionError.
+        `lakecore` (docs/spark.md). `reader` is `spark` for Spark's own reader of Parquet, `lakecore` for the
+        readers of lakecore in Python workers, or `auto`: Spark's reader if the files have exactly these rows
+        and are on a local disk. It costs a read of the footer of each file, on the driver;
+        `DataFrame.explain` then shows `FileScan parquet`. Raises the errors of `plan`, InvalidOptionError,
+        InvalidInputError, and UnsupportedError with the reason if `reader` is `spark` and Spark's reader
+        cannot read the files.
         """
         from lakecore.spark.data_source.frames import scan_frame  # of a higher layer, which knows pyspark
 
-        return scan_frame(spark, self, nanoseconds, parallelism)
+        return scan_frame(spark, self, nanoseconds, parallelism, reader)
 
     def to_arrow(self) -> pa.Table:
         """Read all rows into memory."""

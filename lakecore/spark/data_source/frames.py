@@ -1,19 +1,27 @@
-"""This module makes DataFrames of scans, without the format `lakecore`: the scan is planned by its caller."""
+"""This module makes DataFrames of scans, without the format `lakecore`: the scan is planned by its caller.
+
+Spark's own reader of Parquet reads the files where they have exactly the rows of the scan, and the Python
+workers of lakecore read the others.
+"""
 
 from __future__ import annotations
 
+import logging
 import pickle
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakecore.errors import InvalidInputError
+from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.read.source.resolve_blobs import without_resolved_blobs
 from lakecore.read.source.scan import Scan
 from lakecore.read.source.snapshot_rows import SnapshotRows
 from lakecore.spark.data_source.columns import ColumnsForSpark
-from lakecore.spark.data_source.partitions import plan_partitions, read_parts
+from lakecore.spark.data_source.parquet.files import parquet_files
+from lakecore.spark.data_source.parquet.frame import has_file_reader, parquet_frame
+from lakecore.spark.data_source.partitions import plan_partitions, plan_parts, read_parts
 from lakecore.spark.data_source.request import INFER_MAX, NANOSECONDS, PARALLELISM, Parallelism
 from lakecore.spark.data_source.spark_types import spark_schema
 from lakecore.spark.versions import collect_arrow
@@ -23,24 +31,80 @@ if TYPE_CHECKING:
 
 __all__ = ["partitions_in", "scan_frame"]
 
+logger = logging.getLogger(__name__)
+
+
+class Reader(Enum):
+    """This enum says who reads the files of a scan: `spark` is Spark's own reader of Parquet."""
+
+    AUTO = "auto"
+    SPARK = "spark"
+    LAKECORE = "lakecore"
+
 
 def scan_frame(
-    spark: SparkSession, scan: Scan, nanoseconds: str = "refuse", parallelism: int | None = None
+    spark: SparkSession,
+    scan: Scan,
+    nanoseconds: str = "refuse",
+    parallelism: int | None = None,
+    reader: str = "auto",
 ) -> DataFrame:
     """Plan the scan and return its rows; every use of the DataFrame reads this plan.
 
     Spark evaluates the conditions of queries after the read: give the scan those that select files. Raises
-    the errors of `Scan.plan`, InvalidOptionError.
+    the errors of `Scan.plan`, InvalidOptionError, InvalidInputError for an unknown `reader`, and
+    UnsupportedError if `reader` is `spark` and Spark's reader of Parquet cannot read the files.
     """
     settings = {} if parallelism is None else {PARALLELISM.key: str(parallelism)}
+    requested = PARALLELISM.read(settings)
     handling = NANOSECONDS.read({NANOSECONDS.key: nanoseconds})
+    choice = _reader(reader)
     schema = spark_schema(scan.row_type, handling)
-    partitions = plan_partitions(scan, Parallelism(PARALLELISM.read(settings), INFER_MAX.default))
-    if not partitions:
+    parts = plan_parts(scan)
+    if not parts:
+        scan._report_lineage()
+        return spark.createDataFrame([], schema)
+    if (paths := _paths_for_spark(spark, scan, parts, choice, requested)) is not None:
+        scan._report_lineage()
+        return parquet_frame(spark, schema, paths)
+    partitions = plan_partitions(scan, Parallelism(requested, INFER_MAX.default), parts)
+    if not partitions:  # the limit is 0
         return spark.createDataFrame([], schema)
     tasks = tuple(pickle.dumps(parts) for parts in partitions)
     read = _task_reader(scan, ColumnsForSpark(schema, handling), tasks)
     return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(read, schema)
+
+
+def _reader(text: str) -> Reader:
+    try:
+        return Reader(text)
+    except ValueError as err:
+        names = ", ".join(one.value for one in Reader)
+        raise InvalidInputError(f"reader={text!r}: it must be one of {names}") from err
+
+
+def _paths_for_spark(
+    spark: SparkSession, scan: Scan, parts: Sequence[Any], choice: Reader, parallelism: int | None
+) -> tuple[str, ...] | None:
+    """Return the files that Spark's reader reads, or None if lakecore reads the plan."""
+    if choice is Reader.LAKECORE:
+        return None
+    try:
+        if parallelism is not None:
+            raise UnsupportedError(
+                "Spark's reader packs files as spark.sql.files.maxPartitionBytes says; leave parallelism out"
+            )
+        if not has_file_reader(spark):
+            raise UnsupportedError("a session of Spark Connect may not see the files of this machine")
+        return parquet_files(scan, parts)
+    except UnsupportedError as err:
+        if choice is Reader.SPARK:
+            raise UnsupportedError(
+                f"{scan.source.description} is not read by Spark's reader of Parquet: {err}; reader='auto' "
+                "has lakecore read it"
+            ) from err
+        logger.info("%s is read by lakecore: %s", scan.source.description, err)
+        return None
 
 
 def _task_reader(

@@ -23,7 +23,7 @@ from lakecore.scan.plan import SplitPolicy
 from lakecore.scan.split import Split
 from lakecore.spark.data_source.request import Parallelism
 
-__all__ = ["Parts", "pack_parts", "plan_partitions", "read_parts"]
+__all__ = ["Parts", "pack_parts", "plan_partitions", "plan_parts", "read_parts"]
 
 TASK_FILES = 1 << 16
 """A task that plans its files itself reads so many entries of manifests at a time."""
@@ -38,20 +38,27 @@ class _WeighedPart:
     weight: int
 
 
-def plan_partitions(scan: Scan, parallelism: Parallelism) -> tuple[Parts, ...]:
-    """Plan the scan and return what each task reads; there are no partitions without splits.
-
-    With a limit all is read by one task, which stops there. Of a table of very many files the driver only
-    counts them, and tasks plan groups of partitions themselves. For the errors see `Scan.plan`.
+def plan_parts(scan: Scan) -> Sequence[Any]:
+    """Plan the scan: return its parts, or of a table of very many files, which the driver only counts, the
+    groups of partitions that tasks plan themselves. For the errors see `Scan.plan`.
     """
+    return _groups(scan) or scan.plan()
+
+
+def plan_partitions(
+    scan: Scan, parallelism: Parallelism, planned: Sequence[Any] | None = None
+) -> tuple[Parts, ...]:
+    """Return what each task reads; there are no partitions without splits. `planned` is what `plan_parts`
+    has returned, if the caller has it.
+
+    With a limit all is read by one task, which stops there. For the errors see `Scan.plan`.
+    """
+    planned = plan_parts(scan) if planned is None else planned
     scan._report_lineage()
-    if groups := _groups(scan):
-        most = parallelism.requested or parallelism.most
-        return (groups,) if scan.limit is not None else pack_parts(groups, most)
-    parts = tuple(scan.plan())
+    parts = tuple(planned)
     if scan.limit is not None:
         return (parts,) if parts and scan.limit else ()
-    if isinstance(scan.source, SnapshotRows):
+    if isinstance(scan.source, SnapshotRows) and not (parts and isinstance(parts[0], ScanFilter)):
         parts = _cut(scan, scan.source, parts, parallelism)
     return pack_parts(parts, parallelism.requested or parallelism.most)
 

@@ -1,0 +1,143 @@
+"""`Scan.to_spark` by Spark's own reader of Parquet. The judge of the rows is what Java Paimon read."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PythonException
+from pyspark.sql import DataFrame, SparkSession
+
+import lakecore
+from lakecore.errors import InvalidInputError, UnsupportedError
+from tests.support.golden import View, canonical, golden_table
+from tests.support.spark_source import canonical_rows
+
+pytestmark = pytest.mark.slow
+
+FILE_SCAN = "FileScan parquet"
+THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+WHOLE = (
+    "g1.a_append_unaware_compacted", "g1.a_part_special", "g1.a_part_types_new", "g1.a_part_types_legacy",
+    "g1.a_pk_first_row", "g1.a_idx_map", "g1.a_old090_append", "g1.a_life_rescaled",
+    "g3.h3_append_unaware", "g3.h3_cl_lookup_dedup", "g3.h3_pk_overwrite", "g3.h3_stats_trunc_overflow",
+)  # fmt: skip
+WITHOUT = {
+    "g1.a_types_append_parquet": ("f_time0", "f_time3", "f_ts9", "f_ltz9"),
+    "g3.h3_types_append_parquet": ("f_time0", "f_time3", "f_ts9", "f_ltz9"),
+    "g1.a_types_extreme": ("t9",),
+    "g3.h3_types_extreme": ("t9",),
+}
+"""Columns of these tables that lakecore reads: their types are other ones for Spark."""
+
+
+def plan_of(frame: DataFrame) -> str:
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        frame.explain()
+    return output.getvalue()
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> lakecore.Table:
+    """`d.t` with 40 files in three partitions, each of the rows k = 0 … 9."""
+    catalog = lakecore.load_catalog(tmp_path, create_warehouse=True, **{"local.fsync": "false"})
+    created = catalog.create_table(
+        "d.t",
+        {
+            "columns": ["k INT", "v BIGINT", "day STRING"],
+            "partitionKeys": ["day"],
+            "options": {"file.compression": "none"},
+        },
+    )
+    for number in range(40):
+        values = {"k": range(10), "v": [number] * 10, "day": [f"00{number % 3}"] * 10}
+        created.append(pa.table(values, pa.schema({"k": pa.int32(), "v": pa.int64(), "day": pa.string()})))
+    return created
+
+
+def _expected(name: str, columns: tuple[str, ...]) -> list[str]:
+    rows = (json.loads(line) for line in golden_table(name).rows(View("rows.jsonl")))
+    return canonical({key: value for key, value in row.items() if key in columns} for row in rows)
+
+
+@pytest.mark.parametrize("name", [*WHOLE, *WITHOUT])
+def test_rows_that_java_wrote(session: SparkSession, name: str) -> None:
+    table = lakecore.load_catalog(str(golden_table(name).warehouse)).load_table(name)
+    columns = tuple(one for one in table.schema.row_type.names if one not in WITHOUT.get(name, ()))
+    scan = table.scan(columns=columns)
+    frame = scan.to_spark(session, reader="spark")
+    assert frame.schema == scan.to_spark(session, reader="lakecore").schema
+    rows = pa.Table.from_batches(frame._collect_as_arrow())
+    assert canonical_rows(rows, scan.row_type) == _expected(name, columns)
+
+
+def test_who_reads(session: SparkSession, table: lakecore.Table, caplog: pytest.LogCaptureFixture) -> None:
+    frame = table.scan().to_spark(session)
+    assert FILE_SCAN in plan_of(frame)
+    assert "FileScan" not in plan_of(table.scan().to_spark(session, reader="lakecore"))
+    assert "FileScan" not in plan_of(table.scan().to_spark(session, parallelism=2))
+    with caplog.at_level(logging.INFO, "lakecore.spark.data_source.frames"):
+        assert "FileScan" not in plan_of(table.scan(where="k = 1").to_spark(session))
+    assert "is read by lakecore: conditions on other columns than partition columns" in caplog.text
+    with pytest.raises(UnsupportedError, match=r"spark\.sql\.files\.maxPartitionBytes"):
+        table.scan().to_spark(session, reader="spark", parallelism=2)
+    with pytest.raises(InvalidInputError, match="reader='java': it must be one of auto, spark, lakecore"):
+        table.scan().to_spark(session, reader="java")
+
+
+def test_queries_select_columns_and_partitions(session: SparkSession, table: lakecore.Table) -> None:
+    before = session.conf.get(THRESHOLD)
+    frame = table.scan(where="day = '001'").to_spark(session, reader="spark")
+    assert session.conf.get(THRESHOLD) == before
+    assert frame.schema.simpleString() == "struct<k:int,v:bigint,day:string>"
+    assert {row.day for row in frame.select("day").collect()} == {"001"}  # a name of a directory gives 1
+    assert frame.where("k >= 8").count() == 2 * 13
+    assert "PushedFilters: [IsNotNull(k), GreaterThanOrEqual(k,8)]" in plan_of(frame.where("k >= 8"))
+    assert "ReadSchema: struct<v:bigint>" in plan_of(frame.select("v"))
+    everything = table.scan().to_spark(session, reader="spark")
+    table.append(pa.table({"k": pa.array([1], pa.int32()), "v": [1], "day": ["002"]}))
+    assert everything.count() == 400
+    assert table.scan(where="day = '9'").to_spark(session, reader="spark").count() == 0
+
+
+def _files(table: lakecore.Table) -> list[Path]:
+    return sorted(Path(table.path).glob("day=*/bucket-*/*.parquet"))
+
+
+def test_a_file_that_is_gone(session: SparkSession, table: lakecore.Table) -> None:
+    frame = table.scan().to_spark(session, reader="spark")
+    gone = _files(table)[0]
+    gone.unlink()
+    with pytest.raises(Py4JJavaError, match=f"(?s){gone.name}.*does not exist"):
+        _sums(frame)
+    with pytest.raises(
+        UnsupportedError, match=f"a file cannot be read: .*{gone.name}: the file does not exist"
+    ):
+        table.scan().to_spark(session, reader="spark")
+    with pytest.raises(
+        PythonException, match=r"NotFoundError: data file .* the snapshot .* may have expired"
+    ):
+        _sums(table.scan().to_spark(session))
+
+
+def test_a_changed_byte_is_an_error(session: SparkSession, table: lakecore.Table) -> None:
+    damaged = _files(table)[0]
+    content = damaged.read_bytes()
+    at = content.index((7).to_bytes(4, "little"))  # in the plain values of k
+    damaged.write_bytes(content[:at] + b"\x06" + content[at + 1 :])
+    with pytest.raises(Py4JJavaError, match=f"(?s){damaged.name}.*checksum"):
+        _sums(table.scan().to_spark(session, reader="spark"))
+    with pytest.raises(PythonException, match="CorruptDataError"):
+        _sums(table.scan().to_spark(session, reader="lakecore"))
+
+
+def _sums(frame: DataFrame) -> Any:
+    return frame.selectExpr("sum(k)", "sum(v)", "count(day)").collect()
