@@ -31,10 +31,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 _ALONE = ("tests/dags/", "tests/spark/")
 
 
+def _group(nodeid: str) -> str:
+    """Return what one worker runs: all tests of Airflow, or a module of Spark, which has sessions of its own."""
+    return "airflow" if nodeid.startswith("tests/dags/") else nodeid.split("::")[0]
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_itemcollected(item: pytest.Item) -> None:
     if item.nodeid.startswith(_ALONE):
         item.add_marker("alone")
+        item.add_marker(pytest.mark.xdist_group(_group(item.nodeid)))
 
 
 @pytest.hookimpl(trylast=True)

@@ -87,7 +87,7 @@ def test_a_compaction_says_that_the_master_does_not_answer(tmp_path: Path, silen
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=180,
     )
     assert ended.returncode == 1
     (report,) = json.loads(ended.stdout)

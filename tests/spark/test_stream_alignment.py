@@ -67,7 +67,7 @@ class Follower:
 
 
 def eventually(condition: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 180
     while not condition():
         assert time.monotonic() < end, what
         time.sleep(0.1)
