@@ -13,23 +13,25 @@ from lakecore.errors import InvalidOptionError, UnsupportedError
 from lakecore.fs.allowed_paths import PATH_OPTIONS
 from lakecore.fs.resolve import STORAGE_OPTIONS
 from lakecore.fs.stores.registry import accepts_option
+from lakecore.store.cache.limits import CACHE_OPTIONS
 
 __all__ = ["ONLY_VALUES", "WAREHOUSE_KEYS", "catalog_option_keys", "check_catalog_options"]
 
 METASTORE = "metastore"
 
 _KNOWN_KEYS = frozenset(
-    {METASTORE, "warehouse"} | {key for one in (*STORAGE_OPTIONS, *PATH_OPTIONS) for key in one.keys}
+    {METASTORE, "warehouse"}
+    | {key for one in (*STORAGE_OPTIONS, *PATH_OPTIONS, *CACHE_OPTIONS) for key in one.keys}
 )
 ONLY_VALUES: Mapping[str, tuple[str, str]] = {
-    "cache-enabled": ("false", "every load of a table reads its newest schema and snapshot"),
+    "cache.partition.max-num": ("0", "partitions are listed anew each time"),
+    "cache.snapshot.max-num-per-table": ("0", "a rollback replaces snapshots, so they are read each time"),
+    "cache.manifest.soft-values": ("false", "the memory of the cache is bounded by its options"),
 }
 """One value of such an option describes what every catalog does here. It is accepted, and other values are
 refused with the reason.
 """
-_NO_CACHE = "no catalog keeps tables, manifests or partitions from one load to the next"
 _WITHOUT_EFFECT: Mapping[str, str] = {
-    "cache.": _NO_CACHE,
     "case-sensitive": "names are used as they are written; Flink's jobs for change data read the option",
     "allow-upper-case": "names are used as they are written; Flink's jobs for change data read the option",
 }

@@ -64,7 +64,7 @@ class ChangeScanner:
         )
         if name is None:
             return ManifestEntries.empty()
-        manifests = self.scanner.stores.manifests
+        manifests = self.scanner.stores.manifests_for_plans
         try:
             entries = manifests.read(manifests.read_list(name))
         except NotFoundError as err:

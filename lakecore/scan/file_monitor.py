@@ -125,7 +125,7 @@ class FileMonitor:
         return plan
 
     def _next(self, snapshot: Snapshot) -> FilePlan:
-        manifests = self._scanner.stores.manifests
+        manifests = self._scanner.stores.manifests_for_plans
         try:
             entries = manifests.read(manifests.read_list(snapshot.delta_manifest_list))
             last = self._last

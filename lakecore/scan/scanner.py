@@ -67,7 +67,9 @@ class Scanner:
 
     def index_files(self, snapshot: Snapshot) -> tuple[IndexFile, ...]:
         """Return the index files valid at `snapshot`. It raises as `live_entries` does."""
-        return self._load(snapshot, lambda: self.stores.manifests.read_index(snapshot.index_manifest))
+        return self._load(
+            snapshot, lambda: self.stores.manifests_for_plans.read_index(snapshot.index_manifest)
+        )
 
     def deletions(
         self, snapshot: Snapshot, where: ScanFilter = EVERYTHING
@@ -107,7 +109,7 @@ class Scanner:
         partition_type = self.stores.schema.partition_type
         files = self._manifests(snapshot, where, predicate)
         request = entry_request(where, predicate, partition_type, keys=keys)
-        entries = self._load(snapshot, lambda: self.stores.manifests.read(files, request))
+        entries = self._load(snapshot, lambda: self.stores.manifests_for_plans.read(files, request))
         entries = select_entries(entries, where, partition_type)
         return live_entries(entries, where=f"manifests of snapshot {snapshot.id} of table {self.table}")
 
@@ -150,7 +152,7 @@ class Scanner:
         """Return the manifests that can have entries of the selection."""
         partition_type = self.stores.schema.partition_type
         where.check(partition_type)
-        files = self._load(snapshot, lambda: self.stores.manifests.data_manifests(snapshot))
+        files = self._load(snapshot, lambda: self.stores.manifests_for_plans.data_manifests(snapshot))
         files = tuple(file for file in files if keeps_manifest(file, where, partition_type))
         is_needed = keeps_manifests(files, predicate, partition_type).tolist()
         return tuple(file for file, keeps in zip(files, is_needed, strict=True) if keeps)

@@ -120,21 +120,24 @@ class ManifestStore:
             self.read([file])
         raise CorruptDataError(self.paths.manifest_dir, "has manifests that changed while they were read")
 
-    def read_each(self, files: Sequence[ManifestFile]) -> list[ManifestEntries]:
-        """Return the entries manifest by manifest. It raises as `read` does.
+    def read_each(
+        self, files: Sequence[ManifestFile], request: EntryRequest = WHOLE
+    ) -> list[ManifestEntries]:
+        """Return the entries manifest by manifest; of a request only `keys` counts. It raises as `read` does.
 
         Many small manifests are decoded together; they share their details, which stay in memory as long
         as one of them does.
         """
+        request = EntryRequest(keys=request.keys)
         if len(files) > 1 and sum(file.entry_count for file in files) >= MANY_ENTRIES:
             counts: list[int | None] = []
             paths = [self.paths.manifest(file.file_name) for file in files]
-            entries = decode_manifests(_count(self._contents(paths), counts))
+            entries = decode_manifests(_count(self._contents(paths), counts), request)
             listed = [file.entry_count for file in files]
             if counts == listed and len(entries) == sum(listed):
                 ends = list(accumulate(listed, initial=0))
                 return [entries.select(slice(low, high)) for low, high in pairwise(ends)]
-        return [self.read([file]) for file in files]
+        return [self.read([file], request) for file in files]
 
     def _contents(self, paths: Sequence[str]) -> Iterator[tuple[bytes, str]]:
         """Yield the content of each file and its path, in order. Many files are prefetched, so that latencies

@@ -9,6 +9,8 @@ from lakecore.clock import Clock, SystemClock
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.schema import TableSchema
 from lakecore.store.branches import BranchStore
+from lakecore.store.cache.manifest_cache import ManifestCache
+from lakecore.store.cache.manifest_reader import ManifestReader
 from lakecore.store.changelogs import ChangelogStore
 from lakecore.store.consumers import ConsumerStore
 from lakecore.store.indexes import IndexStore
@@ -51,6 +53,9 @@ class TableStores:
     done_marks: DoneMarks | None = None
     """The catalog stores there which partitions are complete; None where it does not."""
 
+    manifest_cache: ManifestCache | None = field(default=None, repr=False, compare=False)
+    """Plans of reads keep decoded manifests there; None where the catalog keeps none."""
+
     @property
     def root(self) -> str:
         """Return the directory of the branch, which is its name in messages of commits."""
@@ -67,6 +72,13 @@ class TableStores:
     @cached_property
     def manifests(self) -> ManifestStore:
         return ManifestStore(self.file_io, self.paths, self.schema, self.clock)
+
+    @property
+    def manifests_for_plans(self) -> ManifestStore | ManifestReader:
+        """Return what plans of reads read manifests with."""
+        if self.manifest_cache is None:
+            return self.manifests
+        return ManifestReader(self.manifests, self.manifest_cache)
 
     @cached_property
     def indexes(self) -> IndexStore:

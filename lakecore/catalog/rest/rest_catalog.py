@@ -51,6 +51,7 @@ from lakecore.fs.file_io import FileIO
 from lakecore.maintain.dropped.record import DroppedTable
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.schema_change import SchemaChange
+from lakecore.store.cache.manifest_cache import ManifestCache, open_cache
 from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
 from lakecore.system.catalog_tables import CATALOG_TABLES, catalog_table
@@ -78,6 +79,8 @@ class RestCatalog:
     """These are the merged options, with which storage is opened; they may be secrets."""
     clock: Clock = field(default_factory=SystemClock)
     """It tells times and makes ids."""
+    manifest_cache: ManifestCache | None = field(default=None, repr=False, compare=False)
+    """Plans of reads of its tables keep decoded manifests there; None without `cache-enabled=true`."""
 
     def __repr__(self) -> str:
         """Return warehouse and server on one line, without token and headers; reads nothing."""
@@ -100,6 +103,7 @@ class RestCatalog:
         settings = {key: value for key, value in options.items() if not key.startswith(HEADER_PREFIX)}
         check_catalog_options(settings, "rest", cls.option_keys())
         clock = SystemClock()
+        cache = open_cache(options, clock)
         client = RestClient(RestOptions.from_options(options, clock), clock)
         query = {"warehouse": config.warehouse} if config.warehouse else None
         answer = client.get(f"open the catalog {config.warehouse}", ("v1", "config"), query)
@@ -107,7 +111,7 @@ class RestCatalog:
         headers = {key: value for key, value in merged.items() if key.startswith(HEADER_PREFIX)}
         client.close()
         client = RestClient(RestOptions.from_options({**options, **headers}, clock), clock)
-        return cls(client, config.warehouse, merged, clock)
+        return cls(client, config.warehouse, merged, clock, cache)
 
     @property
     def file_io(self) -> FileIO:
@@ -128,7 +132,7 @@ class RestCatalog:
 
     @cached_property
     def _storage(self) -> RestStorage:
-        return RestStorage(self.client, self.options)
+        return RestStorage(self.client, self.options, self.manifest_cache)
 
     @cached_property
     def _paths(self) -> ResourcePaths:

@@ -19,6 +19,7 @@ from lakecore.fs.memory import MemoryFileIO
 from lakecore.fs.read_only import ReadOnlyFileIO
 from lakecore.fs.resolve import file_io_for, plain_path
 from lakecore.fs.routed import RoutedFileIO, ServiceRoute
+from lakecore.store.cache.manifest_cache import ManifestCache
 
 __all__ = ["RestStorage"]
 
@@ -35,6 +36,8 @@ class RestStorage:
 
     client: RestClient
     options: Mapping[str, str] = field(repr=False)
+    manifest_cache: ManifestCache | None = field(default=None, compare=False)
+    """Plans of reads of tables keep decoded manifests there; None without `cache-enabled=true`."""
 
     @cached_property
     def service_root(self) -> str:

@@ -46,7 +46,10 @@ def load_rest_table(
         manifests = ManifestStore(files, own, schema, clock)
         versions = RestVersions(storage.client, paths, name, str(answer.get("id")), manifests)
     marks = RestDoneMarks(storage.client, str(name), paths.table(name, "partitions"), schema.partition_keys)
-    return Table(str(name), TableStores(schema, files, own, clock, versions=versions, done_marks=marks))
+    stores = TableStores(
+        schema, files, own, clock, versions=versions, done_marks=marks, manifest_cache=storage.manifest_cache
+    )
+    return Table(str(name), stores)
 
 
 def located_schema(name: str, answer: Mapping[str, Any]) -> tuple[str, TableSchema]:

@@ -28,6 +28,7 @@ from lakecore.fs.allowed_paths import AllowedPaths
 from lakecore.fs.confined import confine
 from lakecore.fs.file_io import FileIO
 from lakecore.maintain.dropped.record import DroppedTable
+from lakecore.store.cache.manifest_cache import ManifestCache
 
 __all__ = ["DatabaseCatalog"]
 
@@ -56,6 +57,8 @@ class DatabaseCatalog(ABC):
     """
     privileges: Privileges | None = None
     """These are Paimon's users and privileges; None (in tests): nobody asks for them."""
+    manifest_cache: ManifestCache | None = field(default=None, compare=False)
+    """Plans of reads of its tables keep decoded manifests there; None without `cache-enabled=true`."""
 
     def __repr__(self) -> str:
         """Return the warehouse on one line, without the options of the storage; reads nothing."""

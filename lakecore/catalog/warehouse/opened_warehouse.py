@@ -11,6 +11,7 @@ from lakecore.clock import SystemClock
 from lakecore.errors import InvalidInputError, NotFoundError
 from lakecore.fs.allowed_paths import BLOB_ROOTS, EXTERNAL_ROOTS, declared_roots
 from lakecore.fs.resolve import file_io_for, plain_path
+from lakecore.store.cache.manifest_cache import open_cache
 
 __all__ = ["opened_warehouse"]
 
@@ -21,6 +22,8 @@ def opened_warehouse(config: CatalogConfig, *, create: bool) -> dict[str, Any]:
     Raises NotFoundError when a local warehouse is missing and `create` is not set, InvalidInputError for what
     is no directory, PrivilegeError for a user whom a warehouse with Paimon's privileges does not let in.
     """
+    clock = SystemClock()
+    cache = open_cache(config.options, clock)
     warehouse = plain_path(config.warehouse)
     file_io = file_io_for(config.warehouse, config.options)
     if not create and "://" not in warehouse:
@@ -33,7 +36,6 @@ def opened_warehouse(config: CatalogConfig, *, create: bool) -> dict[str, Any]:
             raise InvalidInputError(
                 f"warehouse {warehouse} is a file; give the directory that holds databases"
             )
-    clock = SystemClock()
     return {
         "clock": clock,
         "privileges": Privileges.open(file_io, warehouse, clock, config.options),
@@ -42,4 +44,5 @@ def opened_warehouse(config: CatalogConfig, *, create: bool) -> dict[str, Any]:
         "external_roots": declared_roots(EXTERNAL_ROOTS, config.options),
         "blob_roots": declared_roots(BLOB_ROOTS, config.options) or (),
         "table_defaults": table_defaults(config.options),
+        "manifest_cache": cache,
     }

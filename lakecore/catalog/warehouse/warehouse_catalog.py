@@ -208,7 +208,8 @@ class WarehouseCatalog(DatabaseCatalog):
             raise self._no_table(parsed)
         allowed = self.allowed_paths.of_table(paths.table_path, schema.options, rights)
         lock = self._table_lock(parsed)
-        stores = TableStores(schema, confine(self.file_io, allowed), paths, self.clock, lock)
+        files = confine(self.file_io, allowed)
+        stores = TableStores(schema, files, paths, self.clock, lock, manifest_cache=self.manifest_cache)
         table = Table(str(parsed), self._with_partition_list(parsed, stores))
         return table.with_options(options) if options else table
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -37,6 +37,8 @@ Ints: TypeAlias = npt.NDArray[Any]
 _MANY_FILES = 64
 """The number of files from which they are decoded faster all together."""
 _CACHED_BLOCKS = 64
+_BLOCK_BYTES = 256
+"""A block takes about so many bytes beside its contents."""
 _STATS_BLOCKS = 512
 _TIME = "_FILE._CREATION_TIME"
 _COLS = "_FILE._VALUE_STATS_COLS"
@@ -59,6 +61,32 @@ class BlockSource:
     kept_keys: tuple[ByteWords, ByteWords] | None = None
     """These are the lowest and highest keys of the files, where they are short."""
     cache: dict[int, bytes] = field(default_factory=dict, repr=False)
+
+    def part(self, at: Ints) -> BlockSource:
+        numbers, block = np.unique(self.block[at], return_inverse=True)
+        keys = None
+        if self.kept_keys is not None:
+            keys = self.kept_keys[0].select(at), self.kept_keys[1].select(at)
+        return BlockSource(
+            tuple(self.blocks[number] for number in numbers.tolist()),
+            block.astype(self.block.dtype),
+            self.offset[at],
+            self.end[at],
+            self.words.select(at),
+            keys,
+        )
+
+    def without_cache(self) -> BlockSource:
+        return replace(self, cache={})
+
+    @property
+    def memory(self) -> int:
+        columns = int(self.block.nbytes + self.offset.nbytes + self.end.nbytes) + self.words.memory
+        keys = 0 if self.kept_keys is None else sum(words.memory for words in self.kept_keys)
+        containers = {id(container): container for container, _ in self.blocks}.values()
+        stored = sum(len(block.data) for container in containers for block in container.blocks)
+        schemas = sum(len(container.schema_text) for container in containers)
+        return columns + keys + stored + schemas + _BLOCK_BYTES * len(self.blocks)
 
     def files(self, at: Ints) -> list[DataFile]:
         """Return the files of the entries at these positions. The cost is 30 us per file, some 7 us for many,

@@ -31,9 +31,10 @@ class Lake(Protocol):
 
 def target_of(table: Table, lake: Lake, clock: Clock) -> Target:
     """Return an opened table as the target of a chore."""
-    return Target(table.name, lake.warehouse, replace(table._stores, clock=clock))
+    return Target(table.name, lake.warehouse, replace(table._stores, clock=clock, manifest_cache=None))
 
 
 def rewrite_target(table: Table, clock: Clock) -> RewriteTarget:
     """Return an opened table as the target of a run that rewrites files of it."""
-    return RewriteTarget(table.name, replace(table._stores, clock=clock), table._overrides)
+    stores = replace(table._stores, clock=clock, manifest_cache=None)
+    return RewriteTarget(table.name, stores, table._overrides)

@@ -75,6 +75,11 @@ class ByteWords:
     def select(self, index: Ints) -> ByteWords:
         return ByteWords(self.words[index], self.length[index])
 
+    @property
+    def memory(self) -> int:
+        """Return how many bytes the strings hold."""
+        return int(self.words.nbytes + self.length.nbytes)
+
     def hashes(self) -> U64:
         """Return the hashes that `hash_slices` and `hash_bytes` give for the same strings."""
         state = _start_state(self.length)

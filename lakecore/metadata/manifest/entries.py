@@ -35,6 +35,10 @@ Index = npt.NDArray[Any] | slice | Sequence[int]
 
 
 _ITER_CHUNK = 4096
+_ROW_BYTES = 2048
+"""A data file as a value takes about so many bytes."""
+_OBJECT_BYTES = 128
+"""A small object of Python or an array takes about so many bytes beside its contents."""
 FILES_AT_ONCE = 1 << 14
 """The files of so many entries are made together: it takes some 50 MB."""
 
@@ -71,6 +75,16 @@ class EntrySource(Protocol):
     def stats(self, at: Ints, part: StatsPart) -> Iterator[tuple[Ints, StatsRows]]:
         """Yield their statistics, in pieces of bounded size, each with its places in `at`."""
 
+    def part(self, at: Ints) -> EntrySource:
+        """Return a source of these entries, in this order, that holds nothing of the others."""
+
+    def without_cache(self) -> EntrySource:
+        """Return the same source, without what it keeps of earlier calls."""
+
+    @property
+    def memory(self) -> int:
+        """Return how many bytes it holds, about."""
+
 
 @dataclass(frozen=True, slots=True)
 class RowSource:
@@ -99,6 +113,16 @@ class RowSource:
         for low in range(0, len(at), _ITER_CHUNK):
             places = np.arange(low, min(low + _ITER_CHUNK, len(at)))
             yield places, StatsRows.from_files(self.files(at[places]), part)
+
+    def part(self, at: Ints) -> RowSource:
+        return RowSource(tuple(self.files(at)))
+
+    def without_cache(self) -> RowSource:
+        return self
+
+    @property
+    def memory(self) -> int:
+        return _ROW_BYTES * len(self.rows)
 
 
 def _extra_hashes(files: Sequence[DataFile]) -> Ints:
@@ -276,6 +300,30 @@ class ManifestEntries:
         for name in _COLUMNS:
             getattr(self, name).setflags(write=False)
         return self
+
+    def own_copy(self) -> ManifestEntries:
+        """Return the same entries, which share no memory with others. It costs a copy."""
+        columns = {name: getattr(self, name).copy() for name in _COLUMNS}
+        sources: list[EntrySource] = []
+        for lanes, source in self.by_source():
+            columns["source"][lanes] = len(sources)
+            columns["position"][lanes] = np.arange(len(lanes))
+            sources.append(source.part(self.position[lanes]))
+        codes, columns["partition"] = np.unique(self.partition, return_inverse=True)
+        columns["partition"] = columns["partition"].astype(np.int32)
+        partitions = tuple(self.partitions[code] for code in codes.tolist())
+        return replace(self, **columns, partitions=partitions, sources=tuple(sources), slow_entries=0)
+
+    def without_cache(self) -> ManifestEntries:
+        """Return the same entries, without what their sources keep of earlier calls."""
+        return replace(self, sources=tuple(source.without_cache() for source in self.sources))
+
+    @property
+    def memory(self) -> int:
+        """Return how many bytes the entries hold, about, with those of their sources."""
+        columns = sum(int(getattr(self, name).nbytes) for name in _COLUMNS)
+        values = sum(map(len, self.partitions)) + _OBJECT_BYTES * (len(self.partitions) + len(_COLUMNS))
+        return columns + values + sum(source.memory for source in self.sources)
 
     def select(self, index: Index) -> ManifestEntries:
         """Return the entries of a boolean mask, an array of positions or a slice. Details are shared, not

@@ -57,16 +57,13 @@ def test_an_unknown_kind_is_told_those_there_are_with_their_options(tmp_path: Pa
         registry.load_catalog(tmp_path, metastore="broken")
 
 
-def test_no_catalog_caches_tables(tmp_path: Path) -> None:
-    assert (
-        FilesystemCatalog.open(CatalogConfig(str(tmp_path), {"cache-enabled": "false"})).list_databases()
-        == []
-    )
+def test_options_without_effect_are_refused_with_the_reason(tmp_path: Path) -> None:
+    same = {"cache-enabled": "true", "cache.partition.max-num": "0", "cache.snapshot.max-num-per-table": "0"}
+    assert FilesystemCatalog.open(CatalogConfig(str(tmp_path), same)).list_databases() == []
     for key, why in (
-        ("cache.expire-after-access", "no catalog keeps"),
+        ("cache.partition.max-num", "partitions are listed anew.*set it to 0"),
+        ("cache.snapshot.max-num-per-table", "a rollback replaces snapshots"),
         ("case-sensitive", "as they are written"),
     ):
-        with pytest.raises(UnsupportedError, match=f"catalog option {key}: .*{why}"):
-            FilesystemCatalog.open(CatalogConfig(str(tmp_path), {key: "1"}))
-    with pytest.raises(UnsupportedError, match=r"cache-enabled=true: .*set it to false"):
-        FilesystemCatalog.open(CatalogConfig(str(tmp_path), {"cache-enabled": "true"}))
+        with pytest.raises(UnsupportedError, match=f"catalog option {key}.*: .*{why}"):
+            FilesystemCatalog.open(CatalogConfig(str(tmp_path), {"cache-enabled": "true", key: "1"}))
