@@ -138,6 +138,10 @@ class AirflowServer:
         lines = self.log_file.read_text(errors="replace").splitlines()
         return "\n".join([*lines[-30:], f"(all of it: {self.log_file})"])
 
+    def processes(self) -> list[int]:
+        """The ids of its living processes, those of tasks included."""
+        return [] if self._process is None else _members(self._process.pid)
+
     def stop(self) -> None:
         """Stop all of its processes; safe to call twice."""
         if self._process is None:

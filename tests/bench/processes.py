@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Contestant", "Measured"]
+__all__ = ["Contestant", "Measured", "cpu_seconds"]
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -61,7 +61,7 @@ class Contestant:
         if not line.strip():
             tail = "\n".join(self._log.read_text().splitlines()[-20:])
             raise RuntimeError(f"{self.name} gave no answer to {task}:\n{tail}")
-        self._cpu = sum(_cpu_seconds(pid) for pid in self._tree())
+        self._cpu = sum(cpu_seconds(pid) for pid in self._tree())
         return Measured(json.loads(line), seconds, self._cpu - before)
 
     def peaks(self) -> dict[str, int]:
@@ -91,7 +91,7 @@ class Contestant:
                 waiting += map(int, _text(task).split())
 
 
-def _cpu_seconds(pid: int) -> float:
+def cpu_seconds(pid: int) -> float:
     """User and system time of a process and of its children that ended."""
     fields = _text(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / _TICKS

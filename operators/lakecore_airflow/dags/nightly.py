@@ -4,9 +4,16 @@ time.
 
 from __future__ import annotations
 
+from typing import Any
+
 from airflow.sdk import DAG, Param
 
-from lakecore_airflow.dags.engines import ENGINE_DEFAULTS, dag_engine_param, engine_parameters
+from lakecore_airflow.dags.engines import (
+    ENGINE_DEFAULTS,
+    dag_engine_param,
+    engine_parameters,
+    refuse_budgets,
+)
 from lakecore_airflow.dags.parts import (
     BLACKOUTS,
     CONNECTION,
@@ -18,8 +25,11 @@ from lakecore_airflow.dags.parts import (
     table_params,
     window_params,
 )
+from lakecore_airflow.lake.compact_database import CompactDatabaseOperator
+from lakecore_airflow.lake.tables import database_pattern, table_pattern
 from lakecore_airflow.operators.compact import CompactTableOperator
 from lakecore_airflow.reports.outcome import LABEL
+from lakecore_airflow.settings import SettingsError
 
 __all__ = ["DEFAULTS", "build"]
 
@@ -31,7 +41,11 @@ DEFAULTS = {
     "until": "05:00",
     **ENGINE_DEFAULTS,
     "proof": "sampled",
+    "one_task_for": "table",
 }
+
+_TABLE, _LAKE = "table", "lake"
+_FILTERS = {"database_pattern": database_pattern, "table_pattern": table_pattern}
 
 DOC = """
 This DAG compacts each table of the lake that needs it, one after another, until the window ends. The table
@@ -47,6 +61,8 @@ whose health is worst by the newest survey (DAG `lakecore_survey`) comes first.
   is used up, no further table begins, as at the end of the window.
 * During a black-out (`blackouts` in `[airflow]` of `lakecore.toml`: days and hours) no run is scheduled. A
   run that somebody starts then is skipped, and its log says why. The window ends when a black-out begins.
+* With the setting `one_task_for = "lake"` one task compacts all tables, several at once: this suits a lake of
+  many small tables, of which each would be compacted sooner than Airflow starts a task.
 * `max_active_runs` and `max_active_tis_per_dag` are 1: one table, and one run, at a time. Other writers
   and DAGs may work on the same tables: when commits conflict, the first one wins, and no data is lost.
 
@@ -75,29 +91,66 @@ def build(lake: LakeDag) -> DAG:
         ),
         **window_params(settings),
     }
+    _check(lake)
     with lake.open(
         params,
         description="Compact every table of the lake inside a nightly window.",
         tags=["lakecore", "compaction"],
         doc_md=DOC,
+        user_defined_filters=_FILTERS,
     ) as dag:
-        tables = list_tables(
-            "Lists the tables, the worst first: one task of `compact` for each.",
-            order="need",
-            until=WINDOW["until"],
-            blackouts=BLACKOUTS,
-        )
-        CompactTableOperator.partial(
-            task_id="compact",
-            strategy="{{ params.strategy }}",
-            **engine_parameters(lake),
-            proof="{{ params.proof }}",
-            **WINDOW,
-            lake_conn_id=CONNECTION,
-            skip_unsupported=True,
-            max_active_tis_per_dag=1,
-            map_index_template=LABEL,
-            doc_md="Compacts one table. Its report is the XCom `return_value`; a table that this release "
-            "cannot compact is skipped, and the XCom `refused` says why.",
-        ).expand(table=tables.output)
+        if settings["one_task_for"] == _LAKE:
+            _compact_lake(lake)
+        else:
+            _compact_each_table(lake)
     return dag
+
+
+def _check(lake: LakeDag) -> None:
+    """Check the number of tasks. Raises SettingsError."""
+    value = lake.settings["one_task_for"]
+    if value not in (_TABLE, _LAKE):
+        raise SettingsError(f"airflow.{lake.name}: one_task_for is {value!r}; use {_TABLE} or {_LAKE}")
+    if value == _LAKE:
+        refuse_budgets(lake)
+
+
+def _compact_each_table(lake: LakeDag) -> None:
+    tables = list_tables(
+        "Lists the tables, the worst first: one task of `compact` for each.",
+        order="need",
+        until=WINDOW["until"],
+        blackouts=BLACKOUTS,
+    )
+    CompactTableOperator.partial(
+        task_id="compact",
+        **_task_parameters(lake),
+        max_active_tis_per_dag=1,
+        map_index_template=LABEL,
+        doc_md="Compacts one table. Its report is the XCom `return_value`; a table that this release "
+        "cannot compact is skipped, and the XCom `refused` says why.",
+    ).expand(table=tables.output)
+
+
+def _compact_lake(lake: LakeDag) -> None:
+    CompactDatabaseOperator(
+        task_id="compact",
+        including_databases="{{ params.database | database_pattern }}",
+        including_tables="{{ params.include | table_pattern or '.*' }}",
+        excluding_tables="{{ (params.exclude or '') | table_pattern }}",
+        **_task_parameters(lake),
+        doc_md="Compacts all tables, those first that need it most. Its report is the XCom `return_value`: "
+        "counts, and the first tables that failed or were skipped. The log has a line for each table.",
+    )
+
+
+def _task_parameters(lake: LakeDag) -> dict[str, Any]:
+    """Return what the task of one table and that of all tables have in common."""
+    return {
+        "strategy": "{{ params.strategy }}",
+        **engine_parameters(lake),
+        "proof": "{{ params.proof }}",
+        **WINDOW,
+        "lake_conn_id": CONNECTION,
+        "skip_unsupported": True,
+    }

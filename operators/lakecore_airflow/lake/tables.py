@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 
     from lakecore.catalog.catalog import Catalog
 
-__all__ = ["ListTablesOperator", "NamedTablesOperator", "check_map_length", "is_chosen"]
+__all__ = [
+    "ListTablesOperator",
+    "NamedTablesOperator",
+    "check_map_length",
+    "database_pattern",
+    "is_chosen",
+    "table_pattern",
+]
 
 _ANY = "*"
 _ORDERS = ("name", "need")
@@ -198,6 +205,18 @@ def is_chosen(
     databases = _patterns(database) or [_ANY]
     is_in = any(fnmatchcase(name.partition(".")[0], pattern) for pattern in databases)
     return is_in and _matches(name, include) and not _matches(name, exclude)
+
+
+def database_pattern(patterns: Sequence[str] | str) -> str:
+    """Return the regular expression that matches the names of databases as `ListTablesOperator` does."""
+    return "|".join(translate(one) for one in _patterns(patterns) or [_ANY])
+
+
+def table_pattern(patterns: Sequence[str] | str) -> str:
+    """Return the regular expression that matches `database.table` as `ListTablesOperator` does; without
+    patterns an empty text.
+    """
+    return "|".join(("" if "." in one else r"[^.]*\.") + translate(one) for one in _patterns(patterns))
 
 
 def _matches(name: str, patterns: Sequence[str] | str) -> bool:
