@@ -36,6 +36,12 @@ class CompactionEngine(Enum):
     LOCAL = "local"
 
 
+Master = Annotated[
+    str | None,
+    typer.Option(
+        help="Use this Spark master, or Spark Connect server (sc://host:15002); by default local[*]."
+    ),
+]
 Processes = Annotated[
     int | None,
     typer.Option(
@@ -88,9 +94,9 @@ def executor(
         raise InvalidInputError(
             "--engine spark needs pyspark: pip install 'lakecore[spark]', or use --engine local"
         )
-    from lakecore.spark.executor import SparkExecutor
+    from lakecore.spark.engine import spark_executor
 
-    with SparkExecutor(master=master, conf=conf) as spark:
+    with spark_executor(master, conf) as spark:
         if soon:
             spark.begin()
         yield spark
@@ -101,7 +107,7 @@ class SparkOptions:
     """These are the options of commands whose units run on Spark by default."""
 
     engine: Annotated[Engine, typer.Option(help="Run units here.")] = Engine.SPARK
-    master: Annotated[str | None, typer.Option(help="Use this Spark master; by default local[*].")] = None
+    master: Master = None
     conf: Annotated[list[str] | None, typer.Option(help="Set a property of Spark: key=value.")] = None
     processes: Processes = None
 
@@ -122,7 +128,7 @@ class EngineOptions:
             "process would need longer than the start of a Spark session; --master and --conf mean Spark."
         ),
     ] = CompactionEngine.AUTO
-    master: Annotated[str | None, typer.Option(help="Use this Spark master; by default local[*].")] = None
+    master: Master = None
     conf: Annotated[list[str] | None, typer.Option(help="Set a property of Spark: key=value.")] = None
     processes: Processes = None
 
@@ -144,11 +150,10 @@ class EngineOptions:
             return
         from lakecore.jobs.engines.engine_choice import Engines
         from lakecore.processes.executor import ProcessExecutor
-        from lakecore.spark.executor import SparkExecutor
-        from lakecore.spark.java import find_spark
+        from lakecore.spark.engine import new_start_check, spark_executor
 
-        with SparkExecutor() as spark, ProcessExecutor(self.processes) as local:
-            yield Engines(spark, find_spark, local)
+        with spark_executor() as spark, ProcessExecutor(self.processes) as local:
+            yield Engines(spark, new_start_check(), local)
 
     def _executor(self, engine: Engine, *, soon: bool) -> AbstractContextManager[Executor]:
         return executor(engine, self.master, self._conf(), soon=soon, processes=self.processes)
@@ -164,10 +169,10 @@ class EngineOptions:
 
 def _installed_engine() -> Engine:
     """Return Spark where it can start: its session serves many rounds."""
-    from lakecore.spark.java import find_spark
+    from lakecore.spark.engine import new_start_check
 
     try:
-        find_spark()
+        new_start_check()()
     except LakeError as err:
         logger.info("engine local: %s", err)
         return Engine.LOCAL

@@ -8,15 +8,14 @@ the whole job ends.
 
 from __future__ import annotations
 
-import itertools
 import logging
 import pickle
-import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakecore.clock import SystemClock
@@ -24,6 +23,7 @@ from lakecore.errors import UnavailableError
 from lakecore.processes.unit_bytes import run_unit
 from lakecore.spark.list_param import ListParam
 from lakecore.spark.session import has_context, spark_context, stderr_capture
+from lakecore.spark.unit_jobs import Inbox, NumberedResult, UnitJob, UnitJobs
 from lakecore.spark.versions import cancel_group
 
 if TYPE_CHECKING:
@@ -36,9 +36,6 @@ logger = logging.getLogger(__name__)
 
 A = TypeVar("A")
 R = TypeVar("R")
-
-_Numbered = tuple[int, bytes]
-_NUMBERS = itertools.count()
 
 
 class SparkExecutor:
@@ -56,8 +53,7 @@ class SparkExecutor:
         self._context: SparkContext | None = None
         self._owned = False
         self._waited = 0.0
-        self._groups: dict[str, threading.Thread] = {}
-        self._cancelled = threading.Event()
+        self._jobs = UnitJobs("lakecore")
         self._lock = threading.Lock()
         self._failed = False
         self._said_from = 0
@@ -115,27 +111,12 @@ class SparkExecutor:
         Leaving the iterator early cancels what still runs.
         """
         payloads = [pickle.dumps((function, task)) for task in tasks]
-        if not payloads or self._cancelled.is_set():
+        if not payloads or self._jobs.is_cancelled:
             return
         spark = self._spark()
-        group = f"lakecore-{id(self)}-{next(_NUMBERS)}"
-        inbox: queue.SimpleQueue[_Numbered | BaseException | None] = queue.SimpleQueue()
-        job = threading.Thread(target=_run_job, args=(spark, group, payloads, inbox), daemon=True)
-        with self._lock:
-            if self._cancelled.is_set():
-                return
-            self._groups[group] = job
-            job.start()
-        complete = False
-        try:
-            yield from self._in_order(inbox, len(payloads))
-            complete = True
-        finally:
-            with self._lock:
-                self._groups.pop(group, None)
-            if not complete and job.is_alive():
-                cancel_group(spark, group, job)
-            job.join()
+        yield from self._jobs.results(
+            UnitJob(payloads, partial(_run_job, spark), partial(cancel_group, spark))
+        )
 
     def check(self) -> None:
         """Raise UnavailableError if the context has ended: its JVM was killed, or the cluster ended the
@@ -152,13 +133,7 @@ class SparkExecutor:
 
     def cancel(self) -> None:
         """Stop running units; every later `run` yields nothing."""
-        self._cancelled.set()
-        with self._lock:
-            groups = tuple(self._groups.items())
-            context = self._context
-        for group, job in groups:
-            if context is not None:
-                cancel_group(context, group, job)
+        self._jobs.cancel()
 
     def stop(self) -> None:
         """End the context if this executor created it; one that is still starting ends as soon as it has
@@ -176,7 +151,7 @@ class SparkExecutor:
     def _tell_stderr(self) -> None:
         capture = stderr_capture()
         message = "" if capture is None else capture.since(self._said_from)
-        if self._failed:
+        if self._failed or self._jobs.has_failed:
             sys.stderr.write(message)
             sys.stderr.flush()
         elif message:
@@ -218,31 +193,6 @@ class SparkExecutor:
             context.stop()
         starting.set_result(context)
 
-    def _in_order(
-        self, inbox: queue.SimpleQueue[_Numbered | BaseException | None], count: int
-    ) -> Iterator[Any]:
-        """Yield unpickled results by number; after a failed job, its error for each unit that returned
-        none.
-        """
-        waiting: dict[int, bytes] = {}
-        failure: BaseException | None = None
-        ended = False
-        for number in range(count):
-            while number not in waiting and not ended:
-                item = inbox.get()
-                if isinstance(item, tuple):
-                    waiting[item[0]] = item[1]
-                else:
-                    failure, ended = item, True
-            if number in waiting:
-                result = pickle.loads(waiting.pop(number))
-            elif self._cancelled.is_set():
-                return
-            else:
-                result = _lost_error(number, count, failure)
-            self._failed |= isinstance(result, BaseException)
-            yield result
-
 
 def _has_ended(spark: SparkContext, jvm: subprocess.Popen[bytes] | None) -> bool:
     if spark._jsc is None or (jvm is not None and jvm.poll() is not None):
@@ -253,31 +203,22 @@ def _has_ended(spark: SparkContext, jvm: subprocess.Popen[bytes] | None) -> bool
         return True
 
 
-def _run_job(
-    spark: SparkContext,
-    group: str,
-    payloads: list[bytes],
-    inbox: queue.SimpleQueue[_Numbered | BaseException | None],
-) -> None:
-    """Run one job, a partition per unit. It puts results, then None or the error that ended the job."""
-    try:
-        spark.setJobGroup(group, f"lakecore: {len(payloads)} units", interruptOnCancel=True)
-        results = spark.accumulator(_Results(inbox), ListParam())
-        numbered = spark.parallelize(list(enumerate(payloads)), len(payloads))
-        numbered.foreach(_Runner(results))
-        inbox.put(None)
-    except Exception as err:  # noqa: BLE001 - the border of a thread: the reader of the inbox raises it
-        inbox.put(err)
+def _run_job(spark: SparkContext, group: str, payloads: Sequence[bytes], inbox: Inbox) -> None:
+    """Run one job, a partition per unit."""
+    spark.setJobGroup(group, f"lakecore: {len(payloads)} units", interruptOnCancel=True)
+    results = spark.accumulator(_Results(inbox), ListParam())
+    numbered = spark.parallelize(list(enumerate(payloads)), len(payloads))
+    numbered.foreach(_Runner(results))
 
 
-class _Results(list[_Numbered]):
+class _Results(list[NumberedResult]):
     """The value of the accumulator on the driver, which passes on what is added instead of keeping it."""
 
-    def __init__(self, inbox: queue.SimpleQueue[_Numbered | BaseException | None]) -> None:
+    def __init__(self, inbox: Inbox) -> None:
         super().__init__()
         self._inbox = inbox
 
-    def __iadd__(self, results: Iterable[_Numbered]) -> _Results:  # type: ignore[override, misc]
+    def __iadd__(self, results: Iterable[NumberedResult]) -> _Results:  # type: ignore[override, misc]
         for result in results:
             self._inbox.put(result)
         return self
@@ -291,23 +232,6 @@ class _Runner:
     def __init__(self, results: Any) -> None:
         self._results = results
 
-    def __call__(self, numbered: _Numbered) -> None:
+    def __call__(self, numbered: NumberedResult) -> None:
         number, payload = numbered
         self._results.add([(number, run_unit(payload))])
-
-
-def _lost_error(number: int, count: int, failure: BaseException | None) -> UnavailableError:
-    error = UnavailableError(
-        f"Spark gave no result for unit {number + 1} of {count}: {_reason(failure)}; "
-        "its worker may have been killed for lack of memory, or its executor lost: look at "
-        "Spark's logs, then run again"
-    )
-    error.__cause__ = failure
-    return error
-
-
-def _reason(failure: BaseException | None) -> str:
-    """Return the line of Spark's report that names the cause."""
-    java = getattr(failure, "java_exception", None)
-    text = str(java.getMessage() if java is not None else failure)
-    return text.strip().split("\n", 1)[0]

@@ -1,5 +1,5 @@
-"""This module checks whether a Spark master answers: Spark itself tries for minutes, and then does not say
-why.
+"""This module checks whether a Spark master, or a Spark Connect server, answers: Spark itself tries for
+minutes, and then does not say why.
 """
 
 from __future__ import annotations
@@ -8,8 +8,9 @@ import re
 import socket
 
 from lakecore.errors import InvalidInputError, UnavailableError, UnsupportedError
+from lakecore.spark.connect.address import check_address, check_server, is_connect, without_parameters
 
-__all__ = ["check_form", "check_master"]
+__all__ = ["check_form", "check_master", "refuse_connect"]
 
 _STANDALONE = "spark://"
 _FORMS = re.compile(r"local|local\[(\*|\d+)(,\s*\d+)?\]|local-cluster\[[\d,\s]+\]|spark://.+|yarn|k8s://.+")
@@ -18,23 +19,35 @@ _SECONDS = 5.0
 
 
 def check_form(master: str) -> None:
-    """Check that a text is the address of a Spark master. Raises InvalidInputError, UnsupportedError."""
-    if master.startswith("sc://"):
-        raise UnsupportedError(
-            f"Spark master {master}: Spark Connect is not supported; use local[*], spark://host:7077, yarn or k8s://"
-        )
-    if not _FORMS.fullmatch(master):
+    """Check that a text is the address of a Spark master, or of a Spark Connect server. Raises
+    InvalidInputError.
+    """
+    if is_connect(master):
+        check_address(master)
+    elif not _FORMS.fullmatch(master):
         raise InvalidInputError(
-            f"Spark master {master!r} is no master of Spark; use local[*], spark://host:7077, yarn or k8s://"
+            f"Spark master {master!r} is no master of Spark; use local[*], spark://host:7077, yarn, k8s:// "
+            "or sc://host:15002"
+        )
+
+
+def refuse_connect(master: str, reason: str) -> None:
+    """Raise UnsupportedError with the reason if the master is the address of a Spark Connect server."""
+    if is_connect(master):
+        raise UnsupportedError(
+            f"Spark master {without_parameters(master)}: {reason}; use local[*], spark://host:7077, yarn or k8s://"
         )
 
 
 def check_master(master: str) -> None:
-    """Connect to a standalone master, `spark://host:port[,host:port]`, and hang up; one answer is enough.
+    """Connect to a standalone master, `spark://host:port[,host:port]`, and hang up; one answer is enough. A
+    Spark Connect server, `sc://host:port`, is asked for its version.
 
     Spark locates other masters (`local`, `yarn`, `k8s://…`). Raises InvalidInputError for an invalid address,
-    UnavailableError with the reason when nobody answers.
+    and where the client of Spark Connect is missing, UnavailableError with the reason when nobody answers.
     """
+    if is_connect(master):
+        check_server(master)
     if not master.startswith(_STANDALONE):
         return
     reasons = []

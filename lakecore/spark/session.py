@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from lakecore.errors import InvalidInputError, UnavailableError
 from lakecore.spark.class_archive import share_options
 from lakecore.spark.java import find_java
-from lakecore.spark.master import check_form, check_master
+from lakecore.spark.master import check_form, check_master, refuse_connect
 from lakecore.spark.stderr_capture import StderrCapture
 from lakecore.spark.versions import check_version
 
@@ -125,6 +125,7 @@ def _start(master: str | None, conf: Mapping[str, str]) -> SparkContext:
     if chosen.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     if not submitted:
+        refuse_connect(chosen, "this needs a SparkContext, and a client of Spark Connect has none")
         check_form(chosen)
         check_master(chosen)
     try:

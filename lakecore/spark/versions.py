@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ARROW_FRAMES",
     "CONDITIONS",
+    "CONNECT",
     "DATA_SOURCES",
     "FOLLOW_SOURCE",
     "FUTURE_JOBS",
@@ -78,6 +79,7 @@ SOURCE_REPORTS = Feature(
 CONDITIONS = Feature(
     "conditions for Python sources", (4, 1), "leave it out, and give the condition in the option where"
 )
+CONNECT = Feature("client of Spark Connect that lakecore was tried with", (4, 2), "use the local engine")
 TIME_TYPE = Feature("type TIME", (4, 1), "leave the column out with the option columns")
 VARIANT_TYPE = Feature("type VARIANT", (4, 0), "leave the column out with the option columns")
 ARROW_FRAMES = Feature("DataFrame.toArrow", (4, 0))
@@ -129,6 +131,8 @@ def cancel_group(spark: SparkContext, group: str, job: threading.Thread) -> None
 
     Where Spark cancels only what the scheduler has, a thread cancels again until `job` ends.
     """
+    if spark._jsc is None:  # it was stopped, and its jobs with it
+        return
     if has_feature(FUTURE_JOBS):
         spark._jsc.sc().cancelJobGroupAndFutureJobs(group)
     else:

@@ -96,7 +96,9 @@ def get_provider_info() -> dict[str, Any]:
                     "query_service_token": _text(
                         "Token of query services", "clients must send it; Java's cannot", secret=True
                     ),
-                    "spark_master": _text("Spark master", "local[*] (default), spark://host:7077, yarn, …"),
+                    "spark_master": _text(
+                        "Spark master", "local[*] (default), spark://host:7077, yarn, sc://host:15002, …"
+                    ),
                     "price_core_hour": _text(
                         "Price of a core for an hour", "0.05; the pages then show what maintenance costs"
                     ),

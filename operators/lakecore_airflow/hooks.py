@@ -178,9 +178,10 @@ class LakeHook(BaseHook):
 
     def test_connection(self) -> tuple[bool, str]:
         """List the warehouse's databases, write and delete a small file below `.lakecore`, and connect to the
-        Spark master: this is what the Test button of the connection form shows.
+        Spark master or Spark Connect server: this is what the Test button of the connection form shows.
         """
         from lakecore.errors import LakeError
+        from lakecore.spark.connect.address import without_parameters
         from lakecore.spark.master import check_form, check_master
 
         if not self.get_connection(self.lake_conn_id).host:  # Airflow tests a form under a random id
@@ -199,7 +200,7 @@ class LakeHook(BaseHook):
             message = _without_databases(catalog)
         if problem := self._why_not_written(catalog):
             message += f"; it can only be read: {problem}"
-        spark = f"; the Spark master is {master}" if master is not None else ""
+        spark = f"; the Spark master is {without_parameters(master)}" if master is not None else ""
         return True, f"{self.warehouse()} is reachable: {message}{spark}"
 
     def _why_not_written(self, catalog: Catalog) -> str:

@@ -193,7 +193,8 @@ def test_the_test_button_tells_what_is_wrong(monkeypatch: pytest.MonkeyPatch, tm
         ("sprak://nope", "no master of Spark"),
         ("spark://127.0.0.1:1", "does not answer"),
         ("spark://nope", "is not HOST:PORT"),
-        ("sc://host", "Connect is not supported"),
+        ("sc://127.0.0.1:1", "server sc://127.0.0.1:1 does not answer"),
+        ("sc://", "is no address"),
     ):
         hook = _connect(monkeypatch, host=str(tmp_path), extra={"spark_master": master})
         assert (hook.test_connection()[0], problem in hook.test_connection()[1]) == (False, True), master

@@ -306,7 +306,7 @@ def refusals() -> list[Any]:
         (task_of("compact-database", budget_bytes="1 gb"), "budget_bytes is not observed"),
         (task_of("maintain", budget_money="5"), "budget_money is not observed"),
         (task_of(submit={"conn_id": "nowhere"}), "no connection 'nowhere'"),
-        (task_of(submit={"conn_id": "connect"}), "Spark Connect is not supported"),
+        (task_of(submit={"conn_id": "connect"}), "spark-submit starts a driver"),
         (task_of(submit={"conn_id": "standalone_cluster"}), "use the mode client"),
     ]
 

@@ -63,6 +63,20 @@ def wait(marker: str) -> None:
     Path(marker).with_suffix(".done").touch()
 
 
+def wait_as_process(marker: str) -> None:
+    """Tells the number of its process, then takes longer than any test."""
+    Path(marker).write_text(f"{os.getpid()}")
+    time.sleep(120)
+
+
+def double_or_wait(task: int | str) -> int:
+    """A number is doubled; a marker is one to wait with."""
+    if isinstance(task, str):
+        wait_as_process(task)
+        return 0
+    return 2 * task
+
+
 def die_or_double(number: int) -> int:
     """Unit 0 takes its worker with it, and whatever shares its task."""
     if number == 0:

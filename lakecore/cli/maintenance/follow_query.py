@@ -10,7 +10,7 @@ from lakecore.cli.engine import EngineOptions
 from lakecore.cli.maintenance.following import Following, RoundReports
 from lakecore.cli.session import Session
 from lakecore.cli.stop_signals import stopped_by_signals
-from lakecore.errors import InvalidInputError, UnavailableError
+from lakecore.errors import InvalidInputError, UnavailableError, UnsupportedError
 
 if TYPE_CHECKING:
     import threading
@@ -46,8 +46,10 @@ def follow_as_query(
 
     The first signal stops the query, whose round is ended first; a second one ends the process at once. It
     ends with exit code 1 when the last try of a table failed. Raises InvalidInputError where the engine is
-    not Spark, UnsupportedError for a Spark that is too old, UnavailableError when the query has failed.
+    not Spark, UnsupportedError for Spark Connect and for a Spark that is too old, UnavailableError when the
+    query has failed.
     """
+    from lakecore.spark.connect.executor import ConnectExecutor
     from lakecore.spark.executor import SparkExecutor
     from lakecore.spark.follow_query import FollowRequest, start_following
 
@@ -63,6 +65,11 @@ def follow_as_query(
     interval = f"{round(following.interval * 1000)} milliseconds"
     trigger = {"processingTime": interval} if following.rounds is None else {"availableNow": True}
     with stopped_by_signals() as stop, engine.executor(soon=True) as workers:
+        if isinstance(workers, ConnectExecutor):
+            raise UnsupportedError(
+                "--checkpoint starts a query of Spark whose rounds run in this process, and with Spark "
+                "Connect they would run on the server; leave --checkpoint out, or name another master"
+            )
         if not isinstance(workers, SparkExecutor):
             raise InvalidInputError(
                 "--checkpoint starts a query of Spark, and the engine is local; use --engine spark, or leave "

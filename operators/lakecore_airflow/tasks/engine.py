@@ -40,9 +40,11 @@ def open_executor(
         raise InvalidInputError(
             f"engine {engine!r}: use spark or local; auto is for jobs that rewrite or analyze a table"
         )
-    from lakecore.spark.executor import SparkExecutor
+    from lakecore.spark.engine import spark_executor
 
-    return ends.enter_context(SparkExecutor(master=master or hook.spark_master(), conf=dict(conf or {})))
+    spark = spark_executor(master or hook.spark_master(), dict(conf or {}))
+    ends.enter_context(spark)
+    return spark
 
 
 def open_engines(
@@ -50,11 +52,12 @@ def open_engines(
 ) -> Engines:
     """Open the engines of which each table gets one; `ends` closes a Spark session at the end."""
     from lakecore.jobs.engines.engine_choice import Engines
-    from lakecore.spark.executor import SparkExecutor
-    from lakecore.spark.java import find_spark
+    from lakecore.spark.engine import new_start_check, spark_executor
 
-    spark = SparkExecutor(master=master or hook.spark_master(), conf=dict(conf or {}))
-    return Engines(ends.enter_context(spark), find_spark)
+    address, settings = master or hook.spark_master(), dict(conf or {})
+    spark = spark_executor(address, settings)
+    ends.enter_context(spark)
+    return Engines(spark, new_start_check(address, settings))
 
 
 class EngineTask(LakeTask):

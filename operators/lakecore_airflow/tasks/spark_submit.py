@@ -64,10 +64,14 @@ def start_driver(
     """
     from lakecore.errors import InvalidInputError
     from lakecore.jobs.remote.command import driver_file
-    from lakecore.spark.master import check_form, check_master
+    from lakecore.spark.master import check_form, check_master, refuse_connect
 
     hook = _hook(settings, command, conf, name)
     master, deploy_mode = hook._connection["master"], hook._connection["deploy_mode"]
+    refuse_connect(
+        master,
+        "spark-submit starts a driver, and at this address is one that runs; engine=spark can use it",
+    )
     check_form(master)
     check_master(master)
     in_cluster = deploy_mode == "cluster"
