@@ -91,8 +91,9 @@ class TableDefinition:
                 f"schema: unknown key {unknown[0]!r}; the known keys are {', '.join(sorted(known_keys))}"
             )
         columns = raw.get("columns", raw.get("fields"))
-        if columns is None and "path" in (raw.get("options") or {}):
-            columns = []  # those of the table that is there
+        options = raw.get("options") or {}
+        if (columns is None and "path" in options) or (not columns and options.get("type") == "object-table"):
+            columns = []  # those of the table that is there, or of its type
         elif not isinstance(columns, list) or not columns:
             raise InvalidInputError('schema: "columns" must be a list such as ["k BIGINT NOT NULL"]')
         return cls(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lakecore.errors import UnsupportedError
@@ -12,9 +12,9 @@ from lakecore.read.directory.present_table import PresentTable
 from lakecore.read.source.scan import Scan
 from lakecore.system.columns import columns as row_type_of
 from lakecore.system.view import Row, ViewRows
-from lakecore.types.datatypes import RowType
+from lakecore.types.datatypes import DataField, RowType
 
-__all__ = ["OBJECT_TABLE", "ObjectTable"]
+__all__ = ["OBJECT_TABLE", "ObjectTable", "object_columns"]
 
 OBJECT_TABLE = "object-table"
 """This is the value of the option `type`."""
@@ -26,6 +26,22 @@ _ROW_TYPE = row_type_of(
     "atime BIGINT NOT NULL",
     "owner STRING",
 )
+_DESCRIPTIONS = (
+    "Relative path of object",
+    "Name of object",
+    "Bytes length of object",
+    "Modification time of object",
+    "Access time of object",
+    "Owner of object",
+)
+"""Schemas of object tables have these descriptions of columns, whoever creates them."""
+
+
+def object_columns() -> tuple[DataField, ...]:
+    """Return the columns of the stored schema of an object table."""
+    return tuple(
+        replace(field, description=text) for field, text in zip(_ROW_TYPE.fields, _DESCRIPTIONS, strict=True)
+    )
 
 
 @dataclass(frozen=True, repr=False)

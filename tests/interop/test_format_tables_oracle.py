@@ -19,7 +19,7 @@ import pytest
 
 from lakecore.catalog.registry import load_catalog
 from lakecore.cli.main import main
-from lakecore.errors import LakeError, UnsupportedError
+from lakecore.errors import InvalidInputError, InvalidOptionError, LakeError, UnsupportedError
 from lakecore.jobs import compact_database, survey
 from lakecore.maintain.survey.record import State
 from lakecore.row.json_rows import batch_to_json
@@ -238,6 +238,55 @@ def test_object_tables_list_files(lake: Lake) -> None:
     assert table.scan(where="length > 0", columns=["path"]).to_arrow().to_pylist() == [{"path": "a/_b c.txt"}]
     with pytest.raises(UnsupportedError, match="object table"):
         table.write(None)
+
+
+@pytest.mark.parametrize("lake", ["1.4.2", "2.0.0"], indirect=True)
+def test_tables_that_lakecore_creates_are_those_of_java(lake: Lake) -> None:
+    """Java writes into them and reads them; the server stores what Java's own client would have sent."""
+    columns, keys = ["a INT", "b STRING", "p STRING"], ["p"]
+    for kind in ("csv", "json", "parquet", "orc"):
+        options = {"type": "format-table", "file.format": kind}
+        definition = {"columns": columns, "partitionKeys": keys, "options": options, "comment": "c"}
+        ours = lake.catalog.create_table(f"d.ours_{kind}", definition)
+        assert lake.catalog.create_table(f"d.ours_{kind}", definition, if_not_exists=True).path == ours.path
+        java = lake.create(f"d.java_{kind}", columns, keys, **{"file.format": kind})
+        Path(ours.path).mkdir(parents=True, exist_ok=True)
+        assert (ours.schema.fields, ours.schema.partition_keys) == (
+            java.schema.fields,
+            java.schema.partition_keys,
+        )
+        assert ours.schema.options == java.schema.options
+        lake.append(ours.name, [{"a": 1, "b": "x", "p": "q"}, {"a": 2, "b": None, "p": None}])
+        assert '"x"' in lake.check(ours.name)
+    assert set(lake.catalog.list_tables("d", pattern="ours%", table_type="format-table")) == {
+        f"ours_{kind}" for kind in ("csv", "json", "parquet", "orc")
+    }
+    lake.catalog.create_table("d.ours_objects", {"options": {"type": "object-table"}})
+    directory = Path(lake.catalog.load_table("d.ours_objects").path)
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "x").write_bytes(b"1")
+    assert '"x"' in lake.check("d.ours_objects")
+
+
+@pytest.mark.parametrize(
+    ("definition", "error"),
+    [
+        ({"columns": ["a INT"], "primaryKeys": ["a"]}, "no primary key"),
+        ({"columns": ["a INT"], "options": {"file.format": "mosaic"}}, "csv, json, text, parquet, orc"),
+        ({"columns": ["a INT"], "options": {"bucket": "1"}}, "option bucket has no effect"),
+        ({"columns": ["a INT"], "options": {"file.format": "text"}}, "STRING"),
+        ({"columns": ["a INT"], "partitionKeys": ["a"]}, "no partition key"),
+        ({"columns": ["a INT"], "partitionKeys": ["b"]}, "partition key"),
+        ({"columns": ["a INT", "a INT"]}, "a"),
+        ({"columns": ["a INT"], "options": {"metastore.partitioned-table": "true"}}, "metastore.partitioned"),
+    ],
+)
+def test_tables_that_cannot_be_are_not_created(lake: Lake, definition: dict[str, Any], error: str) -> None:
+    before = lake.catalog.list_tables("d")
+    options = {"type": "format-table", "file.format": "csv", **definition.get("options", {})}
+    with pytest.raises((InvalidInputError, InvalidOptionError, UnsupportedError), match=error):
+        lake.catalog.create_table("d.refused", {**definition, "options": options})
+    assert lake.catalog.list_tables("d") == before
 
 
 def test_jobs_of_a_lake_leave_them_out(lake: Lake) -> None:

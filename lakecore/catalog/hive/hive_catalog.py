@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from lakecore.catalog.catalog import Database
 from lakecore.catalog.catalog_options import WAREHOUSE_KEYS, check_catalog_options
@@ -88,6 +88,8 @@ class HiveCatalog(WarehouseCatalog):
     A table needs a database that was created. Files without an entry are no table until `repair_table`; an
     entry without files can be dropped. Every look at a name is a call.
     """
+
+    _has_object_tables: ClassVar[bool] = True
 
     connection: MetastoreConnection = field(kw_only=True)
     """It calls the metastore."""

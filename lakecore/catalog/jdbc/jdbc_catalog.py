@@ -7,10 +7,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import ClassVar
 
 from lakecore.catalog.catalog import Database
 from lakecore.catalog.catalog_options import WAREHOUSE_KEYS, check_catalog_options
 from lakecore.catalog.config import CatalogConfig
+from lakecore.catalog.hive.places import checked_place
 from lakecore.catalog.jdbc.connection import JdbcConnection
 from lakecore.catalog.jdbc.jdbc_views import JdbcViews
 from lakecore.catalog.jdbc.lock import JdbcLock
@@ -19,14 +21,16 @@ from lakecore.catalog.jdbc.names import JdbcNames
 from lakecore.catalog.jdbc.options import OPTIONS, JdbcOptions
 from lakecore.catalog.jdbc.properties import EXISTS, LOCATION, check_properties, properties_of_table
 from lakecore.catalog.names import TableName, check_data_table
+from lakecore.catalog.objects.external_tables import PATH
 from lakecore.catalog.privileges.grants import Privilege
 from lakecore.catalog.warehouse.opened_warehouse import opened_warehouse
 from lakecore.catalog.warehouse.warehouse_catalog import WarehouseCatalog
 from lakecore.display import one_line
-from lakecore.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from lakecore.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedError
 from lakecore.fs.stores.registry import is_object_store
 from lakecore.metadata.schema import TableSchema
 from lakecore.store.table_lock import TableLock
+from lakecore.system.object_table import OBJECT_TABLE
 
 __all__ = ["JdbcCatalog"]
 
@@ -39,6 +43,8 @@ class JdbcCatalog(WarehouseCatalog):
     A table needs a database that was created. Files without an entry are no table until `repair_table`; an
     entry without files can be dropped. Every look at a name is a query.
     """
+
+    _has_object_tables: ClassVar[bool] = True
 
     connection: JdbcConnection = field(kw_only=True)
     """It connects to the database."""
@@ -173,6 +179,23 @@ class JdbcCatalog(WarehouseCatalog):
 
     def _strike_table(self, name: TableName) -> None:
         self._names.remove_table(name)
+
+    def _objects_path(self, name: TableName, path: str, schema: TableSchema) -> str:
+        """Return the directory that the schema names, as Java does. Raises InvalidOptionError for one outside
+        of the warehouse and of `external-roots`.
+        """
+        stored = schema.options.get(PATH)
+        return path if stored is None else checked_place(stored, f"table {str(name)!r}", self.allowed_paths)
+
+    def _renamed_path(self, name: TableName, new: TableName) -> str:
+        """Return where the files are after a rename. Raises UnsupportedError for an object table."""
+        schema = self._latest_schema(name)
+        if schema is not None and schema.options.get("type") == OBJECT_TABLE:
+            raise UnsupportedError(
+                f"table {str(name)!r}: an object table of a JDBC catalog cannot be renamed: its schema names "
+                "the directory, and Java would list the earlier one; create another table"
+            )
+        return super()._renamed_path(name, new)
 
     def _rename_entry(self, name: TableName, new: TableName, path: str) -> None:
         self._names.rename_table(name, new)

@@ -30,6 +30,7 @@ from lakecore.catalog.objects.external_tables import (
     new_external_schema,
     publish_external,
 )
+from lakecore.catalog.objects.new_file_tables import file_table_schema
 from lakecore.catalog.objects.table_filter import TableFilter
 from lakecore.catalog.remote.settled import settled
 from lakecore.catalog.rest.answers import MissingResourceError
@@ -304,7 +305,8 @@ class RestCatalog:
         if_not_exists: bool = False,
     ) -> Table:
         """Create a table. It is checked here first; then the server makes it. With the option `path` it is
-        external, as in a Hive catalog.
+        external, as in a Hive catalog. With the option `type` it may be a format table or an object table,
+        for which `table-default.*` does not count.
 
         Raises AlreadyExistsError unless `if_not_exists`, NotFoundError for a missing database,
         InvalidInputError for an invalid definition.
@@ -330,6 +332,9 @@ class RestCatalog:
         """Return the schema of a new table. With the option `path` it is external: a table that is there
         keeps its schema, else the schema is published there, which servers do not do for external tables.
         """
+        own = file_table_schema(name, definition, self.clock.now_ms())
+        if own is not None:
+            return own
         defaults = table_defaults(self.options)
         if PATH not in definition.options:
             return first_schema(with_table_defaults(definition, defaults), self.clock.now_ms())

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pyarrow as pa
 
@@ -21,6 +21,8 @@ from lakecore.catalog.names import (
     check_name,
 )
 from lakecore.catalog.objects.external_tables import PATH
+from lakecore.catalog.objects.file_tables import new_file_table
+from lakecore.catalog.objects.new_file_tables import stored_object_schema
 from lakecore.catalog.objects.table_filter import TableFilter, type_of_options
 from lakecore.catalog.partitions.file_partitions import FilePartitions
 from lakecore.catalog.partitions.partition import Partitions
@@ -43,6 +45,7 @@ from lakecore.store.schemas import SchemaStore
 from lakecore.store.table_lock import TableLock
 from lakecore.store.table_stores import TableStores
 from lakecore.system.catalog_tables import CATALOG_DATABASE, CATALOG_TABLES, catalog_table
+from lakecore.system.object_table import OBJECT_TABLE
 from lakecore.system.system_table import SystemTable
 from lakecore.table import Table
 
@@ -57,6 +60,9 @@ class WarehouseCatalog(DatabaseCatalog):
 
     A kind of catalog decides where the names of databases and tables are, and how changes exclude each other.
     """
+
+    _has_object_tables: ClassVar[bool] = False
+    """It tells whether Paimon creates object tables in this kind of catalog."""
 
     @abstractmethod
     def _has_table(self, name: TableName) -> bool:
@@ -207,11 +213,31 @@ class WarehouseCatalog(DatabaseCatalog):
         if schema is None:
             raise self._no_table(parsed)
         allowed = self.allowed_paths.of_table(paths.table_path, schema.options, rights)
-        lock = self._table_lock(parsed)
+        if schema.options.get("type") == OBJECT_TABLE:
+            return self._load_objects(parsed, paths.table_path, schema, rights)
         files = confine(self.file_io, allowed)
+        lock = self._table_lock(parsed)
         stores = TableStores(schema, files, paths, self.clock, lock, manifest_cache=self.manifest_cache)
         table = Table(str(parsed), self._with_partition_list(parsed, stores))
         return table.with_options(options) if options else table
+
+    def _load_objects(
+        self, name: TableName, path: str, schema: TableSchema, rights: TableRights | None
+    ) -> Table:
+        """Load an object table. Raises PrivilegeError without SELECT, UnsupportedError for a branch, and the
+        errors of `_objects_path`.
+        """
+        if rights is not None:
+            rights.check_select()
+        directory = self._objects_path(name, path, schema)
+        files = confine(self.file_io, self.allowed_paths.of_table(directory, {}, rights))
+        table = new_file_table(str(name), directory, schema, files, branch=name.branch != "main")
+        assert table is not None  # the schema says that it is an object table
+        return table
+
+    def _objects_path(self, name: TableName, path: str, schema: TableSchema) -> str:
+        """Return which directory an object table lists; its schema is below `path`."""
+        return path
 
     def _with_partition_list(self, name: TableName, stores: TableStores) -> TableStores:
         """Return the stores of a table with the list of its partitions, if the catalog keeps one."""
@@ -245,7 +271,7 @@ class WarehouseCatalog(DatabaseCatalog):
             table = self._create_external(parsed, definition, if_not_exists=if_not_exists)
             if table is not None:
                 return table
-        schema = first_schema(with_table_defaults(definition, self.table_defaults), self.clock.now_ms())
+        schema = self._first_schema(parsed, definition)
         self._check(Privilege.CREATE_TABLE, parsed.database)
         self._check_database(parsed)
         self._check_schema(parsed, schema)
@@ -266,6 +292,16 @@ class WarehouseCatalog(DatabaseCatalog):
         for warning in table.warnings:
             logger.warning("%s: %s", name, warning)
         return table
+
+    def _first_schema(self, name: TableName, definition: TableDefinition) -> TableSchema:
+        """Return the schema of a new table. In a kind of catalog that has object tables it may be one."""
+        schema = None
+        if self._has_object_tables:
+            path = self._table_path(name)
+            schema = stored_object_schema(str(name), definition, path, self.clock.now_ms())
+        if schema is not None:
+            return schema
+        return first_schema(with_table_defaults(definition, self.table_defaults), self.clock.now_ms())
 
     def _create_external(
         self, name: TableName, definition: TableDefinition, *, if_not_exists: bool
