@@ -7,9 +7,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from lakecore.errors import InvalidInputError
 from lakecore.jobs.runner.forecast import Work, expected_seconds
 from lakecore.jobs.runner.retention import NO_LIMITS, changelog_retention, changelogs_live_longer
 from lakecore.jobs.what_if.report import ExpiryFigures, ExpiryRun, WhatIfReport
+from lakecore.maintain.auto_tags.options import MODE, NUM_RETAINED, num_retained
+from lakecore.maintain.auto_tags.plan import CreationMode
 from lakecore.maintain.deletion.quarantined import quarantined_roots
 from lakecore.maintain.deletion.runs import RunStore
 from lakecore.maintain.replay.lifetimes import HistoryRules, read_history
@@ -49,6 +52,7 @@ EXPIRY_OPTIONS = frozenset(
         CHANGELOG_TIME,
         CONSUMER_CHANGELOG_ONLY,
         TAG_DEFAULT_TIME,
+        NUM_RETAINED,
     )
 )
 _MOST_POINTS = 200
@@ -60,7 +64,14 @@ _ASSUMPTIONS = (
 
 
 def expiry_variants(report: WhatIfReport, target: Target, other: Target) -> WhatIfReport:
-    """Return the report with the figures of all variants. `other` has the options of the question."""
+    """Return the report with the figures of all variants. `other` has the options of the question. Raises
+    InvalidInputError for a number of automatic tags where the table makes none.
+    """
+    if NUM_RETAINED.key in report.options and MODE.read(target.schema.options) is CreationMode.NONE:
+        raise InvalidInputError(
+            f"option {NUM_RETAINED.key} changes nothing: the table makes no automatic tags "
+            f"({MODE.key}={CreationMode.NONE.value})"
+        )
     history = history_of(target)
     times = [one.time_ms for one in history.snapshots]
     start_ms = min(times, default=report.until_ms)
@@ -79,6 +90,8 @@ def expiry_variants(report: WhatIfReport, target: Target, other: Target) -> What
         assumptions.append(
             f"{TAG_DEFAULT_TIME.key} holds for all tags, also for those with a time of their own"
         )
+    if NUM_RETAINED.key in report.options:
+        assumptions.append("automatic tags that were deleted before today are not in the replay")
     return replace(
         report,
         start_ms=start_ms,
@@ -100,7 +113,9 @@ def history_of(target: Target) -> ExpiryHistory:
 
 
 def expiry_rules(target: Target, overrides: Mapping[str, str]) -> ExpiryRules:
-    """Return the limits by the options of `target`. Tags obey a new time only if it was asked for."""
+    """Return the limits by the options of `target`. Tags obey a new time, and a new number of automatic tags,
+    only if these were asked for. Raises InvalidOptionError for a number that keeps no tag.
+    """
     raw = target.schema.options
     return ExpiryRules(
         retain_max=SNAPSHOT_MAX.read(raw),
@@ -108,6 +123,7 @@ def expiry_rules(target: Target, overrides: Mapping[str, str]) -> ExpiryRules:
         retention_ms=SNAPSHOT_TIME.read(raw),
         max_deletes=EXPIRE_LIMIT.read(raw),
         tag_ms=TAG_DEFAULT_TIME.read(overrides) if TAG_DEFAULT_TIME.key in overrides else None,
+        automatic_tags=num_retained(overrides),
         changelogs=_changelog_rules(target),
     )
 

@@ -40,7 +40,7 @@ from lakecore.maintain.wall_clock import WallClock
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.scan.auto_tags import AutoTagNames
 
-__all__ = ["BATCH_PREFIX", "DueTags", "due_tags", "expired", "make", "newest_tag"]
+__all__ = ["BATCH_PREFIX", "DueTags", "automatic_tags", "due_tags", "expired", "make", "newest_tag"]
 
 BATCH_PREFIX = "batch-write-"
 _NO_WATERMARK = -(1 << 63)
@@ -138,6 +138,18 @@ def _last_automatic(target: Target) -> str | None:
         own = [name for name in target.tags.list() if name.startswith(BATCH_PREFIX)]
         return BATCH_NAME.read(options) or max(own, default=None)
     return None
+
+
+def automatic_tags(target: Target) -> frozenset[str]:
+    """Return the tags that `tag.num-retained-max` counts. It costs a listing."""
+    options = target.schema.options
+    mode = MODE.read(options)
+    if mode.by_period:
+        return frozenset(_times_by_tag(target, AutoTagNames.from_options(options)))
+    if mode is CreationMode.BATCH:
+        own = BATCH_NAME.read(options) is None
+        return frozenset(name for name in target.tags.list() if not own or name.startswith(BATCH_PREFIX))
+    return frozenset()
 
 
 def newest_tag(target: Target) -> AutoTag | None:

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lakecore.errors import NotFoundError
+from lakecore.maintain.auto_tags.apply import automatic_tags
 from lakecore.maintain.deletion.candidates import Candidates
 from lakecore.maintain.deletion.hashed_names import Hashes, name_set, within
 from lakecore.maintain.deletion.quarantined import QuarantinedRoots
@@ -66,7 +67,11 @@ def read_history(target: Target, rules: HistoryRules, quarantined: QuarantinedRo
     reach.look(others, chain if rules.changelogs_stay else ())
     ages = {tag.name: tag for tag in aged_tags(target, rules.offset_ms)}
     ids = {root.snapshot.id: root.snapshot.time_millis for root in chain}
-    holders = [_holder(name, members, reach, ages, ids) for name, members in groups.items()]
+    automatic = {f"tag {name}" for name in automatic_tags(target)}
+    holders = [
+        replace(_holder(name, members, reach, ages, ids), automatic=name in automatic)
+        for name, members in groups.items()
+    ]
     if quarantined.roots:
         holders.append(Holder(name="the quarantine", files=reach.quarantined()))
     stay = chain if rules.changelogs_stay else ()

@@ -64,6 +64,8 @@ class Holder:
     """This is the recorded time of a tag; a tag without one never ends."""
     retained_ms: int | None = None
     """It ends so long after `created_ms`; None means never."""
+    automatic: bool = False
+    """It tells whether it counts for `ExpiryRules.automatic_tags`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -93,6 +95,8 @@ class ExpiryRules:
     max_deletes: int
     tag_ms: int | None = None
     """All tags are retained for so long; None: each as long as it says itself."""
+    automatic_tags: int | None = None
+    """So many automatic tags remain when one is made: those of the newest snapshots. None means all."""
     changelogs: ExpiryRules | None = None
     """These are the limits of changelogs that outlive their snapshots; None: they never expire."""
 
@@ -236,8 +240,8 @@ class _State:
             self._count += int(self._new_files[place]) + 1  # its own file
             self._bytes += int(self._new_bytes[place])
         elif kind is _Event.HOLD:
-            self._begin_hold(place)
-            return
+            if not self._begin_hold(time_ms, place):
+                return
         elif not self._run(time_ms):
             return
         self._points.append(StoredBytes(time_ms=time_ms, files=self._count, bytes=self._bytes))
@@ -259,19 +263,31 @@ class _State:
             blocker=self._blocker,
         )
 
-    def _begin_hold(self, place: int) -> None:
-        """Begin to hold the files of a tag, unless its snapshot has expired."""
+    def _begin_hold(self, now_ms: int, place: int) -> bool:
+        """Begin to hold the files of a tag, unless its snapshot has expired; return whether surplus tags were
+        removed.
+        """
         holder = self._history.holders[place]
         ids = {one.id for one in self._history.snapshots[: self._end]}
         if holder.snapshot in ids:
             self._impossible.append(holder.name)
-            return
+            return False
         self._hold(place)
+        surplus = self._remove_surplus() if holder.automatic else ()
+        if surplus:
+            self._record(now_ms, (), surplus, ())
+        return bool(surplus)
 
     def _hold(self, place: int) -> None:
         holder = self._history.holders[place]
         self._active[place] = holder
         self._holds[holder.files] += 1
+
+    def _end_hold(self, place: int) -> str:
+        """End the hold of a tag; return the name of the tag."""
+        holder = self._active.pop(place)
+        self._holds[holder.files] -= 1
+        return holder.name.removeprefix("tag ")
 
     def _run(self, now_ms: int) -> bool:
         """Run the expiry of tags, snapshots and changelogs; return whether something was removed."""
@@ -288,23 +304,28 @@ class _State:
         changelogs = self._expire_changelogs(now_ms)
         if not (expiry.ids or tags or changelogs):
             return False
+        self._record(now_ms, expiry.ids, tags, changelogs)
+        return True
+
+    def _record(
+        self, now_ms: int, ids: tuple[int, ...], tags: tuple[str, ...], changelogs: tuple[int, ...]
+    ) -> None:
+        """Remove what nothing needs any more, and record the step."""
         names, files, size = self._free()
-        roots = len(expiry.ids) + len(tags) + len(changelogs)
-        self._count -= files + len(expiry.ids)
+        self._count -= files + len(ids)
         self._bytes -= size
         self._steps.append(
             ExpiryStep(
                 time_ms=now_ms,
-                snapshots=expiry.ids,
+                snapshots=ids,
                 tags=tags,
                 changelogs=changelogs,
-                files=files + roots,
+                files=files + len(ids) + len(tags) + len(changelogs),
                 bytes=size,
                 names=names,
-                blocker=expiry.blocker,
+                blocker=self._blocker,
             )
         )
-        return True
 
     def _expire_tags(self, now_ms: int) -> tuple[str, ...]:
         tag_ms = self._rules.tag_ms if self._rules is not None else None
@@ -312,10 +333,17 @@ class _State:
         for place, holder in list(self._active.items()):
             retained, created = tag_ms if tag_ms is not None else holder.retained_ms, holder.created_ms
             if created is not None and retained is not None and now_ms > created + retained:
-                del self._active[place]
-                self._holds[holder.files] -= 1
-                ended.append(holder.name.removeprefix("tag "))
+                ended.append(self._end_hold(place))
         return tuple(ended)
+
+    def _remove_surplus(self) -> tuple[str, ...]:
+        """End the automatic tags of the oldest snapshots, where there are too many; return their names."""
+        most = self._rules.automatic_tags if self._rules is not None else None
+        if most is None:
+            return ()
+        automatic = [(one.snapshot or 0, place) for place, one in self._active.items() if one.automatic]
+        automatic.sort()
+        return tuple(self._end_hold(place) for _, place in automatic[: max(0, len(automatic) - most)])
 
     def _keep_changelog(self, changelog: AgedSnapshot, files: Ints) -> None:
         self._changelogs[changelog] = files

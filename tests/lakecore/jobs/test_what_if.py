@@ -18,7 +18,7 @@ from lakecore.jobs.what_if.expiry import expiry_rules, history_of
 from lakecore.maintain.replay.plan import ExpiryStep, replay_expiry
 from lakecore.metadata.manifest.byte_words import hash_bytes
 from tests.support.fake_clock import FakeClock
-from tests.support.lake import append_table, key_table, memory_catalog, put
+from tests.support.lake import append_table, key_table, memory_catalog, paths_of, put
 from tests.support.rolled import RolledTable
 
 HOUR = 3_600_000
@@ -230,6 +230,44 @@ def test_all_tags_may_get_another_time() -> None:
     assert [tag for run in asked.runs for tag in run.tags] == ["c"], "only one tag has a recorded time"
 
 
+def tagged_daily(**options: str) -> Case:
+    """Ten days with a commit and its automatic tag each; the last limits expire snapshots after each commit."""
+    catalog = memory_catalog("what-if")
+    raw = {"tag__automatic_creation": "process-time", "compaction__min__file_num": "100"}
+    table = append_table(catalog, **raw, **options)
+    case = Case(table.name, catalog, table, {})
+    for number in range(10):
+        case.clock.time_ms += 24 * HOUR
+        put(table, [{"v": number, "p": "x"}])
+        if options:
+            expire_snapshots.run(expire_snapshots.Job(table=case.name), catalog, clock=catalog.clock)
+    return case
+
+
+def test_fewer_automatic_tags_keep_what_a_table_with_this_option_keeps() -> None:
+    limits = {**LIMITS["newest three"], "tag.num-retained-max": "2"}
+    case = tagged_daily()
+    every = case.table._stores.tags.list()
+    report = what_if.run(Job(table=case.name, options=limits), case.catalog, clock=case.clock)
+    asked = report.expiry[-1]
+    assert any("automatic tags that were deleted" in one for one in report.assumptions)
+    own_options = {key.replace(".", "__").replace("-", "_"): value for key, value in limits.items()}
+    real = tagged_daily(**own_options)
+    left = real.table._stores.tags.list()
+    assert (len(every), len(left)) == (10, 2)
+    assert [tag for run in asked.runs for tag in run.tags] == sorted(set(every) - set(left))
+    assert asked.files == len([path for path in real_files(real) if "/tag/" not in path])
+
+
+def real_files(case: Case) -> set[str]:
+    """The files that the replay counts: without schemas and hints."""
+    return {
+        path
+        for path in paths_of(case.table, "")
+        if "/schema/" not in path and not path.endswith(("LATEST", "EARLIEST"))
+    }
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
@@ -237,6 +275,7 @@ def test_all_tags_may_get_another_time() -> None:
         ({"chores": ("fsck",)}, "chore 'fsck' cannot be replayed"),
         ({"every_ms": 1}, "use at least one minute"),
         ({"options": {"snapshot.num-retained.max": "1"}}, "retain-max 1 is less than retain-min 10"),
+        ({"options": {"tag.num-retained-max": "2"}}, "the table makes no automatic tags"),
         ({"policy": "["}, "write a list of rules as JSON"),
         ({"policy": [{"tables": ["d.k"], "chores": {"fsck": {}}}]}, "no chore for d.k that can be replayed"),
         (
@@ -244,7 +283,7 @@ def test_all_tags_may_get_another_time() -> None:
             "parameter 'by-successor' cannot be replayed",
         ),
     ],
-    ids=["option", "chore", "time", "limits", "JSON", "policy without a chore", "parameter"],
+    ids=["option", "chore", "time", "limits", "no tags", "JSON", "policy without a chore", "parameter"],
 )
 def test_what_cannot_be_replayed_is_refused(fields: dict[str, Any], message: str) -> None:
     catalog = memory_catalog("what-if")
