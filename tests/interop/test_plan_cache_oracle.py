@@ -14,6 +14,7 @@ from lakecore.catalog.registry import load_catalog
 from lakecore.row.json_rows import batch_to_json
 from tests.support.golden import canonical
 from tests.support.oracle import Oracle, OracleError
+from tests.support.rest_server import TOKEN, rest_server
 
 pytestmark = pytest.mark.slow
 
@@ -70,3 +71,27 @@ def test_rows_are_those_of_java_after_each_of_its_changes(oracle: Oracle, tmp_pa
     assert seen == {"write", "compact", "expire", "rollback", "again", "refused"}
     assert catalog.manifest_cache is not None
     assert len(catalog.manifest_cache) > 20
+
+
+@pytest.mark.parametrize("kind", ["rest", "jdbc"])
+def test_other_catalogs_have_it_too(oracle: Oracle, tmp_path: Path, kind: str) -> None:
+    options = {"metastore": "jdbc", "uri": f"jdbc:sqlite:{tmp_path}/names.db"}
+    if kind == "rest":
+        uri = rest_server(oracle.version, str(tmp_path))
+        options = {"metastore": "rest", "uri": uri, "token.provider": "bear", "token": TOKEN}
+    warehouse = tmp_path.name if kind == "rest" else str(tmp_path)
+    catalog: Any = load_catalog(warehouse, **options, **{"cache-enabled": "true"})
+    words = {"warehouse": warehouse, **options}
+    java = "|".join([str(tmp_path), *(f"{key}={value}" for key, value in words.items())])
+    catalog.create_database("d")
+    for number in range(3):
+        if not catalog.table_exists("d.t"):
+            catalog.create_table("d.t", SCHEMAS[0])
+        for value in "xy":
+            oracle.write(java, "d.t", [{"k": number, "v": value}])
+            for _ in range(2):
+                assert rows(catalog, "d.t") == oracle.read(java, "d.t")
+                assert sorted(rows(catalog, "d.t"))[-1:] == [f'{{"k": {number}, "v": "{value}"}}']
+        if number == 1:
+            catalog.drop_table("d.t", purge=True)
+    assert len(catalog.manifest_cache) > 6
