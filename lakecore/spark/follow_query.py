@@ -18,7 +18,7 @@ from lakecore.jobs.compact.report import Report
 from lakecore.jobs.runner.lake import Lake
 from lakecore.spark.executor import SparkExecutor
 from lakecore.spark.follow_source import FollowRead, source_class
-from lakecore.spark.versions import FOLLOW_SOURCE, check_feature
+from lakecore.spark.versions import FOLLOW_SOURCE, check_feature, refuse_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -52,6 +52,7 @@ def start_following(
 ) -> StreamingQuery:
     """Start the query; see `lakecore.spark.follow`."""
     check_feature(FOLLOW_SOURCE, "a compactor as a streaming query")
+    refuse_session(spark, "a compactor as a streaming query", "run lakecore compact --follow")
     if not request.checkpoint:
         raise InvalidInputError("a compactor as a streaming query needs a checkpoint location; give one")
     place = request.checkpoint if "://" in request.checkpoint else os.path.abspath(request.checkpoint)

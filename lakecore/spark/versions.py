@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from lakecore.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 __all__ = [
@@ -40,7 +41,10 @@ __all__ = [
     "check_feature",
     "check_version",
     "collect_arrow",
+    "default_tasks",
     "has_feature",
+    "refuse_session",
+    "uses_connect",
 ]
 
 OLDEST = (3, 5)
@@ -123,6 +127,34 @@ def collect_arrow(frame: DataFrame) -> pa.Table:
     if has_feature(ARROW_FRAMES):
         return frame.toArrow()
     return pa.Table.from_batches(frame._collect_as_arrow(), arrow_schema_of(frame.schema))
+
+
+def uses_connect(value: DataFrame | SparkSession) -> bool:
+    """Return whether a session, or that of a DataFrame, is of Spark Connect, which has no SparkContext."""
+    return type(value).__module__.startswith("pyspark.sql.connect.")
+
+
+def refuse_session(value: DataFrame | SparkSession, subject: str, remedy: str) -> None:
+    """Raise UnsupportedError, which says what `subject` is, if a session is one of Spark Connect."""
+    if uses_connect(value):
+        raise UnsupportedError(
+            f"{subject}: its rounds run in this process, and with Spark Connect they would run on the "
+            f"server; {remedy}"
+        )
+
+
+def default_tasks(frame: DataFrame) -> int:
+    """Return the number of tasks that Spark runs at once. With Spark Connect a small query counts them."""
+    session = frame.sparkSession
+    if not uses_connect(frame):
+        return int(session.sparkContext.defaultParallelism)
+    return int(session.range(0, 1 << 16).mapInArrow(_one_row, "n int").count())
+
+
+def _one_row(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for _ in batches:
+        pass
+    yield pa.RecordBatch.from_pydict({"n": pa.array([0], pa.int32())})
 
 
 def cancel_group(spark: SparkContext, group: str, job: threading.Thread) -> None:

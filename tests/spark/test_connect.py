@@ -17,15 +17,18 @@ import pytest
 from pyspark.sql.connect.client.retries import DefaultPolicy
 from pyspark.sql.connect.session import SparkSession
 
-from lakecore.catalog.filesystem import load_catalog
+from lakecore import spark as lakecore_spark
+from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
 from lakecore.cli.main import main
-from lakecore.errors import CorruptDataError, InvalidInputError, LakeError, UnavailableError
+from lakecore.errors import CorruptDataError, InvalidInputError, LakeError, UnavailableError, UnsupportedError
 from lakecore.executor import Executor
 from lakecore.jobs.compact import Job, Strategy, run
+from lakecore.jobs.definitions.compaction import CompactDatabase
 from lakecore.spark.connect import session as sessions
 from lakecore.spark.connect.executor import ConnectExecutor
 from lakecore.spark.engine import spark_executor
 from lakecore.spark.master import check_master
+from lakecore.table import Table
 from lakecore_airflow.airflow_names import AirflowException
 from lakecore_airflow.operators.compact import CompactTableOperator
 from tests.operators.conftest import context
@@ -249,6 +252,67 @@ def test_what_a_session_or_a_command_cannot_do_is_refused_by_name(
     assert "with Spark Connect they would run on the server" in capfd.readouterr().err
     assert main([*start, "query-service", TABLE, "--engine", "spark", *place]) == 1
     assert "a client of Spark Connect has none" in capfd.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def session(server: ConnectServer) -> Iterator[SparkSession]:
+    """As `SparkSession.builder.remote` makes it, which sets this variable for the whole process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+        session = SparkSession(server.address)
+        yield session
+        session.stop()
+
+
+def _table(catalog: FilesystemCatalog, name: str, column: str, *partitions: str, **options: str) -> Table:
+    """A table with the key `k` and another column."""
+    definition = {"columns": ["k INT", column], "primaryKeys": ["k"], "partitionKeys": list(partitions)}
+    return catalog.create_table(name, {**definition, "options": {"write-only": "true", **options}})
+
+
+def test_tables_are_read_and_written_by_a_session(
+    session: SparkSession, oracle: Oracle, tmp_path: Path
+) -> None:
+    catalog = load_catalog(str(tmp_path / "lake"), create_warehouse=True, **{"local.fsync": "false"})
+    fixed = _table(catalog, "d.fixed", "v STRING", bucket="2")
+    moving = _table(catalog, "d.moving", "p INT", "p", bucket="-1")
+    rows = [{"k": k, "v": f"{k}"} for k in range(9)]
+    lakecore_spark.write(session.createDataFrame(rows, "k int, v string"), fixed)
+    for p in (1, 2):
+        places = session.createDataFrame([{"k": k, "p": p} for k in range(4 - p)], "k int, p int")
+        lakecore_spark.write(places, moving)
+    found = [json.loads(line) for line in oracle.read(tmp_path / "lake", "d.fixed")]
+    assert sorted((row["k"], row["v"]) for row in found) == [(k, f"{k}") for k in range(9)]
+    found = [json.loads(line) for line in oracle.read(tmp_path / "lake", "d.moving")]
+    assert sorted((row["k"], row["p"]) for row in found) == [(0, 2), (1, 2), (2, 1)]
+    wrong = session.createDataFrame([{"k": None, "v": "x"}], "k int, v string")
+    with pytest.raises(Exception, match=r"column k"):
+        lakecore_spark.write(wrong, fixed)
+    assert len(rows_of(fixed)) == 9
+    lakecore_spark.register(session)
+    frame = session.read.format("lakecore").options(warehouse=str(tmp_path / "lake")).load("d.fixed")
+    assert frame.where("k > 5").count() == 3
+    scanned = fixed.scan(where="k < 5").to_spark(session)
+    joined = lakecore_spark.lookup_join(scanned.select("k"), fixed, on="k", columns=["v"])
+    assert sorted((row.k, row.v) for row in joined.collect()) == [(k, f"{k}") for k in range(5)]
+
+
+def test_streams_of_a_session(session: SparkSession, tmp_path: Path) -> None:
+    catalog = load_catalog(str(tmp_path / "lake"), create_warehouse=True, **{"local.fsync": "false"})
+    table, copy = (_table(catalog, name, "v STRING", bucket="1") for name in ("d.from", "d.to"))
+    put(table, [{"k": k, "v": f"{k}"} for k in range(9)])
+    place = {"warehouse": str(tmp_path / "lake")}
+    stream = session.readStream.format("lakecore").options(**place).load("d.from")
+    with pytest.raises(UnsupportedError, match=r"write_stream: .*use writeStream\.format"):
+        lakecore_spark.write_stream(stream, copy, str(tmp_path / "refused"), availableNow=True)
+    with pytest.raises(UnsupportedError, match=r"as a streaming query: .*run lakecore compact --follow"):
+        lakecore_spark.follow(session, catalog, CompactDatabase(), str(tmp_path / "refused"))
+    writer = stream.writeStream.format("lakecore").options(**place, checkpointLocation=str(tmp_path / "c"))
+    query = writer.trigger(availableNow=True).start("d.to")
+    query.awaitTermination()
+    assert query.exception() is None
+    assert rows_of(copy) == rows_of(table)
+    assert not (tmp_path / "refused").exists()
 
 
 def _wait_until(condition: Callable[[], bool]) -> None:

@@ -32,6 +32,7 @@ from lakecore.spark.data_source.places.assignment import (
 from lakecore.spark.data_source.places.cross_partition import CrossPartitionKeys, cross_partition_obstacle
 from lakecore.spark.data_source.write_task import write_task
 from lakecore.spark.list_param import ListParam
+from lakecore.spark.versions import uses_connect
 from lakecore.table import Table
 from lakecore.types.datatypes import RowType
 from lakecore.write.assigned import AssignedBy
@@ -46,6 +47,7 @@ __all__ = ["Shuffle", "write_frame"]
 logger = logging.getLogger(__name__)
 
 _PLACE = "__lakecore_place"
+_PREPARED = "prepared binary"
 WriteTask: TypeAlias = Callable[[Iterator[pa.RecordBatch]], bytes]
 """It writes the rows of one task and returns what it prepared."""
 
@@ -83,19 +85,21 @@ class Shuffle:
         """Shuffle the rows; returns what `write` prepared in each task.
 
         When a task fails, `abort` removes what the tasks prepared that had ended; nothing of it was committed
-        then. Tasks that Spark kills leave files, which are removed as orphans.
+        then. Tasks that Spark kills leave files, which are removed as orphans. Spark Connect has no
+        accumulator: there, tasks count as ended whose results came, which is in the order of the tasks.
         """
         before = BeforeShuffle.of(self.table)
-        ended = frame.sparkSession.sparkContext.accumulator([], ListParam())
+        rows = self._shuffle(frame, before)
+        run_tasks = _run_connected if uses_connect(frame) else _run_tasks
+        ended: list[bytes] = []
         try:
-            run = _task_writer(write, ended)
-            rows = self._shuffle(frame, before).mapInArrow(run, "prepared binary").collect()
+            prepared = run_tasks(rows, write, ended)
         except BaseException:
             with suppress(LakeError):  # the error of the task counts; what is left is removed as orphans
-                abort(ended.value)
+                abort(ended)
             raise
         before.log_counts()
-        return [bytes(row.prepared) for row in rows]
+        return prepared
 
     def _shuffle(self, frame: DataFrame, before: BeforeShuffle) -> DataFrame:
         mode, parallelism = self.table.options.bucket_mode, self.parallelism
@@ -143,7 +147,25 @@ def _placer(table: Table) -> Batches:
     return add
 
 
-def _task_writer(write: WriteTask, ended: Accumulator[list[bytes]]) -> Batches:
+def _run_tasks(rows: DataFrame, write: WriteTask, ended: list[bytes]) -> list[bytes]:
+    """Run the writers; when one fails, `ended` gets what those prepared that had ended."""
+    accumulator = rows.sparkSession.sparkContext.accumulator([], ListParam())
+    try:
+        results = rows.mapInArrow(_task_writer(write, accumulator), _PREPARED).collect()
+    except BaseException:
+        ended.extend(accumulator.value)
+        raise
+    return [bytes(row.prepared) for row in results]
+
+
+def _run_connected(rows: DataFrame, write: WriteTask, ended: list[bytes]) -> list[bytes]:
+    """Run the writers by Spark Connect."""
+    for row in rows.mapInArrow(_task_writer(write, None), _PREPARED).toLocalIterator():
+        ended.append(bytes(row.prepared))  # noqa: PERF401 - what came before an error counts
+    return ended
+
+
+def _task_writer(write: WriteTask, ended: Accumulator[list[bytes]] | None) -> Batches:
     """Return a function that writes the rows of a task, and yields what it prepared as one row. The driver
     gets it by `ended`, too, where another task fails.
     """
@@ -151,7 +173,8 @@ def _task_writer(write: WriteTask, ended: Accumulator[list[bytes]]) -> Batches:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = (batch.drop_columns([_PLACE]) if _PLACE in batch.schema.names else batch for batch in batches)
         prepared = write(rows)
-        ended.add([prepared])
+        if ended is not None:
+            ended.add([prepared])
         yield pa.RecordBatch.from_pydict({"prepared": [prepared]})
 
     return run

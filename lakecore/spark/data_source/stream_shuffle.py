@@ -16,6 +16,7 @@ from lakecore.spark.data_source.batch_commits import (
 )
 from lakecore.spark.data_source.map_merge import writers_table
 from lakecore.spark.data_source.shuffle import Shuffle
+from lakecore.spark.versions import refuse_session
 from lakecore.table import Table
 from lakecore.write.assigned import AssignedBy
 
@@ -42,6 +43,7 @@ def start_stream(
         raise InvalidInputError("the DataFrame is no stream; use lakecore.spark.write for it")
     if not checkpoint:
         raise InvalidInputError("a stream needs a checkpoint location, which names its commits; give one")
+    refuse_session(frame, "lakecore.spark.write_stream", 'use writeStream.format("lakecore")')
     _check_mode(table, output_mode)
     check_writable(table)
     writer = frame.writeStream.outputMode(output_mode).option("checkpointLocation", checkpoint)

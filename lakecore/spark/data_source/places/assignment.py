@@ -27,6 +27,7 @@ import pyarrow as pa
 
 from lakecore.row.hashing import hash_longs, hash_rows
 from lakecore.spark.data_source.map_merge import BeforeShuffle
+from lakecore.spark.versions import default_tasks
 from lakecore.table import Table
 from lakecore.types.datatypes import RowType
 from lakecore.write.assigned import AssignedBy
@@ -57,7 +58,7 @@ class BucketAssignment:
         """Return the rows with their buckets and places, after what is done before the shuffle."""
         from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
-        assigners = Assigners.from_options(self.table.schema.options, _default_tasks(frame))
+        assigners = Assigners.from_options(self.table.schema.options, default_tasks(frame))
         place = StructField(self.place_name, LongType())
         keyer = partial(self._key, assigners, keys_of_tasks(assigners.tasks))
         columns = [place, StructField(_TASK, LongType()), StructField(_HASH, IntegerType())]
@@ -139,7 +140,3 @@ def keys_of_tasks(tasks: int) -> np.ndarray[Any, Any]:
         keys[np.mod(hash_longs(numbers).astype(np.int64), tasks)] = numbers
         start += 8 * tasks
     return keys
-
-
-def _default_tasks(frame: DataFrame) -> int:
-    return int(frame.sparkSession.sparkContext.defaultParallelism)

@@ -39,6 +39,7 @@ from lakecore.spark.data_source.places.assignment import (
 )
 from lakecore.spark.data_source.request import Nanoseconds
 from lakecore.spark.data_source.spark_types import spark_schema
+from lakecore.spark.versions import default_tasks
 from lakecore.table import Table
 from lakecore.types.arrow import arrow_schema
 from lakecore.write.assigned import AssignedBy
@@ -117,8 +118,7 @@ class CrossPartitionKeys:
         return ColumnsForSpark(schema, Nanoseconds.REFUSE)
 
     def _assigners(self, frame: DataFrame) -> int:
-        default = int(frame.sparkSession.sparkContext.defaultParallelism)
-        return Assigners.from_options(self.table.schema.options, default).tasks
+        return Assigners.from_options(self.table.schema.options, default_tasks(frame)).tasks
 
     def _order(self) -> list[Column]:
         """Return what the rows of an assigner are sorted by: rows that agree in all of it are the same."""
