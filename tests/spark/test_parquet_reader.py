@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PythonException
@@ -17,6 +18,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 import lakecore
 from lakecore.errors import InvalidInputError, UnsupportedError
+from lakecore.format.parquet.splice.mode import CopyMode
+from lakecore.jobs import compact
+from lakecore.spark.data_source.parquet.files import parquet_files
 from tests.support.golden import View, canonical, golden_table
 from tests.support.spark_source import canonical_rows
 
@@ -106,6 +110,33 @@ def test_queries_select_columns_and_partitions(session: SparkSession, table: lak
     table.append(pa.table({"k": pa.array([1], pa.int32()), "v": [1], "day": ["002"]}))
     assert everything.count() == 400
     assert table.scan(where="day = '9'").to_spark(session, reader="spark").count() == 0
+
+
+@pytest.mark.parametrize("key", [(), ("k",)])
+def test_files_of_many_row_groups_are_divided(
+    session: SparkSession, tmp_path: Path, key: tuple[str, ...]
+) -> None:
+    """A compaction copied the row groups; tasks read some of them each."""
+    catalog = lakecore.load_catalog(tmp_path, create_warehouse=True, **{"local.fsync": "false"})
+    options = {"write-only": "true", "file.compression": "none", **({"bucket": "1"} if key else {})}
+    table = catalog.create_table(
+        "d.t", {"columns": ["k INT", "v BIGINT"], "primaryKeys": list(key), "options": options}
+    )
+    for number in range(4):
+        keys = range(number * 5000, (number + 1) * 5000)
+        table.write(pa.table({"k": pa.array(keys, pa.int32()), "v": [7 * k for k in keys]}))
+    job = compact.Job(table="d.t", strategy=compact.Strategy.FULL, copy=CopyMode.ALL)
+    assert compact.run(job, catalog).picks_done == 1
+    table = catalog.load_table("d.t")
+    (path,) = parquet_files(table.scan(), table.scan().plan())
+    assert pq.read_metadata(path).num_row_groups == 4
+    session.conf.set("spark.sql.files.maxPartitionBytes", "20000")
+    try:
+        frame = table.scan().to_spark(session, reader="spark")
+        assert frame.rdd.getNumPartitions() > 4
+        assert sorted((row.k, row.v) for row in frame.collect()) == [(k, 7 * k) for k in range(20_000)]
+    finally:
+        session.conf.unset("spark.sql.files.maxPartitionBytes")
 
 
 def _files(table: lakecore.Table) -> list[Path]:
