@@ -5,7 +5,7 @@ files of lakecore itself are in `.lakecore/`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakecore.catalog.catalog import Database
@@ -15,7 +15,7 @@ from lakecore.catalog.names import DATABASE_SUFFIX, TableName
 from lakecore.catalog.registry import load_catalog
 from lakecore.catalog.warehouse.opened_warehouse import opened_warehouse
 from lakecore.catalog.warehouse.warehouse_catalog import WarehouseCatalog
-from lakecore.errors import UnsupportedError
+from lakecore.errors import NotFoundError, UnsupportedError
 from lakecore.fs.file_io import FileStatus
 
 __all__ = ["FilesystemCatalog", "load_catalog"]
@@ -82,7 +82,7 @@ class FilesystemCatalog(WarehouseCatalog):
         for name in self._likely_tables(database):
             if self._has_schema(directory, name):
                 names.append(name)
-            elif self.file_io.list(f"{directory}/{name}/snapshot"):
+            elif self._has_snapshots(directory, name):
                 logger.warning(
                     "%s/%s has snapshots, but no schema: the directory is not listed as a table; bring its "
                     "directory `schema` back, or remove it",
@@ -90,6 +90,30 @@ class FilesystemCatalog(WarehouseCatalog):
                     name,
                 )
         return names
+
+    def tables_without_schema(self, database: str, tables: Collection[str]) -> list[str]:
+        """Return the directories of a database that have snapshots, but no schema, in order. `tables` are
+        those that `list_tables` names, which are not looked at again.
+        """
+        directory, listed = self._database_path(database), set(tables)
+        others = sorted(name for name in self._likely_tables(database) if name not in listed)
+        return [
+            name
+            for name in others
+            if self._has_snapshots(directory, name) and not self._has_schema(directory, name)
+        ]
+
+    def _has_snapshots(self, directory: str, table: str) -> bool:
+        return bool(self.file_io.list(f"{directory}/{table}/snapshot"))
+
+    def _no_table(self, missing: TableName) -> NotFoundError:
+        directory = self._database_path(missing.database)
+        if self._has_snapshots(directory, missing.table) and not self._has_table(missing):
+            return NotFoundError(
+                f"table {str(missing)!r} has snapshots, but no schema: bring the directory `schema` in "
+                f"{directory}/{missing.table} back, or remove the directory of the table"
+            )
+        return super()._no_table(missing)
 
     def _likely_tables(self, database: str) -> list[str]:
         tables = [s.name for s in self.file_io.list(self._database_path(database)) if _may_be_dir(s)]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from lakecore.errors import InvalidInputError
+from lakecore_airflow.airflow_names import AirflowFailException
 from lakecore_airflow.lake.tables import ListTablesOperator
 from lakecore_airflow.operators import (
     CompactDatabaseOperator,
@@ -61,7 +62,7 @@ def test_rendered_templates_has_the_name_dry_run(lake: Path, golden: Callable[[s
     assert "dry_run" in plan.template_fields
 
 
-def test_a_directory_that_lost_its_schema_is_told(
+def test_a_directory_that_lost_its_schema_has_a_task_that_fails(
     lake: Path, golden: Callable[[str], GoldenTable], caplog: pytest.LogCaptureFixture
 ) -> None:
     golden(TABLE).copy_to(lake)
@@ -70,7 +71,19 @@ def test_a_directory_that_lost_its_schema_is_told(
         file.unlink()
     (lake / "g1.db" / "notes").mkdir()
     with caplog.at_level(logging.WARNING):
-        assert ListTablesOperator(task_id="tables").execute(context()) == [TABLE]
+        names = ListTablesOperator(task_id="tables").execute(context())
+    assert names == [TABLE, "g1.a_pk_runs"], "it gets a task of its own, which fails"
     told = [record.message for record in caplog.records if "has snapshots, but no schema" in record.message]
     assert len(told) == 1
     assert "a_pk_runs" in told[0]
+    planned = PlanMaintenanceOperator(task_id="plan").execute(context())
+    assert [one["table"] for one in planned] == names
+    lost = planned[1]
+    for task in (
+        CompactTableOperator(task_id="compact", table="g1.a_pk_runs"),
+        ExpireSnapshotsOperator(task_id="expire", table="g1.a_pk_runs"),
+        MaintainTableOperator(task_id="maintain", **lost),
+    ):
+        with pytest.raises(AirflowFailException, match=r"'g1\.a_pk_runs' has snapshots, but no schema"):
+            task.execute(context())
+    assert list((lake / "g1.db" / "a_pk_runs" / "snapshot").iterdir()), "nothing of it was removed"

@@ -24,6 +24,7 @@ __all__ = [
     "database_pattern",
     "is_chosen",
     "table_pattern",
+    "tables_of",
 ]
 
 _ANY = "*"
@@ -31,7 +32,8 @@ _ORDERS = ("name", "need")
 
 
 class ListTablesOperator(BaseOperator):
-    """Return the names of a lake's tables (`database.table`, sorted), to map a maintenance task over them.
+    """Return the names of a lake's tables (`database.table`, sorted), to map a maintenance task over them. A
+    directory that has snapshots, but lost its schema, is among them, so that its own task fails and says so.
 
     :param database: shell patterns on the name of the database, as a list or split by commas; by default all
         databases. A name without a pattern must exist. (templated)
@@ -91,7 +93,7 @@ class ListTablesOperator(BaseOperator):
             skip_in_blackout(self.blackouts)
             catalog = LakeHook(self.lake_conn_id).catalog()
             databases = self._databases(catalog)
-            names = sorted(f"{db}.{name}" for db in databases for name in catalog.list_tables(db))
+            names = sorted(name for database in databases for name in tables_of(catalog, database))
             chosen = [name for name in names if self._chosen(name)]
             if self.partition_key:
                 chosen = [name for name in chosen if self._has_key(catalog, name)]
@@ -183,6 +185,16 @@ class NamedTablesOperator(BaseOperator):
         if not names:
             self.log.info("no table is named, so there is nothing to do")
         return names
+
+
+def tables_of(catalog: Catalog, database: str) -> list[str]:
+    """Return `database.table` for each table, and for each directory that has snapshots, but no schema."""
+    from lakecore.catalog.filesystem import FilesystemCatalog
+
+    names = catalog.list_tables(database)
+    if isinstance(catalog, FilesystemCatalog):
+        names = [*names, *catalog.tables_without_schema(database, names)]
+    return [f"{database}.{name}" for name in names]
 
 
 def check_map_length(values: Sequence[Any], what: str) -> None:

@@ -11,7 +11,7 @@ from lakecore.jobs.definitions.parameter import Kind, parameters_by_name
 from lakecore.jobs.definitions.table_job import Safety
 from lakecore_airflow.airflow_names import AirflowException, AirflowFailException
 from lakecore_airflow.hooks import LakeHook, airflow_errors, is_permanent
-from lakecore_airflow.lake.tables import check_map_length
+from lakecore_airflow.lake.tables import check_map_length, tables_of
 from lakecore_airflow.operators.consumers import ExpireConsumersOperator
 from lakecore_airflow.operators.expire import ExpireChangelogsOperator, ExpireSnapshotsOperator
 from lakecore_airflow.operators.fsck import FsckChore
@@ -161,7 +161,7 @@ class PlanMaintenanceOperator(LakeTask):
                 skip_in_blackout(self.blackouts)
             rules = parse_policy(read_policy(self.policy or PREVIEW), CHORES)
             catalog = LakeHook(self.lake_conn_id).catalog()
-            tables = [f"{db}.{name}" for db in catalog.list_databases() for name in catalog.list_tables(db)]
+            tables = [name for database in catalog.list_databases() for name in tables_of(catalog, database)]
             tables = _only(tables, self.tables)
         extra = {"dry_run": True} if dry_run or not by_policy else {}
         planned = [{"table": table, "chores": chores_of(table, rules), **extra} for table in tables]
