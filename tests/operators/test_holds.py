@@ -69,6 +69,13 @@ READING = {
     "RewriteFileIndexOperator",
     "UndoOperator",
     "WhatIfOperator",
+    "CreatePrivilegedUserOperator",
+    "DropPrivilegedUserOperator",
+    "GrantPrivilegeToUserOperator",
+    "InitFileBasedPrivilegeOperator",
+    "RevokePrivilegeFromUserOperator",
+    "DropTableOperator",
+    "RestoreTableOperator",
 }
 """Operators of jobs that do not begin as chores do: they read, rewrite, make tables or names, run chores, or look at holds themselves."""
 

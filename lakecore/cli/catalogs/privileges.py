@@ -10,10 +10,9 @@ import typer
 
 from lakecore.cli.output import print_rows
 from lakecore.cli.session import Session, session_of
-from lakecore.errors import InvalidInputError, UnsupportedError
+from lakecore.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from lakecore.catalog.privileges.grants import Securable
     from lakecore.catalog.privileges.manager import Privileges
 
 __all__ = [
@@ -77,9 +76,10 @@ def grant_privilege_to_user(
 ) -> None:
     """Give a privilege on a table, a database or the whole catalog to a user."""
     from lakecore.catalog.privileges.grants import Privilege  # help needs no tables
+    from lakecore.catalog.privileges.named_object import securable_of
 
     session = session_of(context)
-    on = _object(session, database, table, must_exist=True)
+    on = securable_of(session.catalog, database, table, must_exist=True)
     _privileges(session).grant(user, Privilege.parse(privilege), on)
 
 
@@ -92,9 +92,10 @@ def revoke_privilege_from_user(
 ) -> None:
     """Take a privilege on an object, and on all that is in it, from a user."""
     from lakecore.catalog.privileges.grants import Privilege  # help needs no tables
+    from lakecore.catalog.privileges.named_object import securable_of
 
     session = session_of(context)
-    on = _object(session, database, table, must_exist=False)
+    on = securable_of(session.catalog, database, table, must_exist=False)
     count = _privileges(session).revoke(user, Privilege.parse(privilege), on)
     print_rows(
         session, [{"user": user, "privilege": privilege, "revoked": count}], ["user", "privilege", "revoked"]
@@ -112,28 +113,9 @@ def privileges(context: typer.Context) -> None:
 
 
 def _privileges(session: Session) -> Privileges:
-    manager: Privileges | None = getattr(session.catalog, "privileges", None)
-    if manager is None:
-        raise UnsupportedError("this kind of catalog has no users and privileges in its warehouse")
-    return manager
+    from lakecore.catalog.privileges.named_object import privileges_of  # help needs no tables
 
-
-def _object(session: Session, database: str | None, table: str | None, *, must_exist: bool) -> Securable:
-    from lakecore.catalog.names import check_data_table  # help needs no tables
-    from lakecore.catalog.privileges.grants import Securable
-
-    if database is not None and table is not None:
-        raise InvalidInputError(
-            "--database and --table exclude each other; give one, or none for the catalog"
-        )
-    if table is not None:
-        name = check_data_table(table, "named here")
-        if must_exist:
-            session.catalog.load_table(table)
-        return Securable(name.database, name.table)
-    if database is not None and must_exist:
-        session.catalog.get_database(database)
-    return Securable(database)
+    return privileges_of(session.catalog)
 
 
 def _new_password(user: str) -> str:

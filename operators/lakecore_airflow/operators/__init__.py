@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         ExpireConsumersOperator,
         ResetConsumerOperator,
     )
+    from lakecore_airflow.operators.drops import DropTableOperator, RestoreTableOperator
     from lakecore_airflow.operators.expire import ExpireChangelogsOperator, ExpireSnapshotsOperator
     from lakecore_airflow.operators.fsck import FsckOperator
     from lakecore_airflow.operators.holds import HoldTableOperator, ListHoldsOperator, ReleaseTableOperator
@@ -59,6 +60,13 @@ if TYPE_CHECKING:
     from lakecore_airflow.operators.period_tags import (
         CreateBatchTagsOperator,
         TriggerTagAutomaticCreationOperator,
+    )
+    from lakecore_airflow.operators.privileges import (
+        CreatePrivilegedUserOperator,
+        DropPrivilegedUserOperator,
+        GrantPrivilegeToUserOperator,
+        InitFileBasedPrivilegeOperator,
+        RevokePrivilegeFromUserOperator,
     )
     from lakecore_airflow.operators.query_service import QueryServiceOperator
     from lakecore_airflow.operators.repair import (
@@ -96,12 +104,15 @@ __all__ = [
     "CreateBatchTagsOperator",
     "CreateBranchOperator",
     "CreateFunctionOperator",
+    "CreatePrivilegedUserOperator",
     "CreateTagOperator",
     "DedicatedCompactionOperator",
     "DeleteBranchOperator",
     "DeleteTagOperator",
     "DropFunctionOperator",
     "DropPartitionOperator",
+    "DropPrivilegedUserOperator",
+    "DropTableOperator",
     "ExpireChangelogsOperator",
     "ExpireConsumersOperator",
     "ExpirePartitionsOperator",
@@ -109,7 +120,9 @@ __all__ = [
     "ExpireTagsOperator",
     "FastForwardOperator",
     "FsckOperator",
+    "GrantPrivilegeToUserOperator",
     "HoldTableOperator",
+    "InitFileBasedPrivilegeOperator",
     "ListHoldsOperator",
     "ListRunsOperator",
     "ListTablesOperator",
@@ -136,6 +149,8 @@ __all__ = [
     "ReplaceTagOperator",
     "RescaleOperator",
     "ResetConsumerOperator",
+    "RestoreTableOperator",
+    "RevokePrivilegeFromUserOperator",
     "RewriteFileIndexOperator",
     "RollbackToAsLatestOperator",
     "RollbackToOperator",
@@ -159,12 +174,15 @@ _HOMES = {
     "CreateBatchTagsOperator": "lakecore_airflow.operators.period_tags",
     "CreateBranchOperator": "lakecore_airflow.operators.branches",
     "CreateFunctionOperator": "lakecore_airflow.operators.objects",
+    "CreatePrivilegedUserOperator": "lakecore_airflow.operators.privileges",
     "CreateTagOperator": "lakecore_airflow.operators.tags",
     "DedicatedCompactionOperator": "lakecore_airflow.lake.dedicated_compaction",
     "DeleteBranchOperator": "lakecore_airflow.operators.branches",
     "DeleteTagOperator": "lakecore_airflow.operators.tags",
     "DropFunctionOperator": "lakecore_airflow.operators.objects",
     "DropPartitionOperator": "lakecore_airflow.operators.partitions",
+    "DropPrivilegedUserOperator": "lakecore_airflow.operators.privileges",
+    "DropTableOperator": "lakecore_airflow.operators.drops",
     "ExpireChangelogsOperator": "lakecore_airflow.operators.expire",
     "ExpireConsumersOperator": "lakecore_airflow.operators.consumers",
     "ExpirePartitionsOperator": "lakecore_airflow.operators.partitions",
@@ -172,7 +190,9 @@ _HOMES = {
     "ExpireTagsOperator": "lakecore_airflow.operators.tags",
     "FastForwardOperator": "lakecore_airflow.operators.branches",
     "FsckOperator": "lakecore_airflow.operators.fsck",
+    "GrantPrivilegeToUserOperator": "lakecore_airflow.operators.privileges",
     "HoldTableOperator": "lakecore_airflow.operators.holds",
+    "InitFileBasedPrivilegeOperator": "lakecore_airflow.operators.privileges",
     "ListHoldsOperator": "lakecore_airflow.operators.holds",
     "ListRunsOperator": "lakecore_airflow.operators.ledger",
     "ListTablesOperator": "lakecore_airflow.lake.tables",
@@ -199,6 +219,8 @@ _HOMES = {
     "ReplaceTagOperator": "lakecore_airflow.operators.tags",
     "RescaleOperator": "lakecore_airflow.operators.rescale",
     "ResetConsumerOperator": "lakecore_airflow.operators.consumers",
+    "RestoreTableOperator": "lakecore_airflow.operators.drops",
+    "RevokePrivilegeFromUserOperator": "lakecore_airflow.operators.privileges",
     "RewriteFileIndexOperator": "lakecore_airflow.operators.rewrite_file_index",
     "RollbackToAsLatestOperator": "lakecore_airflow.operators.rollback",
     "RollbackToOperator": "lakecore_airflow.operators.rollback",
