@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, TypeVar
 
+from lakecore.data_class import dataclass
 from lakecore.errors import MASK, InvalidOptionError, is_secret
 
 __all__ = ["Option", "parse_bool", "parse_duration_ms", "parse_enum", "parse_list", "parse_size"]

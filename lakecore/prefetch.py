@@ -10,9 +10,10 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import copy_context
-from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Generic, TypeVar
+
+from lakecore.data_class import dataclass
 
 __all__ = ["PREFETCH_BYTES", "Prefetch", "in_background", "prefetch", "round_robin"]
 

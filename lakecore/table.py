@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 from lakecore.commit.author import Author
 from lakecore.commit.committer import Committer
 from lakecore.commit.request import CommitRequest, CommitResult, Overwrite, Preconditions
+from lakecore.data_class import dataclass
 from lakecore.display import html_table, one_line
 from lakecore.errors import (
     InvalidInputError,

@@ -7,13 +7,14 @@ key column may be renamed. Options that a snapshot depends on cannot be unset (s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from lakecore.catalog.field_ids import numbered_type
 from lakecore.catalog.nested_fields import edit_at
 from lakecore.catalog.option_change import Options, check_set, check_unset, is_on, renamed_options
 from lakecore.catalog.type_change import can_change, needs_a_zone
 from lakecore.catalog.validation import check_schema
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.schema_change import (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ from lakecore.catalog.objects.function import Functions
 from lakecore.catalog.objects.view import Views
 from lakecore.catalog.partitions.partition import Partitions
 from lakecore.clock import Clock
+from lakecore.data_class import dataclass
 from lakecore.fs.allowed_paths import AllowedPaths
 from lakecore.fs.file_io import FileIO
 from lakecore.maintain.dropped.record import DroppedTable

@@ -20,10 +20,11 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from lakecore.catalog.configured.catalog_store import CatalogStore, configured_value
 from lakecore.catalog.configured.references import ConfiguredValue, value_of
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, NotFoundError
 
 __all__ = ["DEFAULT_DATABASE", "CatalogConfig", "default_database", "read_config", "resolve"]

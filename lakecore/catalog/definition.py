@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import count
 from typing import Any
 
@@ -13,6 +13,7 @@ from lakecore.catalog.column_text import parse_column, parse_type_text
 from lakecore.catalog.field_ids import numbered_column
 from lakecore.catalog.option_change import is_on
 from lakecore.catalog.validation import check_columns, check_keys, check_schema
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, InvalidOptionError, UnsupportedError
 from lakecore.metadata.option_rules.checks import check_new_option
 from lakecore.metadata.schema import TableSchema

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from lakecore.catalog.catalog import Database
 from lakecore.catalog.catalog_options import WAREHOUSE_KEYS, check_catalog_options
@@ -15,6 +14,7 @@ from lakecore.catalog.names import DATABASE_SUFFIX, TableName
 from lakecore.catalog.registry import load_catalog
 from lakecore.catalog.warehouse.opened_warehouse import opened_warehouse
 from lakecore.catalog.warehouse.warehouse_catalog import WarehouseCatalog
+from lakecore.data_class import dataclass
 from lakecore.errors import NotFoundError, UnsupportedError
 from lakecore.fs.file_io import FileStatus
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
@@ -11,6 +10,7 @@ import typer
 
 from lakecore.cli.output import print_rows
 from lakecore.cli.session import session_of
+from lakecore.data_class import dataclass
 
 __all__ = ["airflow"]
 

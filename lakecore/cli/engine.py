@@ -6,12 +6,12 @@ import importlib.util
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, LakeError
 from lakecore.executor import Executor
 

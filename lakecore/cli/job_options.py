@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 from typing import Any, Generic, TypeVar
 
 import typer
 
 from lakecore.cli.run_name import RunName
 from lakecore.clock import SystemClock
+from lakecore.data_class import dataclass
 from lakecore.jobs.definitions.parameter import DeclaredParameter, Kind, declared
 from lakecore.jobs.definitions.table_job import Definition, Safety, TableJob
 from lakecore.jobs.definitions.values import parse_value

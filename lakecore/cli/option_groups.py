@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
 from lakecore.cli.job_options import JobOptions, job_options_of, options_of_job
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 from lakecore.jobs.runner.limits import Limits
 from lakecore.options import parse_size

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from lakecore.clock import SystemClock
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 
 __all__ = ["RunName"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from lakecore.catalog.catalog import Catalog
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, NotFoundError
 
 __all__ = ["TableNames", "expand_tables"]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lakecore.commit.duplicates import commits_of
+from lakecore.data_class import dataclass
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 from lakecore.store.snapshots import SnapshotStore
 

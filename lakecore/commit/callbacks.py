@@ -10,8 +10,8 @@ callback learns of most snapshots once, of some never or twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from lakecore.data_class import dataclass
 from lakecore.entry_points import run_all
 from lakecore.metadata.snapshot import Snapshot
 

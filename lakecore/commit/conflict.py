@@ -9,12 +9,12 @@ disjoint key ranges per level.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
 
+from lakecore.data_class import dataclass
 from lakecore.metadata.manifest.data_file import EntryKind, FileIdentity, ManifestEntry
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.live_entries import identity_hash, live_entries

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import TypeGuard
 
+from lakecore.data_class import dataclass
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 from lakecore.store.snapshots import SnapshotStore
 

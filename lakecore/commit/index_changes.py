@@ -10,9 +10,9 @@ column that it indexes. Source: Paimon's option `global-index.column-update-acti
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from lakecore.commit.conflict import Conflict
+from lakecore.data_class import dataclass
 from lakecore.errors import UnsupportedError
 from lakecore.metadata.manifest.index_file import DELETION_VECTORS, HASH_INDEX, GlobalIndex, IndexFile
 

@@ -9,11 +9,11 @@ to the target size.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from lakecore.commit.partitions import PartitionBounds
+from lakecore.data_class import dataclass
 from lakecore.metadata.manifest.data_file import EntryKind
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.live_entries import live_entries

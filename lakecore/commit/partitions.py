@@ -5,9 +5,9 @@ pure.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 from lakecore.metadata.key_order import comparable
 from lakecore.metadata.manifest.manifest_file import ManifestFile

@@ -8,10 +8,11 @@ DELETEs come before ADDs: expiry replays deltas in order, and an upgraded file m
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from lakecore.commit.index_changes import IndexChange
 from lakecore.commit.request import CommitRequest
+from lakecore.data_class import dataclass
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.manifest.data_file import DataFile, EntryKind, ManifestEntry
 from lakecore.metadata.manifest.entries import ManifestEntries

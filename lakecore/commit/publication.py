@@ -8,9 +8,9 @@ The base is read again right before the publication, and the new snapshot after 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 
 from lakecore.commit.publication_notes import note_publication
+from lakecore.data_class import dataclass
 from lakecore.errors import CommitUncertainError, LakeError
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.store.snapshots import SnapshotStore

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CommitConflictError
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.store.manifests import ManifestStore

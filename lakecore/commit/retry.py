@@ -5,8 +5,8 @@ wait. It is pure.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from lakecore.data_class import dataclass
 from lakecore.options import Option, parse_duration_ms
 
 __all__ = ["RetryPolicy"]

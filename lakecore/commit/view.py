@@ -5,12 +5,12 @@ partitions that it touches, which are kept up to date between its tries.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from lakecore.commit.index_changes import DataFiles, Place
 from lakecore.commit.partitions import PartitionBounds, SpecFilter
+from lakecore.data_class import dataclass
 from lakecore.errors import NotFoundError
 from lakecore.metadata.manifest.data_file import EntryKind
 from lakecore.metadata.manifest.entries import ManifestEntries

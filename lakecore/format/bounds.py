@@ -7,7 +7,7 @@ Floats are ordered as in the format: -0.0 < 0.0 and NaN above everything.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from lakecore.data_class import dataclass
 
 __all__ = [
     "ArrowBounds",

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidOptionError
 from lakecore.format.bounds import ColumnBounds
 from lakecore.metadata.manifest.data_file import DataFile, SimpleStats

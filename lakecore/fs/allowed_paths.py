@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, InvalidInputError, InvalidOptionError, UnsupportedError
 from lakecore.fs.file_io import SERVICE
 from lakecore.fs.resolve import plain_path

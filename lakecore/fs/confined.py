@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, UnsupportedError
 from lakecore.fs.allowed_paths import AllowedPaths, is_below
 from lakecore.fs.base_output import BaseOutput

@@ -8,8 +8,9 @@ Implementations pickle, so that a task on a Spark executor can carry one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from lakecore.data_class import dataclass
 
 __all__ = ["SERVICE", "FileIO", "FileStatus", "OutputFile", "RangeSource"]
 

@@ -14,13 +14,14 @@ import shutil
 import stat
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import attrgetter
 from typing import Any, BinaryIO
 
 import pyarrow as pa
 
 from lakecore.clock import Clock, SystemClock
+from lakecore.data_class import dataclass
 from lakecore.errors import CommitUncertainError, UnsupportedError
 from lakecore.fs.base_output import BaseOutput
 from lakecore.fs.failures import check_whole, storage_errors, translate

@@ -13,8 +13,8 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 
+from lakecore.data_class import dataclass
 from lakecore.errors import UnsupportedError
 
 __all__ = ["ParentDirectory", "parent_directory", "root_above", "sync_directory"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from lakecore.data_class import dataclass
 from lakecore.errors import UnsupportedError
 from lakecore.fs.file_io import FileIO, FileStatus, OutputFile, RangeSource
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from lakecore.data_class import dataclass
 from lakecore.errors import AlreadyExistsError
 from lakecore.fs.file_io import FileIO, FileStatus, OutputFile, RangeSource
 

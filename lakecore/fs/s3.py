@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.errors import (
     AlreadyExistsError,
     CommitUncertainError,

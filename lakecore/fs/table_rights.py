@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from lakecore.data_class import dataclass
 from lakecore.errors import PrivilegeError
 
 __all__ = ["TableRights", "no_privilege"]

@@ -10,7 +10,9 @@ files.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from lakecore.data_class import dataclass
 
 __all__ = ["TALLY", "StorageUse", "storage_use"]
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from lakecore.data_class import dataclass
 from lakecore.fs.file_io import FileIO, RangeSource
 
 __all__ = ["BytesSource", "open_small_whole"]

@@ -12,7 +12,6 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, InvalidOptionError
 from lakecore.index.distinct import DistinctValues, ValueLog
 from lakecore.index.grouped import encode_groups

@@ -9,12 +9,12 @@ lowest value is always 0: writers of the format begin to compare with it.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, UnsupportedError
 from lakecore.index.query import Among, Nulls, Present, Query, Range, Without
 from lakecore.index.slices import Slices, add_bits

@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError
 
 __all__ = ["FIXED_HEAD", "INDEX_SUFFIX", "Blob", "Blobs", "decode_head", "encode_container", "head_length"]

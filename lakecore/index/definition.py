@@ -7,10 +7,10 @@ is made. Options of a map column hold for all its keys, unless a key has its own
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidOptionError, UnsupportedError
 from lakecore.index.bitmap import BitmapRules
 from lakecore.index.bloom_filter import BloomFilterRules

@@ -5,7 +5,6 @@ int32 length and bytes.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakecore.data_class import dataclass
 from lakecore.index.distinct import DistinctValues
 from lakecore.index.values import decode_numbers, encode_numbers, width_of
 from lakecore.types.datatypes import AtomicType

@@ -8,10 +8,10 @@ condition is true: rows are always filtered again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
+from lakecore.data_class import dataclass
 from lakecore.index.values import COARSE_DIGITS, is_text, stored_value
 from lakecore.predicate.tree import (
     Compare,

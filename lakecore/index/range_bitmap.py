@@ -11,7 +11,6 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, InvalidOptionError
 from lakecore.index.distinct import DistinctValues, ValueLog
 from lakecore.index.keys import KeyCodec, bytes_of, offsets_of

@@ -8,10 +8,10 @@ the values is no row.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 from pyroaring import BitMap
 
+from lakecore.data_class import dataclass
 from lakecore.index import bitmap, bloom_filter, bsi, range_bitmap
 from lakecore.index.container import Blob, decode_head
 from lakecore.index.definition import IndexType, can_index

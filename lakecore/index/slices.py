@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
+from lakecore.data_class import dataclass
 from lakecore.row.roaring.bitmap32 import BITSET_BYTES, MAX_ARRAY, PLAIN
 
 __all__ = ["Slices", "add_bits"]

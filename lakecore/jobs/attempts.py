@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from lakecore.clock import Clock, SystemClock
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, printable
 from lakecore.jobs.runner.lake import Lake
 from lakecore.jobs.runner.rights import grants_of

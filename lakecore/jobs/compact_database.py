@@ -10,10 +10,11 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 from lakecore.clock import Clock, SystemClock
+from lakecore.data_class import dataclass
 from lakecore.display import html_table, one_line
 from lakecore.errors import InvalidInputError, LakeError, NotFoundError
 from lakecore.executor import Executor

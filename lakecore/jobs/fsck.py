@@ -4,10 +4,10 @@ the findings.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from lakecore.clock import Clock, SystemClock
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError
 from lakecore.jobs.definitions.repair import Fsck as Job
 from lakecore.jobs.fsck_holds import after_check

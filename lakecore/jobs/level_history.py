@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
+from lakecore.data_class import dataclass
 from lakecore.errors import NotFoundError
 from lakecore.jobs.runner.lake import Lake
 from lakecore.metadata.manifest.data_file import EntryKind

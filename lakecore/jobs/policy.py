@@ -18,10 +18,10 @@ Later rules win, chore by chore: a chore has the parameters of the last rule tha
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 
 __all__ = ["Rule", "chores_of", "parse_policy"]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from lakecore.clock import Clock, SystemClock
@@ -15,6 +15,7 @@ from lakecore.compact.engine.request import RunName
 from lakecore.compact.kinds.file_index.apply import COMMIT_FILES, IndexRequest, IndexRun
 from lakecore.compact.kinds.file_index.plan import Coverage, IndexNeed
 from lakecore.compact.pool.pool import PlanBudget
+from lakecore.data_class import dataclass
 from lakecore.errors import LakeError
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.compact.scope import partitions_of

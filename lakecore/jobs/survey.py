@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from lakecore.catalog.privileges.grants import Privilege
 from lakecore.clock import Clock, SystemClock
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, LakeError, UnavailableError, UnsupportedError, explain
 from lakecore.executor import Executor
 from lakecore.jobs.compact_database import ListedLake, tables_of

@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from lakecore.clock import Clock
@@ -27,6 +27,7 @@ from lakecore.commit.request import CommitResult
 from lakecore.compact.engine.full_due import of_a_writer
 from lakecore.compact.engine.strategy import Strategy
 from lakecore.compact.kinds.sort.plan import clusters
+from lakecore.data_class import dataclass
 from lakecore.errors import BusyError, LakeError
 from lakecore.executor import Executor
 from lakecore.jobs import compact, expire_changelogs, expire_snapshots, partitions

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.lookup.located import FileRows, LocatedRows, LookupSource
 from lakecore.merge.key_columns import Keys, KeyTuple, concat
 from lakecore.merge.row_order import order_rows

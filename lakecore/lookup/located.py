@@ -5,13 +5,13 @@ matter.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lakecore.data_class import dataclass
 from lakecore.lookup.key_page_marks import KeyPageMarks
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.read.context import ReadContext

@@ -11,13 +11,13 @@ row groups with a row that may match.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lakecore.data_class import dataclass
 from lakecore.lookup.levels import LookupResult
 from lakecore.lookup.located import LookupSource
 from lakecore.merge.key_columns import Keys, KeyTuple, concat

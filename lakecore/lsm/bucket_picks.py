@@ -7,12 +7,12 @@ and for keys that have no order as numbers.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from lakecore.data_class import dataclass
 from lakecore.lsm.bucket_columns import BucketColumns
 from lakecore.lsm.rewrite_columns import UPGRADES, PickColumns, divide_columns
 from lakecore.lsm.rewrites import Upgrade

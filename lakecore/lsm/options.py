@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidOptionError
 from lakecore.options import Option, parse_bool, parse_duration_ms, parse_enum, parse_size
 

@@ -6,12 +6,12 @@ The rule is that of `divide`, which works on the files of one pick.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from lakecore.data_class import dataclass
 from lakecore.lsm.rewrites import Upgrade
 from lakecore.lsm.section_columns import section_columns
 

@@ -5,9 +5,9 @@ level. Pure.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
+from lakecore.data_class import dataclass
 from lakecore.lsm.sections import KeyOf, Section, sections
 from lakecore.metadata.manifest.data_file import DataFile
 

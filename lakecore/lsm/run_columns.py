@@ -6,12 +6,12 @@ The rule is that of `level_runs`, which works on the files of one bucket.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from lakecore.data_class import dataclass
 from lakecore.lsm.runs import LevelRun
 
 __all__ = ["RunColumns", "run_columns"]

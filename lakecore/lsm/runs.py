@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from lakecore.data_class import dataclass
 from lakecore.metadata.manifest.data_file import DataFile
 
 __all__ = ["LevelRun", "Pick", "age_order", "drops_deletes", "level_runs", "number_of_levels"]

@@ -6,12 +6,12 @@ run after run.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from lakecore.data_class import dataclass
 from lakecore.lsm.sections import run_numbers
 
 __all__ = ["SectionColumns", "section_columns"]

@@ -5,10 +5,10 @@ sorted runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from heapq import heappush, heapreplace
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.metadata.manifest.data_file import DataFile
 
 __all__ = ["KeyOf", "Section", "largest_run", "run_numbers", "sections", "stretch_runs"]

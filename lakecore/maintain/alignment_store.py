@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
 from typing import ClassVar
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, NotFoundError, reason
 from lakecore.maintain.service_store import ServiceStore
 from lakecore.metadata.json_record import json_object

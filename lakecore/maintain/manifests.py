@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from lakecore.commit.author import Author
 from lakecore.commit.manifest_draft import ManifestDraft
 from lakecore.commit.manifest_merge import MergePolicy
 from lakecore.commit.publication import publish
+from lakecore.data_class import dataclass
 from lakecore.errors import CommitConflictError
 from lakecore.maintain.target import Target
 from lakecore.metadata.manifest.manifest_file import ManifestFile

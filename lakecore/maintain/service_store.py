@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from lakecore.data_class import dataclass
 from lakecore.fs.confined import service_files
 from lakecore.fs.file_io import FileIO
 

@@ -10,8 +10,8 @@ import json
 import logging
 import urllib.parse
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from lakecore.data_class import dataclass
 from lakecore.errors import LakeError, NotFoundError
 from lakecore.fs.confined import service_files
 from lakecore.fs.file_io import FileIO

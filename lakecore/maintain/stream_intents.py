@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 import urllib.parse
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, NotFoundError
 from lakecore.maintain.service_store import ServiceStore
 

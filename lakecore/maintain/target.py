@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, islice
 from typing import TypeVar
 
 from lakecore.clock import Clock
+from lakecore.data_class import dataclass
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.schema import TableSchema
 from lakecore.store.branches import BranchStore

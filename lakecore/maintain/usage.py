@@ -10,10 +10,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
+from lakecore.data_class import dataclass
 from lakecore.maintain.service_store import ServiceStore
 
 __all__ = ["Usage", "UsageStore", "usage_key"]

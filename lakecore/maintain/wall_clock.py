@@ -5,10 +5,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 
 __all__ = ["WallClock"]

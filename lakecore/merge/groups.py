@@ -8,13 +8,13 @@ it is, whatever its kind.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakecore.data_class import dataclass
 from lakecore.merge.plain_values import plain_array, plain_values
 from lakecore.merge.row_order import Bools, Indices
 from lakecore.metadata.row_kind import KIND_NAME, is_retract

@@ -5,13 +5,13 @@ number.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakecore.data_class import dataclass
 from lakecore.merge.key_columns import KeyArray, integer_view
 
 __all__ = ["Bools", "Indices", "RowOrder", "SequenceColumn", "in_total_order", "order_rows"]

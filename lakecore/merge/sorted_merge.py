@@ -6,13 +6,13 @@ The latest row of a key wins (merge engine deduplicate), or an `Engine` folds th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakecore.data_class import dataclass
 from lakecore.merge.groups import Engine, FoldedGroups, Groups, fold
 from lakecore.merge.key_columns import concat
 from lakecore.merge.row_order import Bools, Indices, RowOrder, SequenceColumn, order_rows

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError
 from lakecore.merge.key_columns import Keys, KeyTuple
 

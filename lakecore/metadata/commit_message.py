@@ -4,8 +4,7 @@ of a commit. It can be pickled.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from lakecore.data_class import dataclass
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.index_file import IndexFile
 

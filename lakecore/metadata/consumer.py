@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, reason
 from lakecore.metadata.json_record import json_object
 

@@ -9,8 +9,8 @@ vector columns; each holds rows of the ordinary file that precedes it in its com
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from lakecore.data_class import dataclass
 from lakecore.options import Option, parse_bool, parse_size
 from lakecore.types.datatypes import ArrayType, AtomicType, DataType, MapType, RowType, TypeRoot, VectorType
 

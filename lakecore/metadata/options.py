@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidOptionError
 from lakecore.metadata.file_names import parse_directory, parse_prefix
 from lakecore.options import Option, parse_bool, parse_duration_ms, parse_enum, parse_list, parse_size

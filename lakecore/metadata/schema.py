@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, UnsupportedError, reason
 from lakecore.metadata.json_record import json_object
 from lakecore.types.datatypes import DataField, RowType

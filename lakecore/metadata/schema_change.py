@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
+from lakecore.data_class import dataclass
 from lakecore.types.datatypes import DataType
 
 __all__ = [

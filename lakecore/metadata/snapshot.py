@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import Enum
 from functools import cache
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.display import html_table, one_line
 from lakecore.errors import CorruptDataError, UnsupportedError, reason
 from lakecore.metadata.file_names import checked_name

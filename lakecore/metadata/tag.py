@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, LakeError, reason
 from lakecore.metadata.json_record import json_object
 from lakecore.metadata.snapshot import Snapshot

@@ -7,11 +7,11 @@ beyond the type's range becomes an equivalent comparison with a value the type c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.predicate.tree import Compare, Comparison, In, IsNotNull, NotIn, Predicate
 from lakecore.types.datatypes import AtomicType, DataField, MapType, TypeRoot

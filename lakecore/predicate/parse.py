@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 from lakecore.predicate.literals import Literal, comparison, membership
 from lakecore.predicate.tree import (

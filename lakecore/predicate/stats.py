@@ -5,7 +5,6 @@ row. In doubt, it keeps them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -14,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lakecore.data_class import dataclass
 from lakecore.predicate.tree import (
     And,
     AtKey,

@@ -7,9 +7,10 @@ SQL's three-valued logic: a comparison with a null column is unknown, and unknow
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeAlias
+
+from lakecore.data_class import dataclass
 
 __all__ = [
     "And",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.fs.file_io import FileIO
 from lakecore.merge.engines.choice import engine_of
 from lakecore.merge.groups import Engine

@@ -5,13 +5,13 @@ many rows at once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lakecore.data_class import dataclass
 from lakecore.row.binary_layout import (
     COMPACT_MILLIS,
     FIXED_FORMATS,

@@ -11,7 +11,6 @@ milliseconds on curves. Beyond the format: floats and decimals keep the order of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -20,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakecore.data_class import dataclass
 from lakecore.row.order_strategy import OrderStrategy
 from lakecore.row.space_curve import HILBERT_BITS, WORD_BITS, Words, hilbert, interleave
 

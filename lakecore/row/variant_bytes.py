@@ -7,11 +7,12 @@ error: callers check what they rely on (`Parts.exact`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+
+from lakecore.data_class import dataclass
 
 __all__ = ["Ints", "Parts", "VariantBytes", "containers", "copy_ranges", "ragged", "runs", "widths"]
 

@@ -5,11 +5,12 @@ between two states.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, NotFoundError, UnsupportedError
 from lakecore.metadata.manifest.data_file import EntryKind
 from lakecore.metadata.manifest.entries import ManifestEntries

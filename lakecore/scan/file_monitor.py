@@ -8,10 +8,10 @@ a bucket come along, and a table that was rolled back is noticed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
+from lakecore.data_class import dataclass
 from lakecore.errors import ExpiredError, NotFoundError
 from lakecore.metadata.manifest.data_file import DataFile, EntryKind
 from lakecore.metadata.manifest.entries import ManifestEntries

@@ -5,13 +5,13 @@ and levels. It is pure.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 from lakecore.metadata.key_order import comparable
 from lakecore.metadata.manifest.data_file import EMPTY_ROW

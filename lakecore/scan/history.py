@@ -5,8 +5,8 @@ then the snapshots.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from lakecore.data_class import dataclass
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.options import Option, parse_duration_ms
 from lakecore.store.changelogs import ChangelogStore

@@ -7,8 +7,8 @@ snapshot; times beyond the available snapshots are clamped to them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, NotFoundError
 from lakecore.metadata.options import ChangelogProducer
 from lakecore.metadata.snapshot import CommitKind, Snapshot

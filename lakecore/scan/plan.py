@@ -7,12 +7,12 @@ primary-key bucket are packed individually only if no key can occur twice, else 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from lakecore.data_class import dataclass
 from lakecore.lsm.section_columns import section_columns
 from lakecore.lsm.sections import sections
 from lakecore.metadata.key_numbers import key_numbers

@@ -9,13 +9,13 @@ file's schema lacks is null, and one whose type changed decides nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from lakecore.data_class import dataclass
 from lakecore.index.definition import READ_ENABLED
 from lakecore.index.search import embedded_index, matching_rows, stored_columns
 from lakecore.metadata.manifest.entries import ManifestEntries

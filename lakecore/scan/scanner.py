@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
 import numpy as np
 
+from lakecore.data_class import dataclass
 from lakecore.errors import NotFoundError, UnsupportedError
 from lakecore.metadata.dedicated_columns import counts_blob_size
 from lakecore.metadata.manifest.bucket_counts import GROUP_FILES, BucketCounts

@@ -8,9 +8,9 @@ options. Times in text are UTC unless they name a zone.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, InvalidOptionError
 from lakecore.options import Option, parse_bool, parse_enum
 from lakecore.types.text import parse_timestamp

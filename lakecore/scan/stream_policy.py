@@ -8,9 +8,9 @@ snapshots are skipped unless the table asks for them; all other kinds are skippe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidOptionError
 from lakecore.lsm.options import TreePolicy
 from lakecore.metadata.options import ChangelogProducer, MergeEngine, TableOptions

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidOptionError
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.scan.history import History

@@ -5,8 +5,8 @@ watermark.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, NotFoundError
 from lakecore.metadata.options import ChangelogProducer
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, InvalidInputError, NotFoundError
 from lakecore.fs.file_io import FileIO
 

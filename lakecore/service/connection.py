@@ -6,9 +6,10 @@ import contextlib
 import socket
 import threading
 from concurrent.futures import Future, InvalidStateError
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import count
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, UnavailableError
 from lakecore.service.addresses import Address
 from lakecore.service.wire.frames import LENGTH, SMALLEST, Frame, FrameType, decode_frame, encode_frame

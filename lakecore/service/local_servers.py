@@ -8,9 +8,10 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from lakecore.clock import Clock, SystemClock
+from lakecore.data_class import dataclass
 from lakecore.errors import AlreadyExistsError, InvalidInputError, LakeError, UnavailableError
 from lakecore.lookup.query.serialized_query import SerializedQuery
 from lakecore.service.addresses import Address

@@ -8,9 +8,10 @@ import json
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from lakecore.clock import Clock, SystemClock
+from lakecore.data_class import dataclass
 from lakecore.errors import AlreadyExistsError, InvalidInputError, LakeError
 from lakecore.service.addresses import Address
 from lakecore.service.health_server import HealthServer

@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, UnavailableError
 from lakecore.service.addresses import Address
 from lakecore.service.location import server_of

@@ -13,12 +13,12 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, LakeError
 from lakecore.lookup.query.serialized_query import MalformedKeyError
 from lakecore.service.server_metrics import ServerMetrics

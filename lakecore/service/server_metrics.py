@@ -8,7 +8,8 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+
+from lakecore.data_class import dataclass
 
 __all__ = [
     "BOUNDS",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 
 __all__ = ["ServerOptions"]

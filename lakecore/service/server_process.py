@@ -10,10 +10,10 @@ import contextlib
 import multiprocessing
 import signal
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
 from lakecore.clock import SystemClock
+from lakecore.data_class import dataclass
 from lakecore.errors import LakeError, UnavailableError
 from lakecore.service.addresses import Address, parse_address
 from lakecore.service.server import ServerNumber

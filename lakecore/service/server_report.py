@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.service.server_metrics import (
     BOUNDS,
     Metric,

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from lakecore.clock import Clock
+from lakecore.data_class import dataclass
 from lakecore.errors import LakeError, NotFoundError
 from lakecore.lookup.copies.process_cache import shared_cache
 from lakecore.lookup.query.serialized_query import SerializedQuery

@@ -13,9 +13,9 @@ package that imports pyspark, and it does so where it is used.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ by its number, so that task i of n has the buckets i, i + n, i + 2n and so on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, LakeError, UnsupportedError
 
 if TYPE_CHECKING:

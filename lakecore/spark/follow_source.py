@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 
+from lakecore.data_class import dataclass
 from lakecore.errors import LakeError, UnavailableError
 from lakecore.jobs.compact.follow_store import FollowStore
 from lakecore.jobs.compact.table_states import TableStates

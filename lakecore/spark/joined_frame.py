@@ -15,13 +15,13 @@ import pickle
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 from lakecore.spark import BucketShuffle
 from lakecore.spark.bucket_shuffle import TaskBuckets, cast_key, shuffle_by_bucket

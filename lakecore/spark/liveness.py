@@ -13,8 +13,9 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from lakecore.data_class import dataclass
 from lakecore.errors import UnavailableError
 from lakecore.service.addresses import Address
 

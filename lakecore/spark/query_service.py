@@ -12,11 +12,12 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakecore.catalog.catalog import Catalog
 from lakecore.clock import SystemClock
+from lakecore.data_class import dataclass
 from lakecore.errors import AlreadyExistsError, InvalidInputError, LakeError, UnavailableError
 from lakecore.service.addresses import Address, parse_address
 from lakecore.service.health_server import HealthServer

@@ -9,9 +9,9 @@ import pickle
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from lakecore.data_class import dataclass
 from lakecore.errors import LakeError, UnavailableError
 
 __all__ = ["Inbox", "NumberedResult", "UnitJob", "UnitJobs"]

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.errors import UnsupportedError
 
 if TYPE_CHECKING:

@@ -4,8 +4,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from lakecore.data_class import dataclass
 from lakecore.errors import NotFoundError
 from lakecore.fs.file_io import FileIO
 from lakecore.store.paths import MAIN_BRANCH, TablePaths

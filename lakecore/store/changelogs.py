@@ -7,8 +7,8 @@ snapshot as a changelog of the same id. Ids of changelogs are below those of sna
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, NotFoundError
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.snapshot import Snapshot

@@ -7,9 +7,10 @@ an error, never "no consumer": expiry would delete what somebody still has to re
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from lakecore.clock import Clock, SystemClock
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, NotFoundError
 from lakecore.fs.file_io import FileIO, FileStatus
 from lakecore.metadata.consumer import Consumer

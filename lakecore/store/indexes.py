@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy.typing as npt
 from pyroaring import BitMap
 
 from lakecore.clock import Clock, SystemClock
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, LakeError
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.resolve import plain_path

@@ -6,10 +6,11 @@ import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import accumulate, pairwise
 
 from lakecore.clock import Clock, SystemClock
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, InvalidOptionError, LakeError
 from lakecore.format.manifest.index_manifests import decode_index_manifest, encode_index_manifest
 from lakecore.format.manifest.manifests import (

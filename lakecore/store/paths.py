@@ -6,8 +6,7 @@ index and statistics files of every branch are in the main table's directories.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 from lakecore.fs.resolve import plain_path
 from lakecore.metadata.manifest.data_file import DataFile

@@ -5,9 +5,10 @@ changed.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from lakecore.clock import Clock, SystemClock
+from lakecore.data_class import dataclass
 from lakecore.errors import CommitUncertainError, CorruptDataError, LakeError, NotFoundError
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.publish import publish_resolved

@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 import re
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from lakecore.clock import Clock, SystemClock
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, LakeError, NotFoundError
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.publish import publish_resolved

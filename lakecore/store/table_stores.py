@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from lakecore.clock import Clock, SystemClock
+from lakecore.data_class import dataclass
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.schema import TableSchema
 from lakecore.store.branches import BranchStore

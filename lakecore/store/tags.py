@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from lakecore.data_class import dataclass
 from lakecore.errors import NotFoundError
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.snapshot import Snapshot

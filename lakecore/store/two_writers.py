@@ -5,8 +5,8 @@ all of it. Pure.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from lakecore.data_class import dataclass
 from lakecore.store.settle_time import is_replaceable, settle_ms
 
 __all__ = ["OtherWriters", "other_writers"]

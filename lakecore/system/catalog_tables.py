@@ -5,11 +5,11 @@ here; they cost a look at every table. `lakecore.catalog.warehouse.record_tables
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn, TypeAlias
 from urllib.parse import unquote
 
+from lakecore.data_class import dataclass
 from lakecore.display import one_line
 from lakecore.errors import InvalidInputError, PrivilegeError, UnsupportedError
 from lakecore.predicate.tree import Predicate

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.format.parquet.not_null import fill_null_rows
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_FIELD_ID, SEQUENCE_NAME, RowKind
 from lakecore.predicate.evaluate import mask

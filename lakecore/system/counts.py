@@ -5,11 +5,12 @@ before merging.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from lakecore.data_class import dataclass
 from lakecore.metadata.manifest.data_file import EntryKind
 from lakecore.metadata.manifest.index_file import DELETION_VECTORS
 from lakecore.metadata.snapshot import Snapshot

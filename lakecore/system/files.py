@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError
 from lakecore.metadata.manifest.data_file import DataFile, ManifestEntry
 from lakecore.metadata.schema import TableSchema

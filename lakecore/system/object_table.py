@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.errors import UnsupportedError
 from lakecore.predicate.tree import Predicate
 from lakecore.read.directory.present_table import PresentTable

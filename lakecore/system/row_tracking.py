@@ -5,11 +5,11 @@ files are rewritten.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Predicate, columns_of, restricted
 from lakecore.read.file.row_ids import tracked_type

@@ -7,8 +7,9 @@ deltas; `$ro` of a table with a primary key has no stream.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from lakecore.data_class import dataclass
 from lakecore.errors import UnsupportedError
 from lakecore.read.source.changed_rows import StateRows
 from lakecore.read.source.readable import Readable

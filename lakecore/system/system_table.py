@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import NoReturn
 
+from lakecore.data_class import dataclass
 from lakecore.display import one_line
 from lakecore.errors import InvalidInputError, NotFoundError, UnsupportedError
 from lakecore.lsm.options import TreePolicy

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Predicate

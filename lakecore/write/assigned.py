@@ -8,8 +8,7 @@ any other commit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from lakecore.data_class import dataclass
 from lakecore.fs.local import LocalFileIO
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.write.buckets.bucket_state import BucketState

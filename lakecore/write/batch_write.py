@@ -5,12 +5,13 @@ commits.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from lakecore.commit.request import CommitResult, Overwrite, Preconditions
+from lakecore.data_class import dataclass
 from lakecore.errors import CommitUncertainError, InvalidInputError, LakeError, UnsupportedError
 from lakecore.metadata.options import BucketMode
 from lakecore.metadata.snapshot import Snapshot

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Protocol
 
 from lakecore.commit.request import CommitResult, Overwrite, Preconditions
+from lakecore.data_class import dataclass
 from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError, NotFoundError
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.options import BucketMode

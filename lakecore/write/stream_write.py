@@ -8,13 +8,14 @@ the files of a commit decide: see `StreamWrite.filter_and_commit`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import pyarrow as pa
 
 from lakecore.commit.duplicates import LastCommit, last_commit_of
 from lakecore.commit.request import CommitResult, Preconditions
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, LakeError
 from lakecore.metadata.options import BucketMode
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, Snapshot

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container
-from dataclasses import dataclass
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 
 __all__ = ["QualifiedName", "check_catalog_name", "is_catalog_name", "qualified"]

@@ -13,10 +13,10 @@ import tempfile
 import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 
 from lakecore.catalog.configured.catalog_names import check_catalog_name, is_catalog_name
 from lakecore.catalog.configured.references import ConfiguredValue, Reference
+from lakecore.data_class import dataclass
 from lakecore.errors import (
     AlreadyExistsError,
     InvalidInputError,

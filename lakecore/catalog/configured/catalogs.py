@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from lakecore.catalog.catalog import Catalog
 from lakecore.catalog.config import CatalogConfig, default_database, read_config, resolve
@@ -12,6 +12,7 @@ from lakecore.catalog.configured.catalog_names import QualifiedName, check_catal
 from lakecore.catalog.configured.catalog_store import CatalogStore
 from lakecore.catalog.configured.references import ConfiguredValue, value_of
 from lakecore.catalog.registry import open_catalog
+from lakecore.data_class import dataclass
 from lakecore.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from lakecore.table import Table
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, NotFoundError
 
 __all__ = ["ConfiguredValue", "Reference", "value_of"]

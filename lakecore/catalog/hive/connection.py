@@ -6,7 +6,7 @@ import contextlib
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from threading import BoundedSemaphore
 from typing import Any, NoReturn
@@ -15,6 +15,7 @@ from lakecore.catalog.hive.options import MetastoreAddress
 from lakecore.catalog.remote.lost_answer import UNKNOWN, LostAnswerError
 from lakecore.catalog.remote.pauses import pause_after
 from lakecore.clock import Clock
+from lakecore.data_class import dataclass
 from lakecore.errors import (
     AlreadyExistsError,
     InvalidInputError,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from lakecore.catalog.hive.column_types import hive_type
@@ -15,6 +14,7 @@ from lakecore.catalog.hive.connection import thrift_types
 from lakecore.catalog.hive.locations import LOCATION_PROPERTY, set_location
 from lakecore.catalog.names import TableName
 from lakecore.catalog.remote.table_properties import copied_properties
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 from lakecore.metadata.listed_partitions import TAG_FIELD, has_listed_partitions
 from lakecore.metadata.schema import TableSchema

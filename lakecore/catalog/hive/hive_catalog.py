@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -47,6 +47,7 @@ from lakecore.catalog.privileges.grants import Privilege
 from lakecore.catalog.warehouse.opened_warehouse import opened_warehouse
 from lakecore.catalog.warehouse.warehouse_catalog import WarehouseCatalog
 from lakecore.clock import SystemClock
+from lakecore.data_class import dataclass
 from lakecore.display import one_line
 from lakecore.errors import (
     AlreadyExistsError,

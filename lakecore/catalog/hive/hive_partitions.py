@@ -5,7 +5,7 @@ metastore for tables that ask for it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NoReturn
 
 from lakecore.catalog.hive.partition_list import HivePartitionList
@@ -14,6 +14,7 @@ from lakecore.catalog.partitions.file_partitions import FilePartitions, data_tab
 from lakecore.catalog.partitions.partition import Partition, PartitionPage, PartitionRequest
 from lakecore.catalog.partitions.selection import complete_specs, parse_request
 from lakecore.clock import Clock
+from lakecore.data_class import dataclass
 from lakecore.errors import UnsupportedError
 from lakecore.maintain.partitions.in_step import remove_dropped
 from lakecore.maintain.partitions.mark_done import marks_events

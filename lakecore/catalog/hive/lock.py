@@ -6,13 +6,13 @@ import logging
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from lakecore.catalog.hive.connection import MetastoreConnection, thrift_types
 from lakecore.catalog.names import TableName
 from lakecore.catalog.remote.lost_answer import LostAnswerError
 from lakecore.clock import Clock
+from lakecore.data_class import dataclass
 from lakecore.errors import LakeError, NotFoundError, UnavailableError
 
 __all__ = ["HiveLock"]

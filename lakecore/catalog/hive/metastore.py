@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from lakecore.catalog.hive.connection import MetastoreConnection, thrift_types
 from lakecore.catalog.names import TableName
 from lakecore.catalog.remote.settled import settled
+from lakecore.data_class import dataclass
 from lakecore.errors import NotFoundError
 
 __all__ = ["HiveMetastore"]

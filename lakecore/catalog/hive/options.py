@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -17,6 +16,7 @@ from lakecore.catalog.remote.options import (
     POOL_SIZE,
     SYNC_PROPERTIES,
 )
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidOptionError
 from lakecore.options import Option, parse_bool, parse_duration_ms, parse_enum
 

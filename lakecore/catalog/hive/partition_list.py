@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
@@ -15,6 +14,7 @@ from lakecore.catalog.hive.connection import MetastoreConnection, thrift_types
 from lakecore.catalog.hive.locations import set_location, table_location
 from lakecore.catalog.names import TableName
 from lakecore.clock import Clock
+from lakecore.data_class import dataclass
 from lakecore.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from lakecore.row.partition_path import spec_path
 from lakecore.store.partition_list import PartitionTexts

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from lakecore.catalog.jdbc.options import PASSWORD, URI, USER
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidOptionError, UnsupportedError, mask_secrets, reason
 
 __all__ = ["JdbcAddress"]

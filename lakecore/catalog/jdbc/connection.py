@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lakecore.catalog.jdbc.address import JdbcAddress
 from lakecore.catalog.remote.options import POOL_SIZE
+from lakecore.data_class import dataclass
 from lakecore.errors import (
     AlreadyExistsError,
     InvalidInputError,

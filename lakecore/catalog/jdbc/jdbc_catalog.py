@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import ClassVar
 
@@ -25,6 +25,7 @@ from lakecore.catalog.objects.external_tables import PATH
 from lakecore.catalog.privileges.grants import Privilege
 from lakecore.catalog.warehouse.opened_warehouse import opened_warehouse
 from lakecore.catalog.warehouse.warehouse_catalog import WarehouseCatalog
+from lakecore.data_class import dataclass
 from lakecore.display import one_line
 from lakecore.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedError
 from lakecore.fs.stores.registry import is_object_store

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any
 
 from lakecore.catalog.jdbc.names import JdbcNames
 from lakecore.catalog.names import TableName, alternatives, check_not_system, split_object
 from lakecore.catalog.objects.view import View, changed_view
 from lakecore.catalog.privileges.grants import Privilege
+from lakecore.data_class import dataclass
 from lakecore.errors import AlreadyExistsError, CorruptDataError, InvalidInputError, NotFoundError
 
 __all__ = ["JdbcViews"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from lakecore.catalog.jdbc.connection import JdbcConnection, is_deadlock
 from lakecore.catalog.jdbc.mysql import check_characters
 from lakecore.catalog.jdbc.options import JdbcOptions
 from lakecore.catalog.jdbc.statements import RELEASE_EXPIRED
 from lakecore.clock import Clock
+from lakecore.data_class import dataclass
 from lakecore.errors import AlreadyExistsError, InvalidOptionError, LakeError, UnavailableError
 
 __all__ = ["JdbcLock"]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakecore.catalog.jdbc.connection import JdbcConnection
 from lakecore.catalog.jdbc.mysql import CHARACTER_SET, check_characters, check_collations
 from lakecore.catalog.jdbc.statements import CREATE, CREATE_LOCKS, CREATE_VIEWS, VIEWS
 from lakecore.catalog.names import TableName
+from lakecore.data_class import dataclass
 from lakecore.errors import AlreadyExistsError
 
 if TYPE_CHECKING:

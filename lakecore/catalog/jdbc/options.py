@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from lakecore.catalog.remote.options import (
@@ -14,6 +13,7 @@ from lakecore.catalog.remote.options import (
     SYNC_PROPERTIES,
     parse_count,
 )
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidOptionError
 from lakecore.options import Option
 

@@ -7,8 +7,8 @@ escapes the next character, `_` is a character like others, and an empty filter 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 
 __all__ = ["TABLE_TYPES", "TableFilter", "type_of_options"]

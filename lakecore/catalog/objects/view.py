@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Protocol
 
 from lakecore.catalog.definition import columns_from_json
@@ -14,6 +14,7 @@ from lakecore.catalog.objects.changes import (
     check_keys,
     texts_of,
 )
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 from lakecore.types.datatypes import DataField
 

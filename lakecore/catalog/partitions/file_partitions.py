@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NoReturn
 
 from lakecore.catalog.objects.file_tables import FileTable, file_table_of, format_partitions
@@ -11,6 +10,7 @@ from lakecore.catalog.partitions.partition import Partition, PartitionPage, Part
 from lakecore.catalog.partitions.selection import parse_request, select_partitions
 from lakecore.clock import epoch_ms
 from lakecore.commit.request import Overwrite
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.metadata.listed_partitions import partition_texts
 from lakecore.read.directory.format_table import FormatTable

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol, TypeAlias
+
+from lakecore.data_class import dataclass
 
 __all__ = ["Partition", "PartitionPage", "PartitionRequest", "Partitions"]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
 from lakecore.catalog.names import TableName
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 from lakecore.fs.table_rights import TableRights, no_privilege
 

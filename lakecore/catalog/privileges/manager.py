@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from hashlib import sha256
 from typing import TypeAlias
 
@@ -13,6 +13,7 @@ from lakecore.catalog.privileges.grants import ROOT, Grants, Privilege, Securabl
 from lakecore.catalog.privileges.options import ANONYMOUS, PASSWORD, USER
 from lakecore.catalog.privileges.records import Grant, PrivilegeRecords
 from lakecore.clock import Clock
+from lakecore.data_class import dataclass
 from lakecore.errors import AlreadyExistsError, InvalidInputError, NotFoundError, PrivilegeError
 from lakecore.fs.file_io import FileIO
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +11,7 @@ import pyarrow as pa
 
 from lakecore.catalog.definition import TableDefinition, first_schema
 from lakecore.clock import Clock
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError
 from lakecore.fs.allowed_paths import AllowedPaths
 from lakecore.fs.confined import confine

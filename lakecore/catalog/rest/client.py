@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
@@ -15,6 +14,7 @@ from lakecore.catalog.rest.answers import answer_of, error_of
 from lakecore.catalog.rest.authorization.authorizer import RestRequest
 from lakecore.catalog.rest.options import RestOptions
 from lakecore.clock import Clock
+from lakecore.data_class import dataclass
 from lakecore.errors import UnavailableError, UnsupportedError, mask_secrets, reason
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,6 +20,7 @@ from lakecore.catalog.rest.authorization.dlf import (
 )
 from lakecore.catalog.rest.authorization.dlf_signature import DlfKeys
 from lakecore.clock import Clock
+from lakecore.data_class import dataclass
 from lakecore.errors import MASK, InvalidOptionError, UnsupportedError, reason
 from lakecore.options import Option, parse_bool
 

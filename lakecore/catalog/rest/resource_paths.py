@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from lakecore.catalog.names import TableName, check_name, split_object
+from lakecore.data_class import dataclass
 
 __all__ = ["ResourcePaths", "object_name"]
 

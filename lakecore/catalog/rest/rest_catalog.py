@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property, partial
 from typing import Any, NoReturn, cast
 
@@ -45,6 +45,7 @@ from lakecore.catalog.rest.rest_views import RestFunctions, RestViews
 from lakecore.catalog.warehouse.removal import TableRemoval
 from lakecore.catalog.warehouse.table_defaults import table_defaults, with_table_defaults
 from lakecore.clock import Clock, SystemClock
+from lakecore.data_class import dataclass
 from lakecore.display import one_line
 from lakecore.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedError
 from lakecore.fs.allowed_paths import AllowedPaths

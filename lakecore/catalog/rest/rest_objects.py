@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -12,6 +11,7 @@ from lakecore.catalog.remote.settled import settled
 from lakecore.catalog.rest.answers import MissingResourceError
 from lakecore.catalog.rest.client import RestClient
 from lakecore.catalog.rest.resource_paths import ResourcePaths
+from lakecore.data_class import dataclass
 from lakecore.errors import AlreadyExistsError, InvalidInputError, UnavailableError
 
 __all__ = ["RestObjects"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from lakecore.catalog.names import TableName
@@ -18,6 +17,7 @@ from lakecore.catalog.partitions.partition import Partition, PartitionPage, Part
 from lakecore.catalog.partitions.selection import complete_specs, parse_request, select_partitions
 from lakecore.catalog.rest.client import RestClient
 from lakecore.catalog.rest.resource_paths import ResourcePaths
+from lakecore.data_class import dataclass
 from lakecore.errors import UnavailableError, UnsupportedError
 from lakecore.store.partition_list import PartitionTexts
 from lakecore.table import Table

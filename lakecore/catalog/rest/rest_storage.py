@@ -5,12 +5,13 @@ them, and of lakecore's own files.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 from lakecore.catalog.rest.client import RestClient
 from lakecore.catalog.rest.expiring_value import ExpiringValue
 from lakecore.catalog.rest.options import DATA_TOKEN, SERVICE_LOCATION
+from lakecore.data_class import dataclass
 from lakecore.errors import UnavailableError
 from lakecore.fs.allowed_paths import BLOB_ROOTS, EXTERNAL_ROOTS, AllowedPaths, declared_roots
 from lakecore.fs.confined import confine

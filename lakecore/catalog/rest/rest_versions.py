@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from lakecore.catalog.names import TableName
@@ -14,6 +14,7 @@ from lakecore.catalog.rest.answers import MissingResourceError
 from lakecore.catalog.rest.client import RestClient
 from lakecore.catalog.rest.partition_statistics import partition_statistics
 from lakecore.catalog.rest.resource_paths import ResourcePaths
+from lakecore.data_class import dataclass
 from lakecore.errors import CommitUncertainError, UnavailableError
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.store.manifests import ManifestStore

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from lakecore.catalog.names import split_object
@@ -12,6 +11,7 @@ from lakecore.catalog.objects.view import View, changed_view
 from lakecore.catalog.rest.client import RestClient
 from lakecore.catalog.rest.resource_paths import ResourcePaths
 from lakecore.catalog.rest.rest_objects import RestObjects
+from lakecore.data_class import dataclass
 
 __all__ = ["RestFunctions", "RestViews"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import NoReturn
 
@@ -22,6 +22,7 @@ from lakecore.catalog.privileges.grants import Privilege
 from lakecore.catalog.privileges.manager import Privileges
 from lakecore.catalog.warehouse.removal import TableRemoval
 from lakecore.clock import Clock, SystemClock
+from lakecore.data_class import dataclass
 from lakecore.display import one_line
 from lakecore.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedError
 from lakecore.fs.allowed_paths import AllowedPaths

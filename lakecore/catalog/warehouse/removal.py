@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 
 from lakecore.clock import Clock
+from lakecore.data_class import dataclass
 from lakecore.errors import AlreadyExistsError, UnsupportedError
 from lakecore.fs.file_io import FileIO
 from lakecore.maintain.dropped.store import DroppedTables

@@ -6,7 +6,7 @@ import logging
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, cast
 
@@ -31,6 +31,7 @@ from lakecore.catalog.warehouse.alteration import alter_schema
 from lakecore.catalog.warehouse.database_catalog import DatabaseCatalog
 from lakecore.catalog.warehouse.record_tables import RECORD_TABLES, record_table
 from lakecore.catalog.warehouse.table_defaults import with_table_defaults
+from lakecore.data_class import dataclass
 from lakecore.errors import AlreadyExistsError, NotFoundError, UnsupportedError
 from lakecore.fs.confined import confine
 from lakecore.fs.file_io import FileIO

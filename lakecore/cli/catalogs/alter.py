@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +20,7 @@ from lakecore.catalog.change_text import (
 )
 from lakecore.cli.output import print_json
 from lakecore.cli.session import session_of
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, NotFoundError
 from lakecore.metadata.schema_change import (
     ChangeComment,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakecore.cli.engine import EngineOptions
 from lakecore.cli.maintenance.following import Following, RoundReports
 from lakecore.cli.session import Session
 from lakecore.cli.stop_signals import stopped_by_signals
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, UnavailableError, UnsupportedError
 
 if TYPE_CHECKING:

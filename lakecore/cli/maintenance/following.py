@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,6 +11,7 @@ import typer
 from lakecore.cli.output import end_on_errors
 from lakecore.cli.session import Session
 from lakecore.cli.stop_signals import stopped_by_signals
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 
 if TYPE_CHECKING:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from lakecore.cli.output import print_json
 from lakecore.cli.session import Session
 from lakecore.commit.request import CommitResult
+from lakecore.data_class import dataclass
 from lakecore.table import Table
 
 __all__ = ["ChangedRows"]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakecore.cli.engine import key_values
 from lakecore.cli.session import session_of
+from lakecore.data_class import dataclass
 from lakecore.types.counted import counted
 
 if TYPE_CHECKING:

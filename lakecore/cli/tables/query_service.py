@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +15,7 @@ from lakecore.cli.engine import Engine, key_values
 from lakecore.cli.session import Session, session_of
 from lakecore.cli.stop_signals import stopped_by_signals
 from lakecore.cli.tables.lookup import CACHE_DIRECTORY_HELP
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, UnsupportedError, reason
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +15,7 @@ import typer
 from lakecore.cli.engine import key_values
 from lakecore.cli.session import Session, session_of
 from lakecore.cli.tables.formats import OutputFormat
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 from lakecore.scan.startup import Incremental, IncrementalMode
 from lakecore.types.text import parse_timestamp

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Annotated, TypeVar
 
 import typer
@@ -12,6 +11,7 @@ import typer
 from lakecore.cli.engine import key_values
 from lakecore.cli.session import session_of
 from lakecore.cli.tables.delete import CommitOptions
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 from lakecore.types.counted import counted
 from lakecore.write.row_level.clauses import (

@@ -5,7 +5,6 @@ lines.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +12,7 @@ import typer
 from lakecore.cli.engine import key_values
 from lakecore.cli.session import session_of
 from lakecore.cli.tables.read import column_names, millis
+from lakecore.data_class import dataclass
 from lakecore.scan.startup import StartupMode
 
 if TYPE_CHECKING:

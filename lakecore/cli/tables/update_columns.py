@@ -4,7 +4,6 @@ finds by row id.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -13,6 +12,7 @@ from lakecore.cli.engine import key_values
 from lakecore.cli.run_name import RunName
 from lakecore.cli.session import session_of
 from lakecore.cli.tables.formats import InputFormat
+from lakecore.data_class import dataclass
 from lakecore.types.counted import counted
 from lakecore.types.datatypes import AtomicType, DataField, RowType, TypeRoot
 

@@ -5,7 +5,6 @@ unless the table is write-only.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,6 +13,7 @@ from lakecore.cli.engine import Engine, executor, key_values
 from lakecore.cli.output import end_on_errors, print_json
 from lakecore.cli.session import Session, session_of
 from lakecore.cli.tables.formats import InputFormat
+from lakecore.data_class import dataclass
 from lakecore.types.counted import counted
 
 if TYPE_CHECKING:  # help needs no tables

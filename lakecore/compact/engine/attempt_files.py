@@ -11,10 +11,10 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from lakecore.commit.duplicates import LOOK_BACK
 from lakecore.compact.engine.cleanup import Published, belongs, sweep
+from lakecore.data_class import dataclass
 from lakecore.errors import LakeError
 from lakecore.lookup.lookup_files import flat_token
 from lakecore.metadata.snapshot import CommitKind, Snapshot

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic, Protocol, TypeVar
 
 from lakecore.commit.committer import Committer
 from lakecore.commit.request import CommitRequest, Preconditions
+from lakecore.data_class import dataclass
 from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError, ProofError
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.verify.proof.snapshot_check import SnapshotCheck

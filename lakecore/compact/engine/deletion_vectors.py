@@ -5,12 +5,13 @@ picks replaced in files that stay are marked.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from pyroaring import BitMap
 
 from lakecore.compact.engine.outcome import ProvenPick
 from lakecore.compact.engine.work import Place, UnitTable
+from lakecore.data_class import dataclass
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.manifest.index_file import DELETION_VECTORS, DeletionFile, IndexFile
 from lakecore.store.indexes import IndexStore, load_deletions

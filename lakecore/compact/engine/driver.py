@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from pyroaring import BitMap
@@ -25,6 +25,7 @@ from lakecore.compact.engine.refusal import PickFailure, failure_of
 from lakecore.compact.engine.run_commits import CommitPlan, RunCommits, unit_results
 from lakecore.compact.engine.schedule import COMMIT_PICKS
 from lakecore.compact.engine.work import RoundPlan, UnitFunction, UnitResult, WorkPick
+from lakecore.data_class import dataclass
 from lakecore.errors import ProofError
 from lakecore.executor import Executor, watch_rows
 from lakecore.read.context import ReadContext

@@ -11,13 +11,14 @@ and one that does not know which rows of its files are deleted (`verify.vector_r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Protocol, cast, runtime_checkable
 
 import numpy as np
 
 from lakecore.compact.engine.work import Place, Unit, WorkPick
+from lakecore.data_class import dataclass
 from lakecore.errors import ProofError
 from lakecore.metadata.key_order import key_order
 from lakecore.metadata.manifest.data_file import DataFile

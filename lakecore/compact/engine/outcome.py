@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from lakecore.compact.engine.work import Place, WorkPick
+from lakecore.data_class import dataclass
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.verify.proof.pick_proof import PickProof
 from lakecore.write.files.copy_plan import NOTHING_COPIED, CopyCount

@@ -5,7 +5,6 @@ picks.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from lakecore.compact.engine.schedule import scheduled
@@ -19,6 +18,7 @@ from lakecore.compact.engine.work import (
     WorkPick,
     place_name,
 )
+from lakecore.data_class import dataclass
 from lakecore.executor import Executor
 from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.metadata.manifest.entries import ManifestEntries

@@ -5,9 +5,9 @@ was refused. It is pure.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from lakecore.compact.engine.work import WorkPick
+from lakecore.data_class import dataclass
 from lakecore.errors import CommitConflictError, ProofError, most_severe
 from lakecore.metadata.manifest.data_file import DataFile
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lakecore.compact.engine.work import Strategy
+from lakecore.data_class import dataclass
 from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER
 from lakecore.scan.filters import EVERYTHING, ScanFilter

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from lakecore.compact.engine.attempt_files import AttemptFiles, EarlierCommits
@@ -21,6 +21,7 @@ from lakecore.compact.engine.request import CompactRequest
 from lakecore.compact.engine.run_commits import RunCommits
 from lakecore.compact.engine.target import RewriteTarget
 from lakecore.compact.engine.work import PickOutline, Place, PlannedRound, Round, RoundPlan, outlines_of
+from lakecore.data_class import dataclass
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.snapshot import Snapshot

@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from lakecore.compact.engine.attempt_files import AttemptFiles, EarlierCommits, earlier_commits
@@ -16,6 +15,7 @@ from lakecore.compact.engine.commit_loop import CommitGuard, CommitLoopResult, C
 from lakecore.compact.engine.refusal import duplicate_commit
 from lakecore.compact.engine.request import RunName
 from lakecore.compact.engine.target import RewriteTarget
+from lakecore.data_class import dataclass
 from lakecore.executor import Executor
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 

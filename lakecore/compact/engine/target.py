@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from lakecore.clock import Clock
 from lakecore.commit.committer import Committer
 from lakecore.compact.engine.work import UnitTable
+from lakecore.data_class import dataclass
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.read.context import ReadContext
 from lakecore.scan.scanner import Scanner

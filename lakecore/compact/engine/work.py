@@ -5,7 +5,7 @@ unit. Picks, units and results can be pickled.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from lakecore.clock import Clock
 from lakecore.compact.engine.strategy import Strategy
+from lakecore.data_class import dataclass
 from lakecore.executor import Executor
 from lakecore.metadata.manifest.byte_words import hash_bytes
 from lakecore.metadata.manifest.data_file import DataFile

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from lakecore.data_class import dataclass
 
 __all__ = ["UNIT_COST", "Admission", "FairQueue", "QueuedUnit"]
 

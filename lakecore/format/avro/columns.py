@@ -5,12 +5,13 @@ Python values to the column's type.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+
+from lakecore.data_class import dataclass
 
 __all__ = ["AvroColumn", "decimals_from_bytes", "decoding_schema"]
 

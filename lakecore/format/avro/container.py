@@ -12,13 +12,13 @@ import hashlib
 import lzma
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import cramjam
 from backports import zstd
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, UnsupportedError, reason
 from lakecore.format.avro.schema import KNOWN_SCHEMAS, AvroMap, AvroNode, AvroPrimitive, parse_avro_schema
 from lakecore.format.avro.values import Decode, decoder, read_long, write_long

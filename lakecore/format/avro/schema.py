@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, reason
 
 __all__ = [

@@ -11,12 +11,13 @@ only ever move forward, and lengths and counts are bounded: no damage costs more
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from lakecore.data_class import dataclass
 from lakecore.format.avro.schema import AvroArray, AvroNode, AvroPrimitive, AvroRecord, AvroUnion
 from lakecore.format.avro.values import Skip
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError
 from lakecore.format.corruption import corrupt_data_errors
 from lakecore.fs.file_io import FileIO, OutputFile

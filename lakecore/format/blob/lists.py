@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, UnsupportedError
 from lakecore.format.blob.file import NULL, decode_lengths, encode_lengths
 from lakecore.types.datatypes import AtomicType, DataType, MapType, TypeRoot

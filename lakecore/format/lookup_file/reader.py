@@ -10,12 +10,12 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import cramjam
 import numpy as np
 from backports import zstd
 
+from lakecore.data_class import dataclass
 from lakecore.format.corruption import corrupt_data_errors
 from lakecore.format.lookup_file.varints import PADDING, Ints, read_varint, read_varints
 from lakecore.fs.file_io import RangeSource

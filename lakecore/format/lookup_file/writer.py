@@ -10,12 +10,12 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import cramjam
 import numpy as np
 from backports import zstd
 
+from lakecore.data_class import dataclass
 from lakecore.format.lookup_file.compact_values import ByteRows, joined_bytes
 from lakecore.format.lookup_file.key_bits import KeyBits
 from lakecore.format.lookup_file.varints import Ints, encode_varint, encode_varints

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, reason
 from lakecore.format.avro.container import DAMAGE, AvroBlock, AvroContainer
 from lakecore.format.avro.schema import AvroArray, AvroNode, AvroPrimitive

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError
 from lakecore.format.avro.container import AvroBlock, AvroContainer
 from lakecore.format.avro.vectorized import LANE_PADDING

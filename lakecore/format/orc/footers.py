@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from types import MappingProxyType
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import cramjam
 from backports import zstd
 
+from lakecore.data_class import dataclass
 from lakecore.format.orc import lzo
 from lakecore.format.orc.protobuf import Message, signed
 

@@ -6,8 +6,10 @@ A message is a list of fields in their order. What a reader of this module does 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
+
+from lakecore.data_class import dataclass
 
 __all__ = ["Message", "signed", "unsigned", "varint", "zigzag"]
 

@@ -17,13 +17,14 @@ Times before 1970 with nanoseconds below 0 are what pyarrow, and so earlier lake
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.format.arrow_nested import map_leaves
 from lakecore.format.orc.footers import (
     Chunks,

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lakecore.data_class import dataclass
 from lakecore.format.bounds import internal_value
 from lakecore.format.parquet.page_locations import page_locations
 from lakecore.format.parquet.thrift_compact import Struct, decode_struct

@@ -8,13 +8,13 @@ are cut to the same rows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.format.bounds import leaves
 from lakecore.format.corruption import corrupt_data_errors
 from lakecore.format.parquet.dictionary_strings import LEAST_ROWS, dictionary_string_columns

@@ -6,9 +6,10 @@ A struct is a dict of field id to Field. What a reader of this module does not k
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeAlias
+
+from lakecore.data_class import dataclass
 
 __all__ = [
     "Field",

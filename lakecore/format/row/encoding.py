@@ -5,13 +5,13 @@ whole batch at once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakecore.data_class import dataclass
 from lakecore.errors import UnsupportedError
 from lakecore.types.arrow import FIELD_ID_KEY
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from backports import zstd
 
+from lakecore.data_class import dataclass
 from lakecore.errors import UnsupportedError
 from lakecore.format.corruption import corrupt_data_errors
 from lakecore.format.row.columns import Bytes, Ints, decode_columns

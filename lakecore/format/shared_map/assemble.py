@@ -13,12 +13,12 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.errors import UnsupportedError
 from lakecore.format.shared_map.footer_metadata import (
     COLUMN,

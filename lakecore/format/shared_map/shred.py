@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.format.arrow_nested import view_as
 from lakecore.format.shared_map.footer_metadata import (
     COLUMN,

@@ -8,13 +8,13 @@ laid out in another way) raises `UnusualGroup`: `shredded_variants` takes such a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakecore.data_class import dataclass
 from lakecore.format.variant.keys import VariantDictionaries
 from lakecore.row.variant_bytes import Ints, VariantBytes, containers, ragged, runs
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from lakecore.data_class import dataclass
 from lakecore.format.variant.shred import SCALARS, UNTYPED
 from lakecore.row.variant import VariantKeys, array_elements, object_fields
 from lakecore.types.datatypes import MAX_LENGTH, ArrayType, AtomicType, DataField, DataType, RowType, TypeRoot

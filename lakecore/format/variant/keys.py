@@ -5,11 +5,11 @@ all of them share.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.row.variant import key_names
 from lakecore.row.variant_bytes import Ints
 

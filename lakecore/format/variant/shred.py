@@ -8,11 +8,11 @@ values, and what is no variant, stay whole. Java takes apart more: it keeps what
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.format.arrow_nested import view_as
 from lakecore.format.variant.keys import VariantDictionaries
 from lakecore.row.variant_bytes import Ints, Parts, VariantBytes, containers, copy_ranges, ragged

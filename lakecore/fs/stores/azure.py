@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, InvalidOptionError, UnsupportedError
 from lakecore.fs.stores.client import open_client
 from lakecore.fs.stores.object_store import ObjectStoreFileIO

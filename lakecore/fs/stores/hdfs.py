@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, InvalidOptionError, UnavailableError
 from lakecore.fs.stores.hadoop_site import check_values, site_properties
 from lakecore.fs.stores.hdfs_errors import hdfs_errors

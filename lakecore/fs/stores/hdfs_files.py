@@ -13,12 +13,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from lakecore.clock import Clock, SystemClock
+from lakecore.data_class import dataclass
 from lakecore.errors import (
     CommitUncertainError,
     InvalidInputError,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.fs.file_io import RangeSource
 from lakecore.fs.stores.object_errors import object_errors
 

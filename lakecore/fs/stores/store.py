@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 from lakecore.fs.file_io import FileIO
 from lakecore.options import Option

@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, NotFoundError, reason
 from lakecore.jobs.compact.table_states import TableState
 from lakecore.jobs.watching.watch import WatchPosition

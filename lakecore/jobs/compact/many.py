@@ -12,12 +12,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.compact.engine.outcome import Progress
 from lakecore.compact.pool.pool import PlanBudget
+from lakecore.data_class import dataclass
 from lakecore.errors import BusyError
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.compact.report import Report

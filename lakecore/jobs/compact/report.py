@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from lakecore.compact.engine.outcome import Outcome
 from lakecore.compact.engine.run import RewriteRun
 from lakecore.compact.engine.work import PickOutline, Strategy
+from lakecore.data_class import dataclass
 from lakecore.jobs.runner.report import JobReport
 from lakecore.jobs.runner.shape import Shape
 from lakecore.types.counted import counted

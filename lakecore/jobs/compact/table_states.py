@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+from lakecore.data_class import dataclass
 from lakecore.errors import LakeError
 from lakecore.jobs.runner.lake import Lake
 from lakecore.jobs.watching.watch import WatchPosition, watch_position

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Annotated, ClassVar
 
 from lakecore.compact.engine.strategy import Strategy
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.jobs.definitions.parameter import Kind, Parameter

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, ClassVar
 
+from lakecore.data_class import dataclass
 from lakecore.jobs.definitions.parameter import Parameter
 from lakecore.jobs.definitions.table_job import Definition
 

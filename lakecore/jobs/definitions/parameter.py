@@ -21,11 +21,13 @@ fields.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+from lakecore.data_class import dataclass
 
 __all__ = ["DeclaredParameter", "Kind", "Parameter", "declared", "parameters_by_name"]
 

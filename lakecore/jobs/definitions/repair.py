@@ -5,9 +5,10 @@ files.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any, ClassVar
 
+from lakecore.data_class import dataclass
 from lakecore.jobs.definitions.parameter import Kind, Parameter
 from lakecore.jobs.definitions.table_job import CommittingJob, Definition, TableJob
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from lakecore.data_class import dataclass
 from lakecore.jobs.definitions.parameter import Parameter
 from lakecore.jobs.definitions.table_job import TablePatterns
 

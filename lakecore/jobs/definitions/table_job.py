@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any, ClassVar, Self
 
+from lakecore.data_class import dataclass
 from lakecore.jobs.definitions.json_form import from_json, to_json
 from lakecore.jobs.definitions.parameter import Kind, Parameter
 

@@ -4,10 +4,10 @@ and hours.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated, ClassVar
 
+from lakecore.data_class import dataclass
 from lakecore.jobs.definitions.expiry import OlderThan
 from lakecore.jobs.definitions.parameter import Kind, Parameter
 from lakecore.jobs.definitions.table_job import TableJob

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any, ClassVar
 
 from lakecore.compact.engine.strategy import Strategy
+from lakecore.data_class import dataclass
 from lakecore.jobs.definitions.parameter import Kind, Parameter
 from lakecore.jobs.definitions.table_job import Definition, TableOptions
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from lakecore.data_class import dataclass
 from lakecore.errors import LakeError
 from lakecore.executor import Executor, SerialExecutor
 

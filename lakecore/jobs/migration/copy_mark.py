@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import ClassVar
 
+from lakecore.data_class import dataclass
 from lakecore.errors import AlreadyExistsError, NotFoundError
 from lakecore.maintain.deletion.runs import quoted_table
 from lakecore.maintain.service_store import ServiceStore

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from urllib.parse import unquote
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, NotFoundError, UnsupportedError
 from lakecore.format.data_reader import open_reader
 from lakecore.fs.file_io import SERVICE, FileIO, FileStatus

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from lakecore.clock import Clock
 from lakecore.commit.plan import ListFile, SnapshotLists, next_snapshot
 from lakecore.commit.request import CommitRequest
+from lakecore.data_class import dataclass
 from lakecore.errors import ProofError
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.walk import files_below

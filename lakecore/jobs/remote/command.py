@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, is_secret
 from lakecore.jobs.remote.record import check_id, check_submission
 

@@ -4,9 +4,9 @@ pure: the time is an argument.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
+from lakecore.data_class import dataclass
 from lakecore.jobs.remote.record import STALE_S, RunRecord, RunState
 
 __all__ = ["LatestSign", "Look", "Next", "RunView", "next_of_runner", "next_of_submitter", "next_of_watcher"]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, InvalidInputError, UnsupportedError, reason, secrets_of
 from lakecore.maintain.lease.process import ProcessMark
 from lakecore.metadata.json_record import json_object

@@ -6,9 +6,10 @@ import logging
 import threading
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.errors import BusyError, LakeError
 from lakecore.executor import Executor
 from lakecore.jobs.remote.plan import LatestSign, Next, next_of_runner

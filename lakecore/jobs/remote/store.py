@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import ClassVar
 
 from lakecore.clock import Clock
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, NotFoundError, UnsupportedError
 from lakecore.fs.file_io import FileStatus
 from lakecore.fs.publish import publish_resolved

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.jobs.remote.plan import LatestSign, Next, next_of_watcher
 from lakecore.jobs.remote.store import JobStore
 

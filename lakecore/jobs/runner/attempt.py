@@ -13,10 +13,11 @@ import logging
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from lakecore.clock import Clock
+from lakecore.data_class import dataclass
 from lakecore.errors import (
     BusyError,
     InvalidInputError,

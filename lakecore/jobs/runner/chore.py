@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any, Protocol
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.commit.author import Author
 from lakecore.commit.publication_notes import publication_notes
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, NotFoundError, without_secrets
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.definitions.table_job import DAY_MS, Safety

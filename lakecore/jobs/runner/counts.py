@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 
+from lakecore.data_class import dataclass
 from lakecore.errors import LakeError
 from lakecore.jobs.runner.shape import Shape
 from lakecore.maintain.target import Target

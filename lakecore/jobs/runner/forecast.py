@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from types import MappingProxyType
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.maintain.forecast.history import HistoryLine, HistoryStore
 from lakecore.maintain.forecast.plan import Environment, Forecast, Throughput, Work, forecast
 from lakecore.maintain.target import Target

@@ -4,7 +4,7 @@ because commands read it at start-up.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from lakecore.data_class import dataclass
 
 __all__ = ["Limits"]
 

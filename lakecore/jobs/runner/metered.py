@@ -12,9 +12,10 @@ import resource
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
+from lakecore.data_class import dataclass
 from lakecore.executor import Executor
 from lakecore.fs.tally import StorageUse, storage_use
 

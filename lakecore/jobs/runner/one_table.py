@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from lakecore.data_class import dataclass
 from lakecore.errors import NotFoundError
 from lakecore.fs.confined import ConfinedFileIO
 from lakecore.fs.file_io import FileIO

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from enum import Enum
 from typing import Any, Generic, Self, TypeVar
 
+from lakecore.data_class import dataclass
 from lakecore.display import facts_of, html_table, one_line
 from lakecore.errors import LakeError, explain
 from lakecore.jobs.runner.counts import Counts

@@ -4,9 +4,9 @@ table's options.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
+from lakecore.data_class import dataclass
 from lakecore.maintain.expire_snapshots.plan import Retention
 from lakecore.maintain.retention_options import (
     CHANGELOG_MAX,

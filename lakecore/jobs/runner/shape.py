@@ -5,13 +5,14 @@ would leave them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from lakecore.compact.engine.work import PickOutline
+from lakecore.data_class import dataclass
 from lakecore.metadata.manifest.entries import ManifestEntries
 
 __all__ = ["Shape", "planned_shape"]

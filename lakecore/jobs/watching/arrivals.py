@@ -5,9 +5,10 @@ condition.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, NotFoundError
 from lakecore.jobs.runner.moment import parse_moment
 from lakecore.jobs.watching.new_snapshots import NEW_DATA, SnapshotRange, only_moves_rows

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import urllib.parse
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, NotFoundError, reason
 from lakecore.fs.confined import service_files
 from lakecore.fs.file_io import FileIO

@@ -8,11 +8,12 @@ snapshot: when the two no longer belong together, every snapshot that is not old
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Protocol
 
 import numpy as np
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, NotFoundError
 from lakecore.jobs.watching.arrivals import Arrivals, added_entries
 from lakecore.metadata.snapshot import Snapshot

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from lakecore.compact.engine.strategy import Strategy
 from lakecore.compact.engine.work import Place
 from lakecore.compact.kinds.append.plan import JoinRequest, plan_joins
 from lakecore.compact.kinds.primary_key.plan import PickRequest, plan_bucket
+from lakecore.data_class import dataclass
 from lakecore.metadata.manifest.data_file import DataFile, EntryKind, FileSource, ManifestEntry
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.scan.change_scanner import Deletions

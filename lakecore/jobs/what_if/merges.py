@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise
 
 from lakecore.clock import SystemClock
@@ -25,6 +25,7 @@ from lakecore.compact.engine.work import Place
 from lakecore.compact.kinds.append.planner import join_request
 from lakecore.compact.kinds.primary_key.planner import PrimaryKeyPlanner
 from lakecore.compact.kinds.sort.plan import clusters
+from lakecore.data_class import dataclass
 from lakecore.errors import UnsupportedError
 from lakecore.executor import SerialExecutor
 from lakecore.jobs.what_if.buckets import (

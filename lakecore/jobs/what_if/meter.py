@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from lakecore.compact.engine.work import Place
+from lakecore.data_class import dataclass
 
 __all__ = ["RunMeter"]
 

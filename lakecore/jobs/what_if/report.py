@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from lakecore.data_class import dataclass
 from lakecore.jobs.runner.report import JobReport
 from lakecore.maintain.replay.plan import HolderBytes, StoredBytes
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 from lakecore.jobs.window.days import DayPattern, parse_days
 

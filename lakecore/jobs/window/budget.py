@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 from lakecore.jobs.cost.prices import PriceList
 from lakecore.jobs.runner.lake import Lake

@@ -5,9 +5,9 @@ from __future__ import annotations
 import calendar
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import date
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 
 __all__ = ["DayPattern", "parse_days"]

@@ -7,8 +7,8 @@ writers usually commit in the hours of its turn waits for a quieter hour of the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from lakecore.data_class import dataclass
 from lakecore.maintain.survey.plan import SICK_BELOW
 from lakecore.maintain.survey.record import State, TableRecord
 from lakecore.maintain.survey.store import Survey

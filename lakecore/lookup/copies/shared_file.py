@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from lakecore.data_class import dataclass
 
 __all__ = ["SharedFile"]
 

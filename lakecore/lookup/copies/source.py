@@ -8,9 +8,9 @@ lookups go on (`lookup.…`) are left out, except those of the copy itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from hashlib import sha256
 
+from lakecore.data_class import dataclass
 from lakecore.lookup.query.cache_options import CacheOptions
 from lakecore.lookup.query.copy_writer import CopyRows
 from lakecore.lookup.query.lookup_file import FileIndex

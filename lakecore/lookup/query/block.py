@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import zlib
 from bisect import bisect_left
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.lookup.query.packed_keys import KeyColumns, Packed, Widths
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME
 from lakecore.types.datatypes import RowType

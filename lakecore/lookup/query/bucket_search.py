@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lakecore.data_class import dataclass
 from lakecore.lookup.query.block import FILTERED_KIND, Block
 from lakecore.lookup.query.bucket_view import BucketView
 from lakecore.lookup.query.lookup_file import Hits, LookupFile

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 from lakecore.lookup.query.packed_keys import KeyColumns, OneKey, Packed, Widths
 from lakecore.lsm.runs import level_runs

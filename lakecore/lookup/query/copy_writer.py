@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError
 from lakecore.lookup.query.block import BLOCK_ROWS, FILTERED_KIND, ROW_NAME, BlockPlace, encode
 from lakecore.lookup.query.cache_options import CacheOptions

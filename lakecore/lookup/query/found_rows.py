@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+
+from lakecore.data_class import dataclass
 
 __all__ = ["FoundRows", "gather"]
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 from lakecore.lookup.query.packed_keys import IntegerKey, KeyColumns, OneKey
 from lakecore.lookup.query.table_view import Bucket, TableView

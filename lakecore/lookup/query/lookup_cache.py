@@ -19,9 +19,10 @@ import resource
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from lakecore.clock import Clock, SystemClock
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, UnavailableError
 from lakecore.lookup.copies.local_copies import OwnCopies, SharedCopies
 from lakecore.lookup.copies.source import CopySource

@@ -17,13 +17,13 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.lookup.query.block import Block, BlockPlace, DamagedCopyError, NotInMemoryError, decode
 from lakecore.lookup.query.block_cache import BlockCache
 from lakecore.lookup.query.key_filter import KeyFilter

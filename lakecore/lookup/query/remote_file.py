@@ -9,11 +9,11 @@ file was written, because nothing says with which schema it was made.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, LakeError, NotFoundError
 from lakecore.format.corruption import corrupt_data_errors
 from lakecore.format.lookup_file.compact_rows import decode_compact_rows, has_known_form

@@ -7,8 +7,9 @@ answers from it to its end.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 from lakecore.lookup.query.bucket_view import BucketRules, BucketView
 from lakecore.metadata.manifest.data_file import DataFile

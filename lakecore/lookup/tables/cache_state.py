@@ -8,12 +8,13 @@ of four, and a lookup searches about log4(rows) runs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.lookup.tables.key_bytes import KeyBytes
 from lakecore.lookup.tables.run import Layout, Places, Run, RunBuilder, Storage, concatenated
 

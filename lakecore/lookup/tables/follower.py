@@ -5,12 +5,13 @@ snapshot after the other.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.errors import NotFoundError, UnsupportedError
 from lakecore.lookup.tables.steps import Step, StepRules
 from lakecore.metadata.manifest.data_file import EntryKind

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.errors import NotFoundError
 from lakecore.lookup.tables.blocks import DamagedBlockError
 from lakecore.lookup.tables.cache_state import CacheState

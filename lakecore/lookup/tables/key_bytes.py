@@ -7,13 +7,13 @@ same way: -0.0 differs from 0.0, and NaN equals NaN. The cost is some 200 ns a r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.errors import UnsupportedError
 from lakecore.index.xxhash import xxhash64
 from lakecore.row.binary_batch import encode_batch

@@ -9,9 +9,9 @@ and `dt=a,hh=b;dt=c` names fixed ones, in which a column that is left out is nul
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidOptionError
 from lakecore.metadata.key_order import comparable
 from lakecore.metadata.schema import TableSchema

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidOptionError, UnsupportedError
 from lakecore.lookup.query.cache_options import BLOOM, BLOOM_FPP, CODEC, MAX_DISK, MAX_MEMORY, RETENTION
 from lakecore.lookup.query.support import check_lookups

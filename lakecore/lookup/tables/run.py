@@ -5,7 +5,6 @@ the primary key.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakecore.data_class import dataclass
 from lakecore.lookup.tables.blocks import BlockCache
 from lakecore.lookup.tables.hash_index import HashIndex, HashIndexBuilder
 from lakecore.lookup.tables.key_bytes import KeyBytes, KeyForm

@@ -8,9 +8,9 @@ puts into buckets.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
+from lakecore.data_class import dataclass
 from lakecore.metadata.options import BucketMode, ChangelogProducer, TableOptions
 from lakecore.metadata.snapshot import CommitKind, Snapshot
 from lakecore.scan.stream_policy import ChangeKind, StreamPolicy

@@ -9,13 +9,13 @@ table: a row with a lower one does not bring its key back.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakecore.data_class import dataclass
 from lakecore.lookup.tables.cache_state import CacheState
 from lakecore.lookup.tables.key_bytes import KeyBytes
 from lakecore.lookup.tables.run import Places, last_rows

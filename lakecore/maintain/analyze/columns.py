@@ -8,7 +8,6 @@ have no bounds; of NaN and numbers NaN is the highest. Bounds are texts, dates a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakecore.data_class import dataclass
 from lakecore.types.datatypes import AtomicType, DataField, TypeRoot
 from lakecore.verify.digest.array_hash import hash_array
 

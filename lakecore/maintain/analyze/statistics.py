@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, LakeError
 from lakecore.maintain.analyze.columns import bounds_text, can_analyze
 from lakecore.metadata.schema import TableSchema

@@ -5,8 +5,8 @@ units find adds up.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
+from lakecore.data_class import dataclass
 from lakecore.executor import Executor
 from lakecore.maintain.analyze.columns import ColumnSketch
 from lakecore.read.context import ReadContext

@@ -7,10 +7,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, field, fields, replace
 from enum import Enum
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.metadata.json_record import json_object
 
 __all__ = ["DAY_MS", "Attempt", "AttemptState", "settled"]

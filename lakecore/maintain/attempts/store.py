@@ -14,11 +14,11 @@ import logging
 import re
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import ClassVar
 
 from lakecore.clock import Clock
+from lakecore.data_class import dataclass
 from lakecore.errors import NotFoundError
 from lakecore.fs.file_io import FileStatus
 from lakecore.fs.publish import publish_resolved

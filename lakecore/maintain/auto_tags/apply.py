@@ -5,8 +5,8 @@ deleted.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from lakecore.data_class import dataclass
 from lakecore.errors import NotFoundError
 from lakecore.maintain.auto_tags.options import (
     BATCH_NAME,

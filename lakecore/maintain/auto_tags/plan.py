@@ -6,9 +6,9 @@ Times are of the wall clock of the rule's zone, in milliseconds, counted as if i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 
+from lakecore.data_class import dataclass
 from lakecore.scan.auto_tags import AutoTagNames
 
 __all__ = ["AutoRule", "AutoTag", "CreationMode", "Moment", "NewTag", "is_due", "next_tags", "surplus"]

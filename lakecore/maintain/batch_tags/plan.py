@@ -6,9 +6,10 @@ Local times are of the wall clock of the periods' zone, in milliseconds, counted
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 from lakecore.scan.auto_tags import AutoTagNames
 

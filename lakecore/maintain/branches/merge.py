@@ -4,13 +4,12 @@ copied.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lakecore.clock import Clock
 from lakecore.commit.author import Author
 from lakecore.commit.committer import Committer
 from lakecore.commit.preconditions import has_same_identity
 from lakecore.commit.request import CommitRequest, Preconditions
+from lakecore.data_class import dataclass
 from lakecore.errors import CommitConflictError, CorruptDataError
 from lakecore.maintain.branches.plan import (
     BranchHistory,

@@ -7,11 +7,11 @@ Memory: some 130 bytes a file, whatever its manifest entry says; more for files 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from lakecore.data_class import dataclass
 from lakecore.maintain.deletion.hashed_names import Hashes, name_set, within
 from lakecore.maintain.target import Target
 from lakecore.metadata.manifest.entries import ManifestEntries

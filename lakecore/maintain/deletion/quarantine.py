@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
+from lakecore.data_class import dataclass
 from lakecore.errors import (
     AlreadyExistsError,
     InvalidInputError,

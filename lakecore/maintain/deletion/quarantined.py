@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, NotFoundError, UnsupportedError
 from lakecore.fs.file_io import FileIO
 from lakecore.maintain.deletion.reachable import Reach

@@ -13,12 +13,13 @@ that are about one, and the groups being decoded (each 8 MB of manifests, or one
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from typing import TypeVar
 
 import numpy as np
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, NotFoundError
 from lakecore.format.manifest.index_manifests import decode_index_manifest
 from lakecore.fs.resolve import plain_path

@@ -8,9 +8,9 @@ root".
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from enum import Enum
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, NotFoundError, UnavailableError
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.temporary import is_temporary

@@ -14,12 +14,13 @@ import logging
 import urllib.parse
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, ClassVar
 
 from lakecore.clock import Clock
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, NotFoundError, UnsupportedError, reason
 from lakecore.maintain.deletion.candidates import PlannedDeletion
 from lakecore.maintain.service_store import ServiceStore

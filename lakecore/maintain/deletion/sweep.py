@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from itertools import islice
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.errors import (
     AlreadyExistsError,
     CorruptDataError,

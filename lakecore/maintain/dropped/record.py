@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import Enum
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, reason
 from lakecore.maintain.deletion.runs import LATEST_MS, quoted_table
 from lakecore.metadata.file_names import checked_name

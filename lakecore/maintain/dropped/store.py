@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import ClassVar
 
 from lakecore.clock import Clock
+from lakecore.data_class import dataclass
 from lakecore.errors import (
     AlreadyExistsError,
     CorruptDataError,

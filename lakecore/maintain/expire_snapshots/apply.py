@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, LakeError
 from lakecore.fs.publish import publish_resolved
 from lakecore.maintain.deletion.candidates import Candidates, PlannedDeletion

@@ -9,8 +9,8 @@ at once. Ids are counted, so gaps count as if filled; the snapshots that exist d
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 
 __all__ = ["AgedSnapshot", "Expiry", "Retention", "plan_expiry"]

@@ -11,9 +11,10 @@ import json
 import logging
 import urllib.parse
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, field, fields
 from typing import Any, ClassVar
 
+from lakecore.data_class import dataclass
 from lakecore.errors import LakeError, NotFoundError, UnavailableError
 from lakecore.maintain.deletion.runs import LATEST_MS
 from lakecore.maintain.forecast.plan import PastRun, Work

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from statistics import median
 from typing import Any
+
+from lakecore.data_class import dataclass
 
 __all__ = [
     "Environment",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from lakecore.data_class import dataclass
 from lakecore.errors import OnHoldError
 from lakecore.maintain.holds.plan import HoldEffect, effect_on
 from lakecore.maintain.holds.record import EndsWith, Hold

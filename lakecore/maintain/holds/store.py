@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 import urllib.parse
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import ClassVar
 
 from lakecore.clock import Clock
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, LakeError, NotFoundError, UnavailableError, UnsupportedError
 from lakecore.fs.confined import service_files
 from lakecore.fs.file_io import FileStatus

@@ -12,9 +12,10 @@ import threading
 import urllib.parse
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from lakecore.clock import Clock
+from lakecore.data_class import dataclass
 from lakecore.errors import BusyError, InvalidInputError, LakeError, NotFoundError, UnsupportedError
 from lakecore.fs.confined import service_files
 from lakecore.fs.file_io import FileIO

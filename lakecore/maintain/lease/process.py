@@ -11,9 +11,11 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+from lakecore.data_class import dataclass
 
 __all__ = ["ProcessMark", "has_ended", "this_process"]
 

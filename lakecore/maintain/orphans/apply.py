@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from lakecore.data_class import dataclass
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.fs.file_io import FileStatus
 from lakecore.fs.temporary import is_temporary

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, InvalidInputError, UnsupportedError
 from lakecore.fs.allowed_paths import EXTERNAL_PATHS
 from lakecore.fs.file_io import FileIO

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
 from typing import TypeVar
 
+from lakecore.data_class import dataclass
 from lakecore.errors import LakeError, UnavailableError
 from lakecore.executor import Executor
 from lakecore.fs.file_io import FileIO, FileStatus

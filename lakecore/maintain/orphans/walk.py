@@ -5,11 +5,12 @@ an orphan.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 import numpy as np
 
+from lakecore.data_class import dataclass
 from lakecore.fs.file_io import FileStatus
 from lakecore.fs.temporary import is_temporary
 from lakecore.maintain.deletion.hashed_names import Hashes, within

@@ -8,11 +8,11 @@ Memory is that of `remove-orphan-files`, and the paths of all files.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from lakecore.commit.author import Author
 from lakecore.commit.request import CommitRequest, CommitResult, Overwrite
+from lakecore.data_class import dataclass
 from lakecore.errors import NotFoundError
 from lakecore.maintain.branches.apply import branch_removal, remove_empty
 from lakecore.maintain.deletion.candidates import PlannedDeletion

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from lakecore.commit.committer import Committer
 from lakecore.commit.request import CommitRequest
+from lakecore.data_class import dataclass
 from lakecore.errors import CommitUncertainError, LakeError, NotFoundError
 from lakecore.maintain.deletion.roots import RootSet
 from lakecore.maintain.deletion.runs import Removal

@@ -7,12 +7,12 @@ longer in it, which is right: such a key is in no bucket, and may come into any.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
+from lakecore.data_class import dataclass
 from lakecore.maintain.repair.context import Action, ActionResult, Parameters, RepairContext
 from lakecore.maintain.repair.plan import ActionPreview
 from lakecore.maintain.target import Target

@@ -4,8 +4,9 @@ manifests and sizes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, NotFoundError
 from lakecore.maintain.target import Target
 from lakecore.metadata.manifest.index_file import DELETION_VECTORS

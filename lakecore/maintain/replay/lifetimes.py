@@ -10,12 +10,13 @@ holder.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from lakecore.data_class import dataclass
 from lakecore.errors import NotFoundError
 from lakecore.maintain.auto_tags.apply import automatic_tags
 from lakecore.maintain.deletion.candidates import Candidates

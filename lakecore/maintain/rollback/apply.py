@@ -7,8 +7,8 @@ it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CommitConflictError, InvalidInputError, NotFoundError
 from lakecore.fs.publish import publish_resolved
 from lakecore.maintain.deletion.candidates import PlannedDeletion

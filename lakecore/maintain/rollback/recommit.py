@@ -5,11 +5,11 @@ rest removed.
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 from dataclasses import replace as changed
 
 from lakecore.commit.author import Author
 from lakecore.commit.publication import publish
+from lakecore.data_class import dataclass
 from lakecore.errors import CommitConflictError, NotFoundError
 from lakecore.maintain.deletion.roots import Root, RootKind
 from lakecore.maintain.tags.apply import create

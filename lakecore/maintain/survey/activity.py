@@ -7,9 +7,10 @@ of a few hours, not of a week.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.errors import printable
 from lakecore.maintain.attempts.record import DAY_MS, Attempt, AttemptState
 

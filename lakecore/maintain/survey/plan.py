@@ -9,8 +9,8 @@ files.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from lakecore.data_class import dataclass
 from lakecore.display import size_text
 from lakecore.maintain.survey.record import DAYS, DayPoint, Deduction, Figures, State
 from lakecore.types.counted import counted

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, field, fields
 from enum import Enum
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.errors import printable, reason
 from lakecore.maintain.survey.activity import LastAttempt, Lateness, rhythm_from_json
 

@@ -14,10 +14,11 @@ import json
 import logging
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
+from lakecore.data_class import dataclass
 from lakecore.errors import LakeError, NotFoundError
 from lakecore.maintain.service_store import ServiceStore
 from lakecore.maintain.survey.activity import DayActivity

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from lakecore.data_class import dataclass
 from lakecore.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnavailableError
 from lakecore.fs.publish import publish_resolved
 from lakecore.maintain.auto_tags.options import MODE

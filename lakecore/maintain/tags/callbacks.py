@@ -10,9 +10,9 @@ callbacks, there is no promise that a callback is called.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
+from lakecore.data_class import dataclass
 from lakecore.entry_points import run_all
 from lakecore.maintain.target import Target
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from lakecore.data_class import dataclass
 
 __all__ = ["AgedTag", "expired_tags"]
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +13,7 @@ import numpy.typing as npt
 from lakecore.commit.author import Author
 from lakecore.commit.committer import Committer
 from lakecore.commit.request import CommitRequest
+from lakecore.data_class import dataclass
 from lakecore.errors import CommitConflictError, UnavailableError, UnsupportedError
 from lakecore.maintain.deletion.runs import RunState, RunStore
 from lakecore.maintain.target import Target, in_threads

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lakecore.commit.author import Author
 from lakecore.commit.publication import publish
+from lakecore.data_class import dataclass
 from lakecore.errors import CommitConflictError, NotFoundError, UnsupportedError
 from lakecore.maintain.deletion.runs import RunStore
 from lakecore.maintain.target import Target, in_threads

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.types.counted import counted

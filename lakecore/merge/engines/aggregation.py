@@ -5,10 +5,10 @@ key, in merge order.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidOptionError, UnsupportedError
 from lakecore.merge.engines.events import Events, Step
 from lakecore.merge.engines.functions import FieldRule, field_rule, function_name

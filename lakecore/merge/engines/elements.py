@@ -8,12 +8,12 @@ taken by Arrow.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.merge.engines.events import Events, Step
 from lakecore.merge.engines.values import spliced
 from lakecore.merge.row_order import Bools

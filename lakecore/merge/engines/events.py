@@ -4,7 +4,6 @@ those of each key.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 from typing import Any, Protocol
@@ -12,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.merge.groups import Column, PickedValues
 from lakecore.merge.row_order import Bools, Indices
 

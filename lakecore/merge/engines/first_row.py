@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from lakecore.data_class import dataclass
 from lakecore.errors import UnsupportedError
 from lakecore.merge.groups import NO_ROW, FoldResult, MultiRowGroups, PickedValues
 

@@ -5,11 +5,11 @@ options that they obey.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidOptionError, UnsupportedError
 from lakecore.merge.engines.collections import Collect, MergeMap, MergeMapWithKeyTime
 from lakecore.merge.engines.events import Aggregate, Events

@@ -7,7 +7,6 @@ With a key the rows come in the order of a Java hash map over the binary form of
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakecore.data_class import dataclass
 from lakecore.errors import UnsupportedError
 from lakecore.merge.engines.elements import Elements, Places, StepFunction, folded_lists
 from lakecore.merge.engines.events import Events, Step

@@ -8,13 +8,13 @@ value starts anew. Floats are added and multiplied in merge order, so that every
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal, Inexact
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.errors import UnsupportedError
 from lakecore.merge.engines.events import Events, Step
 from lakecore.merge.engines.values import FinishedSteps, fold_values

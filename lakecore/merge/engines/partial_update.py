@@ -7,13 +7,13 @@ only if its sequence is not below the one that is there, and not at all where it
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidOptionError, UnsupportedError
 from lakecore.merge.engines.events import Events, Step
 from lakecore.merge.engines.functions import FieldRule, field_rule, function_name

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakecore.data_class import dataclass
 from lakecore.merge.engines.events import Events, Step
 from lakecore.merge.groups import Column, PickedValues
 from lakecore.merge.key_columns import integer_view

@@ -8,10 +8,10 @@ next: as many rounds as the key with the most deletes has of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from lakecore.data_class import dataclass
 from lakecore.merge.groups import MultiRowGroups
 from lakecore.merge.row_order import Bools, Indices
 from lakecore.metadata.row_kind import RowKind

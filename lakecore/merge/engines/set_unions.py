@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.merge.engines.events import Events, Step
 from lakecore.merge.engines.values import fold_values
 from lakecore.merge.groups import Column

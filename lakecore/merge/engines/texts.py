@@ -5,12 +5,11 @@ Rule of the format (2.0; before, blank texts of spaces were joined too): a blank
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakecore.data_class import dataclass
 from lakecore.merge.engines.events import Events, Step
 from lakecore.merge.groups import Column
 from lakecore.merge.row_order import Bools

@@ -6,12 +6,12 @@ Only keys that really have several values of the column are touched.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.merge.engines.events import Events, Step
 from lakecore.merge.row_order import Bools
 from lakecore.row.values import array_values, values_array

@@ -8,10 +8,10 @@ its rows are merged.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
+from lakecore.data_class import dataclass
 from lakecore.metadata.manifest.entries import ManifestEntries
 
 __all__ = ["GROUP_FILES", "BucketCounts", "BucketGroup"]

@@ -5,11 +5,12 @@ candidates.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+from lakecore.data_class import dataclass
 
 __all__ = ["WORD_PADDING", "ByteWords", "hash_bytes", "hash_slices", "mix"]
 

@@ -4,9 +4,9 @@ manifest.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 
+from lakecore.data_class import dataclass
 from lakecore.metadata.row_kind import ROW_ID_NAME
 
 __all__ = [

@@ -9,12 +9,13 @@ position.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from lakecore.data_class import dataclass
 from lakecore.metadata.manifest.byte_words import ByteWords, hash_bytes
 from lakecore.metadata.manifest.data_file import DataFile, EntryKind, ManifestEntry
 from lakecore.metadata.manifest.stats_rows import StatsPart, StatsRows

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+from lakecore.data_class import dataclass
 
 __all__ = ["WHOLE", "EntryRequest", "PartitionMask"]
 

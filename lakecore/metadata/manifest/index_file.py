@@ -4,7 +4,7 @@ data files whose rows it deletes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from lakecore.data_class import dataclass
 
 __all__ = [
     "DELETION_VECTORS",

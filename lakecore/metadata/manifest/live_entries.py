@@ -7,12 +7,13 @@ embedded index, external path), so an identity with a DELETE is dead and one wit
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError
 from lakecore.metadata.manifest.byte_words import mix
 from lakecore.metadata.manifest.data_file import EntryKind

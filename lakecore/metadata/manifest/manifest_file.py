@@ -4,8 +4,7 @@ skipped.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from lakecore.data_class import dataclass
 from lakecore.metadata.manifest.data_file import EMPTY_STATS, SimpleStats
 
 __all__ = ["ManifestFile"]

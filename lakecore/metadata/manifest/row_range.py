@@ -8,8 +8,8 @@ the same rows or none in common; blob and vector files hold some of the rows of 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError
 from lakecore.metadata.dedicated_columns import is_blob_file, is_vector_file
 from lakecore.metadata.manifest.data_file import DataFile

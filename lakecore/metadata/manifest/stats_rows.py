@@ -5,13 +5,13 @@ counts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from lakecore.data_class import dataclass
 from lakecore.metadata.manifest.byte_words import WORD_PADDING
 from lakecore.metadata.manifest.data_file import DataFile, SimpleStats
 

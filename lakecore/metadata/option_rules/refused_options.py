@@ -14,7 +14,8 @@ set them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from lakecore.data_class import dataclass
 
 __all__ = ["REFUSED", "REFUSED_BY", "WARNED", "OperationRefusal", "Refusal"]
 

@@ -8,7 +8,6 @@ holds its value, unless it says that the row keeps an older one; a row that no f
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, NotFoundError, UnsupportedError
 from lakecore.format.blob.descriptors import decode_reference, encode_reference, is_reference
 from lakecore.format.blob.file import OLDER, BlobSource, load_blob_index

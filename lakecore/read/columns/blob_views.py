@@ -6,13 +6,14 @@ Rule of the format: the latest snapshot of the other table determines the value,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, NotFoundError, UnsupportedError
 from lakecore.format.blob.descriptors import View, decode_view
 from lakecore.metadata.dedicated_columns import BLOB_AS_DESCRIPTOR, BLOB_VIEW_RESOLVE, is_blob, view_columns

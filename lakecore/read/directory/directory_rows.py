@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.format.canonical import canonical, without_trailing_spaces
 from lakecore.format.data_reader import BATCH_ROWS, open_reader
 from lakecore.fs.file_io import FileIO

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.metadata.options import TableOptions
 from lakecore.predicate.parse import parse_where
 from lakecore.predicate.tree import Predicate

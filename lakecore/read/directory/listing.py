@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, InvalidInputError, UnsupportedError
 from lakecore.fs.file_io import FileIO, FileStatus
 from lakecore.predicate.evaluate import mask

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
+from lakecore.data_class import dataclass
 from lakecore.display import one_line
 from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.fs.file_io import FileIO

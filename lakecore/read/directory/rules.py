@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidOptionError, UnsupportedError
 from lakecore.metadata.schema import TableSchema
 from lakecore.options import Option, parse_bool, parse_enum

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, InvalidInputError, UnsupportedError
 from lakecore.fs.file_io import FileIO
 from lakecore.read.directory.csv_fields import csv_fields

@@ -9,8 +9,8 @@ source.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError
 from lakecore.format.data_reader import file_format
 from lakecore.metadata.manifest.data_file import DataFile

@@ -5,12 +5,13 @@ time zones.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, NotFoundError
 from lakecore.format.canonical import canonical
 from lakecore.format.data_reader import BUFFER_SIZE, DataFileReader, file_format, open_reader

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.metadata.key_order import comparable
 from lakecore.read.file.key_range import Key, KeyRange, ordered_key, rank
 from lakecore.types.datatypes import RowType

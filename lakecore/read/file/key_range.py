@@ -7,12 +7,12 @@ Bounds are keys or prefixes of keys (internal values, in key order): a row is in
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lakecore.data_class import dataclass
 from lakecore.errors import NotFoundError
 from lakecore.format.data_reader import file_format
 from lakecore.format.parquet.pages import FilePages, KeyPage

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
+
+from lakecore.data_class import dataclass
 
 __all__ = ["Selection", "select_rows"]
 

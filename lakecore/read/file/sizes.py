@@ -5,8 +5,8 @@ within a budget.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
+from lakecore.data_class import dataclass
 from lakecore.errors import NotFoundError
 from lakecore.format.data_reader import BATCH_ROWS, open_reader
 from lakecore.fs.file_io import FileIO

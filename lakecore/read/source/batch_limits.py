@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.scan.split import Split, SplitPlan
 
 __all__ = ["NO_WAIT", "UNLIMITED", "BatchLimits", "BatchSize", "BatchWait"]

@@ -5,9 +5,10 @@ or a part of those of one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.errors import NotFoundError
 from lakecore.metadata.options import BucketMode
 from lakecore.metadata.snapshot import Snapshot

@@ -5,11 +5,12 @@ compared.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.metadata.options import BucketMode
 from lakecore.metadata.row_kind import KIND_NAME, RowKind, is_retract
 from lakecore.metadata.snapshot import Snapshot

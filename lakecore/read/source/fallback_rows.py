@@ -6,11 +6,11 @@ Rule of the format: a partition of which the first branch has any file is read f
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 from lakecore.predicate.tree import Predicate
 from lakecore.read.source.snapshot_rows import SnapshotRows

@@ -9,9 +9,10 @@ after a crash; what cannot be the same is an error.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.metadata.option_rules.event_times import EventTimeRule
 from lakecore.read.source.alignment.aligned_stream import AlignedStream, GroupMember
 from lakecore.read.source.alignment.stream_watermark import StreamWatermark

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.predicate.tree import Predicate
 from lakecore.types.datatypes import RowType
 

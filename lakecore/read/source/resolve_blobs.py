@@ -6,12 +6,12 @@ Merges and files see references; conditions on blobs, and readers, see bytes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.metadata.dedicated_columns import BLOB_AS_DESCRIPTOR, holds_blobs
 from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Predicate, columns_of, conjunction, conjuncts, restricted

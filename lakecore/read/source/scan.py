@@ -7,13 +7,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.display import html_table, one_line
 from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.lineage.event import LineageDataset

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from lakecore.data_class import dataclass
 from lakecore.display import html_table, one_line
 from lakecore.predicate.tree import Predicate
 from lakecore.read.source.resolve_blobs import ResolvedBlobRows, without_resolved_blobs

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.metadata.manifest.bucket_counts import GROUP_FILES
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.predicate.tree import Predicate

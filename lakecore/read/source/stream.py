@@ -9,12 +9,12 @@ consumer is such a number, kept in the table: expiry keeps what it still needs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.display import one_line
 from lakecore.errors import InvalidInputError, NotFoundError
 from lakecore.fs.confined import rights_of

@@ -4,9 +4,9 @@ them, where it has such a metric.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.read.source.change_pieces import Work, split_of
 from lakecore.read.source.stream_offset import StreamOffset

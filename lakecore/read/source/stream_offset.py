@@ -5,9 +5,10 @@ checkpoint.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, UnsupportedError
 
 __all__ = ["StreamOffset"]

@@ -5,12 +5,12 @@ that is made of them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakecore.data_class import dataclass
 from lakecore.metadata.row_kind import KIND_NAME, RowKind
 from lakecore.predicate.parse import parse_where
 from lakecore.predicate.tree import Predicate

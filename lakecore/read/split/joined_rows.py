@@ -8,7 +8,6 @@ rows only.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
@@ -17,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError
 from lakecore.format.data_reader import BATCH_ROWS
 from lakecore.metadata.dedicated_columns import (

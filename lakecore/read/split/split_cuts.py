@@ -6,11 +6,12 @@ A share can be pickled. The shares of a split together hold its rows, each row o
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.lsm.sections import Section, sections
 from lakecore.metadata.key_order import key_order
 from lakecore.metadata.manifest.data_file import DataFile

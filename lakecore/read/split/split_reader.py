@@ -9,13 +9,14 @@ for none.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lakecore.data_class import dataclass
 from lakecore.lsm.sections import Section, sections
 from lakecore.merge.passes import Scratch, reduce_runs, run_limit, stage_runs
 from lakecore.merge.sorted_merge import MergeSpec, merge_runs

@@ -13,12 +13,12 @@ A union adds to the older bitmap: containers of new keys come last, in the order
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
 from pyroaring import BitMap
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError
 from lakecore.row.roaring.bitmap32 import (
     MAX_ARRAY,

@@ -17,10 +17,12 @@ writer that added the same keys in the same order.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 import numpy as np
+
+from lakecore.data_class import dataclass
 
 __all__ = ["KEY_BYTES", "Branch", "Leaf", "RadixNode", "insert", "leaves", "read_tree", "tree_bytes"]
 

@@ -7,7 +7,8 @@ Java sends exceptions by its own serialisation of objects (Java Object Serializa
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+
+from lakecore.data_class import dataclass
 
 __all__ = ["LOOKUP_FAILED", "UNKNOWN_BUCKET", "JavaClass", "encode_failure", "failure_class"]
 

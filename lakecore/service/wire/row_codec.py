@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakecore.data_class import dataclass
 from lakecore.lookup.query.found_rows import FoundRows
 from lakecore.metadata.schema import TableSchema
 from lakecore.row.binary_batch import encode_batch

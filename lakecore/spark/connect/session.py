@@ -6,9 +6,9 @@ import logging
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, LakeError, UnavailableError
 from lakecore.spark.connect.address import channel_builder, check_client, check_server, without_parameters
 from lakecore.spark.connect.remote_version import check_workers

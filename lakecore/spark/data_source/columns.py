@@ -4,13 +4,13 @@ Spark, which does not convert.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.spark.data_source.request import Nanoseconds
 from lakecore.spark.data_source.spark_types import spark_schema

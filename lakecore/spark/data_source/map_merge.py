@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.merge.engines.choice import engine_of
 from lakecore.metadata.options import BucketMode
 from lakecore.metadata.row_kind import RowKind

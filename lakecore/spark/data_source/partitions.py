@@ -8,12 +8,13 @@ ranges of keys are read by several tasks (see `cut_split`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.read.source.resolve_blobs import ResolvedBlobRows, without_resolved_blobs
 from lakecore.read.source.scan import Scan
 from lakecore.read.source.snapshot_rows import SnapshotRows

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from enum import Enum
 from typing import Any
 
 from lakecore.catalog.catalog_options import catalog_option_keys
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidOptionError, UnsupportedError
 from lakecore.fs.stores.registry import accepts_option
 from lakecore.index.definition import READ_ENABLED

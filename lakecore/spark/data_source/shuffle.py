@@ -12,13 +12,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
 from lakecore.commit.request import CommitResult
+from lakecore.data_class import dataclass
 from lakecore.errors import LakeError
 from lakecore.metadata.options import BucketMode
 from lakecore.row.bucket import assign_buckets

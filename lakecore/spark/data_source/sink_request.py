@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidOptionError
 from lakecore.format.writer_options import COMPRESSION, ZSTD_LEVEL
 from lakecore.metadata.options import FILE_FORMAT, TARGET_FILE_SIZE, BucketMode

@@ -5,13 +5,13 @@ micro-batches.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
+from lakecore.data_class import dataclass
 from lakecore.errors import UnsupportedError
 from lakecore.jobs.runner.one_table import OneTableLake
 from lakecore.maintain.alignment_store import AlignmentStore

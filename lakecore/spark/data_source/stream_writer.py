@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
+from lakecore.data_class import dataclass
 from lakecore.errors import LakeError, UnsupportedError
 from lakecore.spark.data_source.batch_commits import (
     abort_batch,

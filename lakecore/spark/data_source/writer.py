@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
+from lakecore.data_class import dataclass
 from lakecore.spark.data_source.write_task import write_task
 from lakecore.write.batch_write import BatchWrite
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
 from lakecore.clock import Clock
+from lakecore.data_class import dataclass
 from lakecore.store.cache.limits import CacheLimits
 
 __all__ = ["ManifestCache", "open_cache"]

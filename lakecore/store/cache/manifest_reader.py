@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.fs.confined import rights_of
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.entry_request import WHOLE, EntryRequest

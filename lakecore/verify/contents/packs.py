@@ -5,10 +5,11 @@ sidecar must name them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.errors import NotFoundError
 from lakecore.format.blob.sidecar import REFERENCES_SUFFIX, Pack, decode_packs, packs_of
 from lakecore.fs.file_io import FileIO

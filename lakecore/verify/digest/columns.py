@@ -5,11 +5,12 @@ written with.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, NotFoundError
 from lakecore.format.canonical import canonical, without_trailing_spaces
 from lakecore.format.row_spans import open_rows

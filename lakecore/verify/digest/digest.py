@@ -11,11 +11,11 @@ The version is part of what a snapshot records: digests of different versions ca
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.verify.digest.array_hash import hash_array
 from lakecore.verify.digest.bytes_hash import Words
 

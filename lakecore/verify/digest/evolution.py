@@ -7,11 +7,10 @@ digits) there is no rule here, and the proof leaves the column out and says so.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakecore.data_class import dataclass
 from lakecore.format.canonical import same_lists
 from lakecore.types.arrow import arrow_type
 from lakecore.types.datatypes import ArrayType, AtomicType, DataType, MapType, MultisetType, RowType, TypeRoot

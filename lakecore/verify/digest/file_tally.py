@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from pyroaring import BitMap
 
+from lakecore.data_class import dataclass
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.verify.digest.digest import Tally
 

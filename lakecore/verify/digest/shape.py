@@ -5,8 +5,9 @@ key.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from lakecore.data_class import dataclass
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.row_kind import KEY_FIELD_ID_START, KIND_FIELD_ID, SEQUENCE_FIELD_ID
 from lakecore.metadata.schema import TableSchema

@@ -5,8 +5,9 @@ and bounds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, LakeError, UnavailableError
 from lakecore.format.blob.file import BlobSource, load_blob_index
 from lakecore.format.bounds import ColumnBounds

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, LakeError, NotFoundError
 
 __all__ = ["Finding", "FindingKind", "Findings", "FsckReport"]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, LakeError, UnavailableError
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.manifest.entries import ManifestEntries

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, LakeError, NotFoundError, UnavailableError
 from lakecore.fs.file_io import FileIO
 from lakecore.index.deletion_vectors import decode_vectors

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
+from lakecore.data_class import dataclass
 from lakecore.fs.file_io import FileIO, FileStatus
 from lakecore.metadata.dedicated_columns import is_blob_pack
 from lakecore.store.paths import TablePaths

@@ -10,11 +10,12 @@ snapshots.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 
 import numpy as np
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, LakeError, NotFoundError, UnavailableError, printable
 from lakecore.format.manifest.index_manifests import decode_index_manifest
 from lakecore.fs.file_io import FileIO

@@ -11,12 +11,12 @@ up to that of the inputs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.errors import ProofError
 from lakecore.verify.digest.digest import ZERO, Tally, tally
 from lakecore.verify.digest.merge_order import check_merge_order

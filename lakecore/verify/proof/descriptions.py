@@ -8,9 +8,9 @@ read and from the rules of the table. What the bytes do show is compared when th
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+from lakecore.data_class import dataclass
 from lakecore.errors import ProofError
 from lakecore.metadata.manifest.data_file import DataFile, FileSource
 from lakecore.verify.rules.table_rules import TableRules

@@ -5,13 +5,13 @@ whole row.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.errors import ProofError
 from lakecore.metadata.row_kind import KEY_FIELD_ID_START, KIND_FIELD_ID, SEQUENCE_FIELD_ID, RowKind
 from lakecore.row.bucket import assign_buckets

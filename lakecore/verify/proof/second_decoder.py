@@ -14,13 +14,14 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
 from typing import IO, Any, cast
 
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.errors import LakeError, NotFoundError, ProofError
 from lakecore.format.canonical import canonical
 from lakecore.format.data_reader import file_format, open_reader

@@ -14,12 +14,12 @@ import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from itertools import groupby
 from typing import NoReturn
 
 from pyroaring import BitMap
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, ProofError
 from lakecore.format.parquet.footer_bounds import footer_bounds
 from lakecore.verify.contents.footer_stats import float_problems, footer_problems, splice_problems

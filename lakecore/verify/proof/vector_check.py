@@ -8,10 +8,11 @@ the rows that the units of its picks replaced. Marks of several units on one fil
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from pyroaring import BitMap
 
+from lakecore.data_class import dataclass
 from lakecore.errors import ProofError
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.index_file import DELETION_VECTORS, IndexFile

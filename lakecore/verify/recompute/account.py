@@ -12,13 +12,14 @@ at their positions, results and change lines to the outputs read back.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.errors import ProofError
 from lakecore.metadata.options import MergeEngine
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME

@@ -5,7 +5,7 @@ It has values only.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.errors import ProofError
 from lakecore.verify.digest.digest import ZERO, Tally
 from lakecore.verify.rules.order import Bools, KeyValues

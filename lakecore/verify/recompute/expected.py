@@ -4,13 +4,13 @@ merge engine. Pure.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.metadata.options import MergeEngine
 from lakecore.metadata.row_kind import RowKind
 from lakecore.verify.rules.kinds import retracting

@@ -9,7 +9,6 @@ Merge engine first-row: a key that no level has is new, and keeps its kind.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakecore.data_class import dataclass
 from lakecore.metadata.options import MergeEngine
 from lakecore.metadata.row_kind import RowKind
 from lakecore.verify.rules.kinds import retracting

@@ -5,12 +5,12 @@ groups. It is pure.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.verify.recompute.column_states import ColumnState, PickedState, Places, dense_ranks
 from lakecore.verify.recompute.value_states import state_of
 from lakecore.verify.rules.merge_rules import MergeRules, SequenceGroup

@@ -8,7 +8,6 @@ compared.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakecore.data_class import dataclass
 from lakecore.metadata.options import MergeEngine
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, is_retract
 from lakecore.verify.recompute.evidence import Fate

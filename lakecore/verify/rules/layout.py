@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+from lakecore.data_class import dataclass
 from lakecore.errors import ProofError
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.verify.rules.drop_licence import KeyOf, overlapping

@@ -8,9 +8,9 @@ stays, and whose keys reach into those of a fresh file, must be asked, and neare
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+from lakecore.data_class import dataclass
 from lakecore.errors import ProofError
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.verify.rules.drop_licence import KeyOf, overlapping

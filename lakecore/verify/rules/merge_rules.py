@@ -5,9 +5,10 @@ merge. No IO.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
+from lakecore.data_class import dataclass
 from lakecore.metadata.options import MergeEngine, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.options import Option, parse_bool, parse_list

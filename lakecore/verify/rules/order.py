@@ -5,7 +5,6 @@ IO.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import total_ordering
 from typing import Any, TypeAlias
@@ -14,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from lakecore.data_class import dataclass
 
 __all__ = ["Bools", "KeyValues", "Rank", "compare_neighbours", "key_at", "ranks"]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidOptionError, ProofError
 from lakecore.metadata.row_kind import RowKind
 

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import groupby, pairwise
 
+from lakecore.data_class import dataclass
 from lakecore.verify.rules.order import KeyValues
 from lakecore.verify.sample.key_marks import STRIDE, KeyMarks, KeySpan
 

@@ -11,12 +11,13 @@ looked at: that the bytes are those of the input was compared, what they decode 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, ProofError
 from lakecore.verify.digest.columns import StoredFile
 from lakecore.verify.digest.context import ProofContext

@@ -5,12 +5,13 @@ indexes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, NotFoundError, ProofError
 from lakecore.types.arrow import arrow_type
 from lakecore.verify.contents.column_stats import ColumnStats, keeps_blanks

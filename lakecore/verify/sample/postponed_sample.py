@@ -10,12 +10,13 @@ alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.verify.digest.bytes_hash import Words
 from lakecore.verify.digest.shape import RowShape
 from lakecore.verify.recompute.window_results import WindowRows, expect_window, in_merge_order

@@ -5,13 +5,13 @@ column of inputs and outputs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError, ProofError
 from lakecore.verify.digest.array_hash import hash_array
 from lakecore.verify.digest.columns import read_covered

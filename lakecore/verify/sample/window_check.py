@@ -5,13 +5,14 @@ the changelog.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.errors import ProofError
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME
 from lakecore.verify.digest.array_hash import hash_array, hash_unordered

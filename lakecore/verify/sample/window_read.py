@@ -5,13 +5,14 @@ table.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lakecore.data_class import dataclass
 from lakecore.metadata.row_kind import KEY_PREFIX, KIND_NAME, SEQUENCE_NAME
 from lakecore.types.arrow import arrow_type
 from lakecore.verify.digest.columns import StoredFile, read_covered

@@ -8,11 +8,11 @@ many assigners there are changes only which bucket a new key gets.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidOptionError
 from lakecore.options import Option
 from lakecore.write.buckets.bucket_places import BucketShare, PlaceRules

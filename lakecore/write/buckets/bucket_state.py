@@ -5,10 +5,11 @@ partition has.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
+from lakecore.data_class import dataclass
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.index_file import IndexFile
 from lakecore.metadata.snapshot import Snapshot

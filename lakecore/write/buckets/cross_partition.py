@@ -12,13 +12,13 @@ MB at a billion keys, three times that while they are sorted.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from lakecore.clock import local_ms
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.manifest.data_file import DataFile

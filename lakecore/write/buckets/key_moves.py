@@ -8,7 +8,6 @@ goes to where the key is, with that partition's values (partial-update, aggregat
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.errors import UnsupportedError
 from lakecore.metadata.options import MergeEngine, TableOptions
 from lakecore.metadata.row_kind import RowKind

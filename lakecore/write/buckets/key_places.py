@@ -10,13 +10,13 @@ most three times that while it is built or grows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError
 from lakecore.index.xxhash import xxhash64
 from lakecore.row.binary_batch import encode_batch

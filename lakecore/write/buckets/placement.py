@@ -6,7 +6,7 @@ A placement is chosen by `placement_of`, and a write asks it for everything that
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from lakecore.commit.partitions import SpecFilter
 from lakecore.commit.request import Overwrite, Preconditions
+from lakecore.data_class import dataclass
 from lakecore.errors import UnsupportedError
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.local import LocalFileIO

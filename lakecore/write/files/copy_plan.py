@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain, groupby
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError
 from lakecore.format.corruption import corrupt_data_errors
 from lakecore.format.data_reader import file_format

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from typing import TypeAlias
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError
 from lakecore.format.parquet.splice.footer import Footer
 from lakecore.format.parquet.splice.mode import CopyMode

@@ -5,10 +5,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.fs.file_io import FileIO
 from lakecore.merge.groups import Engine
 from lakecore.merge.sorted_merge import MergeSpec

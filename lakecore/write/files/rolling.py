@@ -7,13 +7,14 @@ Append and compaction write through this. Rows arrive in file order; the caller 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from lakecore.clock import local_ms
+from lakecore.data_class import dataclass
 from lakecore.format.blob.sidecar import REFERENCES_SUFFIX, Pack, encode_packs, referenced_packs
 from lakecore.format.data_writer import DataFileWriter, WriterOptions, open_shredding_writer, open_writer
 from lakecore.format.row.layout import check_row_files

@@ -5,11 +5,12 @@ are encoded here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pyarrow as pa
 
 from lakecore.clock import local_ms
+from lakecore.data_class import dataclass
 from lakecore.format.data_writer import WriterOptions, WrittenFile
 from lakecore.format.parquet.splice.footer import Footer, read_splice_footer
 from lakecore.format.parquet.splice.pages import examine_pages

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 from lakecore.metadata.options import MergeEngine, TableOptions
 from lakecore.metadata.schema import TableSchema

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakecore.data_class import dataclass
 from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Predicate
 from lakecore.write.row_level.assignments import Assignments

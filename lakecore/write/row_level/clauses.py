@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 
 __all__ = ["MatchedRows", "MergeRules", "UnmatchedRows", "WhenMatched", "WhenNotMatched"]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lakecore.commit.request import CommitResult
+from lakecore.data_class import dataclass
 
 __all__ = ["MergedRows", "RowCounts"]
 

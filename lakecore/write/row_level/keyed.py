@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.metadata.row_kind import RowKind
 from lakecore.write.row_level.changes import RowChange
 from lakecore.write.row_level.counted_rows import RowCounts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 from lakecore.metadata.schema import TableSchema
 from lakecore.predicate.tree import In, Predicate

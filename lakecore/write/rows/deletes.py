@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.metadata.row_kind import RowKind
 from lakecore.write.rows.incoming import KIND_COLUMN
 

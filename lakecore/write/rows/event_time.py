@@ -8,11 +8,11 @@ that of the snapshot before. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakecore.data_class import dataclass
 from lakecore.metadata.option_rules.event_times import EventTimeRule
 from lakecore.options import Option
 from lakecore.types.datatypes import RowType

@@ -5,13 +5,13 @@ row kinds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.metadata.options import MergeEngine, TableOptions
 from lakecore.metadata.row_kind import SYMBOLS, RowKind, is_retract

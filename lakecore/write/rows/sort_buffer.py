@@ -10,12 +10,12 @@ Order of rows of one key: sequence fields, then arrival, as between files. (Java
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.merge.groups import Engine, Groups, fold
 from lakecore.merge.key_columns import Keys
 from lakecore.merge.row_order import SequenceColumn, order_rows

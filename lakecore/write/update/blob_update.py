@@ -8,13 +8,14 @@ each completely, and no others. Bytes of other rows are copied as they are store
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.row_range import RowRange, first_row
 from lakecore.read.columns.blob_values import BlobColumn, locate_blobs

@@ -8,7 +8,7 @@ these kinds: see `blob_update` and `vector_shares`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import Any
@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from lakecore.clock import Clock
 from lakecore.commit.request import CommitResult, Preconditions
+from lakecore.data_class import dataclass
 from lakecore.errors import (
     CommitUncertainError,
     InvalidInputError,

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from pyroaring import BitMap
 
 from lakecore.commit.request import CommitResult
+from lakecore.data_class import dataclass
 from lakecore.errors import CommitUncertainError, LakeError
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.manifest.index_file import DELETION_VECTORS, IndexFile

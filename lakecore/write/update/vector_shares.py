@@ -9,8 +9,9 @@ a file of the same schema, format and columns as their present one, with the oth
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from lakecore.data_class import dataclass
 from lakecore.format.data_reader import file_format
 from lakecore.metadata.dedicated_columns import DedicatedColumns, is_vector_file
 from lakecore.metadata.manifest.row_range import RowRange

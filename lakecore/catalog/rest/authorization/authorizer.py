@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
+
+from lakecore.data_class import dataclass
 
 __all__ = ["Authorizer", "RestRequest"]
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from lakecore.catalog.rest.authorization.authorizer import RestRequest
 from lakecore.catalog.rest.expiring_value import ExpiringValue
 from lakecore.clock import Clock
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidOptionError, UnavailableError, reason
 
 __all__ = ["BearerToken", "FileToken", "checked_token"]

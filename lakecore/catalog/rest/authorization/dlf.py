@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from urllib.parse import urlsplit
@@ -16,6 +15,7 @@ from lakecore.catalog.rest.authorization.authorizer import RestRequest
 from lakecore.catalog.rest.authorization.dlf_signature import DlfKeys, sign_default, sign_openapi
 from lakecore.catalog.rest.expiring_value import ExpiringValue
 from lakecore.clock import Clock
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidOptionError, UnavailableError, UnsupportedError, reason
 
 __all__ = ["ALGORITHMS", "DlfAuthorizer", "DlfPlace", "FixedKeys", "Loaded", "keys_of_ecs", "keys_of_file"]

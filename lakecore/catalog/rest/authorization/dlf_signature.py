@@ -7,11 +7,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from urllib.parse import quote_plus, unquote_plus
 
 from lakecore.catalog.rest.authorization.authorizer import RestRequest
+from lakecore.data_class import dataclass
 
 __all__ = ["DlfKeys", "sign_default", "sign_openapi"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +14,7 @@ from lakecore.cli.job_options import JobOptions
 from lakecore.cli.maintenance.chores import Tables, tables_of
 from lakecore.cli.output import end_on_errors, print_json, size_text, table_of
 from lakecore.cli.session import Session, session_of
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, LakeError
 from lakecore.jobs.definitions.repair import Fsck
 

@@ -5,12 +5,13 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from lakecore.compact.engine.work import Place, Strategy
+from lakecore.data_class import dataclass
 from lakecore.lsm import append
 from lakecore.lsm.options import AppendPolicy
 from lakecore.metadata.manifest.data_file import DataFile

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from lakecore.compact.engine.planner import PlanContext
 from lakecore.compact.engine.target import RewriteTarget
@@ -11,6 +10,7 @@ from lakecore.compact.engine.work import PickOutline, Place, RoundPlan, Strategy
 from lakecore.compact.kinds.append.apply import work_picks
 from lakecore.compact.kinds.append.plan import JoinRequest, plan_joins
 from lakecore.compact.kinds.append.run import run_unit
+from lakecore.data_class import dataclass
 from lakecore.lsm.options import AppendPolicy
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.options import BucketMode

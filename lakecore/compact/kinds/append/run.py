@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 
@@ -17,6 +17,7 @@ from pyroaring import BitMap
 from lakecore.compact.engine.outputs import file_spec, numbered
 from lakecore.compact.engine.outputs import stored as stored_file
 from lakecore.compact.engine.work import UnitResult, UnitTable
+from lakecore.data_class import dataclass
 from lakecore.executor import count_rows
 from lakecore.format.parquet.splice.footer import Footer
 from lakecore.format.parquet.splice.mode import CopyMode

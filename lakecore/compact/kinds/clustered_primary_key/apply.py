@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from lakecore.compact.engine.deletion_vectors import counted
 from lakecore.compact.engine.work import UnitTable, WorkPick, place_name
@@ -11,6 +11,7 @@ from lakecore.compact.kinds.clustered_primary_key.plan import SORTED_LEVEL, Fres
 from lakecore.compact.kinds.primary_key.mode import Derivation
 from lakecore.compact.kinds.primary_key.unit import AGE_NAME, LookupMerge, MergeUnit
 from lakecore.compact.kinds.sort.units import UnitMaker
+from lakecore.data_class import dataclass
 from lakecore.executor import Executor
 from lakecore.metadata.manifest.index_file import DeletionFile
 from lakecore.row.sort_rule import SortRule

@@ -11,13 +11,14 @@ and have no deleted rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from lakecore.compact.engine.work import Place
 from lakecore.compact.kinds.sort.plan import CutPolicy, SortPick, cuts_of, deletions_of
+from lakecore.data_class import dataclass
 from lakecore.metadata.key_order import comparable
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.entries import ManifestEntries

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from lakecore.compact.engine.planner import PlanContext
 from lakecore.compact.engine.work import PickOutline, Place, RoundPlan, Strategy, outlines_of
@@ -17,6 +16,7 @@ from lakecore.compact.kinds.clustered_primary_key.plan import (
 from lakecore.compact.kinds.clustered_primary_key.run import run_unit
 from lakecore.compact.kinds.primary_key.planner import tree_policy
 from lakecore.compact.kinds.sort.plan import CutPolicy, check_columns
+from lakecore.data_class import dataclass
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.row.sort_rule import OrderStrategy, SortRule
 from lakecore.scan.change_scanner import Deletions

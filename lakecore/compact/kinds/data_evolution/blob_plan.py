@@ -8,8 +8,8 @@ when it passes the target size. What becomes one file is always a whole stretch 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
+from lakecore.data_class import dataclass
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.row_range import first_row
 

@@ -4,13 +4,14 @@ counts of each row.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 
 import numpy as np
 
 from lakecore.compact.engine.outputs import file_spec, stored
 from lakecore.compact.engine.work import UnitResult, UnitTable
+from lakecore.data_class import dataclass
 from lakecore.errors import ProofError
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.row_range import first_row

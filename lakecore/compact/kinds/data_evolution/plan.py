@@ -11,13 +11,13 @@ be read: they stay apart (Java joins them).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from lakecore.compact.engine.work import Place, Strategy
 from lakecore.compact.kinds.append.plan import JoinPick, JoinRequest
 from lakecore.compact.kinds.data_evolution.blob_plan import BlobRules
+from lakecore.data_class import dataclass
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.row_range import RowRange, row_ranges

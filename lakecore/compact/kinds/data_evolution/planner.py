@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from functools import partial
 
 from lakecore.compact.engine.planner import PlanContext
@@ -12,6 +11,7 @@ from lakecore.compact.kinds.append.planner import join_request
 from lakecore.compact.kinds.data_evolution.apply import run_unit, work_picks
 from lakecore.compact.kinds.data_evolution.blob_plan import BlobRules
 from lakecore.compact.kinds.data_evolution.plan import Columns, plan_ranges
+from lakecore.data_class import dataclass
 from lakecore.errors import UnsupportedError
 from lakecore.metadata.dedicated_columns import (
     BLOB_COMPACTION,

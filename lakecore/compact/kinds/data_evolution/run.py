@@ -4,13 +4,14 @@ file of all columns.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pyroaring import BitMap
 
 from lakecore.compact.engine.outputs import file_spec
 from lakecore.compact.engine.outputs import stored as stored_file
 from lakecore.compact.engine.work import UnitResult, UnitTable
+from lakecore.data_class import dataclass
 from lakecore.errors import ProofError
 from lakecore.executor import count_rows
 from lakecore.metadata.manifest.data_file import DataFile

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from lakecore.commit.support import check_committable
@@ -32,6 +32,7 @@ from lakecore.compact.kinds.file_index.plan import (
     pack,
 )
 from lakecore.compact.kinds.file_index.run import IndexUnit, Rewritten, run_unit
+from lakecore.data_class import dataclass
 from lakecore.errors import (
     CorruptDataError,
     LakeError,

@@ -5,9 +5,10 @@ beyond them. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from lakecore.compact.engine.work import Place
+from lakecore.data_class import dataclass
 from lakecore.index.container import Blob
 from lakecore.index.definition import IndexSpec, can_index
 from lakecore.metadata.manifest.data_file import DataFile

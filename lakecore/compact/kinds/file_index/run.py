@@ -5,7 +5,7 @@ files anew.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -13,6 +13,7 @@ from lakecore.clock import Clock
 from lakecore.compact.engine.cleanup import remove
 from lakecore.compact.engine.work import attempt_name
 from lakecore.compact.kinds.file_index.plan import IndexNeed
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError
 from lakecore.index.builder import FileIndexBuilder
 from lakecore.index.container import INDEX_SUFFIX, encode_container

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Generator, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from lakecore.compact.engine.cleanup import Published, belongs, remove, sweep
@@ -15,6 +15,7 @@ from lakecore.compact.engine.refusal import PickFailure
 from lakecore.compact.engine.work import Place, UnitTable, WorkPick, place_name
 from lakecore.compact.kinds.postpone.plan import PostponedFiles, cut, plan_partitions, real_totals
 from lakecore.compact.kinds.postpone.run import AssignmentResult, AssignmentUnit, postponed_rules, run_unit
+from lakecore.data_class import dataclass
 from lakecore.errors import ProofError, most_severe
 from lakecore.executor import Executor
 from lakecore.metadata.commit_message import CommitMessage

@@ -7,13 +7,14 @@ spills), and the proof's 33 bytes a row of 4 million. A failure removes what was
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from lakecore.compact.engine.work import UnitTable
 from lakecore.compact.kinds.postpone.plan import PostponedFiles
+from lakecore.data_class import dataclass
 from lakecore.errors import ProofError
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.row_kind import KIND_NAME, RowKind

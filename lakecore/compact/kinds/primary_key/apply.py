@@ -5,7 +5,7 @@ merges.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from lakecore.compact.engine.deletion_vectors import counted
 from lakecore.compact.engine.work import UnitTable, WorkPick, place_name
@@ -21,6 +21,7 @@ from lakecore.compact.kinds.primary_key.lookup.pick import LeveledPick
 from lakecore.compact.kinds.primary_key.mode import Derivation
 from lakecore.compact.kinds.primary_key.plan import BucketPick
 from lakecore.compact.kinds.primary_key.unit import MergeUnit, MovedFileUnit, file_spec
+from lakecore.data_class import dataclass
 from lakecore.executor import Executor
 from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.lookup.lookup_files import LookupFiles

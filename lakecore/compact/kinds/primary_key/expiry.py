@@ -7,12 +7,12 @@ Rule of the format: the time is column `record-level.time-field`; INT and BIGINT
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidOptionError
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.options import RECORD_TIME_FIELD, TableOptions

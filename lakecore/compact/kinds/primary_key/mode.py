@@ -10,9 +10,9 @@ the old rows of the changelog, take part in the merge, and are marked as deleted
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 
+from lakecore.data_class import dataclass
 from lakecore.format.data_reader import file_format
 from lakecore.lsm.rewrites import Upgrade
 from lakecore.metadata.manifest.data_file import DataFile

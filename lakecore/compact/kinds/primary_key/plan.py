@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import repeat
 from typing import Any, TypeAlias
 
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from lakecore.compact.engine.work import Place, Strategy
 from lakecore.compact.kinds.primary_key.mode import Derivation, MergeMode
+from lakecore.data_class import dataclass
 from lakecore.lsm import full, universal
 from lakecore.lsm.bucket_columns import BucketColumns
 from lakecore.lsm.options import TreePolicy

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from lakecore.compact.kinds.primary_key.apply import UnitBuilder
 from lakecore.compact.kinds.primary_key.expiry import Expiry
 from lakecore.compact.kinds.primary_key.mode import MergeMode
 from lakecore.compact.kinds.primary_key.plan import PickRequest, pick_runs, plan_picks
+from lakecore.data_class import dataclass
 from lakecore.lsm.bucket_picks import BucketRules, ColumnPick, pick_buckets
 from lakecore.lsm.options import TreePolicy
 from lakecore.metadata.key_order import key_order

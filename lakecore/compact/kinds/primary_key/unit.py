@@ -5,7 +5,7 @@ what is emitted of it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import pyarrow as pa
 from pyroaring import BitMap
@@ -13,6 +13,7 @@ from pyroaring import BitMap
 from lakecore.compact.engine.outputs import compacted_files
 from lakecore.compact.engine.work import UnitTable
 from lakecore.compact.kinds.primary_key.mode import Derivation
+from lakecore.data_class import dataclass
 from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.merge.engines.deduplicate import Deduplicate
 from lakecore.merge.sorted_merge import MergeSpec

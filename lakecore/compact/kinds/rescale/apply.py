@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from lakecore.compact.engine.attempt_files import AttemptFiles
@@ -31,6 +31,7 @@ from lakecore.compact.kinds.rescale.plan import (
     target_count,
 )
 from lakecore.compact.kinds.rescale.run import RescaleResult, RescaleUnit, run_unit
+from lakecore.data_class import dataclass
 from lakecore.errors import CommitConflictError, LakeError
 from lakecore.executor import Executor
 from lakecore.metadata.key_order import key_order

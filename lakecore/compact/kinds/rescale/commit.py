@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from lakecore.commit.request import Preconditions
 from lakecore.compact.engine.commit_loop import CommitDraft
 from lakecore.compact.kinds.rescale.claims import commit_faults
 from lakecore.compact.kinds.rescale.plan import RescalePick
+from lakecore.data_class import dataclass
 from lakecore.errors import CommitConflictError
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.manifest.data_file import DataFile

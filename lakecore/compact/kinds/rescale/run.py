@@ -5,7 +5,7 @@ they are read back and proven.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,7 @@ import pyarrow as pa
 from lakecore.compact.engine.outputs import rewritten_files
 from lakecore.compact.engine.work import UnitTable, attempt_name
 from lakecore.compact.kinds.rescale.plan import BucketGroup, Layer
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError
 from lakecore.merge.passes import Scratch, run_limit, stage_runs
 from lakecore.merge.sorted_merge import MergeSpec, merge_runs

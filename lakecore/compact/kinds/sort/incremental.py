@@ -11,7 +11,6 @@ The format leaves open which of these come first; here it is the ones that were 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
@@ -27,6 +26,7 @@ from lakecore.compact.kinds.sort.plan import (
     deletions_of,
     var_bytes,
 )
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, InvalidOptionError, UnsupportedError
 from lakecore.lsm import universal
 from lakecore.lsm.options import TreePolicy, UniversalPolicy

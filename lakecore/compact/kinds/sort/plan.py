@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from lakecore.compact.engine.work import Place
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.entries import ManifestEntries

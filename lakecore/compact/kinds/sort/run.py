@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from lakecore.compact.engine.outputs import file_spec, numbered
 from lakecore.compact.engine.outputs import stored as stored_file
 from lakecore.compact.engine.work import UnitResult, UnitTable
+from lakecore.data_class import dataclass
 from lakecore.executor import count_rows
 from lakecore.merge.key_columns import Keys
 from lakecore.merge.passes import Scratch

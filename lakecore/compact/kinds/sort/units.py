@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from lakecore.compact.engine.deletion_vectors import counted
@@ -14,6 +13,7 @@ from lakecore.compact.engine.work import UnitTable, WorkPick, place_name
 from lakecore.compact.kinds.sort.plan import Bounds, SortPick, file_groups, quantiles, sample_rows
 from lakecore.compact.kinds.sort.ranges import Edges, file_edges, files_by_range
 from lakecore.compact.kinds.sort.run import SampleTask, SortUnit, sample
+from lakecore.data_class import dataclass
 from lakecore.executor import Executor
 from lakecore.metadata.manifest.index_file import DeletionFile
 from lakecore.row.sort_rule import SortRule

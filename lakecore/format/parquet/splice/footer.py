@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
+from lakecore.data_class import dataclass
 from lakecore.format.parquet.footer_bounds import has_exact_bounds
 from lakecore.format.parquet.footer_bytes import MAGIC, TAIL
 from lakecore.format.parquet.splice import fields as f

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 
+from lakecore.data_class import dataclass
 from lakecore.format.parquet.page_locations import page_list
 from lakecore.format.parquet.splice import fields as f
 from lakecore.format.parquet.splice.fields import required, value

@@ -8,8 +8,8 @@ reason for each refusal: whoever is refused is decoded.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from lakecore.data_class import dataclass
 from lakecore.format.parquet.splice import fields as f
 from lakecore.format.parquet.splice.fields import required
 from lakecore.format.parquet.splice.footer import Footer

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.format.parquet.splice import fields as f
 from lakecore.format.parquet.thrift_compact import (
     Field,

@@ -9,10 +9,10 @@ have ended, or whose rows have no watermark hold nobody back.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidOptionError
 from lakecore.options import Option, parse_duration_ms
 

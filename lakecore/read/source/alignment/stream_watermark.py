@@ -7,8 +7,8 @@ of event times; otherwise, and where statistics are missing, it is the watermark
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError
 from lakecore.format.statistics import recorded_bounds
 from lakecore.metadata.manifest.data_file import DataFile

@@ -18,13 +18,13 @@ bytes a hash of its shares. Spark sorts the rows, with spills to disk.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.row.hashing import hash_longs, hash_rows
 from lakecore.spark.data_source.map_merge import BeforeShuffle
 from lakecore.spark.versions import default_tasks

@@ -7,11 +7,11 @@ with the old values and then +U with the new ones. Each line keeps the sequence 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from lakecore.data_class import dataclass
 from lakecore.merge.row_order import Bools, Indices
 from lakecore.metadata.row_kind import KIND_NAME, RowKind, is_retract
 

@@ -9,8 +9,6 @@ changed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 
@@ -22,6 +20,7 @@ from lakecore.compact.kinds.primary_key.lookup.changelog import (
     change_rows,
 )
 from lakecore.compact.kinds.primary_key.mode import Derivation
+from lakecore.data_class import dataclass
 from lakecore.merge.groups import Engine, FoldedGroups, Groups, fold
 from lakecore.merge.row_order import Bools, Indices
 from lakecore.metadata.row_kind import is_retract

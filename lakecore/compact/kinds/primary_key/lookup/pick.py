@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from lakecore.compact.kinds.primary_key.mode import Derivation
 from lakecore.compact.kinds.primary_key.plan import BucketPick
 from lakecore.compact.kinds.primary_key.unit import LookupMerge, MergeUnit, Run
+from lakecore.data_class import dataclass
 from lakecore.lsm.sections import Section, sections, stretch_runs
 from lakecore.metadata.key_order import key_order
 from lakecore.metadata.manifest.data_file import DataFile

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -25,6 +25,7 @@ from lakecore.compact.kinds.primary_key.lookup.merge import (
 from lakecore.compact.kinds.primary_key.lookup.row_equality import equal_rows
 from lakecore.compact.kinds.primary_key.mode import Derivation
 from lakecore.compact.kinds.primary_key.unit import AGE_NAME, LookupMerge, MergeUnit, deleted_rows, merge_spec
+from lakecore.data_class import dataclass
 from lakecore.lookup.levels import LevelsAbove, LookupResult
 from lakecore.lookup.located import LookupSource
 from lakecore.lookup.scattered import ScatteredRows
