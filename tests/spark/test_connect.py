@@ -91,8 +91,8 @@ def test_a_killed_worker_is_tried_again_and_fails_in_the_end(
     assert "\n" not in str(result)
 
 
-def test_a_cancelled_run_ends_its_operation_on_the_server(server: ConnectServer, tmp_path: Path) -> None:
-    with ConnectExecutor(server.address) as executor:
+def test_a_cancelled_run_ends_its_operation_on_the_server(connect: ConnectExecutor, tmp_path: Path) -> None:
+    with ConnectExecutor(connect._current().session) as executor:  # cancelling is for good
         got: list[object] = []
         markers = [str(tmp_path / name) for name in "abc"]
         runner = threading.Thread(target=lambda: got.extend(executor.run(units.wait_as_process, markers)))
@@ -168,12 +168,10 @@ def test_a_killed_airflow_task_ends_its_operation_on_the_server(
     _wait_until(lambda: not _lives(worker))
 
 
-def test_a_session_that_the_server_has_closed_is_opened_again(server: ConnectServer, tmp_path: Path) -> None:
-    with ConnectExecutor(server.address) as executor:
-        assert list(executor.run(units.double, [1])) == [2]
-        executor._current().session.client.release_session()
-        assert list(executor.run(units.double, [1, 2])) == [2, 4]
-        executor.check()
+def test_a_session_that_the_server_has_closed_is_opened_again(connect: ConnectExecutor) -> None:
+    connect._current().session.client.release_session()
+    assert list(connect.run(units.double, [1, 2])) == [2, 4]
+    connect.check()
 
 
 def _bare_python(folder: Path) -> Path:
@@ -207,9 +205,7 @@ def test_a_server_without_lakecore_takes_it_with_a_session_and_is_killed_in_the_
     bare = {"PYSPARK_PYTHON": str(_bare_python(tmp_path)), "PYTHONPATH": ""}
     with connect_server(tmp_path / "server", environment=bare) as server:
         executor = ConnectExecutor(server.address)
-        with pytest.raises(
-            InvalidInputError, match=r"cannot import lakecore .*start the server with --py-files"
-        ):
+        with pytest.raises(InvalidInputError, match=r"cannot import lakecore .*addArtifacts"):
             run(job, catalog, executor)
         session = SparkSession(server.address)
         session.client.set_retry_policies([DefaultPolicy(max_retries=2)])

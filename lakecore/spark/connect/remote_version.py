@@ -21,7 +21,7 @@ __all__ = ["check_workers", "new_probe"]
 _MOST_CORES = 1 << 16
 _REMEDY = (
     "install the lakecore of this process in the Python of the server's workers (PYSPARK_PYTHON of the "
-    "server), or start the server with --py-files and an archive of it"
+    "server), or give ConnectExecutor a session with an archive of it (addArtifacts with pyfile=True)"
 )
 
 _Batches = Iterator[pa.RecordBatch]

@@ -65,7 +65,7 @@ def test_a_worker_with_another_lakecore_is_refused(tmp_path: Path) -> None:
         file.write("# of another day\n")
     there = probed(tmp_path, str(tmp_path))
     assert there["problem"] == ""
-    with pytest.raises(InvalidInputError, match=r"has another lakecore .*--py-files"):
+    with pytest.raises(InvalidInputError, match=r"has another lakecore .*addArtifacts"):
         check_workers(Answers(here(), there))  # type: ignore[arg-type]
 
 
