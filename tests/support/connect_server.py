@@ -57,6 +57,7 @@ def connect_server(
         "spark.connect.grpc.binding.port": number,
         "spark.driver.extraJavaOptions": _JVM,
         "spark.python.daemon.module": "lakecore.spark.daemon",
+        "spark.sql.shuffle.partitions": 2,
         "spark.ui.enabled": "false",
     }
     if environment is not None:
