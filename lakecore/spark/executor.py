@@ -57,6 +57,7 @@ class SparkExecutor:
         self._lock = threading.Lock()
         self._failed = False
         self._said_from = 0
+        self._on_start: Callable[[float], None] | None = None
 
     def __enter__(self) -> SparkExecutor:
         return self
@@ -65,11 +66,18 @@ class SparkExecutor:
         self._failed |= kind is not None
         self.stop()
 
-    def begin(self) -> None:
+    @property
+    def master(self) -> str:
+        """Return the address of the master that is named, or Spark's default."""
+        return self._conf.get("spark.master") or self._master or "local[*]"
+
+    def begin(self, on_start: Callable[[float], None] | None = None) -> None:
         """Start the context now, while the caller goes on: it takes seconds, mostly of another process.
 
+        `on_start` gets the seconds that the start took, in another thread, if the context is created here.
         Errors are raised by what needs the context first.
         """
+        self._on_start = on_start
         self._begun()
 
     @property
@@ -176,6 +184,7 @@ class SparkExecutor:
     def _start(self, starting: Future[SparkContext]) -> None:
         capture = stderr_capture()
         self._said_from = 0 if capture is None else capture.end()
+        began = self._clock.monotonic()
         try:
             context, owned = spark_context(self._master, self._conf)
         except BaseException as err:  # noqa: BLE001 - the border of a thread: who waits raises it
@@ -192,6 +201,8 @@ class SparkExecutor:
         if owned and not is_current:
             context.stop()
         starting.set_result(context)
+        if owned and self._on_start is not None:
+            self._on_start(self._clock.monotonic() - began)
 
 
 def _has_ended(spark: SparkContext, jvm: subprocess.Popen[bytes] | None) -> bool:

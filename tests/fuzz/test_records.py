@@ -14,6 +14,7 @@ from lakecore.clock import SystemClock
 from lakecore.errors import CorruptDataError, LakeError, UnsupportedError
 from lakecore.format.manifest.manifests import decode_manifest, decode_manifest_list
 from lakecore.fs.memory import MemoryFileIO
+from lakecore.jobs.engines.session_starts import SessionStarts
 from lakecore.jobs.watching.new_snapshots import PositionStore
 from lakecore.maintain.deletion.runs import RunRecord, RunStore
 from lakecore.maintain.forecast.history import HistoryStore
@@ -92,6 +93,13 @@ RECORDS: dict[str, tuple[Any, Callable[[bytes], Any]]] = {
             lambda s: HistoryStore(s, ROOT).past("d.t", "compact", "local"),
         ),
     ),
+    "session starts": (
+        [6.5, 7.25],
+        _stored(
+            ".lakecore/session-starts/local%5B%2A%5D.json",
+            lambda s: SessionStarts(s, ROOT).seconds("local[*]"),
+        ),
+    ),
     "position": (
         {"run": "r", "after": 1, "last": 2},
         _stored(".lakecore/positions/c@d.t.json", lambda s: PositionStore(s, ROOT).load("c", "d.t")),
@@ -159,7 +167,7 @@ def test_a_strange_value_is_damage_or_harmless(name: str) -> None:
                 pytest.fail(f"{text[:300]!r}: {err!r}")
         except Exception as err:  # noqa: BLE001 - this is what is looked for
             pytest.fail(f"{text[:300]!r}: {err!r}")
-    assert refused > 10 or name in ("runs", "lease", "history", "marks", "hold"), refused
+    assert refused > 10 or name in ("runs", "lease", "history", "session starts", "marks", "hold"), refused
 
 
 @pytest.mark.parametrize(

@@ -171,6 +171,19 @@ def test_a_session_that_is_not_needed_after_all_costs_no_wait() -> None:
     assert (done.returncode, done.stdout) == (0, "2\n"), done.stderr
 
 
+def test_the_start_of_a_session_is_measured() -> None:
+    script = (
+        "import threading\nfrom lakecore.spark.executor import SparkExecutor\n"
+        "times, told = [], threading.Event()\n"
+        "def note(seconds):\n    times.append(seconds)\n    told.set()\n"
+        "with SparkExecutor('local[1]') as spark:\n"
+        "    spark.begin(note)\n    list(spark.run(abs, [1]))\n    assert told.wait(10)\n"
+        "print(len(times), 0.5 < times[0] <= spark.startup_seconds + 5, spark.master)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "1 True local[1]\n"), done.stderr
+
+
 def test_a_session_that_cannot_start_is_tried_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)

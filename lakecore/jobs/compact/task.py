@@ -119,11 +119,12 @@ class CompactTask:
             return
         planned = run.plan_first_round(units)
         if planned:
+            from lakecore.jobs.engines.session_starts import SessionStarts
             from lakecore.jobs.runner.forecast import expected_seconds
 
             target = target_of(table, lake, self._clock)
             seconds = expected_seconds(target, run.kind.name, _work(planned), executor.local_parallelism)
-            executor.choose(seconds)
+            executor.choose(seconds, SessionStarts.of(target))
             logger.info("%s: engine %s: %s", table.name, executor.name, executor.reason)
 
     def _with_engine(self, report: Report) -> Report:

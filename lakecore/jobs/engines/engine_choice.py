@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Protocol, TypeVar
 
 from lakecore.data_class import dataclass
 from lakecore.errors import LakeError
 from lakecore.executor import Executor, SerialExecutor
 
-__all__ = ["SPARK_STARTS_S", "ChosenExecutor", "EngineChoice", "Engines", "SessionExecutor"]
+__all__ = ["SPARK_STARTS_S", "ChosenExecutor", "EngineChoice", "Engines", "SessionExecutor", "StartTimes"]
 
 SPARK_STARTS_S = 6.0
-"""A session with its first worker takes about so many seconds to start (two cores, a warm disk)."""
+"""A session with its first worker takes about so many seconds to start (two cores, a warm disk); it counts
+where no start was measured.
+"""
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -25,8 +28,34 @@ R = TypeVar("R")
 class SessionExecutor(Executor, Protocol):
     """It runs units in a session that takes seconds to start."""
 
-    def begin(self) -> None:
-        """Start the session now, while the caller goes on."""
+    @property
+    def master(self) -> str:
+        """Return the address of the master or server, without secrets."""
+
+    def begin(self, on_start: Callable[[float], None] | None = None) -> None:
+        """Start the session now, while the caller goes on. `on_start` gets the seconds that the start took,
+        in another thread.
+        """
+
+
+class StartTimes(Protocol):
+    """It knows how long sessions took to start."""
+
+    def seconds(self, master: str) -> float:
+        """Return how long the start on this master takes."""
+
+    def add(self, master: str, seconds: float) -> None:
+        """Record a start."""
+
+
+class _AssumedTimes:
+    """It knows of no start."""
+
+    def seconds(self, master: str) -> float:
+        return SPARK_STARTS_S
+
+    def add(self, master: str, seconds: float) -> None:
+        """Forget the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +84,7 @@ class Engines:
         self._find_spark = find_spark
         self._lock = threading.Lock()
         self._seconds = 0.0
+        self._start_seconds: float | None = None
         self._choice: EngineChoice | None = None
 
     @property
@@ -62,30 +92,41 @@ class Engines:
         """Return the choice for every further table, whatever its forecast is; None while forecasts count."""
         return self._choice
 
-    def choose(self, seconds: float) -> EngineChoice:
-        """Return the engine of a table that takes so long on the local engine."""
+    def choose(self, seconds: float, starts: StartTimes | None = None) -> EngineChoice:
+        """Return the engine of a table that takes so long on the local engine. `starts` has the earlier
+        starts of sessions, and gets the time of one that starts now.
+        """
+        times = starts or _AssumedTimes()
         with self._lock:
             if self._choice is not None:
                 return self._choice
             earlier, self._seconds = self._seconds, self._seconds + seconds
-            if self._seconds <= SPARK_STARTS_S:
-                return EngineChoice("local", _short(seconds, earlier))
+            start = self._start(times)
+            if self._seconds <= start:
+                return EngineChoice("local", _short(seconds, earlier, start))
             problem = _problem(self._find_spark)
             if problem:
                 self._choice = EngineChoice("local", f"Spark cannot start here: {problem}")
                 return self._choice
-            self.spark.begin()
+            self.spark.begin(partial(times.add, self.spark.master))
             self._choice = EngineChoice("spark", "a Spark session runs for an earlier table")
             return EngineChoice("spark", _long(seconds, earlier))
 
-    def preview(self, seconds: float) -> EngineChoice:
+    def _start(self, times: StartTimes) -> float:
+        """Return how long a session takes to start. The times are read once."""
+        if self._start_seconds is None:
+            self._start_seconds = times.seconds(self.spark.master)
+        return self._start_seconds
+
+    def preview(self, seconds: float, starts: StartTimes | None = None) -> EngineChoice:
         """Return the engine that a table by itself would get. No session starts, and no later choice
         depends on it.
         """
         if self._choice is not None:
             return self._choice
-        if seconds <= SPARK_STARTS_S:
-            return EngineChoice("local", _short(seconds, 0.0))
+        start = self._start(starts or _AssumedTimes())
+        if seconds <= start:
+            return EngineChoice("local", _short(seconds, 0.0, start))
         problem = _problem(self._find_spark)
         if problem:
             return EngineChoice("local", f"Spark cannot start here: {problem}")
@@ -121,13 +162,18 @@ class ChosenExecutor:
         """Return whether the engine depends on how long the table takes."""
         return not self.reason
 
-    def preview(self, seconds: float) -> EngineChoice:
-        """Return what `choose` would choose for the table by itself; nothing changes."""
-        return self._engines.preview(seconds)
+    @property
+    def master(self) -> str:
+        """Return the address of the master of Spark, without secrets."""
+        return self._engines.spark.master
 
-    def choose(self, seconds: float) -> None:
+    def preview(self, seconds: float, starts: StartTimes | None = None) -> EngineChoice:
+        """Return what `choose` would choose for the table by itself; nothing changes."""
+        return self._engines.preview(seconds, starts)
+
+    def choose(self, seconds: float, starts: StartTimes | None = None) -> None:
         """Choose the engine for a table that takes so long on the local engine. Nothing may run yet."""
-        self._take(self._engines.choose(seconds))
+        self._take(self._engines.choose(seconds, starts))
 
     def _take(self, choice: EngineChoice) -> None:
         self.reason = choice.reason
@@ -162,8 +208,8 @@ class ChosenExecutor:
         self._spark.cancel()
 
 
-def _short(seconds: float, earlier: float) -> str:
-    start = f"a Spark session alone takes some {SPARK_STARTS_S:.0f} s"
+def _short(seconds: float, earlier: float, session: float) -> str:
+    start = f"a Spark session alone takes some {session:.0f} s"
     if not earlier:
         return f"the forecast is {seconds:.1f} s, and {start}"
     together = seconds + earlier

@@ -7,7 +7,8 @@ from __future__ import annotations
 import logging
 
 from lakecore.executor import Executor
-from lakecore.jobs.engines.engine_choice import SPARK_STARTS_S, ChosenExecutor, EngineChoice
+from lakecore.jobs.engines.engine_choice import ChosenExecutor, EngineChoice
+from lakecore.jobs.engines.session_starts import SessionStarts
 from lakecore.jobs.runner.forecast import Work, expected_seconds, forecast_of
 from lakecore.jobs.runner.metered import MeteredExecutor
 from lakecore.maintain.forecast.plan import Forecast
@@ -26,7 +27,8 @@ def choose_engine(executor: Executor, target: Target, job: str, work: Work) -> t
     if inner is None:
         return ()
     if inner.needs_forecast:
-        inner.choose(expected_seconds(target, job, work, inner.local_parallelism))
+        seconds = expected_seconds(target, job, work, inner.local_parallelism)
+        inner.choose(seconds, SessionStarts.of(target))
     logger.info("%s: engine %s: %s", target.name, inner.name, inner.reason)
     return (f"engine {inner.name}: {inner.reason}",)
 
@@ -48,10 +50,13 @@ def forecast_on(
     inner = _choice_of(executor)
     choice: EngineChoice | None = None
     if inner is not None and inner.needs_forecast:
-        choice = inner.preview(expected_seconds(target, job, work, inner.local_parallelism))
+        seconds = expected_seconds(target, job, work, inner.local_parallelism)
+        choice = inner.preview(seconds, SessionStarts.of(target))
     estimate = forecast_of(target, job, work, executor.name if choice is None else choice.engine)
     starts = choice.engine == "spark" if choice is not None else _starts_session(executor)
-    return (estimate.with_startup(SPARK_STARTS_S) if units and starts else estimate), choice
+    if not (units and starts):
+        return estimate, choice
+    return estimate.with_startup(SessionStarts.of(target).seconds(_master(executor))), choice
 
 
 def _choice_of(executor: Executor) -> ChosenExecutor | None:
@@ -61,6 +66,15 @@ def _choice_of(executor: Executor) -> ChosenExecutor | None:
 
 def _starts_session(executor: Executor) -> bool:
     """Return whether work on the executor starts a session, which many tables may share."""
+    return bool(getattr(_innermost(executor), "starts_session", False))
+
+
+def _master(executor: Executor) -> str:
+    """Return the address of the master of Spark; the text is empty where the executor has none."""
+    return str(getattr(_innermost(executor), "master", ""))
+
+
+def _innermost(executor: Executor) -> Executor:
     while (inner := getattr(executor, "engine", None)) is not None:
         executor = inner
-    return bool(getattr(executor, "starts_session", False))
+    return executor

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from lakecore.clock import SystemClock
 from lakecore.errors import InvalidInputError, UnavailableError
+from lakecore.spark.connect.address import without_parameters
 from lakecore.spark.connect.session import (
     ConnectSession,
     has_no_session,
@@ -56,6 +57,7 @@ class ConnectExecutor:
         self._clock = SystemClock()
         self._opening: Future[ConnectSession] | None = None
         self._waited = 0.0
+        self._on_start: Callable[[float], None] | None = None
         self._jobs = UnitJobs("lakecore")
         self._lock = threading.Lock()
         self._loss: UnavailableError | None = None
@@ -66,8 +68,16 @@ class ConnectExecutor:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def begin(self) -> None:
-        """Open the session now, while the caller goes on. Errors are raised by what needs it first."""
+    @property
+    def master(self) -> str:
+        """Return the address of the server without its parameters, which may be secret."""
+        return without_parameters(self._server) if isinstance(self._server, str) else "sc://"
+
+    def begin(self, on_start: Callable[[float], None] | None = None) -> None:
+        """Open the session now, while the caller goes on. `on_start` gets the seconds that it took, in
+        another thread. Errors are raised by what needs the session first.
+        """
+        self._on_start = on_start
         self._begun()
 
     @property
@@ -131,6 +141,7 @@ class ConnectExecutor:
             return opening
 
     def _open(self, opening: Future[ConnectSession]) -> None:
+        began = self._clock.monotonic()
         try:
             server = self._server
             opened = open_session(server, self._conf) if isinstance(server, str) else use_session(server)
@@ -144,6 +155,9 @@ class ConnectExecutor:
             opening.set_result(opened)
         if not is_current:
             opened.close()
+        elif (on_start := self._on_start) is not None and isinstance(server, str):
+            self._on_start = None  # a session that is opened again later is no start
+            on_start(self._clock.monotonic() - began)
 
     def _run_job(self, tag: str, payloads: Sequence[bytes], inbox: Inbox) -> None:
         """Run the units of one operation. Where the server has forgotten the session, it is tried once more

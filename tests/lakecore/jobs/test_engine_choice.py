@@ -13,6 +13,9 @@ from lakecore.errors import UnavailableError
 from lakecore.executor import SerialExecutor
 from lakecore.jobs import analyze, compact, compact_database, rescale, rewrite_file_index
 from lakecore.jobs.engines.engine_choice import SPARK_STARTS_S, Engines
+from lakecore.jobs.engines.forecast_choice import forecast_on
+from lakecore.jobs.engines.session_starts import SessionStarts
+from lakecore.jobs.runner.lake import target_of
 from lakecore.maintain.forecast.history import HistoryStore
 from lakecore.maintain.forecast.plan import Work
 from lakecore.spark.executor import SparkExecutor
@@ -26,14 +29,19 @@ class Session:
     """Stands for Spark: it runs units here, and counts the starts of its session."""
 
     name = "spark"
+    master = "spark://host:7077"
+    takes = 5.0
+    """Seconds that its session takes to start."""
 
     def __init__(self) -> None:
         self.starts = 0
         self.units = 0
         self.cancelled = False
 
-    def begin(self) -> None:
+    def begin(self, on_start: Callable[[float], None] | None = None) -> None:
         self.starts += 1
+        if on_start is not None:
+            on_start(self.takes)
 
     @property
     def parallelism(self) -> int:
@@ -297,3 +305,24 @@ def test_the_plan_of_the_forecast_is_the_plan_of_the_run(
     assert plans == ([8, 9] if other_commit else [8]), "what came between is planned, too"
     assert report.files_in == (9 if other_commit else 8)
     assert sorted(row[0] for row in rows_of(table)) == [*range(8), *([100] if other_commit else [])]
+
+
+def test_measured_starts_of_a_master_count_in_the_next_choice() -> None:
+    catalog = memory_catalog("engines")
+    table = key_table(catalog)
+    put(table, *ROWS)
+    target = target_of(table, catalog, catalog.clock)
+    starts = SessionStarts.of(target)
+    session = Session()
+    session.takes = 40.0
+    Engines(session, found).for_table().choose(SPARK_STARTS_S + 1, starts)
+    assert starts.seconds(session.master) == 40.0, "the start was recorded"
+    later = Engines(Session(), found).for_table()
+    later.choose(SPARK_STARTS_S + 1, starts)
+    assert (later.name, session.starts) == ("local", 1)
+    assert "a Spark session alone takes some 40 s" in later.reason
+    estimate, choice = forecast_on(
+        Engines(Session(), found).for_table(), target, "compact", Work(files=9, bytes=1 << 40, rows=10**9)
+    )
+    assert choice is not None
+    assert (choice.engine, estimate.startup_seconds) == ("spark", 40.0)
