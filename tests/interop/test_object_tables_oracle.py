@@ -108,9 +108,8 @@ def test_what_they_cannot_be_is_refused(both: Both, tmp_path: Path) -> None:
     assert catalog.list_tables("f") == []
 
 
+@pytest.mark.parametrize("both", ["jdbc"], indirect=True)  # to Hive it is an external table of the metastore
 def test_a_directory_elsewhere_is_listed_as_java_does(both: Both, tmp_path: Path) -> None:
-    if isinstance(both.catalog, HiveCatalog):
-        pytest.skip("an external table of the metastore")
     (tmp_path / "x").write_bytes(b"1")
     both.catalog.create_database("g")
     definition = {"columns": [], "options": {"type": "object-table", "path": str(tmp_path)}}
