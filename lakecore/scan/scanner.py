@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -12,7 +12,7 @@ import numpy as np
 from lakecore.data_class import dataclass
 from lakecore.errors import NotFoundError, UnsupportedError
 from lakecore.metadata.dedicated_columns import counts_blob_size
-from lakecore.metadata.manifest.bucket_counts import GROUP_FILES, BucketCounts
+from lakecore.metadata.manifest.bucket_counts import GROUP_FILES, BucketCounts, in_groups
 from lakecore.metadata.manifest.entries import NO_TIME, ManifestEntries
 from lakecore.metadata.manifest.index_file import DeletionFile, IndexFile
 from lakecore.metadata.manifest.live_entries import live_entries
@@ -140,7 +140,7 @@ class Scanner:
             return
         counts = BucketCounts()
         request = entry_request(where, predicate, self.stores.schema.partition_type, keys=False)
-        for chunk in _chunks(files, _COUNTED_AT_ONCE):
+        for chunk in in_groups(((file, file.entry_count) for file in files), _COUNTED_AT_ONCE):
             entries = self._load(snapshot, partial(self.stores.manifests.read, chunk, request))
             counts.add(select_entries(entries, where, self.stores.schema.partition_type))
         for group in counts.groups(most):
@@ -308,20 +308,6 @@ class Scanner:
             return read()
         except NotFoundError as err:
             raise self.stores.snapshots.missing_file(snapshot.id, err) from err
-
-
-def _chunks(files: Sequence[ManifestFile], most: int) -> Iterator[tuple[ManifestFile, ...]]:
-    """Yield neighbouring manifests that have some `most` entries together, or one that has more."""
-    chunk: list[ManifestFile] = []
-    total = 0
-    for file in files:
-        if chunk and total + file.entry_count > most:
-            yield tuple(chunk)
-            chunk, total = [], 0
-        chunk.append(file)
-        total += file.entry_count
-    if chunk:
-        yield tuple(chunk)
 
 
 def created_since(entries: ManifestEntries, created_ms: int) -> ManifestEntries:

@@ -57,7 +57,7 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class Delays:
-    """What one query showed: the delay of each commit, and the steps of its micro-batches, in milliseconds."""
+    """These are the delay of each commit, and the steps of the micro-batches of a query, in milliseconds."""
 
     delays: list[int]
     steps: list[dict[str, int]]

@@ -16,7 +16,9 @@ COMMITS = 15
 
 
 def check_compactions(found: dict[str, Any]) -> None:
-    """As many compactions, and sizes within a tenth; readers meet fewer runs, because a replay compacts with the commit."""
+    """Check that there are as many compactions, that sizes are within a tenth, and that readers meet fewer runs, because a
+    replay compacts with the commit.
+    """
     ratio = found["ratio"]
     assert ratio["compactions"] == ratio["files"] == 1.0
     for name in ("read_bytes", "written_bytes", "write_amplification"):

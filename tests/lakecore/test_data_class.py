@@ -55,7 +55,7 @@ def outcome(act: Callable[[], Any]) -> Any:
 
 
 def acts(cls: type) -> Iterator[Any]:
-    """What is done with both classes."""
+    """Yield the outcomes of what is done with an object of the class: the same for both decorators."""
     one, same, other = cls(a=1), cls(a=1, c=[2]), cls(a=1, d=9)
     for left, right in product((one, same, other), repeat=2):
         yield outcome(lambda left=left, right=right: left == right)

@@ -34,7 +34,7 @@ class ConnectServer:
         return f"sc://127.0.0.1:{self.port}"
 
     def kill(self) -> None:
-        """With its Python workers, as the end of its machine does."""
+        """End the server and its Python workers at once, as the end of its machine does."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()

@@ -7,14 +7,17 @@ its rows are merged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 import numpy as np
 
 from lakecore.data_class import dataclass
 from lakecore.metadata.manifest.entries import ManifestEntries
 
-__all__ = ["GROUP_FILES", "BucketCounts", "BucketGroup"]
+__all__ = ["GROUP_FILES", "BucketCounts", "BucketGroup", "in_groups"]
+
+T = TypeVar("T")
 
 GROUP_FILES = 1 << 20
 """A group has at most so many entries of manifests, unless one bucket has more. Its plan takes 0.7 GB."""
@@ -56,32 +59,27 @@ class BucketCounts:
 
         None has more than `most` entries, unless they are of one bucket.
         """
-        partitions: list[bytes] = []
-        total = 0
-        for partition, buckets in self._counts.items():
-            size = sum(buckets.values())
-            if partitions and total + size > most:
+        sizes = ((partition, sum(buckets.values())) for partition, buckets in self._counts.items())
+        for partitions in in_groups(sizes, most):
+            buckets = self._counts[partitions[0]]
+            if len(partitions) > 1 or sum(buckets.values()) <= most:
                 yield BucketGroup(frozenset(partitions))
-                partitions, total = [], 0
-            if size <= most:
-                partitions.append(partition)
-                total += size
                 continue
-            for numbers in _bucket_sets(buckets, most):
-                yield BucketGroup(frozenset((partition,)), numbers)
-        if partitions:
-            yield BucketGroup(frozenset(partitions))
+            for numbers in in_groups(sorted(buckets.items()), most):
+                yield BucketGroup(frozenset(partitions), frozenset(numbers))
 
 
-def _bucket_sets(buckets: dict[int, int], most: int) -> Iterator[frozenset[int]]:
-    """Yield the buckets of one partition in groups, in order of their numbers."""
-    group: list[int] = []
+def in_groups(sizes: Iterable[tuple[T, int]], most: int) -> Iterator[list[T]]:
+    """Yield neighbouring items, each given with its size, in groups of at most `most`; an item that is larger
+    is a group of its own.
+    """
+    group: list[T] = []
     total = 0
-    for bucket in sorted(buckets):
-        if group and total + buckets[bucket] > most:
-            yield frozenset(group)
+    for item, size in sizes:
+        if group and total + size > most:
+            yield group
             group, total = [], 0
-        group.append(bucket)
-        total += buckets[bucket]
+        group.append(item)
+        total += size
     if group:
-        yield frozenset(group)
+        yield group

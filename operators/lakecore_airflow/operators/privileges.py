@@ -5,11 +5,11 @@ A new password is that of an Airflow connection, so that it is in no DAG file, r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakecore.catalog.privileges.grants import Privilege
-from lakecore.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from lakecore.errors import AlreadyExistsError, InvalidInputError, LakeError, NotFoundError
 from lakecore_airflow.hooks import LakeHook, airflow_errors
 from lakecore_airflow.secrets import LakeTask
 from lakecore_airflow.tasks.job import check_word, flag
@@ -35,6 +35,17 @@ def _new_password(conn_id: str) -> str:
     if not password:
         raise InvalidInputError(f"connection {conn_id} has no password; put the new password there")
     return str(password)
+
+
+def _is_done(change: Callable[[], object], unless: type[LakeError] | None) -> bool:
+    """Make a change. Returns False instead if it raises `unless`, which is then no error."""
+    try:
+        change()
+    except LakeError as err:
+        if unless is None or not isinstance(err, unless):
+            raise
+        return False
+    return True
 
 
 class InitFileBasedPrivilegeOperator(LakeTask):
@@ -65,16 +76,13 @@ class InitFileBasedPrivilegeOperator(LakeTask):
         from lakecore.catalog.config import CatalogConfig
         from lakecore.catalog.privileges.start import privileges_to_initialize
 
-        created = True
         with airflow_errors():
             hook, existing_is_ok = LakeHook(self.lake_conn_id), flag("if_not_exists", self.if_not_exists)
             manager = privileges_to_initialize(CatalogConfig(hook.warehouse(), hook.options()))
-            try:
-                manager.init(_new_password(self.password_conn_id))
-            except AlreadyExistsError:
-                if not existing_is_ok:
-                    raise
-                created = False
+            created = _is_done(
+                lambda: manager.init(_new_password(self.password_conn_id)),
+                unless=AlreadyExistsError if existing_is_ok else None,
+            )
         return {"created": created}
 
 
@@ -107,16 +115,13 @@ class CreatePrivilegedUserOperator(LakeTask):
     def execute(self, context: Context) -> dict[str, Any]:
         from lakecore.catalog.privileges.named_object import privileges_of
 
-        created = True
         with airflow_errors():
             existing_is_ok = flag("if_not_exists", self.if_not_exists)
             manager = privileges_of(LakeHook(self.lake_conn_id).catalog())
-            try:
-                manager.create_user(self.user, _new_password(self.password_conn_id))
-            except AlreadyExistsError:
-                if not existing_is_ok:
-                    raise
-                created = False
+            created = _is_done(
+                lambda: manager.create_user(self.user, _new_password(self.password_conn_id)),
+                unless=AlreadyExistsError if existing_is_ok else None,
+            )
         return {"user": self.user, "created": created}
 
 
@@ -145,16 +150,12 @@ class DropPrivilegedUserOperator(LakeTask):
     def execute(self, context: Context) -> dict[str, Any]:
         from lakecore.catalog.privileges.named_object import privileges_of
 
-        dropped = True
         with airflow_errors():
             missing_is_ok = flag("if_exists", self.if_exists)
             manager = privileges_of(LakeHook(self.lake_conn_id).catalog())
-            try:
-                manager.drop_user(self.user)
-            except NotFoundError:
-                if not missing_is_ok:
-                    raise
-                dropped = False
+            dropped = _is_done(
+                lambda: manager.drop_user(self.user), unless=NotFoundError if missing_is_ok else None
+            )
         return {"user": self.user, "dropped": dropped}
 
 
