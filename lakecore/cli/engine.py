@@ -73,16 +73,15 @@ def executor(
     processes: int | None = None,
 ) -> Iterator[Executor]:
     """Open the executor. A Spark session starts with the first unit, or `soon` in the background, and is
-    closed here. `processes` are those of the local engine.
+    closed here. `processes` are those of the local engine; `soon` forks its workers, too, before the caller
+    opens anything.
 
     Raises InvalidInputError.
     """
     if engine is Engine.LOCAL:
         if master is not None or conf:
             raise InvalidInputError("--master and --conf are for --engine spark; leave them out")
-        from lakecore.processes.executor import ProcessExecutor
-
-        with ProcessExecutor(processes) as local:
+        with _own_processes(processes, forks=soon) as local:
             yield local
         return
     if processes is not None:
@@ -100,6 +99,17 @@ def executor(
         if soon:
             spark.begin()
         yield spark
+
+
+def _own_processes(processes: int | None, *, forks: bool) -> AbstractContextManager[Executor]:
+    """Open the local engine. Forked workers have what is imported before, so that the modules of compactions
+    come first.
+    """
+    from lakecore.processes.executor import ProcessExecutor
+
+    if forks:
+        from lakecore.jobs import compact  # noqa: F401
+    return ProcessExecutor(processes, forks=forks)
 
 
 @dataclass(frozen=True)
@@ -141,7 +151,8 @@ class EngineOptions:
     @contextmanager
     def executors(self, *, soon: bool) -> Iterator[Executor | Engines]:
         """Open the executor, or where the user has not chosen, the engines of which each table gets one. A
-        session that the user has chosen starts `soon`, or with the first unit. Raises InvalidInputError.
+        session that the user has chosen, and local workers, start `soon`, or with the first unit; nothing may
+        be open before. Raises InvalidInputError.
         """
         engine = self._named_engine()
         if engine is not None:
@@ -149,10 +160,9 @@ class EngineOptions:
                 yield workers
             return
         from lakecore.jobs.engines.engine_choice import Engines
-        from lakecore.processes.executor import ProcessExecutor
         from lakecore.spark.engine import new_start_check, spark_executor
 
-        with spark_executor() as spark, ProcessExecutor(self.processes) as local:
+        with _own_processes(self.processes, forks=soon) as local, spark_executor() as spark:
             yield Engines(spark, new_start_check(), local)
 
     def _executor(self, engine: Engine, *, soon: bool) -> AbstractContextManager[Executor]:

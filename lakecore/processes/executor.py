@@ -1,7 +1,8 @@
 """This module runs units in this process and in workers, which are processes of this machine.
 
 A worker takes some 0.7 s of a core to start. So workers start only when units have waited for a while: small
-work costs what it costs in one process. Workers are kept for later units.
+work costs what it costs in one process. Workers that were forked before cost some milliseconds, and
+take units at once. Workers are kept for later units.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, TypeVar
 
 from lakecore.executor import attempt
 from lakecore.processes.cores import core_count
+from lakecore.processes.fork import can_fork, fork_workers
 from lakecore.processes.worker_process import WorkerProcess
 
 __all__ = ["ProcessExecutor"]
@@ -31,7 +33,9 @@ class ProcessExecutor:
     """It runs as many units at once as it has processes, of which this is one. Several threads may run
     units. Each process needs the memory of its unit.
 
-    `processes`: by default one for each core that may be used, at most four.
+    `processes`: by default one for each core that may be used, at most four. `forks`: copy this process now,
+    if that is possible, instead of starting workers when they are needed. It is for processes that have
+    nothing open yet.
     """
 
     name = "local"
@@ -39,13 +43,14 @@ class ProcessExecutor:
     patience_s = 0.25
     """After so long a unit waits for a worker, and no longer for this process only."""
 
-    def __init__(self, processes: int | None = None) -> None:
+    def __init__(self, processes: int | None = None, *, forks: bool = False) -> None:
         self.parallelism = processes or min(core_count(), _MOST_PROCESSES)
         self._most_workers = self.parallelism - 1
         self._changed = threading.Condition()
         self._here = False
-        self._idle: list[WorkerProcess] = []
-        self._workers: set[WorkerProcess] = set()
+        forked = fork_workers(self._most_workers) if forks and can_fork() else ()
+        self._idle = [WorkerProcess(process) for process in forked]
+        self._workers = set(self._idle)
         self._cancelled = False
 
     def __enter__(self) -> ProcessExecutor:

@@ -1,6 +1,6 @@
-"""This module is a worker: a process that runs the units that it reads from its standard input.
+"""This module is a worker: a process that runs the units that it reads from a pipe.
 
-It ends with the process that started it: a thread waits for the end of the input, and ends the worker in the
+It ends with the process that started it: a thread waits for the end of the pipe, and ends the worker in the
 middle of a unit. What that unit has written belongs to no snapshot.
 """
 
@@ -11,28 +11,34 @@ import queue
 import signal
 import sys
 import threading
-from typing import BinaryIO
+from typing import IO, NoReturn
 
 from lakecore.processes.frames import read_frame, write_frame
 from lakecore.processes.unit_bytes import run_unit
 from lakecore.types.pandas_probe import skip_pandas
 
-__all__ = ["main"]
+__all__ = ["main", "serve"]
 
 
 def main() -> None:
-    """Run units until the input ends. What units print goes to the standard error output."""
+    """Run the units of the standard input until it ends."""
+    serve(sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb"))
+
+
+def serve(source: IO[bytes], answers: IO[bytes]) -> NoReturn:
+    """Run units until the source ends, which ends the process. What units print goes to the standard error
+    output.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started it ends it
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    os.dup2(2, 1)
     units: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    threading.Thread(target=_read, args=(sys.stdin.buffer, units), daemon=True).start()
+    threading.Thread(target=_read, args=(source, units), daemon=True).start()
     skip_pandas()
     while True:
         write_frame(answers, run_unit(units.get()))
 
 
-def _read(source: BinaryIO, units: queue.SimpleQueue[bytes]) -> None:
+def _read(source: IO[bytes], units: queue.SimpleQueue[bytes]) -> None:
     while (frame := read_frame(source)) is not None:
         units.put(frame)
     os._exit(0)

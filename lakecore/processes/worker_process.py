@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from lakecore.errors import UnavailableError
+from lakecore.processes.fork import ChildProcess
 from lakecore.processes.frames import read_frame, write_frame
 
 __all__ = ["WorkerProcess"]
@@ -21,14 +22,9 @@ _START = "from lakecore.processes.worker import main; main()"
 class WorkerProcess:
     """This process runs one unit after another."""
 
-    def __init__(self) -> None:
-        paths = os.pathsep.join(path for path in sys.path if path)
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _START],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": paths},
-        )
+    def __init__(self, process: ChildProcess | None = None) -> None:
+        """Use this process, or start one. Raises OSError if none can be started."""
+        self._process = process or _start_process()
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._units, self._answers = self._process.stdin, self._process.stdout
@@ -71,3 +67,13 @@ class WorkerProcess:
             f"the worker process {self._process.pid} {end} while it ran a unit; it may have been killed for "
             "lack of memory: run again with fewer processes (--processes 1)"
         )
+
+
+def _start_process() -> subprocess.Popen[bytes]:
+    paths = os.pathsep.join(path for path in sys.path if path)
+    return subprocess.Popen(
+        [sys.executable, "-c", _START],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": paths},
+    )
