@@ -216,7 +216,7 @@ def write(
     batch_write = writers_table(table).new_batch_write(
         overwrite=overwrite, partitions=partitions, commit=commit
     )
-    return write_frame(frame, table, batch_write, parallelism)
+    return write_frame(frame, table, batch_write.with_buckets_at_start(), parallelism)
 
 
 def write_stream(

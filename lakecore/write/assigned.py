@@ -1,20 +1,27 @@
-"""This module has the state by which assigners and writers of one commit know the buckets of keys.
+"""This module has the state by which assigners and writers of one commit know the buckets of a table.
 
-Assigners see each key of a table with dynamic buckets before the writers do, in other processes. Both read
-the same snapshot, which the process that commits has chosen; the commit is refused where another one has
-assigned keys of the same partitions meanwhile. Where keys may move between partitions, it is refused after
-any other commit.
+The process that commits reads it once, so that the cost of a task does not grow with the number of files of
+the table. Assigners see each key of a table with dynamic buckets before the writers do, in other processes.
+Both know the same snapshot, which the process that commits has chosen; the commit is refused where another
+one has assigned keys of the same partitions meanwhile. Where keys may move between partitions, it is refused
+after any other commit.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from lakecore.commit.preconditions import has_same_identity
 from lakecore.data_class import dataclass
 from lakecore.fs.local import LocalFileIO
-from lakecore.metadata.snapshot import Snapshot
-from lakecore.write.buckets.bucket_state import BucketState
+from lakecore.metadata.options import BucketMode
+from lakecore.metadata.snapshot import CommitKind, Snapshot
+from lakecore.write.buckets.bucket_state import BucketState, TableBuckets
 from lakecore.write.buckets.cross_partition import CrossPartition, KeyLimits, LiveKeys, OverwrittenPartitions
 from lakecore.write.buckets.dynamic_buckets import DynamicBuckets
 from lakecore.write.buckets.key_moves import KeyMoves, TaskShare
+from lakecore.write.buckets.packed_state import PackedState
+from lakecore.write.buckets.placement import asks_for_buckets
 from lakecore.write.session import WriteSession
 
 __all__ = ["AssignedBy"]
@@ -27,10 +34,40 @@ class AssignedBy:
     snapshot: Snapshot | None
     replaces: bool = False
     """The partitions of the rows are overwritten, so that their keys do not count."""
+    buckets: PackedState | None = None
+    """This is the state of the buckets at the snapshot; None: who needs it reads it."""
 
-    def load(self, session: WriteSession) -> BucketState:
-        """Read the state. Raises NotFoundError when the snapshot expires meanwhile."""
-        return BucketState() if self.replaces else session.state_at(self.snapshot)
+    @classmethod
+    def latest(cls, session: WriteSession) -> AssignedBy:
+        """Read the state of the latest snapshot, for all processes that get the value."""
+        if not asks_for_buckets(session.stores.schema):
+            return cls(session.stores.snapshots.latest())
+        state = session.bucket_state()
+        return cls(state.snapshot, buckets=PackedState(state))
+
+    def with_buckets(self, session: WriteSession) -> AssignedBy:
+        """Read the state of the snapshot, for all processes that get the value. Where no row is placed by it,
+        nothing is read. Raises NotFoundError when the snapshot has expired.
+        """
+        if self.replaces or self.snapshot is None or not asks_for_buckets(session.stores.schema):
+            return self
+        return replace(self, buckets=PackedState(session.state_at(self.snapshot)))
+
+    def load(self, session: WriteSession) -> TableBuckets:
+        """Return the state. Raises NotFoundError when it is read here, and the snapshot expires meanwhile."""
+        if self.replaces:
+            return BucketState()
+        return self.buckets or session.state_at(self.snapshot)
+
+    def load_latest(self, session: WriteSession) -> TableBuckets:
+        """Return the state of the latest snapshot, for rows that no other process has assigned.
+
+        It costs a read or two while only compactions came after the snapshot; after another commit, the
+        manifests are read.
+        """
+        if self.buckets is None or _is_outdated(self.snapshot, session):
+            return session.bucket_state()
+        return self.buckets
 
     def new_assigner(self, session: WriteSession, shares: int) -> DynamicBuckets:
         """Return what assigns the rows of some of the `shares` of each partition."""
@@ -55,3 +92,22 @@ class AssignedBy:
             OverwrittenPartitions(),
             KeyLimits(),
         )
+
+
+def _is_outdated(base: Snapshot | None, session: WriteSession) -> bool:
+    """Return whether the state of the buckets may have changed since `base`. Compactions change no bucket
+    count, and take no higher sequence numbers; they may write hash files anew.
+    """
+    store = session.stores.snapshots
+    latest = store.latest()
+    if base is None or latest is None or latest.id < base.id:
+        return base is not latest
+    same = latest if latest.id == base.id else store.find(base.id)
+    if same is None or not has_same_identity(same, base):
+        return True
+    if latest.id > base.id and session.reading.options.bucket_mode is not BucketMode.HASH_FIXED:
+        return True
+    newer = (
+        latest if number == latest.id else store.find(number) for number in range(base.id + 1, latest.id + 1)
+    )
+    return any(one is None or one.commit_kind is not CommitKind.COMPACT for one in newer)

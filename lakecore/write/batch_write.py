@@ -17,6 +17,7 @@ from lakecore.metadata.options import BucketMode
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.store.published import names_in
 from lakecore.write.assigned import AssignedBy
+from lakecore.write.buckets.packed_state import PackedState
 from lakecore.write.files.upgrade import upgrade_levels
 from lakecore.write.many_writers import (
     CommitName,
@@ -50,6 +51,7 @@ class BatchWrite:
     _open: TableWrite | None = None
     _uncertain: bool = False
     _assigned: bool = False
+    _buckets: PackedState | None = None
 
     @classmethod
     def begin(cls, table: Writable, name: CommitName, overwrite: Overwrite | None) -> BatchWrite:
@@ -74,7 +76,14 @@ class BatchWrite:
     @property
     def assigned_by(self) -> AssignedBy:
         """Return the state by which assigners of this write know the buckets of keys."""
-        return AssignedBy(self._base, replaces=self._overwrite is not None)
+        return AssignedBy(self._base, replaces=self._overwrite is not None, buckets=self._buckets)
+
+    def with_buckets_at_start(self) -> BatchWrite:
+        """Return the write with the state of the table's buckets at its start, which is read here: copies of
+        it read no manifests. Raises NotFoundError when that snapshot has expired.
+        """
+        assigned_by = self.assigned_by.with_buckets(self._table._session(self._name))
+        return replace(self, _buckets=assigned_by.buckets)
 
     def with_assigned_buckets(self) -> BatchWrite:
         """Return the write for rows of a table with dynamic buckets that come with their buckets (column
@@ -132,7 +141,7 @@ class BatchWrite:
 
     def _new_write(self) -> TableWrite:
         session = self._table._session(self._name)
-        state = None if self._overwrite is not None else lambda: session.state_at(self._base)
+        state = None if self._overwrite is not None else lambda: self.assigned_by.load(session)
         return session.new_write(state, None, assigned=self._assigned)
 
     def _commit(self, prepared: Sequence[PreparedCommit]) -> CommitResult:

@@ -20,7 +20,7 @@ from lakecore.read.context import ReadContext
 from lakecore.read.source.snapshot_rows import SnapshotRows
 from lakecore.scan.scanner import Scanner
 from lakecore.store.table_stores import TableStores
-from lakecore.write.buckets.bucket_state import BucketState
+from lakecore.write.buckets.bucket_state import BucketState, TableBuckets
 from lakecore.write.buckets.cross_partition import Emptied, LiveKeys, Occupied, Places, remembers
 from lakecore.write.buckets.key_places import KeyHashes, hash_keys
 from lakecore.write.buckets.placement import WriteTarget
@@ -93,7 +93,7 @@ class WriteSession:
 
     def new_write(
         self,
-        state: Callable[[], BucketState] | None,
+        state: Callable[[], TableBuckets] | None,
         replaced: Overwrite | None,
         *,
         assigned: bool = False,

@@ -22,7 +22,7 @@ from lakecore.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
 from lakecore.options import Option, parse_bool
 from lakecore.store.published import names_in
 from lakecore.write.assigned import AssignedBy
-from lakecore.write.buckets.bucket_state import BucketState
+from lakecore.write.buckets.bucket_state import TableBuckets
 from lakecore.write.earlier_commit import check_no_file_missing, is_in_table
 from lakecore.write.many_writers import (
     Writable,
@@ -72,7 +72,8 @@ class StreamWrite:
     _prepared: int | None = None
     _sequences: dict[tuple[bytes, int], int] = field(default_factory=dict)
     _totals: dict[bytes, int] = field(default_factory=dict)
-    _assigned_by: AssignedBy | None = None
+    _base: AssignedBy | None = None
+    _assigned: bool = False
 
     @classmethod
     def begin(cls, table: Writable, user: str) -> StreamWrite:
@@ -105,21 +106,25 @@ class StreamWrite:
         if self._open is None:
             session = self._table._session(StreamCommit(self._user, self._prepared or 0))
             self._check_assignable()
-            self._open = session.new_write(
-                lambda: self._state(session), None, assigned=self._assigned_by is not None
-            )
+            self._open = session.new_write(lambda: self._state(session), None, assigned=self._assigned)
         self._open.write(batch)
 
     def with_assigned_buckets(self, assigned_by: AssignedBy) -> StreamWrite:
         """Return a writer of one commit, whose rows come with their dynamic buckets (column `BUCKET_COLUMN`),
         which assigners gave them by this state.
         """
-        return replace(self, _assigned_by=assigned_by)
+        return replace(self, _base=assigned_by, _assigned=True)
 
-    def _state(self, session: WriteSession) -> BucketState:
-        assigned = self._assigned_by
-        state = session.bucket_state() if assigned is None else assigned.load(session)
-        return state.after(self._sequences, self._totals)
+    def with_buckets_of(self, base: AssignedBy) -> StreamWrite:
+        """Return a writer of one commit that need not read the state of the table's buckets, unless another
+        commit has brought rows since it was read.
+        """
+        return replace(self, _base=base)
+
+    def _state(self, session: WriteSession) -> TableBuckets:
+        if self._base is None:
+            return session.bucket_state().after(self._sequences, self._totals)
+        return self._base.load(session) if self._assigned else self._base.load_latest(session)
 
     def prepare_commit(self, identifier: int) -> bytes:
         """Finish the files of this writer and return what is to be committed, as versioned bytes.
@@ -236,7 +241,14 @@ class StreamWrite:
         return StreamCommit(self._user, identifier, watermark, dict(properties or {}))
 
     def _check_assignable(self) -> None:
-        """Raise unless the assignments of the rows before are in the table."""
+        """Raise unless the assignments of the rows before are in the table, and for a second commit of a
+        writer of one.
+        """
+        if self._base is not None and self._prepared is not None:
+            raise InvalidInputError(
+                f"table {self._table.name}: this writer was made for one commit, and has prepared commit "
+                f"{self._prepared}; make another one for the next"
+            )
         if self._table.options.bucket_mode not in _ASSIGNED or self._prepared is None or not self._sequences:
             return
         last = last_commit_of(self._table._stores.snapshots, self._user)

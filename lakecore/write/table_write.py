@@ -18,7 +18,7 @@ from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.manifest.data_file import DataFile, FileSource
 from lakecore.metadata.options import ChangelogProducer, SequenceOrder, TableOptions
 from lakecore.row.partition_path import partition_path, partition_text
-from lakecore.write.buckets.bucket_state import BucketState
+from lakecore.write.buckets.bucket_state import TableBuckets
 from lakecore.write.buckets.placement import WriteTarget, placement_of
 from lakecore.write.buckets.postpone import PostponeWriter, postponed_files, writer_prefix
 from lakecore.write.buckets.routing import Share
@@ -74,7 +74,7 @@ class TableWrite:
     def __init__(
         self,
         target: WriteTarget,
-        state: Callable[[], BucketState] | None,
+        state: Callable[[], TableBuckets] | None,
         user: str = "lakecore",
         replaced: Overwrite | None = None,
     ) -> None:
@@ -176,8 +176,8 @@ class TableWrite:
         overwritten.
         """
         bucket_total = self._placement.total(share.partition)
-        total = self._placement.buckets.state.totals.get(share.partition, bucket_total)
-        if total != bucket_total:
+        total = self._placement.buckets.state.total(share.partition)
+        if total is not None and total != bucket_total:
             name = partition_text(share.values, self._schema.partition_type) or "the table"
             raise InvalidInputError(
                 f"{name} has {total} buckets, but option bucket is {bucket_total}: overwrite it first"

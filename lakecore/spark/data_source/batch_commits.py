@@ -22,7 +22,7 @@ from lakecore.table import Table
 from lakecore.write.assigned import AssignedBy
 from lakecore.write.messages import decode_commit
 
-__all__ = ["abort_batch", "check_writable", "commit_batch", "user_of", "write_batch_task"]
+__all__ = ["abort_batch", "buckets_at_start", "check_writable", "commit_batch", "user_of", "write_batch_task"]
 
 _QUERY_ID = "sql.streaming.queryId"
 """This property of a task has the id of its query, which is in the checkpoint."""
@@ -41,10 +41,10 @@ def check_writable(table: Table) -> None:
 
 
 def write_batch_task(
-    table: Table, batches: Iterator[pa.RecordBatch], *, assigned_by: AssignedBy | None = None
+    table: Table, base: AssignedBy, batches: Iterator[pa.RecordBatch], *, assigned: bool = False
 ) -> bytes:
-    """Write the rows of one task of a micro-batch and return what to commit. With `assigned_by` the rows come
-    with their buckets.
+    """Write the rows of one task of a micro-batch and return what to commit. `base` is the state of the
+    buckets when the micro-batch began. `assigned`: the rows come with their buckets.
     """
     context = TaskContext.get()
     query, number = (context and context.getLocalProperty(name) for name in (_QUERY_ID, _BATCH_ID))
@@ -54,9 +54,15 @@ def write_batch_task(
             "commit; write rows of a batch with lakecore.spark.write"
         )
     write = table.new_stream_write(_stream_user(query))
-    if assigned_by is not None:
-        write = write.with_assigned_buckets(assigned_by)
+    write = write.with_assigned_buckets(base) if assigned else write.with_buckets_of(base)
     return write_task(write, batches, int(number))
+
+
+def buckets_at_start(table: Table) -> AssignedBy:
+    """Read the state of the buckets for the tasks of a micro-batch. It costs the manifests of a table with
+    buckets; those that did not change since the micro-batch before may be in the cache of the catalog.
+    """
+    return AssignedBy.latest(table._session(table._with_user(None)))
 
 
 def commit_batch(table: Table, number: int, prepared: Sequence[bytes]) -> CommitResult:

@@ -108,7 +108,8 @@ class LakecoreSource(DataSource):  # type: ignore[misc] # pyspark is not seen by
         """
         request = SinkRequest.parse(self._options())
         handle = _sink_table(request, "write")
-        return BatchWriter(handle.new_batch_write(overwrite=overwrite, partitions=request.partitions))
+        write = handle.new_batch_write(overwrite=overwrite, partitions=request.partitions)
+        return BatchWriter(write.with_buckets_at_start())
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 - of Spark
         """Return a writer of the micro-batches of a query.

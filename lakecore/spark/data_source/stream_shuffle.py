@@ -10,6 +10,7 @@ from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.metadata.options import MergeEngine
 from lakecore.spark.data_source.batch_commits import (
     abort_batch,
+    buckets_at_start,
     check_writable,
     commit_batch,
     write_batch_task,
@@ -18,7 +19,6 @@ from lakecore.spark.data_source.map_merge import writers_table
 from lakecore.spark.data_source.shuffle import Shuffle
 from lakecore.spark.versions import refuse_session
 from lakecore.table import Table
-from lakecore.write.assigned import AssignedBy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -71,9 +71,9 @@ def _check_mode(table: Table, mode: str) -> None:
 
 def _batch_writer(table: Table, parallelism: int | None) -> Callable[[DataFrame, int], None]:
     def write(batch: DataFrame, number: int) -> None:
-        rows = Shuffle(table, parallelism, AssignedBy(table._stores.snapshots.latest()))
-        assigned_by = rows.assigned_by if rows.assigns else None
-        task = partial(write_batch_task, writers_table(table), assigned_by=assigned_by)
+        base = buckets_at_start(table)
+        rows = Shuffle(table, parallelism, base)
+        task = partial(write_batch_task, writers_table(table), base, assigned=rows.assigns)
         commit_batch(table, number, rows.run_writers(batch, task, partial(abort_batch, table, number)))
 
     return write

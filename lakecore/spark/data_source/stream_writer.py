@@ -12,6 +12,7 @@ from lakecore.data_class import dataclass
 from lakecore.errors import LakeError, UnsupportedError
 from lakecore.spark.data_source.batch_commits import (
     abort_batch,
+    buckets_at_start,
     check_writable,
     commit_batch,
     write_batch_task,
@@ -46,10 +47,11 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
             )
         check_writable(table)
         self._table = table
+        self._base = buckets_at_start(table)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of a task. When it fails, its files are removed."""
-        return _PreparedMessage(write_batch_task(self._table, iterator))
+        return _PreparedMessage(write_batch_task(self._table, self._base, iterator))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batch_id: int) -> None:
         """Commit what the tasks prepared, unless this batch was committed before."""

@@ -20,8 +20,8 @@ from lakecore.metadata.schema import TableSchema
 from lakecore.row.hashing import hash_rows
 from lakecore.store.indexes import IndexStore
 from lakecore.write.buckets.bucket_places import Hashes
-from lakecore.write.buckets.bucket_state import BucketState
-from lakecore.write.buckets.dynamic_buckets import files_by_partition, no_hash_index
+from lakecore.write.buckets.bucket_state import TableBuckets
+from lakecore.write.buckets.dynamic_buckets import no_hash_index
 
 __all__ = ["WrittenHashes"]
 
@@ -34,11 +34,10 @@ class WrittenHashes:
     them.
     """
 
-    def __init__(self, schema: TableSchema, indexes: IndexStore, state: BucketState) -> None:
+    def __init__(self, schema: TableSchema, indexes: IndexStore, state: TableBuckets) -> None:
         self._key_type = schema.key_type
         self._indexes = indexes
         self._state = state
-        self._files = files_by_partition(state.index_files)
         self._hashes: dict[tuple[bytes, int], list[Hashes]] = {}
         self._written: list[IndexFile] = []
         self.buckets: np.ndarray[Any, Any] = np.empty(0, np.int16)
@@ -66,7 +65,7 @@ class WrittenHashes:
         all that exist.
         """
         return {
-            partition: frozenset(file.file_name for file in self._files.get(partition, {}).values())
+            partition: frozenset(file.file_name for file in self._state.hash_files_of(partition).values())
             for partition, _ in self._hashes
         }
 
@@ -78,7 +77,7 @@ class WrittenHashes:
         return tuple(map(self._index, messages))
 
     def _index(self, message: CommitMessage) -> CommitMessage:
-        old = self._files.get(message.partition, {}).get(message.bucket)
+        old = self._state.hash_files_of(message.partition).get(message.bucket)
         if old is None and message.bucket in self._state.buckets(message.partition):
             raise no_hash_index(self._indexes, message.bucket)
         before = np.empty(0, np.int32) if old is None else self._indexes.read_hashes(old)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -17,14 +16,14 @@ import pyarrow as pa
 
 from lakecore.errors import CorruptDataError
 from lakecore.metadata.commit_message import CommitMessage
-from lakecore.metadata.manifest.index_file import HASH_INDEX, IndexFile
+from lakecore.metadata.manifest.index_file import IndexFile
 from lakecore.metadata.schema import TableSchema
 from lakecore.row.hashing import hash_rows
 from lakecore.store.indexes import IndexStore
 from lakecore.write.buckets.bucket_places import BucketPlaces, Buckets, BucketShare, Hashes, PlaceRules
-from lakecore.write.buckets.bucket_state import BucketState
+from lakecore.write.buckets.bucket_state import TableBuckets
 
-__all__ = ["DynamicBuckets", "files_by_partition", "no_hash_index"]
+__all__ = ["DynamicBuckets", "no_hash_index"]
 
 
 class DynamicBuckets:
@@ -35,14 +34,13 @@ class DynamicBuckets:
     """
 
     def __init__(
-        self, schema: TableSchema, indexes: IndexStore, state: BucketState, *, shares: int = 1
+        self, schema: TableSchema, indexes: IndexStore, state: TableBuckets, *, shares: int = 1
     ) -> None:
         self._shares = shares
         self._key_type = schema.key_type
         self._indexes = indexes
         self._rules = PlaceRules.from_options(schema.options)
         self._state = state
-        self._files = files_by_partition(state.index_files)
         self._places: dict[tuple[bytes, BucketShare], BucketPlaces] = {}
         self._written: list[IndexFile] = []
 
@@ -64,7 +62,7 @@ class DynamicBuckets:
         that exist.
         """
         return {
-            partition: frozenset(file.file_name for file in self._files.get(partition, {}).values())
+            partition: frozenset(file.file_name for file in self._state.hash_files_of(partition).values())
             for partition, _ in self._places
         }
 
@@ -78,7 +76,7 @@ class DynamicBuckets:
             return message
         new = self._indexes.write_hashes(message.partition, message.bucket, places.hashes(message.bucket))
         self._written.append(new)
-        old = self._files.get(message.partition, {}).get(message.bucket)
+        old = self._state.hash_files_of(message.partition).get(message.bucket)
         replaced = () if old is None else (old,)
         return replace(message, new_index_files=(new,), deleted_index_files=replaced)
 
@@ -104,7 +102,7 @@ class DynamicBuckets:
         return self._places[key]
 
     def _load(self, partition: bytes) -> Iterator[tuple[int, Hashes]]:
-        files = self._files.get(partition, {})
+        files = self._state.hash_files_of(partition)
         for bucket in self._state.buckets(partition):
             if bucket not in files:
                 raise no_hash_index(self._indexes, bucket)
@@ -117,15 +115,3 @@ def no_hash_index(indexes: IndexStore, bucket: int) -> CorruptDataError:
     return CorruptDataError(
         indexes.paths.table_path, f"bucket {bucket} of a partition has rows but no hash index"
     )
-
-
-def files_by_partition(files: Sequence[IndexFile]) -> dict[bytes, dict[int, IndexFile]]:
-    """Return the hash files by serialised partition and bucket."""
-
-    def partition_of(file: IndexFile) -> bytes:
-        return file.partition
-
-    hashed = sorted((file for file in files if file.index_type == HASH_INDEX), key=partition_of)
-    return {
-        partition: {file.bucket: file for file in group} for partition, group in groupby(hashed, partition_of)
-    }

@@ -20,11 +20,12 @@ from lakecore.fs.file_io import FileIO
 from lakecore.fs.local import LocalFileIO
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.options import BucketMode, TableOptions
+from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.row.binary_row import decode_row
 from lakecore.store.table_stores import TableStores
 from lakecore.write.buckets.assigned_buckets import WrittenHashes
-from lakecore.write.buckets.bucket_state import BucketState
+from lakecore.write.buckets.bucket_state import BucketState, TableBuckets
 from lakecore.write.buckets.cross_partition import (
     CrossPartition,
     Emptied,
@@ -38,7 +39,7 @@ from lakecore.write.buckets.postpone import POSTPONE_BUCKET, PartitionBuckets, w
 from lakecore.write.buckets.routing import Router, Share
 from lakecore.write.rows.incoming import Rows
 
-__all__ = ["KnownBuckets", "Placement", "WriteTarget", "placement_of"]
+__all__ = ["KnownBuckets", "Placement", "WriteTarget", "asks_for_buckets", "placement_of"]
 
 _NOT_BUCKETED = -1
 _Index = TypeVar("_Index", DynamicBuckets, WrittenHashes)
@@ -74,12 +75,12 @@ class KnownBuckets:
     the table counts: it is overwritten, or has no buckets.
     """
 
-    def __init__(self, load: Callable[[], BucketState] | None) -> None:
+    def __init__(self, load: Callable[[], TableBuckets] | None) -> None:
         self._load = load
-        self._state: BucketState | None = None
+        self._state: TableBuckets | None = None
 
     @property
-    def state(self) -> BucketState:
+    def state(self) -> TableBuckets:
         """Return the state; loading it raises what `load` raises."""
         if self._state is None:
             self._state = BucketState() if self._load is None else self._load()
@@ -137,8 +138,16 @@ class Placement(Protocol):
         return
 
 
+def asks_for_buckets(schema: TableSchema) -> bool:
+    """Return whether the rows of a table are placed by the state of its buckets, unless they replace it."""
+    mode = TableOptions.from_schema(schema).bucket_mode
+    if mode is BucketMode.POSTPONE:
+        return writes_real_buckets(schema.options)
+    return mode is not BucketMode.BUCKET_UNAWARE
+
+
 def placement_of(
-    target: WriteTarget, load: Callable[[], BucketState] | None, replaced: Overwrite | None
+    target: WriteTarget, load: Callable[[], TableBuckets] | None, replaced: Overwrite | None
 ) -> Placement:
     """Return the placement of a table. `load` reads the state of its buckets, None: everything is
     overwritten. `replaced`: what is overwritten of a table whose keys may move between partitions, where that
@@ -389,7 +398,7 @@ class PartitionCounts(Placement):
         self._router = Router(stores.schema, options, self._buckets)
 
     def _buckets(self) -> PartitionBuckets:
-        return PartitionBuckets(self._schema, self._function, self.buckets.state.totals)
+        return PartitionBuckets(self._schema, self._function, self.buckets.state.total)
 
     def split(self, rows: Rows) -> Sequence[Share]:
         return self._router.split(rows)

@@ -88,11 +88,12 @@ class PartitionBuckets:
 
     schema: TableSchema
     function: str
-    counts: Mapping[bytes, int]
+    count_of: Callable[[bytes], int | None]
+    """It returns the number that a partition has; None without one."""
 
     def total(self, partition: bytes) -> int:
         """Return how many buckets a partition (a serialised row) has."""
-        return self.counts.get(partition) or new_buckets(self.schema.options)
+        return self.count_of(partition) or new_buckets(self.schema.options)
 
     def place(
         self, batch: pa.RecordBatch, codes: np.ndarray[Any, Any], partitions: Sequence[bytes]

@@ -22,7 +22,7 @@ SCHEMA = table_schema(
 def test_each_partition_has_its_own_number_of_buckets() -> None:
     first, second, new = (encode_row((value,), SCHEMA.partition_type) for value in (1, 2, 3))
     function = TableOptions.from_schema(SCHEMA).bucket_function.value
-    buckets = PartitionBuckets(SCHEMA, function, {first: 2, second: 7})
+    buckets = PartitionBuckets(SCHEMA, function, {first: 2, second: 7}.get)
     assert [buckets.total(partition) for partition in (first, second, new)] == [2, 7, 3]
     codes = np.arange(300) % 3
     batch = pa.RecordBatch.from_pydict(
