@@ -10,11 +10,12 @@ from lakecore.compact.engine.work import Place
 from lakecore.compact.kinds.append.plan import JoinRequest, plan_joins
 from lakecore.compact.kinds.primary_key.plan import PickRequest, plan_bucket
 from lakecore.data_class import dataclass
+from lakecore.jobs.what_if.merge_sizes import MergeRatio, MergeSizes
 from lakecore.metadata.manifest.data_file import DataFile, EntryKind, FileSource, ManifestEntry
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.scan.change_scanner import Deletions
 
-__all__ = ["Bucket", "JoinRules", "MergeRatio", "ReplayPick", "join_picks", "tree_picks"]
+__all__ = ["Bucket", "JoinRules", "ReplayPick", "join_picks", "tree_picks"]
 
 _VIRTUAL = "replayed-"
 
@@ -51,16 +52,6 @@ class Bucket:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MergeRatio:
-    """These are the parts of the bytes and rows of its inputs that a merged file has."""
-
-    bytes: float = 1.0
-    rows: float = 1.0
-    compactions: int = 0
-    """They are from so many compactions of the history; 0 means that nothing is known."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayPick:
     """It is a pick of a replay. The sizes of the `written` files are estimates."""
 
@@ -84,7 +75,7 @@ class ReplayPick:
         return sum(file.file_size for file in self.written)
 
 
-def tree_picks(bucket: Bucket, request: PickRequest, ratio: MergeRatio, number: int) -> list[ReplayPick]:
+def tree_picks(bucket: Bucket, request: PickRequest, sizes: MergeSizes, number: int) -> list[ReplayPick]:
     """Return the pick of a bucket with keys, if there is one. `number` makes names of files fresh."""
     pick = plan_bucket(bucket.place, bucket.files, request)
     if pick is None:
@@ -92,6 +83,7 @@ def tree_picks(bucket: Bucket, request: PickRequest, ratio: MergeRatio, number: 
     written = []
     for place, group in enumerate(pick.work.rewrites):
         inputs = [file for section in group for file in section.files]
+        ratio = sizes.ratio(bucket.place, inputs, request.now_ms)
         one = _merge_file(inputs, ratio, f"{_VIRTUAL}{number}-{place}", request.now_ms)
         deletes = 0 if pick.drop_deletes else one.delete_row_count
         low = min((file.min_key for file in inputs), key=request.key_of)
@@ -121,7 +113,7 @@ class JoinRules:
     now_ms: int
 
 
-def join_picks(bucket: Bucket, rules: JoinRules, ratio: MergeRatio, number: int) -> list[ReplayPick]:
+def join_picks(bucket: Bucket, rules: JoinRules, sizes: MergeSizes, number: int) -> list[ReplayPick]:
     """Return the picks of a bucket without keys."""
     rows = [
         ManifestEntry(
@@ -136,6 +128,7 @@ def join_picks(bucket: Bucket, rules: JoinRules, ratio: MergeRatio, number: int)
     entries, target = ManifestEntries.from_rows(rows), rules.request.policy.target_file_size
     picks = []
     for place, pick in enumerate(plan_joins(entries, rules.request, rules.deletions)):
+        ratio = sizes.ratio(bucket.place, pick.files, rules.now_ms)
         whole = _merge_file(pick.files, ratio, f"{_VIRTUAL}{number}-{place}", rules.now_ms)
         picks.append(
             ReplayPick(

@@ -40,8 +40,6 @@ _APPEND = frozenset(
 _BOTH = frozenset({TARGET_FILE_SIZE.key, lsm_options.SMALL_RATIO.key})
 _ALL = frozenset(one.key for one in vars(lsm_options).values() if isinstance(one, Option))
 _ASSUMPTIONS = (
-    "a merged file is as large as its inputs together, times what compactions of the history left "
-    "({ratio} of the bytes, from {compactions}); files of tables with keys are not cut at the target size",
     "writers add the same files at the same times, whatever compactions do",
     "a pick is exact where its bucket is as it really was; later picks build on estimated sizes",
 )
@@ -78,14 +76,28 @@ def compaction_variants(
                 key: one.schema.options[key] for key in sorted(_ALL | _BOTH) if key in one.schema.options
             }
             figures.append(_figures(variant, history, replayed, (way.value, options, seconds)))
-    ratio = history.ratio
-    source = f"{ratio.compactions} compactions" if ratio.compactions else "none, so all of them"
-    first = _ASSUMPTIONS[0].format(ratio=ratio.bytes, compactions=source)
     return replace(
         report,
         start_ms=min(times, default=report.until_ms),
         compaction=tuple(figures),
-        assumptions=(*report.assumptions, first, *_ASSUMPTIONS[1:]),
+        assumptions=(*report.assumptions, _sizes_assumption(history), *_ASSUMPTIONS),
+    )
+
+
+def _sizes_assumption(history: CompactionHistory) -> str:
+    """Return what the replay assumes of the sizes of merged files."""
+    average, keyed = history.sizes.average, history.sizes.keyed
+    uncut = "; files of tables with keys are not cut at the target size" if keyed else ""
+    if not average.compactions:
+        return (
+            f"a merged file is as large as its inputs together, because the history has no compaction{uncut}"
+        )
+    share = f"{average.bytes} of the bytes on average, from {average.compactions} compactions"
+    if not keyed:
+        return f"merged files have the part of their inputs that compactions of the history left ({share})"
+    return (
+        "the keys of files overlap as at random, and as much as in the compaction of the bucket that is"
+        f" nearest in time (compactions of the history left {share}){uncut}"
     )
 
 

@@ -2,8 +2,8 @@
 
 What writers added enters the buckets; what compactions did is left out, and the pickers of
 `lakecore.compact.kinds` choose instead, on metadata alone. A pick whose bucket is as it really was is exact.
-After a pick, a merged file stands in the bucket, whose size is an estimate: that of its inputs, times what
-the compactions of the history left of theirs.
+After a pick, a merged file stands in the bucket, whose size is an estimate
+(`lakecore.jobs.what_if.merge_sizes`).
 
 Cost: the manifests of the first snapshot and the delta manifests of the later ones are read once; some 30 us
 a file, and for each run some 5 us for each file of a bucket that got files since the last one. All files of
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from lakecore.clock import SystemClock
@@ -31,11 +31,11 @@ from lakecore.executor import SerialExecutor
 from lakecore.jobs.what_if.buckets import (
     Bucket,
     JoinRules,
-    MergeRatio,
     ReplayPick,
     join_picks,
     tree_picks,
 )
+from lakecore.jobs.what_if.merge_sizes import MergeSizes, merges_of
 from lakecore.jobs.what_if.meter import RunMeter
 from lakecore.metadata.manifest.data_file import EntryKind, ManifestEntry
 from lakecore.metadata.options import BucketMode
@@ -71,7 +71,7 @@ class CompactionHistory:
     compactions: int
     read_bytes: int
     written_bytes: int
-    ratio: MergeRatio
+    sizes: MergeSizes
     ingested_bytes: int
     """This is what writers added after the first snapshot."""
 
@@ -129,14 +129,19 @@ def read_commits(target: RewriteTarget, first: int | None = None) -> CompactionH
         )
     commits = [_commit(target, snapshots.load(one), number) for number, one in enumerate(ids)]
     later = commits[1:]
-    merges = [_rewritten(one.entries) for one in later if one.snapshot.commit_kind is CommitKind.COMPACT]
+    compactions = [one for one in later if one.snapshot.commit_kind is CommitKind.COMPACT]
+    merges = [
+        merge
+        for one in compactions
+        for merge in merges_of(_by_place(one.entries).items(), one.snapshot.time_millis)
+    ]
     written = [one for one in later if one.snapshot.commit_kind is not CommitKind.COMPACT]
     return CompactionHistory(
         commits=tuple(commits),
-        compactions=len(merges),
+        compactions=len(compactions),
         read_bytes=sum(one.bytes_in for one in merges),
         written_bytes=sum(one.bytes_out for one in merges),
-        ratio=_ratio([one for one in merges if one.bytes_in]),
+        sizes=MergeSizes(merges, keyed=target.reading.keyed),
         ingested_bytes=sum(
             entry.file.file_size for one in written for entry in one.entries if entry.kind is EntryKind.ADD
         ),
@@ -284,11 +289,11 @@ class _Chooser:
     def __call__(self, bucket: Bucket) -> Iterator[ReplayPick]:
         replay = self._replay
         replay._number += 1
-        ratio, number = replay._history.ratio, replay._number
+        sizes, number = replay._history.sizes, replay._number
         if replay._keyed:
-            picks = tree_picks(bucket, self._request, ratio, number)
+            picks = tree_picks(bucket, self._request, sizes, number)
         else:
-            picks = join_picks(bucket, self._rules, ratio, number)
+            picks = join_picks(bucket, self._rules, sizes, number)
         actual = replay._actual.get(bucket.place)
         exact = actual is not None and bucket.is_like(actual)
         yield from (replace(pick, exact=exact) for pick in picks)
@@ -302,36 +307,6 @@ class _Moment(SystemClock):
 
     def now_ms(self) -> int:
         return self._now_ms
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Rewritten:
-    bytes_in: int
-    bytes_out: int
-    rows_in: int = field(default=0)
-    rows_out: int = field(default=0)
-
-
-def _rewritten(entries: Sequence[ManifestEntry]) -> _Rewritten:
-    """Return what a compaction rewrote, without files that only changed their level."""
-    removed = {one.file.file_name: one.file for one in entries if one.kind is EntryKind.DELETE}
-    added = {one.file.file_name: one.file for one in entries if one.kind is EntryKind.ADD}
-    inputs = [file for name, file in removed.items() if name not in added]
-    outputs = [file for name, file in added.items() if name not in removed]
-    return _Rewritten(
-        bytes_in=sum(file.file_size for file in inputs),
-        bytes_out=sum(file.file_size for file in outputs),
-        rows_in=sum(file.row_count for file in inputs),
-        rows_out=sum(file.row_count for file in outputs),
-    )
-
-
-def _ratio(merges: Sequence[_Rewritten]) -> MergeRatio:
-    if not merges:
-        return MergeRatio()
-    size = sum(one.bytes_out for one in merges) / sum(one.bytes_in for one in merges)
-    rows = sum(one.rows_out for one in merges) / max(1, sum(one.rows_in for one in merges))
-    return MergeRatio(bytes=round(size, 4), rows=round(rows, 4), compactions=len(merges))
 
 
 def _commit(target: RewriteTarget, snapshot: Snapshot, number: int) -> CommitFiles:
