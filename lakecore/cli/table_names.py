@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from lakecore.catalog.catalog import Catalog
 from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, NotFoundError
+from lakecore.jobs.runner.table_directories import TableDirectories, TableLister
 
 __all__ = ["TableNames", "expand_tables"]
 
@@ -15,13 +16,18 @@ _GLOB = frozenset("*?[")
 
 
 def expand_tables(catalog: Catalog, patterns: Sequence[str]) -> list[str]:
-    """Return the names in the given order, each once; a glob is replaced by its matches in order.
+    """Return the names in the given order, each once; a glob is replaced by its matches in order. A directory
+    that has snapshots, but lost its schema, matches, so that it fails under its name.
 
     Plain names are not checked. Raises NotFoundError for a glob that matches nothing.
     """
+    return _expand(catalog, patterns, TableDirectories(catalog))
+
+
+def _expand(catalog: Catalog, patterns: Sequence[str], lister: TableLister) -> list[str]:
     names: dict[str, None] = {}
     for pattern in patterns:
-        matches = _matches(catalog, pattern) if _GLOB & set(pattern) else [pattern]
+        matches = _matches(lister, pattern) if _GLOB & set(pattern) else [pattern]
         if not matches:
             raise NotFoundError(f"no table matches {pattern!r} in {catalog.warehouse}")
         names.update(dict.fromkeys(matches))
@@ -38,18 +44,20 @@ class TableNames:
     patterns: tuple[str, ...]
 
     def __call__(self) -> list[str]:
-        """Return the names; see `expand_tables`."""
-        return expand_tables(self.catalog, self.patterns)
+        """Return the names as `expand_tables` does, without directories that lost their schema: they would
+        fail again in each round.
+        """
+        return _expand(self.catalog, self.patterns, self.catalog)
 
 
-def _matches(catalog: Catalog, pattern: str) -> list[str]:
+def _matches(lister: TableLister, pattern: str) -> list[str]:
     database, dot, table = pattern.partition(".")
     if not dot or not table:
         raise InvalidInputError(f"table {pattern!r}: write DATABASE.TABLE, for example 'db.*'")
     return [
         f"{name}.{matches}"
-        for name in catalog.list_databases()
+        for name in lister.list_databases()
         if fnmatchcase(name, database)
-        for matches in catalog.list_tables(name)
+        for matches in lister.list_tables(name)
         if fnmatchcase(matches, table)
     ]

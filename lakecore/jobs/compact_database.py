@@ -23,6 +23,7 @@ from lakecore.jobs.compact.follow import CompactionFollower
 from lakecore.jobs.definitions.compaction import CompactDatabase as Job
 from lakecore.jobs.engines.engine_choice import Engines
 from lakecore.jobs.runner.lake import Lake
+from lakecore.jobs.runner.table_directories import TableDirectories, TableLister
 from lakecore.types.counted import counted
 
 __all__ = [
@@ -42,16 +43,6 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 LEASE_MS = 60_000
-
-
-class TableLister(Protocol):
-    """It can list databases and tables by their names."""
-
-    def list_databases(self) -> list[str]: ...
-
-    def list_tables(self, database: str) -> list[str]:
-        """List the tables of a database. Raises NotFoundError."""
-        ...
 
 
 class ListedLake(Lake, TableLister, Protocol):
@@ -149,14 +140,15 @@ def run(
     callbacks: compact.Callbacks | None = None,
 ) -> Report:
     """Compact every table that matches the patterns. A table that fails does not stop the others: its error
-    is in its report. If the job may end before all tables had their turn, those that earlier windows left
-    come first, then the least healthy, by the newest survey; otherwise the order is that of the names.
+    is in its report. A directory that has snapshots, but lost its schema, is such a table. If the job may end
+    before all tables had their turn, those that earlier windows left come first, then the least healthy, by
+    the newest survey; otherwise the order is that of the names.
     Raises InvalidInputError for patterns and limits.
     """
     clock = clock or SystemClock()
     started = clock.monotonic()
     callbacks = callbacks or compact.Callbacks()
-    names = tables_of(job, catalog)
+    names = tables_of(job, TableDirectories(catalog))
     if callbacks.on_tables is not None:
         callbacks.on_tables(len(names))
     ends = job.until_ms is not None or callbacks.reason_to_stop is not None

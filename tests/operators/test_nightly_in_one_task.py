@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lakecore.catalog.filesystem import load_catalog
-from lakecore_airflow.airflow_names import AirflowSkipException
+from lakecore_airflow.airflow_names import AirflowFailException, AirflowSkipException
 from lakecore_airflow.dags import lakecore_dags
 from lakecore_airflow.lake.tables import database_pattern, is_chosen, table_pattern
 from lakecore_airflow.settings import SettingsError
@@ -59,6 +60,20 @@ def test_one_task_compacts_the_tables_that_need_it(tables: list[str]) -> None:
     assert (report["tables"], report["changed"], report["failed"]) == (2, 2, 0)
     report = task_of(database="d", include="b, c*", strategy="full").execute(context(run_id="run2"))
     assert (report["tables"], report["changed"]) == (1, 1)
+
+
+def test_a_table_that_lost_its_schema_fails_the_task_and_the_others_are_done(
+    tables: list[str], lake: Path
+) -> None:
+    shutil.rmtree(lake / "d.db" / "a" / "schema")
+    task, run = task_of(strategy="full"), context()
+    with pytest.raises(
+        AirflowFailException, match=r"1 of 3 tables failed; d\.a: NotFoundError: .* no schema"
+    ):
+        task.execute(run)
+    report = run["ti"].xcoms["report"]
+    assert (report["changed"], [one["table"] for one in report["failures"]]) == (2, ["d.a"])
+    assert task_of(strategy="full", exclude="d.a").execute(context(run_id="again"))["failed"] == 0
 
 
 def test_its_window_and_black_outs_are_those_of_the_run(tables: list[str]) -> None:

@@ -189,12 +189,9 @@ class NamedTablesOperator(BaseOperator):
 
 def tables_of(catalog: Catalog, database: str) -> list[str]:
     """Return `database.table` for each table, and for each directory that has snapshots, but no schema."""
-    from lakecore.catalog.filesystem import FilesystemCatalog
+    from lakecore.jobs.runner.table_directories import TableDirectories
 
-    names = catalog.list_tables(database)
-    if isinstance(catalog, FilesystemCatalog):
-        names = [*names, *catalog.tables_without_schema(database, names)]
-    return [f"{database}.{name}" for name in names]
+    return [f"{database}.{name}" for name in TableDirectories(catalog).list_tables(database)]
 
 
 def check_map_length(values: Sequence[Any], what: str) -> None:

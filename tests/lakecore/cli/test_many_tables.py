@@ -125,3 +125,14 @@ def test_fsck_says_how_many_files_are_too_young(cli: Cli, keyed: str, warehouse:
     )
     found = cli("fsck", keyed, "--older-than", "2999-01-01T00:00:00Z", "--json")
     assert (found.code, [one["kind"] for one in found.json[0]["findings"]]) == (2, ["orphan"])
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_table_that_lost_its_schema_fails_under_its_name(cli: Cli, warehouse: Path) -> None:
+    (warehouse / "shop.db" / "a" / "schema" / "schema-0").unlink()
+    for command in (["compact", "shop.*", "--engine", "local"], ["compact-database", "--engine", "local"]):
+        answer = cli(*command, "--json")
+        assert answer.code == 1
+        assert "shop.a: table 'shop.a' has snapshots, but no schema" in answer.err
+    assert cli("fsck", "shop.*").code == 1
+    assert cli("fsck", "shop.b").code == 0

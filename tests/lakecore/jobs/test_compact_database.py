@@ -15,7 +15,7 @@ from lakecore.errors import BusyError, InvalidInputError
 from lakecore.executor import SerialExecutor
 from lakecore.jobs import attempts, compact, survey
 from lakecore.jobs.compact import Callbacks
-from lakecore.jobs.compact_database import Job, Report, run, tables_of
+from lakecore.jobs.compact_database import Job, PatternNames, Report, run, tables_of
 from lakecore.maintain.lease.heartbeat import Heartbeat
 from lakecore.maintain.lease.lease import LeaseTimes, leased
 from lakecore.table import Table
@@ -276,3 +276,16 @@ def test_a_lease_is_kept_alive_until_its_work_ends(catalog: FilesystemCatalog) -
 
 def _files(table: Table, snapshot_id: int) -> Any:
     return table._scanner.live_entries(table._stores.snapshots.load(snapshot_id)).files()
+
+
+def test_a_directory_that_lost_its_schema_fails_and_the_others_are_done(catalog: FilesystemCatalog) -> None:
+    fill(catalog, "d.a", "d.lost", "d.z", "other.lost")
+    for name in ("d.db/lost", "other.db/lost"):
+        catalog.file_io.delete(f"{catalog.warehouse}/{name}/schema/schema-0")
+    report = run(replace(WANTED, including_databases="d"), catalog, clock=catalog.clock)
+    assert report.counts() == {"tables": 3, "changed": 2, "failed": 1, "skipped": 0, "nothing_to_do": 0}
+    (failed,) = report.failed
+    assert (failed.table, failed.error_class) == ("d.lost", "NotFoundError")
+    assert "has snapshots, but no schema: bring the directory `schema`" in str(failed.error)
+    assert not run(replace(WANTED, including_databases="d", excluding_tables=".*lost"), catalog).failed
+    assert list(PatternNames(WANTED, catalog)()) == ["d.a", "d.z"], "a follower would fail in each round"
