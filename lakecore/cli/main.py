@@ -17,6 +17,7 @@ import typer
 from lakecore.cli.commands import register, similar_commands
 from lakecore.cli.log_text import PrintableFormatter
 from lakecore.cli.session import Session
+from lakecore.cli.standard_streams import open_standard_streams
 from lakecore.errors import LakeError, OnHoldError, explain, mask_secrets, printable
 from lakecore.jobs.runner.origin import set_origin
 from lakecore.types.pandas_probe import pandas_hidden
@@ -80,6 +81,7 @@ def _app(arguments: Sequence[str]) -> typer.Typer:
 @pandas_hidden()
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Errors are one line on standard error."""
+    open_standard_streams()
     globals_, rest = _globals_apart(list(sys.argv[1:] if arguments is None else arguments))
     try:
         code = _app(rest)(globals_ + rest, prog_name="lakecore", standalone_mode=False)
