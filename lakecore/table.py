@@ -23,6 +23,7 @@ from lakecore.errors import (
     explain,
 )
 from lakecore.fs.confined import rights_of
+from lakecore.lineage.report import without_lineage
 from lakecore.maintain.retention_options import SNAPSHOT_MAX, SNAPSHOT_MIN, SNAPSHOT_TIME, check_services
 from lakecore.metadata.callbacks import callback_warnings
 from lakecore.metadata.commit_message import CommitMessage
@@ -37,6 +38,7 @@ from lakecore.predicate.parse import parse_where
 from lakecore.predicate.tree import Predicate
 from lakecore.read.context import ReadContext
 from lakecore.read.source.batch import batch_source, named_start
+from lakecore.read.source.lineage.read_versions import report_lookup
 from lakecore.read.source.resolve_blobs import with_resolved_blobs
 from lakecore.read.source.scan import Scan
 from lakecore.read.source.snapshot_rows import SnapshotRows
@@ -384,7 +386,10 @@ class Table:
         request = checked_request(
             table, on, columns=columns, where=where, buckets=buckets, directory=directory
         )
-        return LookupTable(table, request, lambda: open_service(table))
+        with without_lineage():
+            lookup = LookupTable(table, request, lambda: open_service(table))
+        report_lookup(table, lookup.snapshot_id, request.columns)
+        return lookup
 
     def _on(self, branch: str | None) -> Table:
         return self if branch is None or branch == self._stores.paths.branch else self.at_branch(branch)

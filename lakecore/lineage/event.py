@@ -18,6 +18,8 @@ class LineageDataset:
     """None means a table without snapshots."""
     columns: tuple[tuple[str, str], ...]
     """These are the names and types of the columns that were read, or of all columns."""
+    system_table: str = ""
+    """It is the name of a system table that is made of metadata, such as `files`."""
 
     @property
     def namespace(self) -> str:
@@ -29,12 +31,13 @@ class LineageDataset:
     def name(self) -> str:
         """Return the path in the namespace."""
         _, separator, rest = self.table_path.partition("://")
-        return rest.partition("/")[2] if separator else self.table_path
+        path = rest.partition("/")[2] if separator else self.table_path
+        return f"{path}${self.system_table}" if self.system_table else path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineageEvent:
-    """It says what a job did, when it was done. Events of one job have one run id."""
+    """It says what a job did, when it was done, or that it failed. Events of one job have one run id."""
 
     run_id: str
     """It is a UUID."""
@@ -45,3 +48,7 @@ class LineageEvent:
     outputs: tuple[LineageDataset, ...] = ()
     rows_written: int | None = None
     """It is the number of rows in new files, less those in removed files; None for a read."""
+    failure: str | None = None
+    """It is the error that ended the job, None for what was done. The inputs and outputs are then those of
+    the events before it.
+    """

@@ -53,20 +53,24 @@ def dataset_facets(columns: Sequence[tuple[str, str]], version: int | None) -> d
 
 
 def send(event: LineageEvent) -> None:
-    """Send one event of a run that is complete. It raises what the client raises."""
+    """Send one event of a run that is complete, or that failed. It raises what the client raises."""
     from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, RunEvent, RunState
+    from openlineage.client.facet_v2 import error_message_run
 
     inputs = [InputDataset(one.namespace, one.name, facets=_facets_of(one)) for one in event.inputs]
     outputs = [
         OutputDataset(one.namespace, one.name, facets=_facets_of(one), outputFacets=_statistics(event))
         for one in event.outputs
     ]
+    facets: dict[str, Any] = {}
+    if event.failure is not None:
+        facets["errorMessage"] = error_message_run.ErrorMessageRunFacet(event.failure, "python")
     run_event = RunEvent(
         eventTime=datetime.fromtimestamp(event.time_ms / 1000, UTC).isoformat(timespec="milliseconds"),
         producer=_PRODUCER,
-        run=Run(runId=event.run_id),
+        run=Run(runId=event.run_id, facets=facets),
         job=Job(namespace=os.environ.get(_NAMESPACE, "lakecore"), name=event.job),
-        eventType=RunState.COMPLETE,
+        eventType=RunState.COMPLETE if event.failure is None else RunState.FAIL,
         inputs=inputs,
         outputs=outputs,
     )

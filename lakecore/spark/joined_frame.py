@@ -23,6 +23,8 @@ import pyarrow as pa
 
 from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
+from lakecore.lineage.report import has_listeners, without_lineage
+from lakecore.read.source.lineage.read_versions import report_lookup
 from lakecore.spark import BucketShuffle
 from lakecore.spark.bucket_shuffle import TaskBuckets, cast_key, shuffle_by_bucket
 from lakecore.spark.data_source.columns import ColumnsForSpark
@@ -118,6 +120,8 @@ def join_frame(frame: DataFrame | BucketShuffle, table: Table, request: JoinRequ
     task = _JoinTask(table, request, columns, tuple(kinds.types), ColumnsForSpark(added, handling), buckets)
     if shuffle is not None:
         frame = shuffle_by_bucket(shuffle, table, request.on)
+    if has_listeners():
+        report_lookup(table, table._stores.snapshots.latest_id(), (*request.on.values(), *columns))
     return frame.mapInArrow(task, schema)
 
 
@@ -183,12 +187,13 @@ class _JoinTask:
 
     def _open(self, buckets: tuple[int, ...] | None) -> LookupTable:
         request = self.request
-        return self.table.new_lookup(
-            tuple(request.on.values()),
-            columns=tuple(dict.fromkeys((*request.on.values(), *self.columns))),
-            options=request.options,
-            buckets=buckets,
-        )
+        with without_lineage():  # the driver has reported the read
+            return self.table.new_lookup(
+                tuple(request.on.values()),
+                columns=tuple(dict.fromkeys((*request.on.values(), *self.columns))),
+                options=request.options,
+                buckets=buckets,
+            )
 
     def _name(self, buckets: tuple[int, ...] | None) -> str:
         request = self.request

@@ -17,6 +17,7 @@ from lakecore.predicate.tree import Predicate
 from lakecore.read.source.batch import batch_source, history_of, named_start, schema_at
 from lakecore.read.source.changed_rows import ChangedRows, DiffRows
 from lakecore.read.source.fallback_rows import FallbackRows
+from lakecore.read.source.lineage.read_versions import ReadVersion
 from lakecore.read.source.readable import Readable
 from lakecore.read.source.resolve_blobs import ResolvedBlobRows, with_resolved_blobs, without_resolved_blobs
 from lakecore.read.source.scan import RowSource, Scan
@@ -240,7 +241,9 @@ class SystemTable:
         listing = _LISTINGS[self.kind]
         if listing.dated:
             table = table._at_schema(schema_at(table, start))
-        return ViewRows(self.name, listing.row_type, partial(listing.rows, table, start.snapshot))
+        version = ReadVersion(table._stores.paths, start.snapshot, self.kind)
+        make = partial(listing.rows, table, start.snapshot)
+        return ViewRows(self.name, listing.row_type, make, version=version)
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):

@@ -12,6 +12,7 @@ from lakecore.data_class import dataclass
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Predicate
+from lakecore.read.source.lineage.read_versions import ReadVersion
 from lakecore.read.source.readable import Readable
 from lakecore.read.split.change_reader import with_kind
 from lakecore.row.values import rows_batch
@@ -49,6 +50,8 @@ class ViewRows:
     row_type: RowType
     make: Callable[[], Iterable[Row]]
     make_some: Callable[[Predicate], Iterable[Row]] | None = None
+    version: ReadVersion | None = None
+    """It is what listeners of lineage are told; None for a list of many tables."""
 
     def plan(self, where: Predicate | None) -> Sequence[None]:
         """Return one part."""

@@ -33,7 +33,7 @@ from lakecore.jobs.runner.lake import Lake
 from lakecore.jobs.runner.metered import AttemptMeter, MeteredExecutor, WorkerUse
 from lakecore.jobs.runner.origin import counted_run, origin
 from lakecore.jobs.runner.report import JobReport
-from lakecore.lineage.report import lineage_job
+from lakecore.lineage.report import lineage_job, report_failure
 from lakecore.maintain.attempts.record import Attempt, AttemptState
 from lakecore.maintain.attempts.store import AttemptStore
 from lakecore.maintain.forecast.plan import Forecast
@@ -78,10 +78,13 @@ def recorded(lake: Lake, table: str, job: str, clock: Clock, *, enabled: bool = 
     """Record the attempt around the body. The body leaves its report, or its error, in what this gives; an
     error that leaves the body is recorded and raised. Nothing is recorded unless `enabled`.
     """
-    with lineage_job(job):
-        yield from _record(lake, table, job, clock, enabled=enabled)
+    with lineage_job(job), _record(lake, table, job, clock, enabled=enabled) as end:
+        yield end
+        if end.error is not None:
+            report_failure(job, end.error)
 
 
+@contextmanager
 def _record(lake: Lake, table: str, job: str, clock: Clock, *, enabled: bool) -> Iterator[AttemptEnd]:
     if not enabled:
         yield AttemptEnd()

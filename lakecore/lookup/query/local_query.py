@@ -24,6 +24,7 @@ from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.index_file import DeletionFile
 from lakecore.predicate.parse import parse_where
 from lakecore.predicate.tree import Predicate
+from lakecore.read.source.lineage.read_versions import report_lookup
 from lakecore.read.source.readable import Readable
 from lakecore.read.source.scan import checked_columns
 from lakecore.types.arrow import arrow_schema
@@ -50,6 +51,8 @@ class LocalTableQuery:
         `cache` keeps the local copies, None: that of the process. Raises UnsupportedError for a table whose
         rows cannot be looked up, InvalidInputError for an unknown column.
         """
+        self._table = table
+        self._is_reported = False
         self._columns = checked_columns(columns, table.schema.row_type)
         check_lookups(table.name, table.schema, table.options, self._columns)
         table._scanner.check(table.schema)
@@ -79,7 +82,11 @@ class LocalTableQuery:
         The first call costs the manifests of the snapshot, later ones those of the changes. Where the next
         snapshot has expired, or the table was rolled back, the query begins with all files again.
         """
-        return self._state.refresh()
+        snapshot_id = self._state.refresh()
+        if not self._is_reported and snapshot_id is not None:
+            self._is_reported = True
+            report_lookup(self._table, snapshot_id, self._columns)
+        return snapshot_id
 
     def refresh_files(
         self,

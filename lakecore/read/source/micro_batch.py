@@ -19,6 +19,7 @@ from lakecore.read.source.alignment.stream_watermark import StreamWatermark
 from lakecore.read.source.batch_limits import BatchLimits
 from lakecore.read.source.change_batches import ChangeBatches
 from lakecore.read.source.change_pieces import Work, count_admitted, plan_digest, split_of
+from lakecore.read.source.lineage.read_versions import report_reads
 from lakecore.read.source.readable import Readable
 from lakecore.read.source.stream import Changes, Stream, open_stream
 from lakecore.read.source.stream_checks import check_columns, check_history, last_snapshot_fields, other_parts
@@ -98,6 +99,8 @@ class MicroBatches:
             check_history(self._table, begin)
             self._last_batch_ms = now
         self._planned = (start, end, work)
+        if end != begin:
+            report_reads({id(scan): scan for one in work for scan, _ in one}.values())
         return end
 
     def work(self, start: StreamOffset | None, end: StreamOffset) -> tuple[Work, ...]:

@@ -17,12 +17,11 @@ import pyarrow as pa
 from lakecore.data_class import dataclass
 from lakecore.display import html_table, one_line
 from lakecore.errors import InvalidInputError, UnsupportedError
-from lakecore.lineage.event import LineageDataset
-from lakecore.lineage.report import has_listeners, report_read
 from lakecore.metadata.manifest.bucket_counts import GROUP_FILES
 from lakecore.predicate.parse import parse_where
 from lakecore.predicate.tree import Predicate, columns_of, conjunction
 from lakecore.prefetch import round_robin
+from lakecore.read.source.lineage.read_versions import report_reads
 from lakecore.read.source.resolve_blobs import ResolvedBlobRows, without_resolved_blobs
 from lakecore.read.source.scan_facts import Span, certain_counts, exact_splits, partition_predicate
 from lakecore.read.source.snapshot_rows import SnapshotRows
@@ -141,25 +140,6 @@ class Scan:
         """
         return self.source.read(part, self.columns, self.where, kinds=kinds)
 
-    def _report_lineage(self) -> None:
-        """Give a read of rows of a table to the listeners of lineage; without one it costs nothing.
-
-        Whoever plans a scan and reads its parts elsewhere calls it; the `to_…` methods do.
-        """
-        if not has_listeners():
-            return
-        source = without_resolved_blobs(self.source)
-        if isinstance(source, SnapshotRows):
-            paths, snapshot = source.context.paths, source.snapshot
-            report_read(
-                LineageDataset(
-                    table_path=paths.table_path,
-                    branch=paths.branch,
-                    snapshot_id=None if snapshot is None else snapshot.id,
-                    columns=tuple((field.name, str(field.type)) for field in self.row_type),
-                )
-            )
-
     def to_batches(self, *, kinds: bool = False) -> Iterator[pa.RecordBatch]:
         """Yield rows in batches, part by part. For `kinds` see `read`.
 
@@ -167,7 +147,7 @@ class Scan:
         and their batches alternate. A single large part is cut by keys for that. With a limit parts are read
         one after another.
         """
-        self._report_lineage()
+        report_reads((self,))
         if self.limit is None:
             for parts in self.plans():
                 yield from self._batches(parts, kinds=kinds)

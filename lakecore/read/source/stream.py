@@ -22,6 +22,7 @@ from lakecore.metadata.snapshot import Snapshot
 from lakecore.options import Option, parse_bool, parse_enum
 from lakecore.read.source.batch import history_of
 from lakecore.read.source.changed_rows import ChangedRows, ReplacedRows, StateRows
+from lakecore.read.source.lineage.read_versions import report_reads
 from lakecore.read.source.readable import Readable
 from lakecore.read.source.resolve_blobs import with_resolved_blobs
 from lakecore.read.source.scan import RowSource, Scan
@@ -88,6 +89,7 @@ class Changes:
 
         Rows of one key come in the order in which they were changed.
         """
+        report_reads((self.rows,))
         for part in self.parts:
             yield from self.rows.read(part, kinds=True)
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lakecore.errors import InvalidInputError, UnsupportedError
+from lakecore.read.source.lineage.read_versions import report_reads
 from lakecore.read.source.resolve_blobs import without_resolved_blobs
 from lakecore.read.source.scan import Scan
 from lakecore.read.source.snapshot_rows import SnapshotRows
@@ -62,10 +63,10 @@ def scan_frame(
     schema = spark_schema(scan.row_type, handling)
     parts = plan_parts(scan)
     if not parts:
-        scan._report_lineage()
+        report_reads((scan,))
         return spark.createDataFrame([], schema)
     if (paths := _paths_for_spark(spark, scan, parts, choice, requested)) is not None:
-        scan._report_lineage()
+        report_reads((scan,))
         return parquet_frame(spark, schema, paths)
     partitions = plan_partitions(scan, Parallelism(requested, INFER_MAX.default), parts)
     if not partitions:  # the limit is 0

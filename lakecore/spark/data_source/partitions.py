@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from lakecore.data_class import dataclass
+from lakecore.read.source.lineage.read_versions import report_reads
 from lakecore.read.source.resolve_blobs import ResolvedBlobRows, without_resolved_blobs
 from lakecore.read.source.scan import Scan
 from lakecore.read.source.snapshot_rows import SnapshotRows
@@ -55,7 +56,7 @@ def plan_partitions(
     With a limit all is read by one task, which stops there. For the errors see `Scan.plan`.
     """
     planned = plan_parts(scan) if planned is None else planned
-    scan._report_lineage()
+    report_reads((scan,))
     parts = tuple(planned)
     if scan.limit is not None:
         return (parts,) if parts and scan.limit else ()

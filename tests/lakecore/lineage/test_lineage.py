@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
+from jsonschema import Draft202012Validator, FormatChecker
 
 import lakecore
 from lakecore import entry_points
+from lakecore.errors import LakeError
 from lakecore.jobs import compact
 from lakecore.lineage import LineageEvent, lineage_job, openlineage
+from lakecore.read.source.batch_limits import UNLIMITED
+from lakecore.read.source.micro_batch import MicroBatches
+from lakecore.read.source.stream_view import StreamSelection, TableRows
+from lakecore.scan.startup import Startup
 from lakecore.spark.data_source.partitions import plan_partitions
 from lakecore.spark.data_source.request import Parallelism
 
@@ -104,6 +112,172 @@ def test_the_client_of_openlineage_sends(
     assert [one["name"] for one in output["facets"]["schema"]["fields"]] == ["k", "v"]
     assert output["outputFacets"]["outputStatistics"]["rowCount"] == 2
     assert [one["name"] for one in read["inputs"]] == [table.path]
+
+
+def test_changes_streams_system_tables_and_lookups_are_reported(
+    table: lakecore.Table, seen: list[LineageEvent]
+) -> None:
+    path = table.path
+    table.upsert(rows(1, 2))
+    table.upsert(rows(3))
+    seen.clear()
+    lake = lakecore.load_catalog(Path(path).parents[1])
+    table.scan(incremental="1..2").to_arrow()
+    for changes in table.stream():
+        list(changes.to_batches())
+    for changes in table.stream(snapshot=1, columns=["k"]):
+        list(changes.to_batches())
+    for name in ("audit_log", "ro", "files"):
+        lake.load_table(f"d.t${name}").scan().to_arrow()
+    with table.new_lookup(["k"], columns=["v"]) as lookup:
+        lookup.lookup(pa.table({"k": pa.array([1], pa.int32())}))
+    with table.new_query(["v"]) as query:
+        query.refresh()
+        query.refresh()
+    assert {(event.job, len(event.inputs), event.outputs, event.failure) for event in seen} == {
+        ("read", 1, (), None)
+    }
+    assert [(event.inputs[0].name.removeprefix(path), event.inputs[0].snapshot_id) for event in seen] == [
+        ("", 2),  # changes
+        ("", 2),  # the state, at the start of the stream
+        *[("", 1), ("", 2)],  # a stream of two changes
+        *[("", 2), ("", 2), ("$files", 2)],
+        *[("", 2), ("", 2)],  # lookups, each once
+    ]
+    assert seen[2].inputs[0].columns == (("k", "INT NOT NULL"),)
+    assert [name for name, _ in seen[4].inputs[0].columns] == ["rowkind", "k", "v"]
+    assert [name for name, _ in seen[7].inputs[0].columns] == ["v"]
+
+
+def test_micro_batches_are_reported(table: lakecore.Table, seen: list[LineageEvent]) -> None:
+    table.upsert(rows(1, 2))
+    selection = StreamSelection.of(TableRows.of_table(table))
+    batches = MicroBatches(table, Startup.from_options({}), selection)
+    end = batches.latest(None, UNLIMITED)
+    table.upsert(rows(3))
+    table.upsert(rows(4))
+    seen.clear()
+    last = batches.latest(end, UNLIMITED)
+    assert batches.latest(last, UNLIMITED) == last
+    assert [facts(event) for event in seen] == [("read", [(table.path, 3)], [], None)]
+
+
+def _read_write_and_fail(table: lakecore.Table) -> None:
+    with lineage_job("nightly"), lineage_job("inner"):
+        list(next(iter(table.stream())).to_batches())
+        table.upsert(rows(2))
+        raise ZeroDivisionError("division by zero")
+
+
+def test_a_failed_job_is_reported(table: lakecore.Table, seen: list[LineageEvent]) -> None:
+    table.upsert(rows(1))
+    seen.clear()
+    with pytest.raises(ZeroDivisionError):
+        _read_write_and_fail(table)
+    last = seen[-1]
+    assert facts(last) == ("nightly", [(table.path, 1)], [(table.path, 2)], None)
+    assert last.failure == "division by zero"
+    assert [event.failure for event in seen[:-1]] == [None, None]
+    assert len({event.run_id for event in seen}) == 1
+    seen.clear()
+    latest = table.latest_snapshot()
+    assert latest is not None
+    table._stores.file_io.delete(table._stores.paths.manifest(latest.delta_manifest_list))
+    lake = lakecore.load_catalog(Path(table.path).parents[1])
+    with pytest.raises(LakeError):
+        compact.run(compact.Job(table="d.t", strategy=compact.Strategy.FULL), lake)
+    (event,) = seen
+    assert (event.job, event.inputs, event.outputs) == ("compact", (), ())
+    assert event.failure is not None
+    assert latest.delta_manifest_list in event.failure
+    seen.clear()
+    with pytest.raises(SystemExit), lineage_job("nightly"):
+        sys.exit(0)
+    assert seen == []
+
+
+class _Collector(BaseHTTPRequestHandler):
+    """A server of lineage that refuses what OpenLineage's specification does not allow."""
+
+    events: ClassVar[list[dict[str, Any]]] = []
+
+    def do_POST(self) -> None:
+        event = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        errors = [*SPECIFIED.iter_errors(event)]
+        self.events.append(event)
+        self.send_response(400 if errors or self.path != "/api/v1/lineage" else 201)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Write nothing."""
+
+
+def _facets(**named: Any) -> dict[str, Any]:
+    facet = {"type": "object", "required": ["_producer", "_schemaURL"]}
+    return {
+        "type": "object",
+        "additionalProperties": facet,
+        "properties": {name: {**facet, **one} for name, one in named.items()},
+    }
+
+
+_DATASETS = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "required": ["namespace", "name"],
+        "properties": {
+            "namespace": {"type": "string"},
+            "name": {"type": "string"},
+            **{name: _facets() for name in ("facets", "inputFacets", "outputFacets")},
+        },
+    },
+}
+SPECIFIED = Draft202012Validator(
+    {
+        "type": "object",
+        "required": ["run", "job", "eventTime", "producer", "schemaURL"],
+        "properties": {
+            "eventType": {"enum": ["START", "RUNNING", "COMPLETE", "ABORT", "FAIL", "OTHER"]},
+            "eventTime": {"type": "string", "format": "date-time"},
+            "producer": {"type": "string", "format": "uri"},
+            "run": {
+                "type": "object",
+                "required": ["runId"],
+                "properties": {
+                    "runId": {"type": "string", "format": "uuid"},
+                    "facets": _facets(errorMessage={"required": ["message", "programmingLanguage"]}),
+                },
+            },
+            "job": {"type": "object", "required": ["namespace", "name"]},
+            "inputs": _DATASETS,
+            "outputs": _DATASETS,
+        },
+    },
+    format_checker=FormatChecker(),
+)
+"""What the specification of OpenLineage asks of the event of a run."""
+
+
+def test_events_are_sent_to_a_server(
+    table: lakecore.Table, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Collector) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("OPENLINEAGE_URL", f"http://127.0.0.1:{server.server_port}")
+        openlineage._client.cache_clear()
+        table.upsert(rows(1))
+        _Collector.events.clear()
+        with pytest.raises(ZeroDivisionError):
+            _read_write_and_fail(table)
+        openlineage._client.cache_clear()
+        server.shutdown()
+    assert "did not take the event" not in caplog.text
+    assert [event["eventType"] for event in _Collector.events] == ["COMPLETE", "COMPLETE", "FAIL"]
+    assert len({event["run"]["runId"] for event in _Collector.events}) == 1
+    failed = _Collector.events[-1]
+    assert failed["run"]["facets"]["errorMessage"]["message"] == "division by zero"
+    assert [one["name"] for one in (*failed["inputs"], *failed["outputs"])] == [table.path, table.path]
 
 
 def test_a_client_that_fails_is_logged(

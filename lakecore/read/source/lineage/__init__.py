@@ -1,0 +1,1 @@
+"""This package tells listeners of lineage what sources read."""
