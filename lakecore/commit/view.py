@@ -14,11 +14,14 @@ from lakecore.data_class import dataclass
 from lakecore.errors import NotFoundError
 from lakecore.metadata.manifest.data_file import EntryKind
 from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.entry_request import WHOLE
 from lakecore.metadata.manifest.live_entries import live_entries
 from lakecore.metadata.manifest.manifest_file import ManifestFile
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
+from lakecore.scan.filters import ScanFilter
+from lakecore.scan.partition_request import entry_request
 from lakecore.store.table_stores import TableStores
 from lakecore.types.datatypes import RowType
 
@@ -54,8 +57,8 @@ class LiveView:
     """These are the live entries of some partitions, which are given, or agree with a specification.
 
     Cost: reads the manifests whose partition bounds meet the given partitions (all of them for a
-    specification); a later snapshot costs only the deltas since, while those snapshots still exist and their
-    manifests were not merged.
+    specification), and keeps the entries of these partitions only; a later snapshot costs only the deltas
+    since, while those snapshots still exist and their manifests were not merged.
     """
 
     def __init__(
@@ -72,6 +75,10 @@ class LiveView:
             if isinstance(partitions, frozenset) and partitions
             else None
         )
+        self._request = WHOLE
+        if isinstance(partitions, frozenset):
+            where = ScanFilter(serialized=partitions)
+            self._request = entry_request(where, None, partition_type, keys=False)
         self._entries = ManifestEntries.empty()
         self._at: Snapshot | None = None
 
@@ -116,7 +123,7 @@ class LiveView:
     def _read(self, manifests: Sequence[ManifestFile]) -> ManifestEntries:
         box = self._box
         chosen = [manifest for manifest in manifests if box is None or box.meets(manifest)]
-        entries = self._manifests.read(chosen)
+        entries = self._manifests.read(chosen, self._request)
         if isinstance(self._partitions, SpecFilter):
             inside = self._partitions.select(entries.partitions)
         else:

@@ -60,6 +60,26 @@ class Compaction:
     def one_vector_file(self) -> bool:
         return self._target.reading.options.bucket_mode is not BucketMode.BUCKET_UNAWARE
 
+    @property
+    def whole_reason(self) -> str:
+        """Return why the table must be planned as a whole; the text is empty if groups of its buckets may be
+        planned alone.
+        """
+        options = self._target.reading.options
+        if options.bucket_mode is BucketMode.POSTPONE:
+            return (
+                "rows without a bucket are given one in a commit of their own, before all buckets are planned"
+            )
+        if options.bucket_mode is BucketMode.KEY_DYNAMIC:
+            return "a key may have rows in several partitions"
+        if options.data_evolution or options.row_tracking:
+            return "rows have ids that are unique in the table"
+        return ""
+
+    @property
+    def has_levels(self) -> bool:
+        return self._target.reading.keyed
+
     def check(self) -> None:
         """Raise UnsupportedError for tables that this release does not compact."""
         check_compactable(self._target.name, self._target.reading.schema, self._target.reading.options)
@@ -84,7 +104,8 @@ class Compaction:
 
     def plan(self, view: Round) -> PlannedRound:
         """Return picks by the rules of the table. Raises InvalidOptionError, UnsupportedError."""
-        snapshot, scanner, where = view.snapshot, self._target.scanner, self._request.where
+        snapshot, scanner = view.snapshot, self._target.scanner
+        where = self._request.where if view.where is None else view.where
         if view.again is not None:
             where = replace(where, serialized=frozenset(place.partition for place in view.again))
         entries = ManifestEntries.empty()
@@ -92,7 +113,7 @@ class Compaction:
             entries = scanner.live_entries(snapshot, where, keys=self._target.reading.keyed)
         if view.again is None and not self._assigned:
             self.before = entries
-        deletions = {} if snapshot is None else scanner.deletions(snapshot)
+        deletions = {} if snapshot is None else scanner.deletions(snapshot, where)
         context = self._context(view.executor)
         planner = planner_of(context)
         assigned = entries.select(entries.bucket >= 0)  # rows that wait for a bucket are no pick

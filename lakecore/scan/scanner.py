@@ -61,6 +61,19 @@ class Scanner:
 
     table: str
     stores: TableStores
+    lists: tuple[Snapshot, tuple[ManifestFile, ...]] | None = None
+    """These are the manifests of one snapshot, where they are known already."""
+
+    def with_lists(self, snapshot: Snapshot) -> Scanner:
+        """Return the same scanner, which has read the manifest lists of `snapshot`: several plans of it read
+        them once. It raises as `live_entries` does.
+        """
+        return replace(self, lists=(snapshot, self._manifests_of(snapshot)))
+
+    def _manifests_of(self, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
+        if self.lists is not None and self.lists[0] == snapshot:
+            return self.lists[1]
+        return self._load(snapshot, lambda: self.stores.manifests_for_plans.data_manifests(snapshot))
 
     def check(self, schema: TableSchema) -> None:
         """Raise UnsupportedError unless this release reads a snapshot with `schema` correctly."""
@@ -153,7 +166,7 @@ class Scanner:
         """Return the manifests that can have entries of the selection."""
         partition_type = self.stores.schema.partition_type
         where.check(partition_type)
-        files = self._load(snapshot, lambda: self.stores.manifests_for_plans.data_manifests(snapshot))
+        files = self._manifests_of(snapshot)
         files = tuple(file for file in files if keeps_manifest(file, where, partition_type))
         is_needed = keeps_manifests(files, predicate, partition_type).tolist()
         return tuple(file for file, keeps in zip(files, is_needed, strict=True) if keeps)

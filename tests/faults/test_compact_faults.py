@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -18,6 +19,8 @@ from lakecore.errors import CommitUncertainError, LakeError
 from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.fs.memory import MemoryFileIO
 from lakecore.jobs.compact import Job, Report, Strategy, run
+from lakecore.jobs.compact.task import CompactTask
+from lakecore.metadata.manifest.bucket_counts import GROUP_FILES
 from lakecore.metadata.options import ChangelogProducer
 from lakecore.table import Table
 from lakecore.verify.fsck.check import fsck
@@ -40,6 +43,9 @@ class Scenario:
     strategy: Strategy
     image: dict[str, bytes]
     copy: CopyMode = CopyMode.NONE
+    group_files: int = GROUP_FILES
+    first: int = 1
+    """The first operation that fails."""
 
     @classmethod
     def of(cls, catalog: FilesystemCatalog, table: Table, strategy: Strategy) -> Scenario:
@@ -67,7 +73,8 @@ class Scenario:
             commit_user="job",
             commit_identifier=7,
         )
-        return run(job, catalog, clock=catalog.clock)
+        with patch.object(CompactTask, "group_files", self.group_files):
+            return run(job, catalog, clock=catalog.clock)
 
     def compactions(self) -> dict[int, int]:
         """Identifiers of the job's commits by snapshot, oldest first."""
@@ -191,6 +198,21 @@ def keyed_copied() -> Scenario:
     return replace(Scenario.of(catalog, table, Strategy.FULL), copy=CopyMode.ALL)
 
 
+def in_groups() -> Scenario:
+    """Two groups of a partition each, and so two commits. What fails before the first one is seen elsewhere."""
+    catalog = memory_catalog("fault-compact-groups")
+    columns = ("p STRING", "k INT", "v STRING")
+    table = key_table(catalog, columns, keys=("p", "k"), partitions=("p",))
+    put(table, [{"p": p, "k": 1, "v": "old"} for p in "ab"], [{"p": p, "k": 1, "v": "new"} for p in "ab"])
+    scenario = replace(Scenario.of(catalog, table, Strategy.FULL), group_files=2)
+    storage = FaultyFileIO(catalog.file_io)
+    scenario.compact(storage)
+    published = (text.startswith("publish") and "snapshot-3" in text for text in storage.log)
+    first = next(number for number, is_it in enumerate(published, 1) if is_it)
+    scenario.reset()
+    return replace(scenario, first=first)
+
+
 def blobs_joined() -> Scenario:
     """Ordinary files and the blob files beside them, some of which were written over."""
     catalog = memory_catalog("fault-compact-blobs")
@@ -236,6 +258,7 @@ def _cases() -> list[Any]:
     cases += [(moved_alone, mode) for mode in (FaultMode.ERROR, FaultMode.DEAD_AFTER_EFFECT)]
     cases += [(deleted, mode) for mode in SETTLED]
     cases += [(make, mode) for make in (copied, keyed_copied) for mode in (FaultMode.ERROR, FaultMode.TORN)]
+    cases += [(in_groups, mode) for mode in (FaultMode.TORN,)]
     cases += [(blobs_joined, mode) for mode in (FaultMode.ERROR,)]
     return [
         pytest.param(
@@ -255,9 +278,9 @@ def test_every_operation_fails_once(make: Callable[[], Scenario], mode: FaultMod
     scenario.compact()
     done, commits, after = scenario.shape(), scenario.compactions(), rows_of(scenario.table)
     told = scenario.told()
-    assert commits
+    assert len(commits) > (make is in_groups)
     assert (before == after) == (make not in (postponed, clustered))
-    for number in itertools.count(1):
+    for number in itertools.count(scenario.first):
         scenario.reset()
         storage = FaultyFileIO(scenario.catalog.file_io, fail_at=number, mode=mode)
         error = _failure(scenario, storage)

@@ -21,7 +21,7 @@ from lakecore.compact.engine.commit_loop import CommitLoopResult
 from lakecore.compact.engine.deletion_vectors import VectorUpdates
 from lakecore.compact.engine.licence import levels_of, licensed
 from lakecore.compact.engine.outcome import Progress, ProvenPick, RunRecord
-from lakecore.compact.engine.refusal import PickFailure, failure_of
+from lakecore.compact.engine.refusal import PickFailure
 from lakecore.compact.engine.run_commits import CommitPlan, RunCommits, unit_results
 from lakecore.compact.engine.schedule import COMMIT_PICKS
 from lakecore.compact.engine.work import RoundPlan, UnitFunction, UnitResult, WorkPick
@@ -80,13 +80,12 @@ class Driver:
         self._rules = TableRules.of(reading.schema.options, keyed=reading.keyed)
         self._told_s = commits.target.clock.monotonic()
 
-    def run(self, plan: RoundPlan, executor: Executor, upkeep: VectorUpdates) -> None:
+    def run(self, plan: RoundPlan, executor: Executor, upkeep: VectorUpdates) -> tuple[PickFailure, ...]:
         """Run, prove and commit the picks of `plan`. `upkeep` is that of the snapshot they were planned from.
 
-        A failed unit and a refused proof fail their pick only: the rest is done and committed, then the first
-        ProofError is raised, or else the first failure. A failed commit and an interruption end the run at
-        once, and so does a commit that another run of this name has made: of two runs of one name, the first
-        to commit continues.
+        A failed unit and a refused proof fail their pick only: the rest is done and committed, and the
+        failures are returned. A failed commit and an interruption end the run at once, and so does a commit
+        that another run of this name has made: of two runs of one name, the first to commit continues.
         """
         reading, shape = self._reading, plan.table.shape
         allowed, refused = licensed(plan.picks, plan.live, reading.schema, self._rules, upkeep.files)
@@ -109,8 +108,7 @@ class Driver:
             rest = len(plan.picks) - run.finished
             record.outcome = replace(record.outcome, picks_left=rest, stopped=self._commits.stopped)
             self._clean(run, executor)
-        if run.failures:
-            raise failure_of(self._commits.target.name, run.failures)
+        return tuple(run.failures)
 
     def _proven(
         self, run: _PickRun, executor: Executor, function: UnitFunction

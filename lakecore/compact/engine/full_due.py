@@ -14,10 +14,12 @@ from collections.abc import Mapping
 from lakecore.compact.engine.strategy import Strategy
 from lakecore.errors import NotFoundError
 from lakecore.lsm.options import TreePolicy
+from lakecore.metadata.manifest.bucket_counts import GROUP_FILES
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.options import ChangelogProducer, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import CommitKind, Snapshot
+from lakecore.scan.filters import ScanFilter
 from lakecore.scan.scanner import Scanner
 from lakecore.scan.time_travel import FULL_COMPACTION_COMMITS
 
@@ -44,26 +46,43 @@ def announces_nothing(schema: TableSchema, options: TableOptions) -> bool:
     return producer and FULL_COMPACTION_COMMITS.read(schema.options) is None
 
 
-def full_is_due(scanner: Scanner, schema: TableSchema, options: TableOptions) -> bool:
+def full_is_due(
+    scanner: Scanner, schema: TableSchema, options: TableOptions, group_files: int = GROUP_FILES
+) -> bool:
     """Return whether the table's option requires a full compaction now. It is False where the option is not
     set.
 
     It costs the reading of snapshots back to so many commits ago, and of the manifests of that one. Where it
-    has expired, what lies above the last level is taken for old.
+    has expired, what lies above the last level is taken for old. A table of more than `group_files` files is
+    looked at in groups of partitions of at most some so many.
     """
     commits = FULL_COMPACTION_COMMITS.read(schema.options)
     latest = scanner.stores.snapshots.latest()
     if commits is None or not schema.primary_keys or latest is None:
         return False
-    now = scanner.live_entries(latest)
     levels = TreePolicy.from_options(schema.options, options.target_file_size).num_levels
-    if commits <= 1:
+    then: Snapshot | None = None
+    if commits > 1:
+        try:
+            then = _commits_ago(scanner, latest, commits)
+        except NotFoundError as err:
+            logger.info("%s: the age of its files is unknown: %s", scanner.table, err)
+        else:
+            if then is None:
+                return False
+    groups = scanner.groups(latest, most=group_files, undivided=group_files)
+    return any(_waits(scanner, latest, then, where, levels) for where in groups)
+
+
+def _waits(scanner: Scanner, latest: Snapshot, then: Snapshot | None, where: ScanFilter, levels: int) -> bool:
+    """Return whether some bucket of `where` has old files above its last level. They are all old for a
+    snapshot `then` that is None, or has expired.
+    """
+    now = scanner.live_entries(latest, where)
+    if then is None:
         return waits_too_long(now, None, levels)
     try:
-        then = _commits_ago(scanner, latest, commits)
-        if then is None:
-            return False
-        return waits_too_long(now, scanner.live_entries(then), levels)
+        return waits_too_long(now, scanner.live_entries(then, where), levels)
     except NotFoundError as err:
         logger.info("%s: the age of its files is unknown: %s", scanner.table, err)
         return waits_too_long(now, None, levels)

@@ -8,10 +8,13 @@ from dataclasses import field, replace
 from lakecore.compact.engine.work import Place, WorkPick
 from lakecore.data_class import dataclass
 from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.shape import Shape
+from lakecore.scan.filters import ScanFilter
 from lakecore.verify.proof.pick_proof import PickProof
+from lakecore.verify.proof.proof_sum import sums_of
 from lakecore.write.files.copy_plan import NOTHING_COPIED, CopyCount
 
-__all__ = ["Outcome", "Progress", "ProvenPick", "RunRecord"]
+__all__ = ["GroupFigures", "Outcome", "Progress", "ProvenPick", "RunRecord"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,22 @@ class Progress:
     counts when it has ended.
     """
     rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupFigures:
+    """These are the figures of the buckets that were planned together."""
+
+    where: ScanFilter
+    """It selects the buckets."""
+    before: Shape
+    """These are their live files when they were planned first."""
+    planned: Shape
+    """The picks of a dry run would leave these; without a dry run, it is the same as `before`."""
+    picks: int = 0
+    """The dry run has so many picks."""
+    changed: bool = False
+    """It tells whether the run has committed something of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +68,8 @@ class Outcome:
 
     `dropped` are names of picks that another commit, or a change of the schema, made impossible, and
     `lost_places` their buckets. `decoded` tells which formats a second decoder read, and how many rows.
-    `directories` are those of committed picks. `copied` counts rows that were not decoded. `notes` tell what
-    happened to snapshots that other writers replaced.
+    `directories` are those of committed picks. `proofs` has the sum of each kind of proof. `copied` counts
+    rows that were not decoded. `notes` tell what happened to snapshots that other writers replaced.
     """
 
     rows_in: int = 0
@@ -92,7 +111,7 @@ class Outcome:
             notes=self.notes + notes,
             directories=self.directories | {proven.pick.bucket_dir for proven in picks},
             copied=sum((proven.copied for proven in picks), self.copied),
-            proofs=self.proofs + tuple(p.proof for p in picks if p.proof is not None),
+            proofs=sums_of((*self.proofs, *(p.proof for p in picks if p.proof is not None))),
         )
 
     def lost(self, picks: tuple[WorkPick, ...]) -> Outcome:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lakecore.compact.engine.work import Strategy
 from lakecore.data_class import dataclass
 from lakecore.format.parquet.splice.mode import CopyMode
+from lakecore.metadata.manifest.bucket_counts import GROUP_FILES
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER
 from lakecore.scan.filters import EVERYTHING, ScanFilter
 from lakecore.verify.digest.shape import ProofMode
@@ -49,3 +50,5 @@ class CompactRequest:
     """It chooses the rows that a sampled proof compares whole; empty: a fresh one."""
     copy: CopyMode = CopyMode.LARGE
     """It tells what is copied without decoding."""
+    group_files: int = GROUP_FILES
+    """A table of more files is planned and run in groups of partitions of at most some so many."""

@@ -8,14 +8,15 @@ where the first stopped: its commits are numbered, and files that the first did 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 from lakecore.compact.engine.attempt_files import AttemptFiles, EarlierCommits
 from lakecore.compact.engine.deletion_vectors import VectorUpdates
 from lakecore.compact.engine.driver import Driver, RunSettings
-from lakecore.compact.engine.outcome import Outcome, Progress, RunRecord
+from lakecore.compact.engine.outcome import GroupFigures, Outcome, Progress, RunRecord
 from lakecore.compact.engine.refusal import PickFailure, failure_of
 from lakecore.compact.engine.request import CompactRequest
 from lakecore.compact.engine.run_commits import RunCommits
@@ -24,6 +25,7 @@ from lakecore.compact.engine.work import PickOutline, Place, PlannedRound, Round
 from lakecore.data_class import dataclass
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.shape import Shape, planned_shape
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.scan.filters import ScanFilter
 from lakecore.verify.proof.second_decoder import SecondDecoders
@@ -32,12 +34,14 @@ __all__ = ["Kind", "RewriteRun"]
 
 logger = logging.getLogger(__name__)
 
+_RunGroup = Callable[[Snapshot | None, ScanFilter], Sequence[PickFailure]]
+
 
 class Kind(Protocol):
     """One way to rewrite files of a table: it decides what is done, and the run does it."""
 
     before: ManifestEntries
-    """These are the live files of `scope` at the start."""
+    """These are the live files of what is planned, as they were before its first round."""
 
     @property
     def name(self) -> str:
@@ -69,6 +73,18 @@ class Kind(Protocol):
     @property
     def scope(self) -> ScanFilter:
         """Return the scope of the run."""
+        ...
+
+    @property
+    def whole_reason(self) -> str:
+        """Return why the table must be planned as a whole; the text is empty if groups of its buckets may be
+        planned alone.
+        """
+        ...
+
+    @property
+    def has_levels(self) -> bool:
+        """Return whether the files of a level of a bucket are one sorted run."""
         ...
 
     @property
@@ -105,12 +121,13 @@ class Kind(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """An attempt begins with the snapshot that it saw first, the names of its files, and perhaps the plan of
-    its first round.
+    """An attempt begins with the snapshot that it saw first, the names of its files, the groups that are
+    planned one after the other, and perhaps the plan of the first round.
     """
 
     snapshot: Snapshot | None
     names: AttemptFiles
+    groups: tuple[ScanFilter, ...]
     planned: PlannedRound | None = None
 
     def plan_for(self, snapshot: Snapshot | None, executor: Executor) -> PlannedRound | None:
@@ -147,7 +164,11 @@ class RewriteRun:
         self.record = RunRecord()
         self.picks_planned = 0
         """0 when there was nothing to do."""
+        self.groups: list[GroupFigures] = []
+        """These are the figures of the groups that were planned, in their order."""
         self._attempt: _Attempt | None = None
+        self._planned: PlannedRound | None = None
+        self._rounds_run = 0
         self.refused: dict[bytes, PickFailure] = {}
         """Partitions that the kind could not prepare, and why."""
 
@@ -170,24 +191,48 @@ class RewriteRun:
 
     def outline(self) -> tuple[PickOutline, ...]:
         """Return what the first round would do, in numbers: `plan` without units."""
-        view = Round(snapshot=self._start(), executor=SerialExecutor(), file_prefix="none", dry=True)
-        planned = self.kind.plan(view)
-        outlines = planned.outlines
-        if outlines is None:
-            outlines = outlines_of(planned.build().picks)
-        self.picks_planned = len(outlines)
-        return outlines
+        snapshot = self._start()
+        planned: list[PickOutline] = []
+        for where in self._groups(snapshot):
+            planned += self._outline_group(snapshot, where)
+        self.picks_planned = len(planned)
+        return tuple(planned)
+
+    def _outline_group(self, snapshot: Snapshot | None, where: ScanFilter) -> tuple[PickOutline, ...]:
+        """Return what the first round of a group would do."""
+        outlines: tuple[PickOutline, ...] = ()
+        try:
+            view = Round(
+                snapshot=snapshot, executor=SerialExecutor(), file_prefix="none", where=where, dry=True
+            )
+            planned = self.kind.plan(view)
+            outlines = outlines_of(planned.build().picks) if planned.outlines is None else planned.outlines
+            return outlines
+        finally:
+            self._close_group(where, planned=outlines)
 
     def plan_first_round(self, executor: Executor) -> tuple[PickOutline, ...]:
         """Return what the first round would do, as `outline` does, and keep the plan: `run` goes on with it.
+        Of a table that is planned in groups it is the first round of the first group that has picks.
 
         `executor` is that of the units. It may choose its engine after this.
         """
         attempt = self._open_attempt()
+        for number, where in enumerate(attempt.groups, 1):
+            planned = self._plan_kept(attempt, where, executor)
+            if planned.outlines or number == len(attempt.groups):
+                break
+            self._close_group(where)  # nothing is due there
+        self._attempt = replace(attempt, groups=attempt.groups[number - 1 :], planned=planned)
+        return planned.outlines or ()
+
+    def _plan_kept(self, attempt: _Attempt, where: ScanFilter, executor: Executor) -> PlannedRound:
+        """Return the first round of a group, with its outlines."""
         view = Round(
             snapshot=attempt.snapshot,
             executor=executor,
             file_prefix=f"{attempt.names.own[0]}-0",
+            where=where,
             dry=True,
         )
         planned = self.kind.plan(view)
@@ -195,31 +240,46 @@ class RewriteRun:
             round_plan = planned.build()
             outlines = outlines_of(round_plan.picks)
             planned = replace(planned, build=lambda: round_plan, outlines=outlines)
-        self._attempt = replace(attempt, planned=planned)
-        return planned.outlines or ()
+        return planned
 
     def _open_attempt(self) -> _Attempt:
         """Look at the table, after all checks, and name the files of this attempt."""
         snapshot = self._start()
         options = self.target.reading.options
         names = self.commits.names((options.data_file_prefix, options.changelog_file_prefix))
-        return _Attempt(snapshot, names)
+        return _Attempt(snapshot, names, self._groups(snapshot))
+
+    def _groups(self, snapshot: Snapshot | None) -> tuple[ScanFilter, ...]:
+        """Return the groups of buckets that are planned one after the other: the scope alone, where it is
+        small, or must be planned as a whole.
+        """
+        kind, most = self.kind, self.request.group_files
+        if snapshot is None or kind.whole_reason:
+            return (kind.scope,)
+        scanner = self.target.scanner
+        groups = tuple(scanner.groups(snapshot, kind.scope, most=most, undivided=most))
+        if len(groups) > 1:
+            logger.info("%s: its files are planned in %d groups of buckets", self.target.name, len(groups))
+        return groups or (kind.scope,)
 
     def run(self, executor: Executor) -> None:
         """Do it. Raises UnsupportedError, InvalidInputError before anything is touched; else what units and
-        commits raise.
+        commits raise. Failed picks do not hold back others: their error is raised at the end.
         """
         request, target = self.request, self.target
         attempt, self._attempt = self._attempt or self._open_attempt(), None
-        snapshot, names = attempt.snapshot, attempt.names
+        snapshot, names, groups = attempt.snapshot, attempt.names, attempt.groups
         driver = Driver(
             self.commits, self.record, self.decoders, RunSettings(is_own=names.has), self._on_progress
         )
         prepared = self.kind.prepare(self, snapshot, names.own, executor)
-        planned = attempt.plan_for(prepared, executor)
+        self._planned = attempt.plan_for(prepared, executor)
         del attempt  # a plan may be large
-        for plan, upkeep in self._rounds(prepared, names.own[0], executor, planned):
-            driver.run(plan, executor, upkeep)
+        failures = self._run_groups(
+            groups, prepared, partial(self._run_group, names.own[0], driver, executor)
+        )
+        if failures:
+            raise failure_of(target.name, failures)
         if snapshot is not None and not self.outcome.snapshots:
             target.stores.snapshots.catch_up_latest(snapshot.id)
         if self.outcome.snapshots and request.run.has_name:
@@ -231,6 +291,70 @@ class RewriteRun:
             self.record.outcome = replace(self.outcome, picks_left=rest)
             self.picks_planned += len(self.refused)
             raise failure_of(target.name, list(self.refused.values()))
+
+    def _run_groups(
+        self, groups: Sequence[ScanFilter], snapshot: Snapshot | None, run_group: _RunGroup
+    ) -> list[PickFailure]:
+        """Run group after group, until the time is over or the units were stopped, and return the failures
+        of picks. A group that was not planned then counts as one pick that is left.
+        """
+        failures: list[PickFailure] = []
+        picks_left, groups_left = 0, len(groups)
+        try:
+            for where in groups:
+                if groups_left < len(groups):
+                    if not self.commits.may_continue():
+                        break
+                    picks_left += self.outcome.picks_left
+                    self.record.outcome = replace(self.outcome, picks_left=0)
+                    snapshot = self.target.stores.snapshots.latest()
+                groups_left -= 1
+                group_failures = run_group(snapshot, where)
+                failures += group_failures
+                if self.outcome.picks_left > len(group_failures):  # its units were stopped
+                    break
+        finally:
+            picks_left += self.outcome.picks_left + groups_left
+            stopped = self.commits.stopped
+            self.record.outcome = replace(self.outcome, picks_left=picks_left, stopped=stopped)
+        return failures
+
+    def _run_group(
+        self,
+        prefix: str,
+        driver: Driver,
+        executor: Executor,
+        snapshot: Snapshot | None,
+        where: ScanFilter,
+    ) -> tuple[PickFailure, ...]:
+        """Run the rounds of a group, until nothing is left to do or picks failed."""
+        commits_before = len(self.outcome.snapshots)
+        try:
+            for plan, upkeep in self._rounds(snapshot, where, prefix, executor):
+                if failures := driver.run(plan, executor, upkeep):
+                    return failures
+            return ()
+        finally:
+            self._close_group(where, changed=len(self.outcome.snapshots) > commits_before)
+
+    def close(self) -> None:
+        """Keep the figures of the files that were planned last, if an error came before their group ran."""
+        if len(self.kind.before) or not self.groups:
+            self._close_group(self.kind.scope)
+
+    def _close_group(
+        self, where: ScanFilter, *, planned: Sequence[PickOutline] = (), changed: bool = False
+    ) -> None:
+        """Keep the figures of a group, and let go of its files."""
+        kind, entries = self.kind, self.kind.before
+        keyed, target_size = kind.has_levels, self.target.reading.options.target_file_size
+        before = Shape.of(entries, keyed=keyed)
+        after = planned_shape(entries, planned, target_size, keyed=keyed) if planned else before
+        where = kind.scope if kind.whole_reason else where  # the kind may have chosen more files
+        self.groups.append(
+            GroupFigures(where=where, before=before, planned=after, picks=len(planned), changed=changed)
+        )
+        kind.before = ManifestEntries.empty()
 
     def begin(self, planned: Snapshot | None) -> Snapshot | None:
         """Ask for permission before the first effect, and return the latest snapshot, if it is another than
@@ -254,22 +378,25 @@ class RewriteRun:
         return snapshot
 
     def _rounds(
-        self, snapshot: Snapshot | None, prefix: str, executor: Executor, planned: PlannedRound | None
+        self, snapshot: Snapshot | None, where: ScanFilter, prefix: str, executor: Executor
     ) -> Iterator[tuple[RoundPlan, VectorUpdates]]:
-        """Yield what each round does, with the index files of the snapshot that it was planned from. A round
-        is planned after the one before was run. `planned` is the first one, if it is planned already.
+        """Yield what each round of a group does, with the index files of the snapshot that it was planned
+        from. A round is planned after the one before was run.
         """
         again: frozenset[Place] | None = None
+        planned, self._planned = self._planned, None
         for number in range(self.kind.max_rounds):
             view = Round(
                 snapshot=snapshot,
                 executor=executor,
-                file_prefix=f"{prefix}-{number}",
+                file_prefix=f"{prefix}-{self._rounds_run}",
+                where=where,
                 again=again,
                 lost=frozenset(self.outcome.lost_places),
             )
             plan, snapshot = self._plan_round(view, planned)
             planned = None
+            self._rounds_run += 1
             self.picks_planned += len(plan.picks) + len(plan.outdated)
             self.record.outcome = self.outcome.left_out(plan.outdated)
             if not plan.picks:

@@ -25,6 +25,7 @@ from lakecore.metadata.snapshot import Snapshot
 from lakecore.read.context import ReadContext
 from lakecore.row.binary_row import decode_row
 from lakecore.row.partition_path import partition_text
+from lakecore.scan.filters import ScanFilter
 from lakecore.verify.digest.digest import Tally
 from lakecore.verify.digest.shape import RowShape
 from lakecore.verify.proof.pick_proof import ProofContext, UnitProof
@@ -280,6 +281,8 @@ class Round:
     executor: Executor
     file_prefix: str
     """This is the beginning of the names of new files."""
+    where: ScanFilter | None = None
+    """Only these files are planned; None means the scope of the run."""
     again: frozenset[Place] | None = None
     """These buckets are planned again; it is None in the first round."""
     lost: frozenset[Place] = frozenset()

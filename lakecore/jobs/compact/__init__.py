@@ -13,8 +13,8 @@ from lakecore.jobs.compact.report import Report
 from lakecore.jobs.compact.task import CompactTask
 from lakecore.jobs.definitions.compaction import Compact as Job
 from lakecore.jobs.runner.lake import Lake
-from lakecore.jobs.runner.shape import Shape
 from lakecore.maintain.lease.heartbeat import Heartbeat
+from lakecore.metadata.manifest.shape import Shape
 from lakecore.row.sort_rule import OrderStrategy
 from lakecore.verify.digest.shape import ProofMode
 

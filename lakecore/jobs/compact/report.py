@@ -11,11 +11,8 @@ from lakecore.compact.engine.run import RewriteRun
 from lakecore.compact.engine.work import PickOutline, Strategy
 from lakecore.data_class import dataclass
 from lakecore.jobs.runner.report import JobReport
-from lakecore.jobs.runner.shape import Shape
+from lakecore.metadata.manifest.shape import Shape
 from lakecore.types.counted import counted
-from lakecore.verify.digest.digest import total
-from lakecore.verify.proof.pick_proof import PickProof, PostponedCheck
-from lakecore.verify.recompute.evidence import MergeEvidence
 
 __all__ = ["Report", "Shape", "with_run"]
 
@@ -45,10 +42,12 @@ class Report(JobReport):
     before: Shape = field(default_factory=Shape)
     after: Shape = field(default_factory=Shape)
     """This is the table after the run. For a dry run this is what the planned picks leave; its bytes and
-    rows are upper bounds.
+    rows are upper bounds. Of a table that is planned in groups of partitions, both have the groups that the
+    run came to.
     """
     picks_done: int = 0
     picks_left: int = 0
+    """It counts a group of partitions that was not planned, because the time was over, as one pick."""
     dropped: tuple[str, ...] = ()
     """These are the picks that another commit made impossible."""
     planned: tuple[str, ...] = ()
@@ -99,7 +98,7 @@ def with_run(report: Report, run: RewriteRun, planned: Sequence[PickOutline]) ->
         dropped=outcome.dropped,
         warnings=report.warnings + outcome.notes,
         planned=tuple(_planned_text(pick) for pick in planned),
-        nothing_to_do=report.error is None and run.picks_planned == 0,
+        nothing_to_do=report.error is None and run.picks_planned == outcome.picks_left == 0,
         in_order=run.kind.in_order,
     )
 
@@ -113,26 +112,9 @@ def _planned_text(pick: PickOutline) -> str:
 
 def _proof_text(outcome: Outcome) -> str:
     """Return what was proven, summed over all picks."""
-    kinds: dict[tuple[PostponedCheck | None, bool], list[PickProof]] = {}
-    for proof in outcome.proofs:
-        kinds.setdefault((proof.postponed, proof.fold is None), []).append(proof)
-    parts = [str(_sum(proofs)) for proofs in kinds.values()]
+    parts = [str(proof) for proof in outcome.proofs]
     if outcome.decoded and outcome.proofs:
         parts.append(outcome.decoded)
     if outcome.moved:
         parts.append(f"{counted(outcome.moved, 'file')} moved to another level, metadata only")
     return "; ".join(parts)
-
-
-def _sum(proofs: Sequence[PickProof]) -> PickProof:
-    folds = [proof.fold for proof in proofs if proof.fold is not None]
-    return replace(
-        proofs[0],
-        pick="all",
-        inputs=total(proof.inputs for proof in proofs),
-        outputs=total(proof.outputs for proof in proofs),
-        lost=total(proof.lost for proof in proofs),
-        dropped=total(proof.dropped for proof in proofs),
-        ties=sum(proof.ties for proof in proofs),
-        fold=None if folds == [] else sum(folds, MergeEvidence()),
-    )

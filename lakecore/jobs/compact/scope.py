@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import numpy as np
 
 from lakecore.errors import InvalidInputError
 from lakecore.jobs.definitions.compaction import Compact as Job
 from lakecore.jobs.versions.tags import zone_offset_ms
+from lakecore.metadata.manifest.bucket_counts import GROUP_FILES
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.options import BucketMode
 from lakecore.row.partition_path import parse_partitions
@@ -21,11 +23,12 @@ __all__ = ["part_of", "partitions_of"]
 _RANGE = re.compile(r"(\d+)(?:\s*-\s*(\d+))?")
 
 
-def part_of(table: Table, job: Job, now_ms: int) -> ScanFilter:
+def part_of(table: Table, job: Job, now_ms: int, group_files: int = GROUP_FILES) -> ScanFilter:
     """Return the part of the table that `job.where`, `job.buckets` and `job.partition_idle_ms` select now.
 
-    Finding idle partitions costs a plan and some 1 us a file; without that limit nothing is read. Raises
-    InvalidInputError for values that do not fit the table.
+    Finding idle partitions costs a plan and some 1 us a file; without that limit nothing is read. A table of
+    more than `group_files` files is planned in groups of at most some so many. Raises InvalidInputError for
+    values that do not fit the table.
     """
     chosen = partitions_of(table, job.where)
     if job.buckets is not None:
@@ -38,8 +41,12 @@ def part_of(table: Table, job: Job, now_ms: int) -> ScanFilter:
     if snapshot is None:
         return chosen
     local_ms = now_ms + zone_offset_ms(job.zone, now_ms)
-    entries = table._scanner.live_entries(snapshot, chosen)
-    idle = _idle_partitions(entries, local_ms - job.partition_idle_ms)
+    newest: dict[bytes, int] = {}
+    for where in table._scanner.groups(snapshot, chosen, most=group_files, undivided=group_files):
+        for partition, time_ms in _newest_files(table._scanner.live_entries(snapshot, where)):
+            newest[partition] = max(time_ms, newest.get(partition, time_ms))
+    before_ms = local_ms - job.partition_idle_ms
+    idle = frozenset(partition for partition, time_ms in newest.items() if time_ms <= before_ms)
     return ScanFilter(partitions=chosen.partitions, buckets=chosen.buckets, serialized=idle)
 
 
@@ -79,10 +86,10 @@ def _buckets(table: Table, text: str) -> frozenset[int]:
     return frozenset(buckets)
 
 
-def _idle_partitions(entries: ManifestEntries, before_ms: int) -> frozenset[bytes]:
-    """Return the partitions whose youngest file was created before `before_ms` or at it, on the writers' wall
+def _newest_files(entries: ManifestEntries) -> Iterator[tuple[bytes, int]]:
+    """Yield each partition with the time at which its youngest file was created, on the writers' wall
     clock.
     """
     newest = entries.newest()
-    present = np.unique(entries.partition)
-    return frozenset(entries.partitions[code] for code in present[newest[present] <= before_ms].tolist())
+    for code in np.unique(entries.partition).tolist():
+        yield entries.partitions[code], int(newest[code])

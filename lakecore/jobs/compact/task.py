@@ -11,7 +11,7 @@ from functools import partial
 from lakecore.clock import Clock
 from lakecore.compact.compaction import Compaction
 from lakecore.compact.engine.full_due import announces_nothing, full_is_due
-from lakecore.compact.engine.outcome import Progress
+from lakecore.compact.engine.outcome import GroupFigures, Progress
 from lakecore.compact.engine.request import CompactRequest, RunName
 from lakecore.compact.engine.run import RewriteRun
 from lakecore.compact.engine.schedule import COMMIT_PICKS
@@ -33,11 +33,13 @@ from lakecore.jobs.runner.counts import snapshots_of
 from lakecore.jobs.runner.lake import Lake, rewrite_target, target_of
 from lakecore.jobs.runner.metered import peak_memory
 from lakecore.jobs.runner.report import JobResult
-from lakecore.jobs.runner.shape import Shape, planned_shape
 from lakecore.maintain.forecast.plan import Forecast, Work
 from lakecore.maintain.holds.place import place_hold_for
 from lakecore.maintain.holds.store import HoldStore
 from lakecore.maintain.lease.heartbeat import Heartbeat
+from lakecore.metadata.manifest.bucket_counts import GROUP_FILES
+from lakecore.metadata.manifest.shape import Shape, sum_of
+from lakecore.metadata.snapshot import Snapshot
 from lakecore.row.sort_rule import OrderStrategy
 from lakecore.scan.filters import ScanFilter
 from lakecore.table import Table
@@ -53,6 +55,9 @@ class CompactTask:
     A `ChosenExecutor` gets its engine when the forecast of the table is known. `heartbeat` renews the lease
     of this table, and perhaps those of others. `budget` limits the plans of several tables at once.
     """
+
+    group_files = GROUP_FILES
+    """A table of more files is planned and run in groups of partitions of at most some so many."""
 
     def __init__(
         self,
@@ -140,7 +145,7 @@ class CompactTask:
             table._check_insert()
         if self._budget is not None:
             ends.enter_context(self._budget.holding(plan_bytes(table._scanner)))
-        where = part_of(table, self._job, self._clock.now_ms())
+        where = part_of(table, self._job, self._clock.now_ms(), self.group_files)
         run = self._compact_run(table, where, lake, ends)
         self._report = replace(self._report, warnings=(*table.warnings, *self._put_off(table)))
         return table, run
@@ -158,16 +163,16 @@ class CompactTask:
         from lakecore.jobs.engines.forecast_choice import forecast_on
 
         work = _work(planned)
-        keyed = _has_levels(table)
-        after = planned_shape(run.kind.before, planned, table.options.target_file_size, keyed=keyed)
         target = target_of(table, lake, self._clock)
         estimate, choice = forecast_on(self._executor, target, run.kind.name, work)
         if choice is not None:
             report = replace(report, engine=choice.engine, engine_reason=choice.reason)
         count = snapshots_of(target)
         assigns = any(pick.place.bucket < 0 for pick in planned)  # a commit of their own
-        commits_left = None if assigns else count + -(-len(planned) // COMMIT_PICKS)
-        after = replace(after, snapshots=commits_left)
+        commits_left = (
+            None if assigns else count + sum(-(-group.picks // COMMIT_PICKS) for group in run.groups)
+        )
+        after = replace(sum_of(group.planned for group in run.groups), snapshots=commits_left)
         return replace(report, before=replace(report.before, snapshots=count), after=after, forecast=estimate)
 
     def _remember(
@@ -216,6 +221,7 @@ class CompactTask:
             proof=job.proof,
             proof_seed=job.proof_seed,
             copy=job.copy,
+            group_files=self.group_files,
         )
 
         def begin() -> None:
@@ -261,7 +267,9 @@ class CompactTask:
         is time.
         """
         strategy = self._job.strategy
-        if strategy is not Strategy.UNIVERSAL or not full_is_due(table._scanner, table.schema, table.options):
+        if strategy is not Strategy.UNIVERSAL or not full_is_due(
+            table._scanner, table.schema, table.options, self.group_files
+        ):
             return strategy
         logger.info("%s: a full compaction is due (full-compaction.delta-commits)", table.name)
         return Strategy.FULL
@@ -277,15 +285,21 @@ class CompactTask:
         """Add the table before and after the run to the report; after an error, `after` is what could still
         be read.
         """
-        keyed = _has_levels(table)
-        before = after = Shape.of(run.kind.before, keyed=keyed)
+        run.close()
+        before = after = sum_of(group.before for group in run.groups)
         try:
             latest = table._stores.snapshots.latest() if run.outcome.snapshots else None
             if latest is not None:
-                after = Shape.of(table._scanner.live_entries(latest, run.kind.scope), keyed=keyed)
+                after = sum_of(self._shape_now(group, run, table, latest) for group in run.groups)
         except LakeError as err:
             logger.warning("%s: its figures after the compaction could not be read: %s", table.name, err)
         return replace(report, before=before, after=after)
+
+    def _shape_now(self, group: GroupFigures, run: RewriteRun, table: Table, latest: Snapshot) -> Shape:
+        """Return the live files of a group after the run; it is read if the run has changed it."""
+        if not group.changed and len(run.groups) > 1:
+            return group.before
+        return Shape.of(table._scanner.live_entries(latest, group.where), keyed=run.kind.has_levels)
 
 
 def _work(planned: Sequence[PickOutline]) -> Work:
@@ -295,8 +309,3 @@ def _work(planned: Sequence[PickOutline]) -> Work:
         bytes=sum(pick.size for pick in planned),
         rows=sum(pick.rows for pick in planned),
     )
-
-
-def _has_levels(table: Table) -> bool:
-    """Return whether the files of a level are one sorted run."""
-    return bool(table.schema.primary_keys) or clusters(table.schema)

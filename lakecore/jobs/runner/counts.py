@@ -7,9 +7,9 @@ from dataclasses import fields, replace
 
 from lakecore.data_class import dataclass
 from lakecore.errors import LakeError
-from lakecore.jobs.runner.shape import Shape
 from lakecore.maintain.target import Target
 from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.shape import Shape
 from lakecore.metadata.snapshot import Snapshot
 
 __all__ = ["UNKNOWN", "Change", "Counts", "counts_of", "counts_of_entries", "snapshots_of"]

@@ -72,9 +72,14 @@ class SnapshotRows:
             yield from self.scanner.groups(self.snapshot, self.where, where, most=most, undivided=undivided)
 
     def plans(self, where: Predicate | None, most: int = GROUP_FILES) -> Iterator[SplitPlan]:
-        """Yield the splits to read in groups of at most some `most` files; it raises as `plan` does."""
-        for group in self.groups(where, most, most):
-            yield replace(self, where=group).plan(where)
+        """Yield the splits to read in groups of at most some `most` files. The manifest lists are read once.
+        It raises as `plan` does.
+        """
+        rows = self
+        if self.snapshot is not None:
+            rows = replace(self, scanner=self.scanner.with_lists(self.snapshot))
+        for group in rows.groups(where, most, most):
+            yield replace(rows, where=group).plan(where)
 
     def explain(self, where: Predicate | None) -> tuple[SplitPlan, tuple[SkippedFiles, ...]]:
         """Return the plan and what it leaves out, see `Scanner.explain`."""

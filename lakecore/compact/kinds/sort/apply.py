@@ -58,6 +58,7 @@ class Clustering:
     max_rounds = 4
     retries_lost = True
     one_vector_file = False
+    whole_reason = "a clustering looks at all partitions at once"
 
     def __init__(
         self,
@@ -79,6 +80,10 @@ class Clustering:
         self.before: ManifestEntries = ManifestEntries.empty()
         self.scope = request.where
         self.in_order = 0
+
+    @property
+    def has_levels(self) -> bool:
+        return self._order is None
 
     def check(self) -> None:
         """Raise UnsupportedError, InvalidInputError for tables and columns that cannot be sorted."""

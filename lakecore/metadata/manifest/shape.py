@@ -4,18 +4,17 @@ would leave them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from lakecore.compact.engine.work import PickOutline
 from lakecore.data_class import dataclass
 from lakecore.metadata.manifest.entries import ManifestEntries
 
-__all__ = ["Shape", "planned_shape"]
+__all__ = ["PlannedChange", "Shape", "planned_shape", "sum_of"]
 
 Ints = npt.NDArray[Any]
 
@@ -47,9 +46,62 @@ class Shape:
             rows=int(entries.row_count.sum()),
         )
 
+    def __add__(self, other: Shape) -> Shape:
+        """Return the shape of the files of both, which are of different buckets."""
+        levels = {level: self.levels.get(level, 0) for level in sorted({*self.levels, *other.levels})}
+        return Shape(
+            files=self.files + other.files,
+            sorted_runs=self.sorted_runs + other.sorted_runs,
+            levels={level: count + other.levels.get(level, 0) for level, count in levels.items()},
+            bytes=self.bytes + other.bytes,
+            rows=self.rows + other.rows,
+        )
+
+
+def sum_of(shapes: Iterable[Shape]) -> Shape:
+    """Return the files of several groups of buckets together."""
+    return sum(shapes, Shape())
+
+
+class _Place(Protocol):
+    """It is a bucket."""
+
+    @property
+    def partition(self) -> bytes: ...
+    @property
+    def bucket(self) -> int: ...
+
+
+class PlannedChange(Protocol):
+    """A pick, in numbers: some files of a bucket become others, or only change their level. Sizes are in
+    bytes.
+    """
+
+    @property
+    def place(self) -> _Place: ...
+    @property
+    def output_level(self) -> int: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def moved_rows(self) -> int: ...
+    @property
+    def moved_size(self) -> int: ...
+    @property
+    def moves(self) -> Mapping[int, int]:
+        """Return how many files only change their level, by their level then."""
+        ...
+
+    @property
+    def names(self) -> npt.NDArray[np.uint64]:
+        """Return the hashes of the names of all these files."""
+        ...
+
 
 def planned_shape(
-    entries: ManifestEntries, picks: Sequence[PickOutline], target_size: int, *, keyed: bool
+    entries: ManifestEntries, picks: Sequence[PlannedChange], target_size: int, *, keyed: bool
 ) -> Shape:
     """Return the shape that `picks` would make of live `entries`. Bytes and rows are upper bounds: rows that
     replace each other, and better compression, are not known before. Cost: a sort of all names by hash.
