@@ -37,6 +37,7 @@ from lakecore.options import Option
 from lakecore.predicate.parse import parse_where
 from lakecore.predicate.tree import Predicate
 from lakecore.read.context import ReadContext
+from lakecore.read.source.alignment.rule import refuse_alignment
 from lakecore.read.source.batch import batch_source, named_start
 from lakecore.read.source.lineage.read_versions import report_lookup
 from lakecore.read.source.resolve_blobs import with_resolved_blobs
@@ -325,6 +326,7 @@ class Table:
         changes this release cannot read, and, unless `as_written`, for those that have only parts of rows:
         merge engines partial-update and aggregation without a changelog producer.
         """
+        refuse_alignment(self._overrides)
         table = self._on(branch)
         return open_stream(
             table,

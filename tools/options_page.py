@@ -60,7 +60,7 @@ a job) speaks to lakecore. So:
 3. Other options that lakecore does not obey never prevent reads and maintenance. A write warns of them.
 
 The options `fields.<columns>.*`, `file-index.*` and `commit.callback.*` have names of columns or classes in their keys and are not
-listed one by one; a key that Paimon does not know is stored, as Paimon stores it.
+listed one by one; a key that Paimon does not know is stored, as Paimon stores it, and refused for a run.
 """
 
 

@@ -92,10 +92,19 @@ def _tokens(text: str) -> list[_Token]:
     while at < end:
         match = _TOKEN.match(text, at)
         if match is None:
-            raise InvalidInputError(f"filter {text!r}: cannot read {text[at:].strip()[:20]!r}")
+            raise _unreadable(text, at)
         out.append(_Token(str(match.lastgroup), match[0].strip(), match.start()))
         at = match.end()
     return out
+
+
+def _unreadable(text: str, at: int) -> InvalidInputError:
+    problem = f"filter {text!r}: cannot read {text[at:].strip()[:20]!r}"
+    if text[at:].lstrip().startswith("."):
+        problem += (
+            ": a condition is on a column or on a key of a map, not on a field of a ROW; read the column"
+        )
+    return InvalidInputError(problem)
 
 
 class _Parser:

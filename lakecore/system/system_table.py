@@ -14,6 +14,7 @@ from lakecore.lsm.options import TreePolicy
 from lakecore.metadata.options import MergeEngine
 from lakecore.options import Option, parse_bool
 from lakecore.predicate.tree import Predicate
+from lakecore.read.source.alignment.rule import refuse_alignment
 from lakecore.read.source.batch import batch_source, history_of, named_start, schema_at
 from lakecore.read.source.changed_rows import ChangedRows, DiffRows
 from lakecore.read.source.fallback_rows import FallbackRows
@@ -211,6 +212,7 @@ class SystemTable:
         Raises UnsupportedError for system tables other than `$audit_log`, `$binlog` and `$ro`, and for `$ro`
         of a table with a primary key.
         """
+        refuse_alignment(self.table._overrides)
         table, view = self.stream_source(branch, update_before=update_before)
         return open_stream(
             table,

@@ -24,6 +24,7 @@ from lakecore.metadata.option_rules.checks import (
     option_warnings,
     unused_reason,
 )
+from lakecore.metadata.option_rules.known_options import is_known_option
 from lakecore.metadata.option_rules.refused_options import REFUSED, REFUSED_BY, WARNED
 from lakecore.metadata.option_rules.unused_options import UNUSED
 from lakecore.metadata.schema_change import SetOption
@@ -34,6 +35,9 @@ from tools.options_page import CATALOG_CLASSES, RAW_KEYS, options_in_code, page
 ROOT = Path(__file__).parents[2]
 LISTED = [one for one in stored() if one["key"] is not None]
 TABLE_OPTIONS = [one for one in LISTED if one["class"] not in CATALOG_CLASSES]
+OF_THE_PAST = {"log.system", "log.consistency", "log.changelog-mode", "streaming-read-mode", "scan.startup.mode",
+               "linage-meta"}  # fmt: skip
+"""Earlier releases of Paimon, or texts about it, name these."""
 OTHER_DEFAULTS = {
     "partition.expiration-batch-size": "Java splits by the number of partitions at once, which is the same limit",
     "snapshot.ignore-empty-commit": "Java decides by whether it commits a batch or a stream; batches always make none here",
@@ -82,7 +86,7 @@ def test_earlier_keys_have_the_class_of_the_option() -> None:
 
 
 def test_classes_name_options_of_paimon_only() -> None:
-    known = {key for one in stored() if one["key"] for key in (one["key"], *one["old"])} | {"log.system"}
+    known = {key for one in stored() if one["key"] for key in (one["key"], *one["old"])} | OF_THE_PAST
     assert {*REFUSED, *REFUSED_BY, *WARNED, *UNUSED} <= known
 
 
@@ -193,6 +197,40 @@ def test_unused_options_are_stored_but_not_given_for_a_run(key: str) -> None:
     assert option_warnings({key: "1"}) == ()
     with pytest.raises(InvalidOptionError, match="no effect"):
         check_run_option(key, "1")
+
+
+def test_a_run_takes_options_of_paimon_and_lakecore_only(table: Table) -> None:
+    listed = {key for one in TABLE_OPTIONS for key in (one["key"], *one["old"])}
+    assert {key for key in listed if not is_known_option(key)} == set()
+    of_catalogs = {one["key"] for one in LISTED if one["class"] in CATALOG_CLASSES} - listed
+    assert {key for key in of_catalogs if is_known_option(key)} == set()
+    for key in ("fields.v.aggregate-function", "file-index.bloom-filter.columns", "write.watermark"):
+        assert is_known_option(key)
+    with pytest.raises(
+        InvalidOptionError, match=r"option scan\.snapshotid: neither .* mean scan\.snapshot-id"
+    ):
+        table.with_options({"scan.snapshotid": "1"})
+    with pytest.raises(InvalidOptionError, match=r"option s3\.secret-key: neither") as caught:
+        table.with_options({"s3.secret-key": "pst"})
+    assert "pst" not in str(caught.value)
+    held = holding(table, "owner", "me")
+    assert held.with_options({"owner": "me"}).schema.options["owner"] == "me", "it is an option of the table"
+    with pytest.raises(InvalidOptionError, match="option owner: neither"):
+        held.with_options({"owner": "you"})
+
+
+@pytest.mark.parametrize(
+    "key", ["scan.parallelism", "scan.infer-parallelism", "source.checkpoint-align.enabled"]
+)
+def test_options_of_reads_of_spark_are_refused_elsewhere(table: Table, key: str) -> None:
+    with pytest.raises(InvalidOptionError, match=f"option {key}=.*: it is for spark.read"):
+        table.with_options({key: "true"})
+
+
+@pytest.mark.parametrize("key", ["path", "auto-create"])
+def test_options_of_a_new_table_are_given_for_no_run(table: Table, key: str) -> None:
+    with pytest.raises(LakeError, match=f"option {key}=.* cannot be changed for one run"):
+        table.with_options({key: "true"})
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ An option that is stored in a table speaks to all engines of the table; one that
 lakecore. So the rule has three parts:
 
 1. What lakecore sets (create, alter) or is given for a run is obeyed, or refused by name. Options that only
-   direct other engines (`unused_options`) may be stored by lakecore, too, but not given for a run.
+   direct other engines (`unused_options`), and options that Paimon does not have, may be stored by lakecore,
+   too, but not given for a run.
 2. An option that another engine has stored prevents only the operation whose rows or changes would be wrong
    without it, or would be shown to people who must not see them (`REFUSED_BY` in `refused_options`).
 3. Other options that lakecore does not obey never prevent reads and maintenance. A write warns of them: it is
@@ -19,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lakecore.errors import InvalidOptionError
+from lakecore.metadata.option_rules.known_options import is_known_option, similar_options
 from lakecore.metadata.option_rules.refused_options import REFUSED, WARNED
 from lakecore.metadata.option_rules.unused_options import UNUSED, UNUSED_PREFIXES
 
@@ -27,6 +29,15 @@ __all__ = ["check_new_option", "check_run_option", "option_warnings", "unused_re
 _OTHER_WARNINGS = ("commit.callbacks", "tag.callbacks", "metadata.iceberg.storage")
 _OTHERS = {key: why for key, why in WARNED.items() if key not in _OTHER_WARNINGS}
 """`lakecore.metadata.callbacks` warns of the rest."""
+_FOR_SPARK = (
+    "it is for spark.read and spark.readStream; `Scan.to_spark` has the argument parallelism, and a poll of "
+    "`Table.stream` has one snapshot"
+)
+_OF_SPARK_READS = frozenset({
+    "scan.parallelism", "scan.infer-parallelism", "scan.infer-parallelism.max",
+    "source.checkpoint-align.enabled",
+})  # fmt: skip
+"""The reader of Spark takes them before it loads a table."""
 
 
 def check_new_option(key: str, value: str) -> None:
@@ -41,8 +52,21 @@ def check_new_option(key: str, value: str) -> None:
 def check_run_option(key: str, value: str) -> None:
     """Raise InvalidOptionError if the option has no effect on a run of lakecore."""
     why = _refused_because(key, value) or unused_reason(key)
+    if why is None and key in _OF_SPARK_READS:
+        why = _FOR_SPARK
     if why is not None:
         raise InvalidOptionError(f"option {key}={value}: it has no effect here: {why}; leave it out")
+    if key not in REFUSED and not is_known_option(key):
+        names = similar_options(key)
+        hint = (
+            f"did you mean {' or '.join(names)}?"
+            if names
+            else "leave it out; options of stores and catalogs are given to the catalog"
+        )
+        raise InvalidOptionError(  # the value may be a secret of a catalog
+            f"option {key}: neither Paimon nor lakecore has an option of a table with this name, and it "
+            f"would have no effect; {hint}"
+        )
 
 
 def option_warnings(raw: Mapping[str, str]) -> tuple[str, ...]:

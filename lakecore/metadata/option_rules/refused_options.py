@@ -42,6 +42,7 @@ class OperationRefusal:
 
 _NONE: tuple[str, ...] = ()
 _MARK_DONE = "writers mark no partitions as done; run mark-partition-done"
+_NO_LOG = "Paimon 1.0 removed the log systems, and lakecore has none"
 _BLOB_COPY = "blobs are written from the bytes that are given; missing ones are errors"
 
 REFUSED: Mapping[str, Refusal] = {
@@ -89,7 +90,12 @@ REFUSED: Mapping[str, Refusal] = {
     "vector-field": Refusal("declare the column as VECTOR", ("",)),
     "blob-field": Refusal("declare the column as BLOB", ("",)),
     "branch": Refusal("name the branch with the table: db.t$branch_b", ("main",)),
-    "log.system": Refusal("Paimon 1.0 removed the log systems, and lakecore has none", ("none",)),
+    "log.system": Refusal(_NO_LOG, ("none",)),
+    "log.consistency": Refusal(_NO_LOG, _NONE),
+    "log.changelog-mode": Refusal(_NO_LOG, _NONE),
+    "streaming-read-mode": Refusal(_NO_LOG, ("file",)),
+    "scan.startup.mode": Refusal("the option is scan.mode", _NONE),
+    "linage-meta": Refusal("entry points of the group lakecore.lineage are told of reads and writes", _NONE),
 }
 """The refusal by key; earlier keys of an option are keys, too."""
 

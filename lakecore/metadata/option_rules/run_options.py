@@ -15,7 +15,7 @@ __all__ = ["with_run_options"]
 _FIXED_OPTIONS = frozenset({
     "bucket-key", "bucket-function.type", "merge-engine", "sequence.field", "sequence.field.sort-order",
     "rowkind.field", "primary-key", "partition", "partition.default-name", "partition.legacy-name",
-    "data-file.path-directory",
+    "data-file.path-directory", "auto-create", "path",
 })  # fmt: skip
 
 

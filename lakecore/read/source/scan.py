@@ -336,8 +336,10 @@ def checked_columns(columns: Sequence[str] | None, row_type: RowType) -> tuple[s
         return names
     for name in columns:
         if name not in names:
+            whole = name.partition(".")[0]
+            hint = f": fields of a ROW are not read alone; read {whole}" if whole in names else ""
             raise InvalidInputError(
-                f"column {name!r} is not in the table; the table has the columns {', '.join(names)}"
+                f"column {name!r} is not in the table{hint}; the table has the columns {', '.join(names)}"
             )
     if not columns:
         raise InvalidInputError("no columns are selected; name at least one column")

@@ -9,6 +9,7 @@ import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.errors import InvalidInputError, InvalidOptionError, NotFoundError
+from lakecore.metadata.schema_change import SetOption
 from lakecore.read.source.stream import Changes, Stream
 from lakecore.table import Commit
 from tests.support.fake_clock import FakeClock
@@ -102,6 +103,26 @@ def test_what_overwrites_replace(catalog: FilesystemCatalog) -> None:
     assert everything(whole) == [(2, [(1, "a", 3), (2, "b", 3), (2, "c", 0)])]
     with pytest.raises(InvalidOptionError, match="changelog-producer=lookup already gives these changes"):
         table.with_options({"streaming-read-overwrite": "true", "changelog-producer": "lookup"}).stream()
+
+
+def test_what_overwrites_add_to_a_table_with_data_evolution(catalog: FilesystemCatalog) -> None:
+    evolves = {"row_tracking__enabled": "true", "data_evolution__enabled": "true"}
+    table = append_table(catalog, ("v INT", "w STRING"), **evolves)
+    put(table, [{"v": 1, "w": "a"}])
+    table.overwrite(pa.table({"v": pa.array([2], pa.int32()), "w": ["b"]}))
+    assert everything(table.stream(snapshot=2)) == []
+    added = table.with_options({"streaming-read-append-overwrite": "true"}).stream(snapshot=2)
+    assert everything(added) == [(2, [(2, "b", 0)])]
+
+
+@pytest.mark.parametrize("key", ["scan.watermark.alignment.group", "scan.watermark.idle-timeout"])
+def test_options_of_streams_of_spark_are_refused(catalog: FilesystemCatalog, key: str) -> None:
+    table = key_table(catalog, ("k INT", "v STRING"), changelog_producer="input")
+    for one in (table, catalog.load_table("d.k$audit_log")):
+        with pytest.raises(InvalidOptionError, match=f"option {key}='1 s': .* waits for no other stream"):
+            one.with_options({key: "1 s"}).stream()
+    catalog.alter_table("d.k", [SetOption(key, "1 s")])
+    assert catalog.load_table("d.k").stream().poll() is None, "a stored option is for other engines, too"
 
 
 def test_what_is_gone_or_was_never_there(catalog: FilesystemCatalog) -> None:
