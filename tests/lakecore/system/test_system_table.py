@@ -73,6 +73,13 @@ def test_rows_with_their_kinds(catalog: FilesystemCatalog, table: Table) -> None
     assert rows(catalog, "d.k$ro") == []
 
 
+def test_a_log_has_no_columns_of_its_snapshots(catalog: FilesystemCatalog, table: Table) -> None:
+    for name, value in (("snapshot_id", "1"), ("commit_kind", "'APPEND'")):
+        with pytest.raises(InvalidInputError, match=f"no column '{name}'; the columns are rowkind, k, v"):
+            rows(catalog, "d.k$audit_log", where=f"{name} = {value}")
+        assert rows(catalog, "d.k$snapshots", where=f"{name} = {value}")
+
+
 def test_named_things(catalog: FilesystemCatalog, table: Table) -> None:
     table._stores.consumers.write("etl", 2)
     assert rows(catalog, "d.k$consumers") == [("etl", 2)]
