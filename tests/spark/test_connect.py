@@ -25,6 +25,7 @@ from lakecore.executor import Executor
 from lakecore.jobs.compact import Job, Strategy, run
 from lakecore.jobs.definitions.compaction import CompactDatabase
 from lakecore.spark.connect import session as sessions
+from lakecore.spark.connect import unit_tasks
 from lakecore.spark.connect.executor import ConnectExecutor
 from lakecore.spark.engine import spark_executor
 from lakecore.spark.master import check_master
@@ -78,6 +79,27 @@ def test_a_failed_unit_is_its_own_error(connect: ConnectExecutor) -> None:
     assert isinstance(odd, LakeError)
     assert str(odd) == "Unpicklable: odd 1"
     assert fine == 2
+
+
+def test_large_units_are_sent_as_several_operations(
+    connect: ConnectExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakecore.spark.connect.unit_tasks.OPERATION_BYTES", 3 << 20)
+    sizes = [2 << 20, 1 << 20, 1, 3 << 20, 7]
+    assert list(connect.run(len, [bytes(size) for size in sizes])) == sizes
+    monkeypatch.setattr("lakecore.spark.connect.unit_tasks.UNIT_BYTES", 2 << 20)
+    with pytest.raises(InvalidInputError, match=r"a unit of this job has 3 MB .* takes 2 MB"):
+        list(connect.run(len, [b"", bytes(3 << 20)]))
+
+
+@pytest.mark.parametrize("sizes", [[], [5], [9, 9, 9], [4, 4, 4, 4, 4], [30, 1, 1], [1, 30, 1]])
+def test_operations_have_all_units_in_their_order(sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unit_tasks, "OPERATION_BYTES", 10)
+    units = [bytes([number]) * size for number, size in enumerate(sizes)]
+    operations = list(unit_tasks.operations_of(units))
+    assert [unit for _, part in operations for unit in part] == units
+    assert all(units[first] == part[0] for first, part in operations)
+    assert all(len(part) == 1 or sum(map(len, part)) <= 10 for _, part in operations)
 
 
 def test_a_killed_worker_is_tried_again_and_fails_in_the_end(

@@ -24,7 +24,7 @@ from lakecore.spark.connect.session import (
     open_session,
     use_session,
 )
-from lakecore.spark.connect.unit_tasks import results_of
+from lakecore.spark.connect.unit_tasks import check_sizes, operations_of, results_of
 from lakecore.spark.unit_jobs import Inbox, UnitJob, UnitJobs
 
 if TYPE_CHECKING:
@@ -99,9 +99,12 @@ class ConnectExecutor:
         """Yield results in the order of `tasks`. A unit whose worker died on every try yields
         UnavailableError, and so does each unit without a result when the server ends.
 
-        Leaving the iterator early interrupts what still runs.
+        Units of more than `OPERATION_BYTES` together are several operations, one after another. Raises
+        InvalidInputError for a unit that no operation takes. Leaving the iterator early interrupts what still
+        runs.
         """
         payloads = [pickle.dumps((function, task)) for task in tasks]
+        check_sizes(payloads)
         if not payloads or self._jobs.is_cancelled:
             return
         self._current()
@@ -199,8 +202,9 @@ class ConnectExecutor:
 
 def _results(session: SparkSession, tag: str, payloads: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
     session.addTag(tag)  # tags are those of a thread, and the thread is that of one job
-    for row in results_of(session, payloads).toLocalIterator():
-        yield row.number, bytes(row.result)
+    for first, part in operations_of(payloads):
+        for row in results_of(session, part).toLocalIterator():
+            yield first + row.number, bytes(row.result)
 
 
 def _interrupt_until_end(session: SparkSession, tag: str, job: threading.Thread) -> None:

@@ -7,15 +7,42 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lakecore.errors import InvalidInputError
+from lakecore.metadata.manifest.bucket_counts import in_groups
 from lakecore.processes.unit_bytes import run_unit
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.dataframe import DataFrame
     from pyspark.sql.connect.session import SparkSession
 
-__all__ = ["results_of", "run_units"]
+__all__ = ["OPERATION_BYTES", "UNIT_BYTES", "check_sizes", "operations_of", "results_of", "run_units"]
+
+OPERATION_BYTES = 16 << 20
+"""Units of so many bytes together are sent as one operation: a server with Spark's settings takes them."""
+UNIT_BYTES = 48 << 20
+"""A larger unit is refused before anything is sent."""
 
 _RESULTS = "number int, result binary"
+
+
+def check_sizes(payloads: Sequence[bytes]) -> None:
+    """Raise InvalidInputError for a unit that is larger than what was tried with a server."""
+    largest = max(map(len, payloads), default=0)
+    if largest > UNIT_BYTES:
+        raise InvalidInputError(
+            f"a unit of this job has {largest >> 20} MB when it is pickled, and an operation of Spark"
+            f" Connect takes {UNIT_BYTES >> 20} MB: name a Spark master (spark://…), or use the local engine"
+        )
+
+
+def operations_of(payloads: Sequence[bytes]) -> Iterator[tuple[int, Sequence[bytes]]]:
+    """Divide units into operations, in their order; yield the number of the first unit of each, and its
+    units.
+    """
+    first = 0
+    for part in in_groups(((payload, len(payload)) for payload in payloads), OPERATION_BYTES):
+        yield first, part
+        first += len(part)
 
 
 def results_of(session: SparkSession, payloads: Sequence[bytes]) -> DataFrame:
