@@ -46,7 +46,10 @@ _DAGS = (
     "lakecore_survey__unknown",
     "lakecore_service",
     "lakecore_submit",
+    "lakecore_people",
 )
+GUARDED_PASSWORD = "correct-horse-of-root"
+"""That of the user root of the lake `guarded`."""
 _SUBMIT = """
 [airflow.submit]
 conn_id = "spark_default"
@@ -89,6 +92,8 @@ class AirflowLake:
     api: AirflowApi
     path: Path
     unknown: Path
+    guarded: Path
+    """A lake whose connection `guarded` is that of the user root."""
     fresh: Path
     """A folder for a lake that Airflow does not know, and its empty DAG folder."""
     environ: Mapping[str, str]
@@ -157,8 +162,8 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowLake]:
     home = tmp_path_factory.mktemp("airflow")
     lake = home / "lake"
     unknown = home / "unknown"
-    fresh = home / "fresh"
-    for folder in (lake, unknown, fresh / "dags", fresh / "lake"):
+    fresh, guarded = home / "fresh", home / "guarded"
+    for folder in (lake, unknown, guarded, fresh / "dags", fresh / "lake"):
         folder.mkdir(parents=True)
     shutil.copytree(_DAG_FILES, home / "dags", ignore=shutil.ignore_patterns("__pycache__"))
     left_out = () if HAS_ASSET_STATE else _NEED_ASSET_STATE
@@ -180,19 +185,24 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowLake]:
             "kwargs": {"path": str(fresh / "dags"), "refresh_interval": 5},
         },
     ]
+    root = {"user": "root", "password": GUARDED_PASSWORD}
     environment = {
         "AIRFLOW_CONN_LAKE_DEFAULT": json.dumps({"conn_type": "lakecore", "host": str(lake)}),
         "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(bundles),
         "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(lineage),
         "AIRFLOW__OPENLINEAGE__SELECTIVE_ENABLE": "True",  # each task that tells takes two more processes
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+        "AIRFLOW_CONN_GUARDED": json.dumps(
+            {"conn_type": "lakecore", "host": str(guarded), "extra": {"catalog_options": root}}
+        ),
+        "AIRFLOW_CONN_GUARDED_ROOT": json.dumps({"conn_type": "generic", "password": GUARDED_PASSWORD}),
         "AIRFLOW_CONN_UNKNOWN": json.dumps({"conn_type": "lakecore", "host": str(unknown)}),
     }
     with AirflowServer(home / "airflow", environment) as server:
         for dag_id in (one for one in _DAGS if one not in left_out):
             server.api.wait(dag_id, lambda dag_id=dag_id: server.api.has_dag(dag_id), 120)
             server.api.unpause(dag_id)
-        yield AirflowLake(server.api, lake, unknown, fresh, server.env)
+        yield AirflowLake(server.api, lake, unknown, guarded, fresh, server.env)
 
 
 def rows(table: Table) -> list[str]:

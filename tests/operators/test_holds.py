@@ -74,7 +74,10 @@ READING = {
     "GrantPrivilegeToUserOperator",
     "InitFileBasedPrivilegeOperator",
     "RevokePrivilegeFromUserOperator",
+    "ListPrivilegesOperator",
     "DropTableOperator",
+    "DropDatabaseOperator",
+    "RenameTableOperator",
     "RestoreTableOperator",
 }
 """Operators of jobs that do not begin as chores do: they read, rewrite, make tables or names, run chores, or look at holds themselves."""

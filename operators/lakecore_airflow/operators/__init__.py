@@ -29,7 +29,12 @@ if TYPE_CHECKING:
         ExpireConsumersOperator,
         ResetConsumerOperator,
     )
-    from lakecore_airflow.operators.drops import DropTableOperator, RestoreTableOperator
+    from lakecore_airflow.operators.drops import (
+        DropDatabaseOperator,
+        DropTableOperator,
+        RenameTableOperator,
+        RestoreTableOperator,
+    )
     from lakecore_airflow.operators.expire import ExpireChangelogsOperator, ExpireSnapshotsOperator
     from lakecore_airflow.operators.fsck import FsckOperator
     from lakecore_airflow.operators.holds import HoldTableOperator, ListHoldsOperator, ReleaseTableOperator
@@ -66,6 +71,7 @@ if TYPE_CHECKING:
         DropPrivilegedUserOperator,
         GrantPrivilegeToUserOperator,
         InitFileBasedPrivilegeOperator,
+        ListPrivilegesOperator,
         RevokePrivilegeFromUserOperator,
     )
     from lakecore_airflow.operators.query_service import QueryServiceOperator
@@ -109,6 +115,7 @@ __all__ = [
     "DedicatedCompactionOperator",
     "DeleteBranchOperator",
     "DeleteTagOperator",
+    "DropDatabaseOperator",
     "DropFunctionOperator",
     "DropPartitionOperator",
     "DropPrivilegedUserOperator",
@@ -124,6 +131,7 @@ __all__ = [
     "HoldTableOperator",
     "InitFileBasedPrivilegeOperator",
     "ListHoldsOperator",
+    "ListPrivilegesOperator",
     "ListRunsOperator",
     "ListTablesOperator",
     "MaintainTableOperator",
@@ -141,6 +149,7 @@ __all__ = [
     "RemoveUnexistingFilesOperator",
     "RemoveUnexistingManifestsOperator",
     "RenameBranchOperator",
+    "RenameTableOperator",
     "RenameTagOperator",
     "RepairCatalogOperator",
     "RepairEarliestSnapshotOperator",
@@ -179,6 +188,7 @@ _HOMES = {
     "DedicatedCompactionOperator": "lakecore_airflow.lake.dedicated_compaction",
     "DeleteBranchOperator": "lakecore_airflow.operators.branches",
     "DeleteTagOperator": "lakecore_airflow.operators.tags",
+    "DropDatabaseOperator": "lakecore_airflow.operators.drops",
     "DropFunctionOperator": "lakecore_airflow.operators.objects",
     "DropPartitionOperator": "lakecore_airflow.operators.partitions",
     "DropPrivilegedUserOperator": "lakecore_airflow.operators.privileges",
@@ -194,6 +204,7 @@ _HOMES = {
     "HoldTableOperator": "lakecore_airflow.operators.holds",
     "InitFileBasedPrivilegeOperator": "lakecore_airflow.operators.privileges",
     "ListHoldsOperator": "lakecore_airflow.operators.holds",
+    "ListPrivilegesOperator": "lakecore_airflow.operators.privileges",
     "ListRunsOperator": "lakecore_airflow.operators.ledger",
     "ListTablesOperator": "lakecore_airflow.lake.tables",
     "MaintainTableOperator": "lakecore_airflow.policy.maintain",
@@ -211,6 +222,7 @@ _HOMES = {
     "RemoveUnexistingFilesOperator": "lakecore_airflow.operators.repair",
     "RemoveUnexistingManifestsOperator": "lakecore_airflow.operators.repair",
     "RenameBranchOperator": "lakecore_airflow.operators.branches",
+    "RenameTableOperator": "lakecore_airflow.operators.drops",
     "RenameTagOperator": "lakecore_airflow.operators.tags",
     "RepairCatalogOperator": "lakecore_airflow.operators.repair",
     "RepairEarliestSnapshotOperator": "lakecore_airflow.operators.repair",

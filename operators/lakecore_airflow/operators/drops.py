@@ -1,4 +1,4 @@
-"""This module has operators that drop a table and restore one."""
+"""This module has operators that drop, restore and rename tables, and drop databases."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakecore_airflow.tasks.job import flag
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-__all__ = ["DropTableOperator", "RestoreTableOperator"]
+__all__ = ["DropDatabaseOperator", "DropTableOperator", "RenameTableOperator", "RestoreTableOperator"]
 
 
 class DropTableOperator(LakeTask):
@@ -83,3 +83,76 @@ class RestoreTableOperator(LakeTask):
             restored = LakeHook(self.lake_conn_id).catalog().restore_table(self.table, self.drop or None)
         self.log.info("restored %s at %s", restored.name, restored.path)
         return {"table": restored.name, "path": restored.path}
+
+
+class RenameTableOperator(LakeTask):
+    """Give a table another name, in the same database or another one.
+
+    :param table: `database.table`. (templated)
+    :param new_name: the new name, `database.table`. (templated)
+    :param if_exists: a table that does not exist is no error; set it if the task is retried. (templated)
+    """
+
+    template_fields: Sequence[str] = ("table", "new_name", "if_exists", "lake_conn_id")
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        new_name: str,
+        if_exists: bool | str = False,
+        lake_conn_id: str = LakeHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.table = table
+        self.new_name = new_name
+        self.if_exists = if_exists
+        self.lake_conn_id = lake_conn_id
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        with airflow_errors():
+            if_exists = flag("if_exists", self.if_exists)
+            catalog = LakeHook(self.lake_conn_id).catalog()
+            exists = catalog.table_exists(self.table)
+            catalog.rename_table(self.table, self.new_name, if_exists=if_exists)
+        return {"table": self.table, "new_name": self.new_name, "renamed": exists}
+
+
+class DropDatabaseOperator(LakeTask):
+    """Drop a database. A database that has tables is refused without `cascade`, which drops them as
+    `DropTableOperator` does: they can be restored until the quarantine is purged.
+
+    :param database: the name of the database. (templated)
+    :param if_exists: a database that does not exist is no error; set it if the task is retried. (templated)
+    :param cascade: drop its tables, too. (templated)
+    :param purge: with `cascade`, delete the files of the tables for good. (templated)
+    """
+
+    template_fields: Sequence[str] = ("database", "if_exists", "cascade", "purge", "lake_conn_id")
+
+    def __init__(
+        self,
+        *,
+        database: str,
+        if_exists: bool | str = False,
+        cascade: bool | str = False,
+        purge: bool | str = False,
+        lake_conn_id: str = LakeHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.database = database
+        self.if_exists = if_exists
+        self.cascade = cascade
+        self.purge = purge
+        self.lake_conn_id = lake_conn_id
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        names = ("if_exists", "cascade", "purge")
+        with airflow_errors():
+            flags = {name: flag(name, getattr(self, name)) for name in names}
+            catalog = LakeHook(self.lake_conn_id).catalog()
+            exists = self.database in catalog.list_databases()
+            catalog.drop_database(self.database, **flags)
+        return {"database": self.database, "dropped": exists}

@@ -25,6 +25,7 @@ __all__ = [
     "DropPrivilegedUserOperator",
     "GrantPrivilegeToUserOperator",
     "InitFileBasedPrivilegeOperator",
+    "ListPrivilegesOperator",
     "RevokePrivilegeFromUserOperator",
 ]
 
@@ -256,3 +257,22 @@ class RevokePrivilegeFromUserOperator(_PrivilegeTask):
             if not missing_is_ok:
                 raise
         return {"on": on.identifier, "revoked": count}
+
+
+class ListPrivilegesOperator(LakeTask):
+    """List the privileges of all users; without `ADMIN` those of the user of the connection. The object of a
+    privilege is `on`, which is empty for the whole catalog.
+    """
+
+    template_fields: Sequence[str] = ("lake_conn_id",)
+
+    def __init__(self, *, lake_conn_id: str = LakeHook.default_conn_name, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.lake_conn_id = lake_conn_id
+
+    def execute(self, context: Context) -> list[dict[str, str]]:
+        from lakecore.catalog.privileges.named_object import privileges_of
+
+        with airflow_errors():
+            grants = privileges_of(LakeHook(self.lake_conn_id).catalog()).list()
+        return [{"user": one.user, "privilege": str(one.privilege), "on": one.identifier} for one in grants]
