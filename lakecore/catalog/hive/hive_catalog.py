@@ -14,19 +14,13 @@ from lakecore.catalog.catalog_options import WAREHOUSE_KEYS, check_catalog_optio
 from lakecore.catalog.config import CatalogConfig
 from lakecore.catalog.definition import TableDefinition
 from lakecore.catalog.hive.connection import MetastoreConnection
-from lakecore.catalog.hive.databases import (
-    LOCATION,
-    changed_database,
-    new_database,
-    properties_of_database,
-)
+from lakecore.catalog.hive.database_records import DatabaseRecords
 from lakecore.catalog.hive.entries import EntryRules, is_external, is_paimon_table
 from lakecore.catalog.hive.external_place import external_place
-from lakecore.catalog.hive.format_entries import format_schema, is_format_table, kind_of_entry
+from lakecore.catalog.hive.format_tables import FormatTables
 from lakecore.catalog.hive.hive_partitions import HivePartitions
 from lakecore.catalog.hive.locations import (
     database_location,
-    set_database_location,
     set_location,
     table_location,
     with_scheme_of,
@@ -35,7 +29,7 @@ from lakecore.catalog.hive.lock import HiveLock
 from lakecore.catalog.hive.metastore import HiveMetastore
 from lakecore.catalog.hive.names import check_hive_name
 from lakecore.catalog.hive.options import OPTIONS, HiveOptions
-from lakecore.catalog.hive.partition_list import HivePartitionList
+from lakecore.catalog.hive.partition_lists import PartitionLists
 from lakecore.catalog.hive.partition_options import check_partition_options
 from lakecore.catalog.hive.places import checked_place
 from lakecore.catalog.hive.site_file import WAREHOUSE_DIR
@@ -52,7 +46,6 @@ from lakecore.display import one_line
 from lakecore.errors import (
     AlreadyExistsError,
     CorruptDataError,
-    InvalidInputError,
     InvalidOptionError,
     LakeError,
     NotFoundError,
@@ -63,9 +56,6 @@ from lakecore.fs.stores.registry import is_object_store
 from lakecore.fs.table_rights import TableRights
 from lakecore.maintain.dropped.record import DroppedTable
 from lakecore.maintain.holds.user import this_user
-from lakecore.maintain.partitions.in_step import repair_list
-from lakecore.maintain.target import Target
-from lakecore.metadata.listed_partitions import listed_columns
 from lakecore.metadata.schema import TableSchema
 from lakecore.read.directory.format_table import FORMAT_TABLE
 from lakecore.store.paths import TablePaths
@@ -77,8 +67,6 @@ from lakecore.table import Table
 __all__ = ["HiveCatalog"]
 
 logger = logging.getLogger(__name__)
-
-_DEFAULT_DATABASE = "default"
 
 
 @dataclass(frozen=True, repr=False)
@@ -147,38 +135,25 @@ class HiveCatalog(WarehouseCatalog):
         """List the database names in order."""
         return sorted(self._metastore.databases())
 
+    @cached_property
+    def _databases(self) -> DatabaseRecords:
+        return DatabaseRecords(self._metastore, self.hive_options.in_properties, self.allowed_paths)
+
+    @cached_property
+    def _formats(self) -> FormatTables:
+        return FormatTables(self._metastore, self.hive_options.format_tables)
+
     def _find_database(self, name: str) -> Database | None:
-        record = self._metastore.database(name)
-        return None if record is None else Database(name, properties_of_database(record))
+        return self._databases.find(name)
 
     def _make_database(self, name: str, properties: Mapping[str, str]) -> bool:
-        check_hive_name(name, "database")
-        if self._metastore.database(name) is not None:
-            return False
-        record = new_database(name, properties)
-        location = properties.get(LOCATION) or super()._database_path(name)
-        path = self._checked_place(location, f"database {name!r}")
-        set_database_location(record, location, self.hive_options.in_properties)
-        if self.hive_options.in_properties:
-            self._storage.make_directory(path)
-        try:
-            self._metastore.create_database(record)
-        except AlreadyExistsError:
-            return False  # somebody else was faster
-        return True
+        return self._databases.create(name, properties, super()._database_path(name), self._storage)
 
     def _change_database(self, name: str, changed: Mapping[str, str], removed: Sequence[str]) -> None:
-        self._metastore.alter_database(name, changed_database(self._database(name), changed, removed))
+        self._databases.change(name, self._database(name), changed, removed)
 
     def _check_droppable(self, name: str, *, cascade: bool) -> None:
-        if name == _DEFAULT_DATABASE:
-            raise InvalidInputError(f"database {name!r} cannot be dropped: each Hive metastore has it")
-        others = [record.tableName for record in self._metastore.tables(name) if not is_paimon_table(record)]
-        if others:
-            raise InvalidInputError(
-                f"database {name!r} holds {len(others)} views and tables that are not Paimon's, such as "
-                f"{others[0]!r}, which lakecore does not drop; drop them with Hive"
-            )
+        self._databases.check_droppable(name)
 
     def _remove_database(self, name: str) -> None:
         path = self._database_path(name)
@@ -210,10 +185,7 @@ class HiveCatalog(WarehouseCatalog):
             return super().list_tables(database, pattern=pattern, table_type=table_type)
         names = TableFilter.of(pattern, table_type)
         self._database(check_name(database, "database"))
-        records = self._metastore.tables(database) if self.hive_options.format_tables else ()
-        return sorted(
-            one.tableName for one in records if names.has_name(one.tableName) and is_format_table(one)
-        )
+        return self._formats.names(database, names)
 
     def table_kinds(self, database: str) -> dict[str, str]:
         """Return what the tables and views of a database are, by name: `Paimon`, `format table of csv files`,
@@ -222,8 +194,7 @@ class HiveCatalog(WarehouseCatalog):
         if database == SYSTEM_DATABASE:
             return super().table_kinds(database)
         self._database(check_name(database, "database"))
-        kinds = {one.tableName: kind_of_entry(one) for one in self._metastore.tables(database)}
-        return dict(sorted(kinds.items()))
+        return self._formats.kinds(database)
 
     def _load(
         self, parsed: TableName, options: Mapping[str, str] | None = None, rights: TableRights | None = None
@@ -232,15 +203,10 @@ class HiveCatalog(WarehouseCatalog):
         try:
             return super()._load(parsed, options, rights)
         except NotFoundError:
-            record = self._metastore.table(replace(parsed, branch="main", system=None))
-            if record is None or is_paimon_table(record):
+            of_files = self._formats.find(replace(parsed, branch="main", system=None))
+            if of_files is None:
                 raise
-        schema = format_schema(record) if self.hive_options.format_tables else None
-        if schema is None:
-            raise NotFoundError(
-                f"table {str(parsed)!r}: it is a {kind_of_entry(record)}, which lakecore does not read; read "
-                "it with the engine that made it"
-            )
+        record, schema = of_files
         path = self._place_of(record, parsed)
         files = confine(self.file_io, self.allowed_paths.of_table(path, {}, rights))
         table = new_file_table(str(parsed), path, schema, files, branch=parsed.branch != "main")
@@ -284,8 +250,7 @@ class HiveCatalog(WarehouseCatalog):
         self._new_entry(name, schema, "/")
 
     def _database_path(self, database: str) -> str:
-        record = self._metastore.database(check_name(database, "database"))
-        location = None if record is None else database_location(record, self.hive_options.in_properties)
+        location = self._databases.location(check_name(database, "database"))
         if location is None:
             return super()._database_path(database)
         return self._checked_place(location, f"database {database!r}")
@@ -492,32 +457,20 @@ class HiveCatalog(WarehouseCatalog):
     @property
     def partitions(self) -> HivePartitions:
         """Return the partitions of tables: by their files, and those that the metastore has."""
-        return HivePartitions(self._file_partitions(), self._list_of, self.warehouse, self.clock)
+        return HivePartitions(self._file_partitions(), self._lists.of_table, self.warehouse, self.clock)
 
-    def _partition_list(self, name: TableName, columns: tuple[str, ...]) -> HivePartitionList:
-        table = replace(name, branch="main", system=None)
-        return HivePartitionList(self.connection, table, columns, self.hive_options.in_properties, self.clock)
-
-    def _list_of(self, table: Table) -> HivePartitionList | None:
-        columns = listed_columns(table.schema)
-        return self._partition_list(TableName.parse(table.name), columns) if columns else None
+    @cached_property
+    def _lists(self) -> PartitionLists:
+        return PartitionLists(self.connection, self.hive_options.in_properties, self.clock)
 
     def _with_partition_list(self, name: TableName, stores: TableStores) -> TableStores:
-        columns = listed_columns(stores.schema)
-        if not columns:
-            return stores
-        partition_list = self._partition_list(name, columns)
-        return replace(stores, partition_list=partition_list, done_marks=partition_list)
+        return self._lists.in_stores(name, stores)
 
     def _put_partitions_right(self, name: TableName) -> None:
         """Bring the partitions of the metastore in step with the files, also their locations. It costs a read
         of the schema where the metastore has none.
         """
-        table = self._load(name)
-        partition_list = self._list_of(table)
-        if partition_list is not None:
-            repair_list(Target(table.name, self.warehouse, table._stores))
-            partition_list.set_locations()
+        self._lists.put_right(self._load(name), self.warehouse)
 
     def _try_partitions(self, name: TableName) -> None:
         """Bring the partitions in step after a change that has succeeded, whatever becomes of them."""
