@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -14,7 +15,14 @@ import pytest
 
 from lakecore.catalog.hive.connection import thrift_types
 from lakecore.catalog.hive.hive_catalog import HiveCatalog
-from lakecore.errors import InvalidOptionError, NotFoundError, UnsupportedError
+from lakecore.catalog.names import TableName
+from lakecore.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    InvalidOptionError,
+    NotFoundError,
+    UnsupportedError,
+)
 from lakecore.jobs import compact_database, survey
 from lakecore.row.json_rows import batch_to_json
 from tests.support.golden import canonical
@@ -86,6 +94,86 @@ def test_rows_are_those_of_java(hive: HiveServer, database: HiveCatalog, kind: s
     if kind != "text":
         rows = database.load_table("g.parted").scan(where="q = 1", columns=["p", "q"]).to_arrow().to_pylist()
         assert rows == [{"p": "a b", "q": 1}] * 2
+
+
+def entry(catalog: HiveCatalog, name: str) -> dict[str, Any]:
+    """An entry without its times, and with the name of the other one."""
+    record = catalog._metastore.table(TableName.parse(name))
+    plain = re.sub(r"java|ours", "x", repr({**vars(record), "createTime": 0, "lastAccessTime": 0}))
+    return {"record": re.sub(r"'(transient_lastDdlTime|totalSize|numFiles)': '[0-9]+',? ?", "", plain)}
+
+
+@pytest.mark.parametrize("kind", ["csv", "json", "parquet", "orc", "text", ""])
+def test_lakecore_enters_the_tables_that_java_enters(
+    hive: HiveServer, database: HiveCatalog, tmp_path: Path, kind: str
+) -> None:
+    options = {"type": "format-table", **({"file.format": kind} if kind else {})}
+    if kind == "csv":
+        options |= {"csv.field-delimiter": "|", "csv.null-literal": "none"}
+    columns = ["s STRING", "p STRING", "q INT"] if kind == "text" else [*COLUMNS, "p STRING", "q INT"]
+    schema: dict[str, Any] = {
+        "columns": columns,
+        "partitionKeys": ["p", "q"],
+        "options": options,
+        "comment": "words",
+    }
+    wide = opened(hive, **{"external-roots": str(tmp_path)})
+    for inside in (True, False):
+        for who in ("java", "ours"):
+            name = f"g.{who}_{inside}".lower()
+            made = schema if inside else {**schema, "options": {**options, "path": str(tmp_path / who)}}
+            if who == "java":
+                hive.oracle.call("catalog", hive.java(), "create", name, json.dumps(made))
+            else:
+                wide.create_table(name, made)
+                assert wide.create_table(name, made, if_not_exists=True).name == name
+            row = {"s": "one line"} if kind == "text" else ROW
+            append(hive, name, [{**row, "p": "a b", "q": 1}, {**dict.fromkeys(row), "p": "c", "q": None}])
+            assert ours(wide, name) == hive.oracle.read(hive.java(), name)
+            assert len(ours(wide, name)) == 2
+        assert entry(wide, f"g.java_{inside}".lower()) == entry(wide, f"g.ours_{inside}".lower())
+    wide.close()
+
+
+def test_format_tables_that_cannot_be(hive: HiveServer, database: HiveCatalog, tmp_path: Path) -> None:
+    def of(*columns: str, **options: str) -> dict[str, Any]:
+        return {
+            "columns": list(columns),
+            "options": {"type": "format-table", "file.format": "csv", **options},
+        }
+
+    database.create_table("g.t", {"columns": ["k INT"]})
+    (hive.warehouse / "g.db" / "full").mkdir()
+    (hive.warehouse / "g.db" / "full" / "x.csv").write_text("1\n")
+    before = database._metastore.table_names("g")
+    refused: list[tuple[str, dict[str, Any], type[Exception], str]] = [
+        ("g.u", of("K INT"), InvalidInputError, "lower case"),
+        ("g.u", of("k TIME(0)"), UnsupportedError, "stores it as string"),
+        ("g.u", of("k INT NOT NULL"), UnsupportedError, "write that type"),
+        ("g.u", of("k INT", bucket="1"), InvalidOptionError, "no effect"),
+        ("g.full", of("k INT"), AlreadyExistsError, "has files already"),
+        ("g.t", of("k INT"), AlreadyExistsError, "exists"),
+        ("g.u", of("k INT", path=str(tmp_path)), InvalidOptionError, "external-roots"),
+        ("g.u", of("k INT", path=f"{hive.warehouse}/g.db/t"), InvalidOptionError, "the warehouse"),
+        ("nowhere.u", of("k INT"), NotFoundError, "database"),
+    ]
+    for name, definition, error, words in refused:
+        with pytest.raises(error, match=words):
+            database.create_table(name, definition)
+    for option, words in (
+        ({"format-table.enabled": "false"}, "enabled"),
+        ({"location-in-properties": "true"}, "Java"),
+    ):
+        with (
+            contextlib.closing(opened(hive, **option)) as catalog,
+            pytest.raises(UnsupportedError, match=words),
+        ):
+            catalog.create_table("g.u", of("k INT"))
+    assert database._metastore.table_names("g") == before
+    table = opened(hive, **{"table-default.file.format": "csv", "table-default.bucket": "2"}).create_table(
+        "g.u", {"columns": ["k INT"], "options": {"type": "format-table"}}
+    )
+    assert (table.schema.options["file.format"], "bucket" in table.schema.options) == ("csv", False)
 
 
 def test_an_entry_as_hive_makes_it(hive: HiveServer, database: HiveCatalog) -> None:

@@ -12,7 +12,7 @@ import pytest
 from lakecore.catalog.filesystem import load_catalog as load_directory
 from lakecore.catalog.hive.hive_catalog import HiveCatalog
 from lakecore.catalog.registry import load_catalog
-from lakecore.errors import InvalidInputError, InvalidOptionError, UnsupportedError
+from lakecore.errors import AlreadyExistsError, InvalidInputError, InvalidOptionError, UnsupportedError
 from lakecore.jobs import compact_database
 from lakecore.row.json_rows import batch_to_json
 from tests.support.catalog_steps import Both
@@ -101,8 +101,9 @@ def test_what_they_cannot_be_is_refused(both: Both, tmp_path: Path) -> None:
     ):
         with pytest.raises(error, match=r"table 'f\.t'"):
             catalog.create_table("f.t", definition)
-    with pytest.raises(UnsupportedError, match="type=format-table"):
-        catalog.create_table("f.t", {"columns": ["k INT"], "options": {"type": "format-table"}})
+    if not isinstance(catalog, HiveCatalog):
+        with pytest.raises(UnsupportedError, match="type=format-table"):
+            catalog.create_table("f.t", {"columns": ["k INT"], "options": {"type": "format-table"}})
     with pytest.raises(UnsupportedError, match="type=object-table"):
         load_directory(tmp_path).create_table("f.t", DEFINITION)
     assert catalog.list_tables("f") == []
@@ -121,3 +122,34 @@ def test_a_directory_elsewhere_is_listed_as_java_does(both: Both, tmp_path: Path
     assert len(rows(wide, "g.t")) == 1
     with pytest.raises(UnsupportedError, match="option path"):
         wide.create_table("g.u", definition)
+
+
+@pytest.mark.parametrize("both", ["hive"], indirect=True)
+def test_a_hive_catalog_lists_a_directory_elsewhere(both: Both, tmp_path: Path) -> None:
+    both.catalog.create_database("h")
+    wide = load_catalog(both.catalog.warehouse, **both.options, **{"external-roots": str(tmp_path)})
+    schemas = []
+    for who in ("java", "ours"):
+        (tmp_path / who).mkdir()
+        (tmp_path / who / "x").write_bytes(b"1")
+        definition = {"columns": [], "options": {"type": "object-table", "path": str(tmp_path / who)}}
+        if who == "java":
+            both.oracle.call("catalog", both.java, "create", "h.java", json.dumps(definition))
+        else:
+            wide.create_table("h.ours", definition)
+        assert rows(wide, f"h.{who}") == both.oracle.read(both.java, f"h.{who}")
+        assert len(rows(wide, f"h.{who}")) == 2
+        schema = json.loads((tmp_path / who / "schema" / "schema-0").read_text())
+        assert schema["options"].pop("path").removeprefix("file:") == str(tmp_path / who)
+        del schema["timeMillis"]
+        schemas.append(schema)
+    assert schemas[0] == schemas[1]
+    wide.drop_table("h.ours")
+    assert sorted(one.name for one in (tmp_path / "ours").iterdir()) == ["schema", "x"]
+    with pytest.raises(AlreadyExistsError, match="choose another directory"):
+        wide.create_table(
+            "h.again",
+            {"options": {"type": "object-table", "path": str(tmp_path / "ours")}, "comment": "other"},
+        )
+    wide.create_table("h.again", definition)  # as after a crash between the schema and the entry
+    assert rows(wide, "h.again") == both.oracle.read(both.java, "h.again")

@@ -20,7 +20,16 @@ from lakecore.metadata.listed_partitions import TAG_FIELD, has_listed_partitions
 from lakecore.metadata.schema import TableSchema
 from lakecore.types.datatypes import DataField
 
-__all__ = ["EntryRules", "is_external", "is_paimon_table"]
+__all__ = [
+    "EXTERNAL",
+    "FOREVER",
+    "MANAGED",
+    "EntryRules",
+    "hive_column",
+    "is_external",
+    "is_paimon_table",
+    "one_line_comment",
+]
 
 _INPUT_FORMAT = "org.apache.paimon.hive.mapred.PaimonInputFormat"
 _OUTPUT_FORMAT = "org.apache.paimon.hive.mapred.PaimonOutputFormat"
@@ -30,8 +39,10 @@ _HIVE_PREFIX = "hive."
 _ALWAYS = ("partition.expiration-time", "data-file.path-directory")
 """These options are copied without `sync-all-properties`, too."""
 _LONGEST_COMMENT = 255
-_FOREVER = 2**31 - 1
-_EXTERNAL = "EXTERNAL_TABLE"
+FOREVER = 2**31 - 1
+"""It is the retention of an entry that does not end."""
+MANAGED, EXTERNAL = "MANAGED_TABLE", "EXTERNAL_TABLE"
+"""These are the types of entries."""
 
 
 def is_paimon_table(record: Any) -> bool:
@@ -45,7 +56,7 @@ def is_paimon_table(record: Any) -> bool:
 
 def is_external(record: Any) -> bool:
     """Return whether the files of the table stay when it is dropped."""
-    return bool(record.tableType == _EXTERNAL)
+    return bool(record.tableType == EXTERNAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +84,10 @@ class EntryRules:
             owner=owner,
             createTime=now_ms // 1000,
             lastAccessTime=now_ms // 1000,
-            retention=_FOREVER,
+            retention=FOREVER,
             partitionKeys=[],
             parameters=parameters,
-            tableType=_EXTERNAL if external else "MANAGED_TABLE",
+            tableType=EXTERNAL if external else MANAGED,
         )
         self._fill(entry, schema)
         set_location(entry, location, self.in_properties)
@@ -117,25 +128,28 @@ class EntryRules:
         if has_listed_partitions(schema):
             apart = schema.partition_keys
             fields = {one.name: one for one in schema.fields}
-            entry.partitionKeys = [_column(fields[key], fields[key].description) for key in apart]
+            entry.partitionKeys = [hive_column(fields[key], fields[key].description) for key in apart]
             for one in entry.partitionKeys:
                 one.name = one.name.lower()  # as the metastore stores it, which refuses a change
         elif TAG_FIELD.read(schema.options):
             tag = types.FieldSchema(name=TAG_FIELD.read(schema.options), type="string")
             entry.partitionKeys = [tag]
         descriptor.cols = [
-            _column(one, _one_line_comment(one.description)) for one in schema.fields if one.name not in apart
+            hive_column(one, one_line_comment(one.description))
+            for one in schema.fields
+            if one.name not in apart
         ]
         entry.sd = descriptor
         if schema.comment is not None:
             entry.parameters["comment"] = schema.comment
 
 
-def _column(column: DataField, comment: str | None) -> Any:
+def hive_column(column: DataField, comment: str | None) -> Any:
+    """Return a column of the metastore. Raises UnsupportedError for a type that Hive lacks."""
     return thrift_types().FieldSchema(name=column.name, type=hive_type(column.type), comment=comment)
 
 
-def _one_line_comment(comment: str | None) -> str | None:
+def one_line_comment(comment: str | None) -> str | None:
     """Return a comment that the metastore's column holds, as Java shortens it."""
     if comment is None:
         return None

@@ -10,8 +10,9 @@ from lakecore.catalog.hive.metastore import HiveMetastore
 from lakecore.catalog.names import TableName
 from lakecore.catalog.objects.table_filter import TableFilter
 from lakecore.data_class import dataclass
-from lakecore.errors import NotFoundError
+from lakecore.errors import NotFoundError, UnsupportedError
 from lakecore.metadata.schema import TableSchema
+from lakecore.read.directory.format_table import FORMAT_TABLE
 
 __all__ = ["FormatTables"]
 
@@ -22,6 +23,18 @@ class FormatTables:
 
     metastore: HiveMetastore
     enabled: bool
+
+    def check_creation(self, table: str, *, in_properties: bool) -> None:
+        """Raise UnsupportedError where no format table can be created that Java then reads."""
+        if not self.enabled:
+            raise UnsupportedError(
+                f"table {table!r}: type={FORMAT_TABLE} needs the catalog option format-table.enabled=true"
+            )
+        if in_properties:
+            raise UnsupportedError(
+                f"table {table!r}: with location-in-properties=true Java looks for the files of a table of "
+                f"type={FORMAT_TABLE} at another place; create it in a catalog without this option"
+            )
 
     def names(self, database: str, names: TableFilter) -> list[str]:
         """List the names in order. It costs a call for 300 tables."""

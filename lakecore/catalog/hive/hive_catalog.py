@@ -16,7 +16,7 @@ from lakecore.catalog.definition import TableDefinition
 from lakecore.catalog.hive.connection import MetastoreConnection
 from lakecore.catalog.hive.database_records import DatabaseRecords
 from lakecore.catalog.hive.entries import EntryRules, is_external, is_paimon_table
-from lakecore.catalog.hive.external_place import external_place
+from lakecore.catalog.hive.external_place import external_place, files_place
 from lakecore.catalog.hive.format_tables import FormatTables
 from lakecore.catalog.hive.hive_partitions import HivePartitions
 from lakecore.catalog.hive.locations import (
@@ -28,6 +28,7 @@ from lakecore.catalog.hive.locations import (
 from lakecore.catalog.hive.lock import HiveLock
 from lakecore.catalog.hive.metastore import HiveMetastore
 from lakecore.catalog.hive.names import check_hive_name
+from lakecore.catalog.hive.new_format_entries import check_format_columns, new_format_entry
 from lakecore.catalog.hive.options import OPTIONS, HiveOptions
 from lakecore.catalog.hive.partition_lists import PartitionLists
 from lakecore.catalog.hive.partition_options import check_partition_options
@@ -36,9 +37,11 @@ from lakecore.catalog.hive.site_file import WAREHOUSE_DIR
 from lakecore.catalog.names import SYSTEM_DATABASE, TableName, check_data_table, check_name
 from lakecore.catalog.objects.external_tables import PATH, new_external_schema, publish_external
 from lakecore.catalog.objects.file_tables import new_file_table
+from lakecore.catalog.objects.new_file_tables import file_table_schema, format_defaults, new_external_objects
 from lakecore.catalog.objects.table_filter import TableFilter
 from lakecore.catalog.privileges.grants import Privilege
 from lakecore.catalog.warehouse.opened_warehouse import opened_warehouse
+from lakecore.catalog.warehouse.table_defaults import with_table_defaults
 from lakecore.catalog.warehouse.warehouse_catalog import WarehouseCatalog
 from lakecore.clock import SystemClock
 from lakecore.data_class import dataclass
@@ -62,6 +65,7 @@ from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
 from lakecore.store.table_lock import TableLock
 from lakecore.store.table_stores import TableStores
+from lakecore.system.object_table import OBJECT_TABLE
 from lakecore.table import Table
 
 __all__ = ["HiveCatalog"]
@@ -305,20 +309,69 @@ class HiveCatalog(WarehouseCatalog):
         self._removal.check_not_half_dropped(str(name), self._table_path(name))
         self._check_name_free(name)
         location = definition.options[PATH]
-        databases = {one: self._database_path(one) for one in self.list_databases()}
-        in_properties = self.hive_options.in_properties
-        path = external_place(
-            location, self.file_io, self.allowed_paths, databases, self._metastore, in_properties
-        )
+        objects = definition.options.get("type", "").strip().lower() == OBJECT_TABLE
+        path = self._new_place(location, files_place if objects else external_place)
         storage = confine(self.file_io, self.allowed_paths.of_table(path, {}))
         schema = publish_external(
-            new_external_schema(str(name), definition, self.table_defaults, self.clock),
+            new_external_objects(str(name), definition, self.clock)
+            if objects
+            else new_external_schema(str(name), definition, self.table_defaults, self.clock),
             SchemaStore(storage, TablePaths(path), self.clock),
             lambda one: self._check_schema(name, one),
         )
         entry = self._new_entry(name, schema, with_scheme_of(path, location), external=True)
         self._metastore.create_table(entry)
         self._try_partitions(name)
+
+    def _new_place(self, location: str, choose: Callable[..., str]) -> str:
+        databases = {one: self._database_path(one) for one in self.list_databases()}
+        in_properties = self.hive_options.in_properties
+        return choose(location, self.file_io, self.allowed_paths, databases, self._metastore, in_properties)
+
+    def _create_format_table(
+        self, name: TableName, definition: TableDefinition, *, if_not_exists: bool
+    ) -> Table | None:
+        """Create a format table, whose columns and options are in the metastore alone. With the option `path`
+        it is external, needs ADMIN where users have privileges, and may have files already.
+        """
+        self._check(Privilege.CREATE_TABLE, name.database)
+        if PATH in definition.options:
+            self._check(Privilege.ADMIN)
+        self._formats.check_creation(str(name), in_properties=self.hive_options.in_properties)
+        self._check_database(name)
+        with_defaults = with_table_defaults(definition, format_defaults(self.table_defaults))
+        schema = file_table_schema(str(name), with_defaults, self.clock.now_ms())
+        assert schema is not None  # the definition says that it is a format table
+        check_format_columns(name, schema)
+        with self._lock_of(name):
+            if self._metastore.table(name) is None:
+                self._enter_format_table(name, schema)
+            elif not if_not_exists:
+                raise AlreadyExistsError(
+                    f"table {str(name)!r} exists in {self.warehouse}; drop it or choose another name"
+                )
+        return self.load_table(str(name))
+
+    def _enter_format_table(self, name: TableName, schema: TableSchema) -> None:
+        self._removal.check_not_half_dropped(str(name), self._table_path(name))
+        self._check_name_free(name)
+        location = schema.options.get(PATH)
+        path = self._table_path(name) if location is None else self._new_place(location, files_place)
+        if location is None and self.file_io.list(path):
+            raise AlreadyExistsError(
+                f"table {str(name)!r}: {path} has files already, which would be rows of the new table; move "
+                f"them away, or name the directory by the option {PATH}, so that they are"
+            )
+        parent = database_location(self._database(name.database), in_properties=False)
+        entry = new_format_entry(
+            name,
+            schema,
+            with_scheme_of(path, location or parent),
+            external=location is not None or self.hive_options.external,
+            owner=self.connection.user,
+            now_ms=self.clock.now_ms(),
+        )
+        self._metastore.create_table(entry)
 
     def _enter_table(self, name: TableName) -> None:
         self._enter(name)
@@ -434,15 +487,16 @@ class HiveCatalog(WarehouseCatalog):
     def repair_table(self, name: str) -> None:
         """Add a table whose files exist, and its database, to the metastore, or correct its columns and
         options there, and its partitions (Java's `repairTable` leaves those that have no files any more). It
-        can be repeated. Raises NotFoundError when there are no files, AlreadyExistsError when something else
-        has the name.
+        can be repeated, and completes a rename that was interrupted. Raises NotFoundError when there are no
+        files, AlreadyExistsError when something else has the name.
         """
         parsed = check_data_table(name, "repaired")
         self._check(Privilege.CREATE_TABLE, parsed.database)
         check_hive_name(parsed.table, "table")
+        parsed = self._after_interrupted_rename(parsed)
         schema = self._latest_schema(parsed)
         if schema is None:
-            raise NotFoundError(f"table {name!r} has no files at {self._table_path(parsed)}")
+            raise NotFoundError(f"table {str(parsed)!r} has no files at {self._table_path(parsed)}")
         self._make_database(parsed.database, {})
         if self._entry(parsed) is None and self._metastore.table(parsed) is not None:
             raise AlreadyExistsError(

@@ -220,13 +220,15 @@ class JdbcCatalog(WarehouseCatalog):
 
     def repair_table(self, name: str) -> None:
         """Add a table whose files exist to the list of names, with its database, and copy its options again
-        (Java's `repairTable`). It can be repeated. Raises NotFoundError when there are no files.
+        (Java's `repairTable`). A rename that was interrupted is completed. It can be repeated. Raises
+        NotFoundError when there are no files.
         """
         parsed = check_data_table(name, "repaired")
         self._check(Privilege.CREATE_TABLE, parsed.database)
+        parsed = self._after_interrupted_rename(parsed)
         schema = self._latest_schema(parsed)
         if schema is None:
-            raise NotFoundError(f"table {name!r} has no files at {self._table_path(parsed)}")
+            raise NotFoundError(f"table {str(parsed)!r} has no files at {self._table_path(parsed)}")
         if not self._names.properties(parsed.database):
             own = {EXISTS: "true", LOCATION: self._database_path(parsed.database)}
             self._names.add_properties(parsed.database, own)

@@ -24,7 +24,9 @@ from lakecore.types.datatypes import DataField
 
 __all__ = [
     "PATH",
+    "ChooseSchema",
     "check_directory",
+    "check_parents",
     "check_place",
     "external_path",
     "new_external_schema",
@@ -73,11 +75,7 @@ def check_directory(file_io: FileIO, path: str, root: str | None) -> None:
 
     Parents are looked at up to `root`, or all of them (None). It costs a listing a parent, and two more.
     """
-    for parent in _parents(path, root):
-        if SchemaStore(file_io, TablePaths(parent)).list_ids():
-            raise InvalidOptionError(
-                f"option {PATH}={path}: the table at {parent} has this directory; choose one outside of it"
-            )
+    check_parents(file_io, path, root)
     if SchemaStore(file_io, TablePaths(path)).list_ids():
         return
     others = [one.name for one in file_io.list(path) if not (one.is_dir and one.name == _SCHEMA_DIRECTORY)]
@@ -85,6 +83,17 @@ def check_directory(file_io: FileIO, path: str, root: str | None) -> None:
         raise InvalidOptionError(
             f"option {PATH}={path}: the directory has {others[0]!r} but no table; choose an empty directory"
         )
+
+
+def check_parents(file_io: FileIO, path: str, root: str | None) -> None:
+    """Raise InvalidOptionError for a directory within another table. Parents are looked at up to `root`, or
+    all of them (None). It costs a listing a parent.
+    """
+    for parent in _parents(path, root):
+        if SchemaStore(file_io, TablePaths(parent)).list_ids():
+            raise InvalidOptionError(
+                f"option {PATH}={path}: the table at {parent} has this directory; choose one outside of it"
+            )
 
 
 def new_external_schema(

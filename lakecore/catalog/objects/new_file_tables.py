@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import count
 
 from lakecore.catalog.definition import TableDefinition
 from lakecore.catalog.field_ids import numbered_column
+from lakecore.catalog.objects.external_tables import ChooseSchema
 from lakecore.catalog.validation import check_columns, check_keys
-from lakecore.errors import InvalidInputError, InvalidOptionError, UnsupportedError
+from lakecore.clock import Clock
+from lakecore.errors import AlreadyExistsError, InvalidInputError, InvalidOptionError, UnsupportedError
 from lakecore.metadata.schema import TableSchema
 from lakecore.read.directory.format_table import FORMAT_TABLE
 from lakecore.read.directory.rules import FormatRules
 from lakecore.system.object_table import OBJECT_TABLE, object_columns
 
-__all__ = ["file_table_schema", "stored_object_schema"]
+__all__ = ["file_table_schema", "format_defaults", "new_external_objects", "stored_object_schema"]
 
 _OBJECT_OPTIONS = ("type", "path")
 _FORMAT_OPTIONS = (*_OBJECT_OPTIONS, "file.format", "file.compression", "partition.default-name")
@@ -59,6 +62,12 @@ def file_table_schema(name: str, definition: TableDefinition, time_millis: int) 
     return schema
 
 
+def format_defaults(defaults: Mapping[str, str]) -> dict[str, str]:
+    """Return those of a catalog's options of new tables that have an effect on format tables."""
+    keys = ("file.format", "file.compression", "partition.default-name")
+    return {key: value for key, value in defaults.items() if key in keys or key.startswith(_FORMAT_PREFIXES)}
+
+
 def stored_object_schema(
     name: str, definition: TableDefinition, path: str, time_millis: int
 ) -> TableSchema | None:
@@ -77,6 +86,28 @@ def stored_object_schema(
     fields = object_columns()
     options = {**schema.options, "path": path}
     return replace(schema, fields=fields, highest_field_id=len(fields) - 1, options=options)
+
+
+def new_external_objects(name: str, definition: TableDefinition, clock: Clock) -> ChooseSchema:
+    """Return the choice of the schema of a new object table with the option `path`: the first one of the
+    definition, or the same one that is there. It raises AlreadyExistsError for another one, and as
+    `file_table_schema`.
+    """
+    path = definition.options["path"].rstrip("/")
+    own = {key: value for key, value in definition.options.items() if key != "path"}
+
+    def choose(existing: TableSchema | None) -> TableSchema:
+        schema = stored_object_schema(name, replace(definition, options=own), path, clock.now_ms())
+        assert schema is not None  # it is of that type
+        if existing is None:
+            return schema
+        if (existing.options, existing.comment) != (schema.options, schema.comment):
+            raise AlreadyExistsError(
+                f"table {name!r}: {path} has the schema of another table; choose another directory"
+            )
+        return existing
+
+    return choose
 
 
 def _object_schema(name: str, definition: TableDefinition, time_millis: int) -> TableSchema:

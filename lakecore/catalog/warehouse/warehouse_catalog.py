@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar, cast
 
 import pyarrow as pa
@@ -32,14 +32,16 @@ from lakecore.catalog.warehouse.database_catalog import DatabaseCatalog
 from lakecore.catalog.warehouse.record_tables import RECORD_TABLES, record_table
 from lakecore.catalog.warehouse.table_defaults import with_table_defaults
 from lakecore.data_class import dataclass
-from lakecore.errors import AlreadyExistsError, NotFoundError, UnsupportedError
+from lakecore.errors import AlreadyExistsError, CorruptDataError, LakeError, NotFoundError, UnsupportedError
 from lakecore.fs.confined import confine
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.table_rights import TableRights
 from lakecore.maintain.dropped.move import move_back
 from lakecore.maintain.dropped.record import DroppedTable, DropState
+from lakecore.maintain.interrupted_renames import InterruptedRenames, Rename
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.schema_change import SchemaChange
+from lakecore.read.directory.format_table import FORMAT_TABLE
 from lakecore.store.branches import BranchStore
 from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
@@ -268,6 +270,10 @@ class WarehouseCatalog(DatabaseCatalog):
         definition = TableDefinition.of(
             definition, primary_keys=primary_keys, partition_keys=partition_keys, options=options
         )
+        if definition.options.get("type", "").strip().lower() == FORMAT_TABLE:
+            table = self._create_format_table(parsed, definition, if_not_exists=if_not_exists)
+            if table is not None:
+                return table
         if PATH in definition.options:
             table = self._create_external(parsed, definition, if_not_exists=if_not_exists)
             if table is not None:
@@ -303,6 +309,12 @@ class WarehouseCatalog(DatabaseCatalog):
         if schema is not None:
             return schema
         return first_schema(with_table_defaults(definition, self.table_defaults), self.clock.now_ms())
+
+    def _create_format_table(
+        self, name: TableName, definition: TableDefinition, *, if_not_exists: bool
+    ) -> Table | None:
+        """Create a format table; None in a catalog that has none."""
+        return None
 
     def _create_external(
         self, name: TableName, definition: TableDefinition, *, if_not_exists: bool
@@ -384,24 +396,75 @@ class WarehouseCatalog(DatabaseCatalog):
         if self._find_database(new.database) is None:
             raise self._no_database(new.database)
         source, target = self._table_path(old), self._renamed_path(old, new)
+        rename = Rename(name, new_name, source) if self._is_entered(old) else None
         with self._removal.exclusive(name, "rename-table"), self._renaming(old, new):
             self._removal.check_not_half_dropped(new_name, target)
             self._check_name_free(new)
+            if rename is not None:
+                self._renames.begin(rename)
             self._rename_entry(old, new, target)
             try:
                 moved = source == target or self._storage.move_directory(source, target)
             except BaseException:
-                self._rename_entry(new, old, source)
+                self._take_back(old, new, source, rename)
                 raise
             if not moved:
-                self._rename_entry(new, old, source)
+                self._take_back(old, new, source, rename)
                 raise UnsupportedError(
                     f"table {name!r} cannot be renamed: the storage of {self.warehouse} cannot rename a "
                     "directory in one step; create the other table and copy the rows"
                 )
-        if self.privileges is not None:
-            self.privileges.object_renamed(name, new_name)
+            if self.privileges is not None:
+                self.privileges.object_renamed(name, new_name)
+            if rename is not None:
+                self._renames.end(rename)
         logger.info("renamed table %s of %s to %s", name, self.warehouse, new_name)
+
+    def _take_back(self, old: TableName, new: TableName, source: str, rename: Rename | None) -> None:
+        """Give a table its name again, after its directory could not be moved. Where it is not certain that
+        the files are still at `source`, the record stays, and a repair completes the rename.
+        """
+        with suppress(LakeError):
+            if rename is not None and SchemaStore(self.file_io, TablePaths(source)).list_ids():
+                self._rename_entry(new, old, source)
+                self._renames.end(rename)
+
+    @cached_property
+    def _renames(self) -> InterruptedRenames:
+        return InterruptedRenames(self.file_io, self.warehouse)
+
+    def _after_interrupted_rename(self, name: TableName) -> TableName:
+        """Complete the rename from or to this name that was interrupted, if there is one, and return the name
+        that the table has then.
+
+        Raises BusyError while the process that renames may still work, CorruptDataError for a record that
+        names another directory than the catalog.
+        """
+        rename = self._renames.of_name(str(name))
+        if rename is None:
+            return name
+        old, new = TableName.parse(rename.table), TableName.parse(rename.new)
+        with self._removal.exclusive(rename.table, "rename-table"), self._renaming(old, new):
+            renamed = self._is_entered(new) and not self._is_entered(old)
+            if renamed:
+                self._complete_rename(rename, old, new)
+            self._renames.end(rename)
+        return new if renamed else name
+
+    def _complete_rename(self, rename: Rename, old: TableName, new: TableName) -> None:
+        source, target = self._table_path(old), self._table_path(new)
+        if self._latest_schema(new) is None and self._latest_schema(old) is not None:
+            if source != rename.path:
+                raise CorruptDataError(
+                    rename.path,
+                    f"is the directory of table {rename.table} in the record of its rename, but the catalog "
+                    f"would have it at {source}; move the directory to {target}",
+                )
+            if not self._storage.move_directory(source, target):
+                raise UnsupportedError(f"{source} cannot be moved to {target} in one step; move it yourself")
+        if self.privileges is not None:
+            self.privileges.object_renamed(rename.table, rename.new)
+        logger.info("completed the rename of table %s to %s", rename.table, rename.new)
 
     def drop_table(self, name: str, *, if_exists: bool = False, purge: bool = False) -> DroppedTable | None:
         """Drop a table. Its files are kept, and `restore_table` takes them back; with `purge` they are
@@ -466,6 +529,15 @@ class WarehouseCatalog(DatabaseCatalog):
         return bool(SchemaStore(self.file_io, TablePaths(f"{directory}/{table}")).list_ids())
 
     def _no_table(self, missing: TableName) -> NotFoundError:
+        plain = f"{missing.database}.{missing.table}"
+        rename = None
+        with suppress(LakeError):  # the error is that of the table
+            rename = self._renames.of_name(plain)
+        if rename is not None:
+            return NotFoundError(
+                f"table {str(missing)!r}: the rename of {rename.table} to {rename.new} was interrupted, or "
+                f"is being made; if nobody makes it, complete it with `lakecore repair {plain}`"
+            )
         if self._is_entered(missing):
             return NotFoundError(
                 f"table {str(missing)!r} is in the catalog, but has no files at {self._table_path(missing)}; "
