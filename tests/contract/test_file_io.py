@@ -25,7 +25,7 @@ from tests.support.azurite import Azurite, azurite
 from tests.support.fault_fs import FaultyFileIO
 from tests.support.gcs_server import GcsServer, gcs_server
 from tests.support.hdfs_cluster import HdfsCluster
-from tests.support.oss_server import OssServer, oss_server
+from tests.support.oss_server import OssServer, cosn_server, obs_server, oss_server
 from tests.support.s3_server import S3Server, s3_server
 
 
@@ -53,6 +53,18 @@ def oss() -> Iterator[OssServer]:
         yield server
 
 
+@pytest.fixture(scope="module")
+def cosn() -> Iterator[OssServer]:
+    with cosn_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def obs() -> Iterator[OssServer]:
+    with obs_server() as server:
+        yield server
+
+
 MANY_WRITERS = [
     "local",
     "memory",
@@ -62,7 +74,7 @@ MANY_WRITERS = [
     "gcs",
     pytest.param("hdfs", marks=pytest.mark.slow),
 ]
-ONE_WRITER = ["oss"]
+ONE_WRITER = ["oss", "cosn", "obs"]
 
 
 @pytest.fixture(params=[*MANY_WRITERS, *ONE_WRITER])
@@ -240,7 +252,7 @@ def test_a_directory_moves_in_one_step_or_not_at_all(place: Place) -> None:
     storage.write_new(f"{root}/old/2", b"two")
     storage.write_new(f"{root}/taken/3", b"three")
     if not storage.move_directory(f"{root}/old", f"{root}/new/place"):
-        assert root.startswith(("s3://", "abfs://", "gs://", "oss://"))
+        assert root.startswith(("s3://", "abfs://", "gs://", "oss://", "cosn://", "obs://"))
         assert storage.read(f"{root}/old/x/1") == b"one"
         assert storage.list(f"{root}/new") == []
         return

@@ -47,7 +47,7 @@ VALUES = ("a", "b c", "d=/%e", "é")
 
 
 def listed(catalog: HiveCatalog, name: str, *columns: str) -> HivePartitionList:
-    return catalog._lists.named(TableName.parse(name), columns or ("p", "Dt"))
+    return catalog._lists.of_name(TableName.parse(name), columns or ("p", "Dt"))
 
 
 def records(catalog: HiveCatalog, name: str, *columns: str) -> dict[tuple[str, ...], str]:

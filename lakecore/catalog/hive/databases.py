@@ -1,4 +1,4 @@
-"""This module turns properties of a database into the record of a metastore, and back. It calls nothing."""
+"""This module finds, creates and changes the databases of a metastore, and reads their properties."""
 
 from __future__ import annotations
 
@@ -6,10 +6,19 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lakecore.catalog.catalog import Database
 from lakecore.catalog.hive.connection import thrift_types
-from lakecore.errors import InvalidInputError
+from lakecore.catalog.hive.entries import is_paimon_table
+from lakecore.catalog.hive.locations import database_location, set_database_location
+from lakecore.catalog.hive.metastore import HiveMetastore
+from lakecore.catalog.hive.names import check_hive_name
+from lakecore.catalog.hive.places import checked_place
+from lakecore.data_class import dataclass
+from lakecore.errors import AlreadyExistsError, InvalidInputError
+from lakecore.fs.allowed_paths import AllowedPaths
+from lakecore.fs.file_io import FileIO
 
-__all__ = ["LOCATION", "changed_database", "new_database", "properties_of_database"]
+__all__ = ["LOCATION", "DatabaseRecords", "changed_database", "new_database", "properties_of_database"]
 
 LOCATION = "location"
 _ATTRIBUTES = {"comment": "description", "owner": "ownerName"}
@@ -61,3 +70,61 @@ def _set(record: Any, properties: Mapping[str, str]) -> None:
             setattr(record, _ATTRIBUTES[key], value)
         else:
             record.parameters[key] = value
+
+
+_DEFAULT_DATABASE = "default"
+
+
+@dataclass(frozen=True)
+class DatabaseRecords:
+    """These are the databases of one metastore. Each look at one is a call."""
+
+    metastore: HiveMetastore
+    in_properties: bool
+    allowed: AllowedPaths
+
+    def find(self, name: str) -> Database | None:
+        """Return a database, None if it does not exist."""
+        record = self.metastore.database(name)
+        return None if record is None else Database(name, properties_of_database(record))
+
+    def location(self, name: str) -> str | None:
+        """Return the location as the metastore has it; None without one, and without a database."""
+        record = self.metastore.database(name)
+        return None if record is None else database_location(record, self.in_properties)
+
+    def create(self, name: str, properties: Mapping[str, str], default: str, storage: FileIO) -> bool:
+        """Create a database at its property `location`, else at `default`. It returns False when there is
+        one. Raises InvalidInputError, and the errors of `checked_place`.
+        """
+        check_hive_name(name, "database")
+        if self.metastore.database(name) is not None:
+            return False
+        record = new_database(name, properties)
+        location = properties.get(LOCATION) or default
+        path = checked_place(location, f"database {name!r}", self.allowed)
+        set_database_location(record, location, self.in_properties)
+        if self.in_properties:
+            storage.make_directory(path)
+        try:
+            self.metastore.create_database(record)
+        except AlreadyExistsError:
+            return False  # somebody else was faster
+        return True
+
+    def change(self, name: str, old: Any, changed: Mapping[str, str], removed: Sequence[str]) -> None:
+        """Set and remove properties of a database, whose record is `old`."""
+        self.metastore.alter_database(name, changed_database(old, changed, removed))
+
+    def check_drop(self, name: str) -> None:
+        """Raise InvalidInputError for the database that each metastore has, and for one that has views, or
+        tables that are not Paimon's.
+        """
+        if name == _DEFAULT_DATABASE:
+            raise InvalidInputError(f"database {name!r} cannot be dropped: each Hive metastore has it")
+        others = [one.tableName for one in self.metastore.tables(name) if not is_paimon_table(one)]
+        if others:
+            raise InvalidInputError(
+                f"database {name!r} holds {len(others)} views and tables that are not Paimon's, such as "
+                f"{others[0]!r}, which lakecore does not drop; drop them with Hive"
+            )

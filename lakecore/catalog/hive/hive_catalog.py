@@ -14,9 +14,10 @@ from lakecore.catalog.catalog_options import WAREHOUSE_KEYS, check_catalog_optio
 from lakecore.catalog.config import CatalogConfig
 from lakecore.catalog.definition import TableDefinition
 from lakecore.catalog.hive.connection import MetastoreConnection
-from lakecore.catalog.hive.database_records import DatabaseRecords
+from lakecore.catalog.hive.databases import DatabaseRecords
 from lakecore.catalog.hive.entries import EntryRules, is_external, is_paimon_table
 from lakecore.catalog.hive.external_place import external_place, files_place
+from lakecore.catalog.hive.format_entries import check_format_columns, new_format_entry
 from lakecore.catalog.hive.format_tables import FormatTables
 from lakecore.catalog.hive.hive_partitions import HivePartitions
 from lakecore.catalog.hive.locations import (
@@ -28,9 +29,8 @@ from lakecore.catalog.hive.locations import (
 from lakecore.catalog.hive.lock import HiveLock
 from lakecore.catalog.hive.metastore import HiveMetastore
 from lakecore.catalog.hive.names import check_hive_name
-from lakecore.catalog.hive.new_format_entries import check_format_columns, new_format_entry
 from lakecore.catalog.hive.options import OPTIONS, HiveOptions
-from lakecore.catalog.hive.partition_lists import PartitionLists
+from lakecore.catalog.hive.partition_list import PartitionLists
 from lakecore.catalog.hive.partition_options import check_partition_options
 from lakecore.catalog.hive.places import checked_place
 from lakecore.catalog.hive.site_file import WAREHOUSE_DIR
@@ -157,7 +157,7 @@ class HiveCatalog(WarehouseCatalog):
         self._databases.change(name, self._database(name), changed, removed)
 
     def _check_droppable(self, name: str, *, cascade: bool) -> None:
-        self._databases.check_droppable(name)
+        self._databases.check_drop(name)
 
     def _remove_database(self, name: str) -> None:
         path = self._database_path(name)
@@ -313,7 +313,7 @@ class HiveCatalog(WarehouseCatalog):
         path = self._new_place(location, files_place if objects else external_place)
         storage = confine(self.file_io, self.allowed_paths.of_table(path, {}))
         schema = publish_external(
-            new_external_objects(str(name), definition, self.clock)
+            new_external_objects(str(name), definition, self.clock.now_ms())
             if objects
             else new_external_schema(str(name), definition, self.table_defaults, self.clock),
             SchemaStore(storage, TablePaths(path), self.clock),
@@ -524,7 +524,7 @@ class HiveCatalog(WarehouseCatalog):
         """Bring the partitions of the metastore in step with the files, also their locations. It costs a read
         of the schema where the metastore has none.
         """
-        self._lists.put_right(self._load(name), self.warehouse)
+        self._lists.repair(self._load(name), self.warehouse)
 
     def _try_partitions(self, name: TableName) -> None:
         """Bring the partitions in step after a change that has succeeded, whatever becomes of them."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote
 
@@ -16,10 +17,15 @@ from lakecore.catalog.names import TableName
 from lakecore.clock import Clock
 from lakecore.data_class import dataclass
 from lakecore.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from lakecore.maintain.partitions.in_step import repair_list
+from lakecore.maintain.target import Target
+from lakecore.metadata.listed_partitions import listed_columns
 from lakecore.row.partition_path import spec_path
 from lakecore.store.partition_list import PartitionTexts
+from lakecore.store.table_stores import TableStores
+from lakecore.table import Table
 
-__all__ = ["HivePartitionList"]
+__all__ = ["HivePartitionList", "PartitionLists"]
 
 _BATCH = 300
 _ALL = -1
@@ -170,3 +176,41 @@ def _text(part: str) -> str:
 
 def _batches(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
     return (items[start : start + _BATCH] for start in range(0, len(items), _BATCH))
+
+
+@dataclass(frozen=True)
+class PartitionLists:
+    """These are the lists of one metastore. A table has one with `metastore.partitioned-table` or
+    `metastore.tag-to-partition`.
+    """
+
+    connection: MetastoreConnection
+    in_properties: bool
+    clock: Clock
+
+    def of_name(self, name: TableName, columns: tuple[str, ...]) -> HivePartitionList:
+        """Return the list of a table with these partition columns, whatever the branch."""
+        table = replace(name, branch="main", system=None)
+        return HivePartitionList(self.connection, table, columns, self.in_properties, self.clock)
+
+    def of_table(self, table: Table) -> HivePartitionList | None:
+        """Return the list of a table, None where it has none."""
+        columns = listed_columns(table.schema)
+        return self.of_name(TableName.parse(table.name), columns) if columns else None
+
+    def in_stores(self, name: TableName, stores: TableStores) -> TableStores:
+        """Return the stores of a table with its list, if it has one."""
+        columns = listed_columns(stores.schema)
+        if not columns:
+            return stores
+        partition_list = self.of_name(name, columns)
+        return replace(stores, partition_list=partition_list, done_marks=partition_list)
+
+    def repair(self, table: Table, warehouse: str) -> None:
+        """Repair the list of a table by its files, also the locations. It costs no call where the table has
+        no list.
+        """
+        partition_list = self.of_table(table)
+        if partition_list is not None:
+            repair_list(Target(table.name, warehouse, table._stores))
+            partition_list.set_locations()

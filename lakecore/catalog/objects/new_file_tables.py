@@ -10,7 +10,6 @@ from lakecore.catalog.definition import TableDefinition
 from lakecore.catalog.field_ids import numbered_column
 from lakecore.catalog.objects.external_tables import ChooseSchema
 from lakecore.catalog.validation import check_columns, check_keys
-from lakecore.clock import Clock
 from lakecore.errors import AlreadyExistsError, InvalidInputError, InvalidOptionError, UnsupportedError
 from lakecore.metadata.schema import TableSchema
 from lakecore.read.directory.format_table import FORMAT_TABLE
@@ -88,7 +87,7 @@ def stored_object_schema(
     return replace(schema, fields=fields, highest_field_id=len(fields) - 1, options=options)
 
 
-def new_external_objects(name: str, definition: TableDefinition, clock: Clock) -> ChooseSchema:
+def new_external_objects(name: str, definition: TableDefinition, time_millis: int) -> ChooseSchema:
     """Return the choice of the schema of a new object table with the option `path`: the first one of the
     definition, or the same one that is there. It raises AlreadyExistsError for another one, and as
     `file_table_schema`.
@@ -97,7 +96,7 @@ def new_external_objects(name: str, definition: TableDefinition, clock: Clock) -
     own = {key: value for key, value in definition.options.items() if key != "path"}
 
     def choose(existing: TableSchema | None) -> TableSchema:
-        schema = stored_object_schema(name, replace(definition, options=own), path, clock.now_ms())
+        schema = stored_object_schema(name, replace(definition, options=own), path, time_millis)
         assert schema is not None  # it is of that type
         if existing is None:
             return schema

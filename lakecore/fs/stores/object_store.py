@@ -1,4 +1,4 @@
-"""This module is a `FileIO` over obstore, for Azure, Google Cloud and OSS.
+"""This module is a `FileIO` over obstore, for Azure, Google Cloud, OSS, COS and OBS.
 
 The library obstore repeats a request after 408, 429, 5xx and lost connections, each time after a longer wait.
 A PUT that was repeated may find its own object, so it is read back.
@@ -9,7 +9,7 @@ object `<path>/.lakecore-directory`, which a listing does not show. Others see a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -22,6 +22,7 @@ from lakecore.errors import (
     InvalidInputError,
     NotFoundError,
     UnavailableError,
+    UnsupportedError,
 )
 from lakecore.fs.failures import check_whole
 from lakecore.fs.file_io import FileStatus
@@ -34,6 +35,9 @@ __all__ = ["Connection", "ObjectStoreFileIO"]
 
 _COPY_WAITS = (0.2, 1, 5, 25, 0)
 """These are the seconds between looks at a copy."""
+
+_PAGE = 1000
+"""A service lists at most so many objects at once."""
 
 _MARKER = ".lakecore-directory"
 _FOLDER = "hdi_isfolder"
@@ -142,6 +146,7 @@ class ObjectStoreFileIO:
         with object_errors("list", path):
             page = obstore.list_with_delimiter(client, key or None)
         folders = set(page["common_prefixes"])
+        self._check_pages(path, [*folders, *(item["path"] for item in page["objects"])])
         statuses = [FileStatus(f"{root}/{folder}", 0, True, 0) for folder in folders]
         for item in page["objects"]:
             name = item["path"]
@@ -151,6 +156,25 @@ class ObjectStoreFileIO:
             is_folder = is_empty and self._is_folder(client, name)
             statuses.append(_status(f"{root}/{name}", item, is_folder))
         return sorted(statuses, key=lambda status: status.path)
+
+    def _check_pages(self, path: str, names: Sequence[str]) -> None:
+        """Raise UnsupportedError for a listing that may have ended after one page because the service does
+        not know the paging of the requests: then it does not know where to start, either. It costs a request
+        for a directory that fills a page.
+        """
+        if self.connection.can_create or len(names) < _PAGE:
+            return
+        client, key = self._client(path)
+        import obstore
+
+        last: str = max(names)
+        with object_errors("list", path):
+            later = next(iter(obstore.list(client, key or None, offset=last, chunk_size=1)), ())
+        if any(one["path"] <= last for one in later):
+            raise UnsupportedError(
+                f"{path} has {len(names)} or more files, and the service lists no more than the first page "
+                "of them (it lacks ListObjectsV2); keep the warehouse in another store"
+            )
 
     def stat(self, path: str) -> FileStatus | None:
         client, key = self._client(path)

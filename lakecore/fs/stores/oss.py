@@ -15,8 +15,8 @@ from lakecore.data_class import dataclass
 from lakecore.errors import InvalidOptionError
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.read_only import ReadOnlyFileIO
-from lakecore.fs.stores.client import open_client
 from lakecore.fs.stores.object_store import ObjectStoreFileIO
+from lakecore.fs.stores.s3_services import S3Address, S3Keys, open_s3_client
 from lakecore.fs.stores.store import Store, bucket_path
 from lakecore.options import Option, parse_bool
 
@@ -81,20 +81,14 @@ class OssConnection:
         """
         transport, mark, host = self.endpoint.rpartition("://")
         match = _HOST.fullmatch(host)
-        address = f"{root}.s3.{match[1]}" if match else host
-        endpoint = f"{transport if mark else 'https'}://{address}"
-        settings = {
-            "endpoint": endpoint,
-            "region": match[2] if match else "us-east-1",
-            "virtual_hosted_style_request": match is not None,
-            "access_key_id": self.access_key,
-            "secret_access_key": self.secret_key,
-            "conditional_put": "disabled",
-            "disable_bulk_delete": True,
-        }
-        if self.session_token is not None:
-            settings["session_token"] = self.session_token
-        return open_client("S3Store", "oss", f"{self.scheme}://{root}", root, settings, endpoint)
+        address = S3Address(
+            transport if mark else "https",
+            f"s3.{match[1]}" if match else host,
+            match[2] if match else "us-east-1",
+            match is not None,
+        )
+        keys = S3Keys(self.access_key, self.secret_key, self.session_token)
+        return open_s3_client(self.scheme, root, address, keys)
 
 
 def _open(options: Mapping[str, str]) -> FileIO:

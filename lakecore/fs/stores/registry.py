@@ -11,8 +11,10 @@ from importlib.metadata import EntryPoint, entry_points
 from lakecore.errors import InvalidInputError, UnsupportedError, reason
 from lakecore.fs.s3 import S3_STORE
 from lakecore.fs.stores.azure import AZURE_STORE
+from lakecore.fs.stores.cosn import COSN_STORE
 from lakecore.fs.stores.gcs import GCS_STORE
 from lakecore.fs.stores.hdfs import HDFS_STORE
+from lakecore.fs.stores.obs import OBS_STORE
 from lakecore.fs.stores.oss import OSS_STORE
 from lakecore.fs.stores.store import Store
 
@@ -20,7 +22,7 @@ __all__ = ["OWN_STORES", "accepts_option", "is_object_store", "is_remote", "stor
 
 _GROUP = "lakecore.stores"
 
-OWN_STORES = (S3_STORE, AZURE_STORE, GCS_STORE, OSS_STORE, HDFS_STORE)
+OWN_STORES = (S3_STORE, AZURE_STORE, GCS_STORE, OSS_STORE, COSN_STORE, OBS_STORE, HDFS_STORE)
 _OWN = {scheme: store for store in OWN_STORES for scheme in store.schemes}
 
 
