@@ -1,7 +1,7 @@
 # lakecore. Every target works on a fresh clone; `make setup` is done once and again when a lock file changes.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests test fast lint format check bench bench-small figures fuzz fuzz-bytes fuzz-paths flink-soak stream-soak kills race side-by-side mutants spark-versions airflow-versions docs demo image sbom compose-test prometheus-test clean
+.PHONY: help setup setup-tests test fast lint format check bench bench-small figures fuzz fuzz-bytes fuzz-paths flink-soak stream-soak kills race side-by-side mutants spark-versions airflow-versions airflow-celery docs demo image sbom compose-test prometheus-test clean
 
 VENV := .venv/bin/python
 # `PYTHON=/path/to/python make setup` names the interpreter of a new .venv (tools/setup.sh)
@@ -86,6 +86,9 @@ spark-versions: setup-tests ## one pipeline with every PySpark from 3.5 to 4.2, 
 
 airflow-versions: setup-tests ## the tests of operators and DAGs with Airflow 3.1 and 3.2, each in an environment in .cache
 	$(VENV) -m tests.airflow_versions
+
+airflow-celery: setup-tests ## all DAGs on CeleryExecutor, PostgreSQL and Redis, with workers that are killed: ONLY=kill (Debian's postgresql, redis-server)
+	$(VENV) -m tests.airflow_celery $(if $(ONLY),--only "$(ONLY)")
 
 demo: setup ## compact a small lake with Airflow and Spark, and show before and after
 	$(VENV) -m tools.demo

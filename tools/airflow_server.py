@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tools.airflow_api import AirflowApi
 
-__all__ = ["VIEWER", "AirflowServer"]
+__all__ = ["VIEWER", "AirflowServer", "free_ports", "members"]
 
 _ROOT = Path(__file__).resolve().parents[1]
 _BIN = Path(sys.executable).parent
@@ -38,7 +38,7 @@ def _bytecode() -> dict[str, str]:
     return {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(_ROOT / ".cache" / "pycache")}
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Ports that nobody has, all different: each is taken until all are known."""
     with ExitStack() as ends:
         probes = [ends.enter_context(socket.socket()) for _ in range(count)]
@@ -56,7 +56,7 @@ class AirflowServer:
 
     def __init__(self, home: Path, extra_env: Mapping[str, str]) -> None:
         self.home = home
-        self.port, *self._log_ports = _free_ports(3)
+        self.port, *self._log_ports = free_ports(3)
         self.api = AirflowApi(f"http://127.0.0.1:{self.port}")
         self.log_file = home / "standalone.log"
         self._pid_file = home / "standalone.pid"
@@ -140,7 +140,7 @@ class AirflowServer:
 
     def processes(self) -> list[int]:
         """The ids of its living processes, those of tasks included."""
-        return [] if self._process is None else _members(self._process.pid)
+        return [] if self._process is None else members(self._process.pid)
 
     def stop(self) -> None:
         """Stop all of its processes; safe to call twice."""
@@ -175,15 +175,15 @@ class AirflowServer:
 def _stop_session(leader: int) -> None:
     """End every process of the session: kindly, then, of those that stay, not."""
     for sign in (signal.SIGTERM, signal.SIGKILL):
-        for pid in _members(leader):
+        for pid in members(leader):
             with suppress(ProcessLookupError):
                 os.kill(pid, sign)
         until = time.monotonic() + _STOPPED_AFTER_S
-        while _members(leader) and time.monotonic() < until:
+        while members(leader) and time.monotonic() < until:
             time.sleep(0.1)
 
 
-def _members(session: int) -> list[int]:
+def members(session: int) -> list[int]:
     """Living processes of a session, children that made their own process group included."""
     found = []
     for entry in Path("/proc").iterdir():

@@ -20,7 +20,7 @@ import pytest
 
 from lakecore.cli.main import main
 from tests.support.golden import golden_table
-from tools.airflow_server import AirflowServer, _free_ports
+from tools.airflow_server import AirflowServer, free_ports
 
 pytestmark = pytest.mark.slow
 
@@ -53,7 +53,7 @@ def airflow(lake: Path, tmp_path: Path) -> Iterator[AirflowServer]:
 @pytest.fixture
 def prometheus(airflow: AirflowServer, tmp_path: Path) -> Iterator[str]:
     """The address of a Prometheus that scrapes Airflow by the script of the stack, with its files in a folder of the test."""
-    [port] = _free_ports(1)
+    [port] = free_ports(1)
     for name in ("prometheus.sh", "prometheus.yml"):
         text = (DOCKER / "metrics" / name).read_text()
         text = text.replace("/tmp/", f"{tmp_path}/").replace("=/prometheus", f"={tmp_path}/data")

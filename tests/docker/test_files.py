@@ -95,6 +95,14 @@ def test_driver_and_executors_have_the_same_packages() -> None:
     assert spark.items() <= airflow.items()
 
 
+def test_the_image_of_airflow_has_a_celery_that_its_provider_can_import() -> None:
+    packages = pins(DOCKER / "locks" / "airflow.lock")
+    assert packages["apache-airflow-providers-celery"] == "3.26.0"
+    assert packages["celery"] < "5.7", (
+        "5.7 has no celery.backends.database.retry; try `make airflow-celery` first"
+    )
+
+
 def test_init_makes_secrets_once_that_only_the_user_reads(tmp_path: Path) -> None:
     file = tmp_path / "env"
     first = subprocess.run([DOCKER / "init.sh", file], check=True, capture_output=True, text=True)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
-__all__ = ["ROOT", "install_checkout", "locked_environment"]
+__all__ = ["ROOT", "install_checkout", "install_wheel", "locked_environment"]
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,6 +26,17 @@ def locked_environment(folder: str, lock: Path) -> Path:
 def install_checkout(python: Path) -> None:
     """Install lakecore from the checkout into that environment, with its entry points, without dependencies."""
     _uv("pip", "install", "-q", "--no-deps", "--no-build-isolation", "--python", str(python), "-e", str(ROOT))
+
+
+def install_wheel(python: Path) -> None:
+    """Build lakecore's wheel from the checkout, and install it into that environment, without dependencies."""
+    with tempfile.TemporaryDirectory() as folder:
+        build = [str(ROOT / ".venv/bin/python"), "-m", "hatchling", "build", "-t", "wheel", "-d", folder]
+        subprocess.run(build, check=True, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wheels = [str(path) for path in Path(folder).glob("*.whl")]
+        _uv(
+            "pip", "install", "-q", "--no-deps", "--no-index", "--reinstall", "--python", str(python), *wheels
+        )
 
 
 def _uv(*arguments: str) -> None:
