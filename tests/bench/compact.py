@@ -4,7 +4,8 @@
 
 Tables that Java writes: one bucket, four buckets (five sorted runs each, a random quarter of the keys), one bucket of ten runs
 whose keys do not meet, the same with late updates of the last ones, one bucket of a large file on the last level (which lakecore
-wrote) and five small ones with updates in its last twelfth, or everywhere, append tables of 400 and of 12 files, and four buckets each
+wrote) and five small ones with updates in its last twelfth, or everywhere, the first of these with a large file that Java wrote as one
+row group, append tables of 400 and of 12 files, and four buckets each
 of partial-update, aggregation and a lookup changelog. Both sides compact fresh copies in turn; the first time is from process
 start, the others are warm and give the medians. The floor is pyarrow reading the same files and writing as many rows, without any merge.
 Ratios count: absolute times depend on the machine, and on what else it does.
@@ -39,6 +40,7 @@ CASES = {
     "late1_10": "the same, 1 % late updates",
     "top1_5": "one large file, 5 % late updates",
     "flat1_5": "the same, 5 % uniform updates",
+    "large1_5": "one large file of one row group that Java wrote, 5 % late updates",
     "pu4": "partial-update",
     "agg4": "aggregation",
     "lkp4": "lookup changelog",

@@ -16,6 +16,7 @@ import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.errors import CommitUncertainError, LakeError
+from lakecore.format.parquet import writer
 from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.fs.memory import MemoryFileIO
 from lakecore.jobs.compact import Job, Report, Strategy, run
@@ -213,6 +214,16 @@ def in_groups() -> Scenario:
     return replace(scenario, first=first)
 
 
+def pages_copied() -> Scenario:
+    """Pages of a row group are copied around the one with a late row, which is merged."""
+    catalog = memory_catalog("fault-compact-pages-copied")
+    table = key_table(catalog)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writer, "_page_rows", lambda sample: 4)
+        put(table, [{"k": n, "v": "old"} for n in range(20)], [{"k": 9, "v": "late"}])
+    return replace(Scenario.of(catalog, table, Strategy.FULL), copy=CopyMode.ALL)
+
+
 def blobs_joined() -> Scenario:
     """Ordinary files and the blob files beside them, some of which were written over."""
     catalog = memory_catalog("fault-compact-blobs")
@@ -259,7 +270,7 @@ def _cases() -> list[Any]:
     cases += [(deleted, mode) for mode in SETTLED]
     cases += [(make, mode) for make in (copied, keyed_copied) for mode in (FaultMode.ERROR, FaultMode.TORN)]
     cases += [(in_groups, mode) for mode in (FaultMode.TORN,)]
-    cases += [(blobs_joined, mode) for mode in (FaultMode.ERROR,)]
+    cases += [(make, FaultMode.ERROR) for make in (blobs_joined, pages_copied)]
     return [
         pytest.param(
             make,

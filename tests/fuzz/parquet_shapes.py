@@ -1,6 +1,6 @@
 """Parquet files of many shapes in one table, joined by copies of their row groups: Java reads what it read before.
 
-    python -m tests.fuzz.parquet_shapes --seed 1 --cases 2000 [--minutes 20] [--spark] [--figures docs/figures]
+    python -m tests.fuzz.parquet_shapes --seed 1 --cases 2000 [--minutes 20] [--runs] [--spark] [--figures docs/figures]
 
 A case has a table of random columns, and files by several writers: Java, lakecore, pyarrow and arrow-rs (arro3-io), with
 random encodings, dictionaries, versions of pages, sizes of pages and row groups, indexes, checksums, statistics. Java 1.4.2
@@ -8,7 +8,8 @@ and 2.0.0 in turns are asked for all rows and for two conditions before and afte
 finds. Where all was copied, pyarrow, DuckDB, Polars, arrow-rs, DataFusion (if it is installed) and Spark read what they read
 before, with a condition on each column (`tests/support/parquet_readers.py`). A third of the tables have a key, and most of
 their files other keys than the others; a small file may have some of these again, so that row groups of a file are copied
-without the others. Files that Java reads otherwise than lakecore, or not at all, tell nothing of copies: they are counted.
+without the others, and runs of pages of a row group; with `--runs` all tables have one large row group, most of them with
+pages that begin at the same rows, and late rows. Where runs were copied, the other readers read what they read of a compaction without copies, if both have the same types. Files that Java reads otherwise than lakecore, or not at all, tell nothing of copies: they are counted.
 The seed of a case that fails is printed.
 """
 
@@ -40,6 +41,7 @@ from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER
 from lakecore.row.json_rows import batch_to_json
 from lakecore.table import Table
+from lakecore.verify.proof import spliced
 from tests.bench.figures import conditions, write_figures
 from tests.fuzz.parquet_values import KINDS, some_batch
 from tests.fuzz.row_lines import read_lines
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NAME = "d.t"
+JOB = compact.Job(table=NAME, strategy=compact.Strategy.FULL, copy=CopyMode.ALL)
 VERSIONS = ("1.4.2", "2.0.0")
 MOST_ROWS = 700
 FIXED_OPTIONS = {
@@ -92,27 +95,41 @@ class Verdict:
     writers: tuple[str, ...]
     problem: str = ""
     reads: Mapping[str, int] = field(default_factory=dict)
-    """Conditions with which other readers read the same before and after, where all files were copied."""
+    """Conditions with which other readers read the same before and after, where all files were copied, or the same as
+    without copies.
+    """
+    runs: int = 0
+    """Runs of pages that were copied, each as a row group."""
 
 
-def run_case(seed: int, folder: Path, java: Oracle, readers: Mapping[str, ReadFiles]) -> Verdict:
+class Dice(random.Random):
+    """The numbers of a case. With `page_rows` it has a large file with pages of so many rows, and late rows."""
+
+    def __init__(self, seed: int, *, runs: bool = False) -> None:
+        super().__init__(seed)
+        self.page_rows = self.choice((3, 7, 20, 50, 50, 100)) if runs else None
+
+
+def run_case(dice: Dice, folder: Path, java: Oracle, readers: Mapping[str, ReadFiles]) -> Verdict:
     """Make the table, compact it, and compare what its readers say."""
-    dice = random.Random(seed)
     catalog, writers = new_table(dice, folder, java)
     return judge_copies(dice, catalog, (writers, java), readers)
 
 
-def new_table(dice: random.Random, folder: Path, java: Oracle) -> tuple[FilesystemCatalog, tuple[str, ...]]:
+def new_table(dice: Dice, folder: Path, java: Oracle) -> tuple[FilesystemCatalog, tuple[str, ...]]:
     """A table of random columns and files, and who wrote them."""
     catalog = load_catalog(str(folder), **{"local.fsync": "false"})
     catalog.create_database("d")
-    late = dice.random() < 0.2  # one large file, and some of its keys again
+    late = dice.page_rows is not None or dice.random() < 0.2  # one large file, and some of its keys again
     keyed = late or dice.random() < 0.35
     columns = [
         "id BIGINT NOT NULL" if keyed else "id BIGINT",
         *(f"c{n} {kind}" for n, kind in enumerate(dice.choices(KINDS, k=dice.randrange(1, 6)))),
     ]
     options = {key: dice.choice(values) for key, values in JAVA_OPTIONS.items() if dice.random() < 0.5}
+    if dice.page_rows is not None:
+        options |= {"file.block-size": "128 mb", "parquet.page.row.count.limit": str(dice.page_rows)}
+        options |= {"parquet.page.size": dice.choice(("5000", "1048576", "1048576"))}
     bucket = {"bucket": "1", "bucket-key": "id"} if keyed or dice.random() < 0.4 else {"bucket": "-1"}
     definition = {
         "columns": columns,
@@ -132,7 +149,7 @@ def new_table(dice: random.Random, folder: Path, java: Oracle) -> tuple[Filesyst
     return catalog, writers
 
 
-def add_late_rows(dice: random.Random, catalog: FilesystemCatalog, number: int) -> None:
+def add_late_rows(dice: Dice, catalog: FilesystemCatalog, number: int) -> None:
     """Write some keys of one file again, or keys near them, so that row groups of it may be copied."""
     table = catalog.load_table(NAME)
     rows = some_batch(dice, table.schema.row_type, MOST_ROWS, number)
@@ -141,7 +158,7 @@ def add_late_rows(dice: random.Random, catalog: FilesystemCatalog, number: int) 
 
 
 def judge_copies(
-    dice: random.Random,
+    dice: Dice,
     catalog: FilesystemCatalog,
     judge: tuple[tuple[str, ...], Oracle],
     readers: Mapping[str, ReadFiles],
@@ -160,21 +177,72 @@ def judge_copies(
         return Verdict(0, {"Java reads its files otherwise": 1}, writers)
     clauses = tuple(conditions_of(catalog.load_table(NAME).scan().to_arrow()))
     stored = rows_of_readers(readers, file_paths(catalog), clauses)
-    job = compact.Job(table=NAME, strategy=compact.Strategy.FULL, copy=CopyMode.ALL)
-    report = compact.run(job, catalog)
+    decoded = folder.with_name(f"{folder.name}-decoded")
+    with removed(decoded), counted_runs() as runs:
+        shutil.copytree(folder, decoded)
+        report = compact.run(JOB, catalog)
+        others = runs_problem((catalog, decoded), readers, clauses, stored) if runs else ("", Counter[str]())
     after = [read(java, folder, where) for where in asked]
-    problem = compare(before, after) or damage(java, folder) or unreadable(catalog)
+    problem = compare(before, after) or damage(java, folder) or unreadable(catalog) or others[0]
     if not problem and read_lines(catalog.load_table(NAME).scan()) != rows:
         problem = "lakecore reads other rows than before"
     asked_others = bool(report.files_copied) and not report.decoded_because
     if not problem and asked_others:  # rows that are encoded anew may have other types there
         problem = compare_readers(stored, rows_of_readers(readers, file_paths(catalog), clauses))
     reads = Counter(name for (name, _), found in stored.items() if found is not None and asked_others)
-    return Verdict(report.files_copied, report.decoded_because, writers, problem, reads)
+    reads += others[1]
+    return Verdict(report.files_copied, report.decoded_because, writers, problem, reads, len(runs))
+
+
+@contextmanager
+def removed(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def counted_runs() -> Iterator[list[int]]:
+    """The rows of each run of pages that a proof compares meanwhile."""
+    runs: list[int] = []
+    real = spliced.compare_run
+
+    def counted(source: Any, part: Any, *written: Any) -> int:
+        runs.append(part.rows[1] - part.rows[0])
+        return real(source, part, *written)
+
+    spliced.compare_run = counted  # type: ignore[assignment]
+    try:
+        yield runs
+    finally:
+        spliced.compare_run = real
+
+
+def runs_problem(
+    tables: tuple[FilesystemCatalog, Path],
+    readers: Mapping[str, ReadFiles],
+    clauses: Sequence[str],
+    stored: Mapping[tuple[str, str], Counter[str] | None],
+) -> tuple[str, Counter[str]]:
+    """Compact a copy of the table before without copies, and compare what others read of both. `stored` is what they read
+    before. It returns a problem, and with how many conditions each reader read the same.
+    """
+    catalog, decoded = tables
+    other = load_catalog(str(decoded), **{"local.fsync": "false"})
+    compact.run(replace(JOB, copy=CopyMode.NONE), other)
+    copied, plain = file_paths(catalog), file_paths(other)
+    schemas = {repr(pq.read_schema(path).remove_metadata()) for path in (*copied, *plain)}
+    if len(schemas) > 1:
+        return "", Counter()
+    expected, found = (rows_of_readers(readers, paths, clauses) for paths in (plain, copied))
+    expected = {asked: rows for asked, rows in expected.items() if stored[asked] is not None}
+    counts = Counter(name for (name, _), rows in expected.items() if rows is not None)
+    return compare_readers(expected, found), counts
 
 
 def add_file(
-    dice: random.Random,
+    dice: Dice,
     catalog: FilesystemCatalog,
     number: int,
     writer: str,
@@ -197,7 +265,7 @@ def add_file(
     rewritten(dice, table, file, writer)
 
 
-def rewritten(dice: random.Random, table: Table, file: DataFile, writer: str) -> None:
+def rewritten(dice: Dice, table: Table, file: DataFile, writer: str) -> None:
     """Write a file anew in another shape, and commit it in its place."""
     folder = Path(table.path.removeprefix("file://")) / "bucket-0"
     rows = pq.read_table(folder / file.file_name, partitioning=None)
@@ -215,58 +283,68 @@ def rewritten(dice: random.Random, table: Table, file: DataFile, writer: str) ->
     table._committer().commit([message], CommitRequest(user="shapes", identifier=BATCH_IDENTIFIER))
 
 
-def by_pyarrow(dice: random.Random, rows: pa.Table, path: Path, kinds: Mapping[str, str], codec: str) -> None:
+def by_pyarrow(dice: Dice, rows: pa.Table, path: Path, kinds: Mapping[str, str], codec: str) -> None:
     chosen = {name: dice.choice(ENCODINGS[kind]) for name, kind in kinds.items() if kind in ENCODINGS}
     encoded = dice.random() < 0.3
-    pq.write_table(
-        rows,
-        path,
-        compression=codec if dice.random() < 0.9 else dice.choice(("none", "gzip")),
-        use_dictionary=False if encoded else dice.choice((True, True, False)),
-        column_encoding=chosen if encoded else None,
-        data_page_version=dice.choice(("1.0", "2.0")),
-        version=dice.choice(("2.4", "2.6")),
-        write_statistics=dice.choice((True, True, True, False, ["id"])),
-        write_page_index=dice.choice((True, True, False)),
-        write_page_checksum=dice.choice((True, False)),
-        row_group_size=dice.choice((13, 200, 1 << 20)),
-        data_page_size=dice.choice((64, 4096, 1 << 20)),
-        write_batch_size=dice.choice((1, 50, 1024)),
-        max_rows_per_page=dice.choice((3, 100, 20_000)),
-        dictionary_pagesize_limit=dice.choice((32, 500, 1 << 20)),
-        store_schema=dice.random() < 0.03,
-        store_decimal_as_integer=True,
-        use_deprecated_int96_timestamps=any(
+    shape: dict[str, Any] = {
+        "compression": codec if dice.random() < 0.9 else dice.choice(("none", "gzip")),
+        "use_dictionary": False if encoded else dice.choice((True, True, False)),
+        "column_encoding": chosen if encoded else None,
+        "data_page_version": dice.choice(("1.0", "2.0")),
+        "version": dice.choice(("2.4", "2.6")),
+        "write_statistics": dice.choice((True, True, True, False, ["id"])),
+        "write_page_index": dice.choice((True, True, False)),
+        "write_page_checksum": dice.choice((True, False)),
+        "row_group_size": dice.choice((13, 200, 1 << 20)),
+        "data_page_size": dice.choice((64, 4096, 1 << 20)),
+        "write_batch_size": dice.choice((1, 50, 1024)),
+        "max_rows_per_page": dice.choice((3, 100, 20_000)),
+        "dictionary_pagesize_limit": dice.choice((32, 500, 1 << 20)),
+        "store_schema": dice.random() < 0.03,
+        "store_decimal_as_integer": True,
+        "use_deprecated_int96_timestamps": any(
             pa.types.is_timestamp(f.type) and f.type.unit == "ns" for f in rows.schema
         ),
-    )
+    }
+    if dice.page_rows is not None:
+        shape |= {
+            "row_group_size": 1 << 20,
+            "write_batch_size": dice.page_rows,
+            "max_rows_per_page": dice.page_rows,
+        }
+        shape |= {
+            "write_statistics": True,
+            "write_page_index": True,
+            "data_page_size": dice.choice((4096, 1 << 20)),
+        }
+    pq.write_table(rows, path, **shape)
 
 
-def by_arrow_rs(
-    dice: random.Random, rows: pa.Table, path: Path, kinds: Mapping[str, str], codec: str
-) -> None:
+def by_arrow_rs(dice: Dice, rows: pa.Table, path: Path, kinds: Mapping[str, str], codec: str) -> None:
     from arro3.io import write_parquet
 
-    write_parquet(
-        rows.replace_schema_metadata(None),
-        path,
-        compression={"zstd": "zstd(3)", "lz4": "lz4_raw"}.get(codec, codec)
+    shape: dict[str, Any] = {
+        "compression": {"zstd": "zstd(3)", "lz4": "lz4_raw"}.get(codec, codec)
         if dice.random() < 0.9
         else "snappy",
-        dictionary_enabled=dice.random() < 0.6,
-        dictionary_page_size_limit=dice.choice((64, 1 << 20)),
-        data_page_row_count_limit=dice.choice((5, 20_000)),
-        data_page_size_limit=dice.choice((100, 1 << 20)),
-        write_batch_size=dice.choice((5, 1024)),
-        max_row_group_size=dice.choice((40, 1 << 20)),
-        skip_arrow_metadata=dice.random() < 0.97,
-        max_statistics_size=dice.choice((4, 64, None)),
-        writer_version=dice.choice(("parquet_1_0", "parquet_2_0")),
-        bloom_filter_enabled=dice.random() < 0.1,
-    )
+        "dictionary_enabled": dice.random() < 0.6,
+        "dictionary_page_size_limit": dice.choice((64, 1 << 20)),
+        "data_page_row_count_limit": dice.choice((5, 20_000)),
+        "data_page_size_limit": dice.choice((100, 1 << 20)),
+        "write_batch_size": dice.choice((5, 1024)),
+        "max_row_group_size": dice.choice((40, 1 << 20)),
+        "skip_arrow_metadata": dice.random() < 0.97,
+        "max_statistics_size": dice.choice((4, 64, None)),
+        "writer_version": dice.choice(("parquet_1_0", "parquet_2_0")),
+        "bloom_filter_enabled": dice.random() < 0.1,
+    }
+    if dice.page_rows is not None:
+        shape |= {"max_row_group_size": 1 << 20, "write_batch_size": dice.page_rows}
+        shape |= {"data_page_row_count_limit": dice.page_rows, "data_page_size_limit": 1 << 20}
+    write_parquet(rows.replace_schema_metadata(None), path, **shape)
 
 
-def some_conditions(dice: random.Random) -> Iterator[list[Any]]:
+def some_conditions(dice: Dice) -> Iterator[list[Any]]:
     """Conditions on the column that every row group has bounds of."""
     for _ in range(2):
         yield [dice.choice(("=", ">", "<", ">=")), "id", dice.randrange(-5, 5 * MOST_ROWS)]
@@ -322,7 +400,9 @@ def data_files(catalog: FilesystemCatalog) -> list[tuple[Path, DataFile]]:
     return [(folder / file.file_name, file) for file in live_files(table)]
 
 
-def run_cases(seeds: Iterable[int], until: float, readers: Mapping[str, ReadFiles]) -> Iterator[Verdict]:
+def run_cases(
+    seeds: Iterable[int], until: float, readers: Mapping[str, ReadFiles], *, runs: bool
+) -> Iterator[Verdict]:
     """Run cases until a time of the monotonic clock. The folder of a case with a problem stays."""
     with ExitStack() as stack:
         judges = [stack.enter_context(Oracle(version)) for version in VERSIONS]
@@ -330,7 +410,7 @@ def run_cases(seeds: Iterable[int], until: float, readers: Mapping[str, ReadFile
             if time.monotonic() > until:
                 return
             folder = Path(tempfile.mkdtemp(prefix="shapes-"))
-            verdict = run_case(seed, folder, judges[seed % len(judges)], readers)
+            verdict = run_case(Dice(seed, runs=runs), folder, judges[seed % len(judges)], readers)
             yield verdict
             if verdict.problem:
                 print(f"seed {seed}: {verdict.problem}; the table is in {folder}")
@@ -340,12 +420,14 @@ def run_cases(seeds: Iterable[int], until: float, readers: Mapping[str, ReadFile
 
 def count_verdicts(verdicts: Iterable[Verdict]) -> dict[str, Any]:
     """What became of all cases, for the figures."""
-    cases = copies = files = 0
+    cases = copies = files = runs = cases_with_runs = 0
     problems, writers, reasons, reads = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     for verdict in verdicts:
         cases += 1
         copies += bool(verdict.copied)
         files += verdict.copied
+        runs += verdict.runs
+        cases_with_runs += bool(verdict.runs)
         problems.update([verdict.problem] if verdict.problem else [])
         writers.update(verdict.writers)
         reasons.update(verdict.decoded)
@@ -354,6 +436,8 @@ def count_verdicts(verdicts: Iterable[Verdict]) -> dict[str, Any]:
         "cases": cases,
         "cases_with_copies": copies,
         "files_copied": files,
+        "cases_with_runs_of_pages": cases_with_runs,
+        "runs_of_pages": runs,
         "problems": dict(problems),
         "files_by_writer": dict(writers.most_common()),
         "reads_by_reader": dict(reads.most_common()),
@@ -378,6 +462,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cases", type=int, default=200)
+    parser.add_argument("--runs", action="store_true", help="tables of one large row group and late rows")
     parser.add_argument("--minutes", type=float, default=600, help="begin no other case after so long")
     parser.add_argument("--figures", type=Path, help="directory of the figures")
     parser.add_argument("--spark", action="store_true", help="Spark's own readers of parquet judge, too")
@@ -388,12 +473,16 @@ def main() -> None:
         readers = local_readers()
         if options.spark:
             readers |= spark_readers(stack.enter_context(spark_session()))
-        cases = run_cases(seeds, started + 60 * options.minutes, readers)
-        figures = {"seed": options.seed, **count_verdicts(cases)}
+        cases = run_cases(seeds, started + 60 * options.minutes, readers, runs=options.runs)
+        figures = {"seed": options.seed, "runs": options.runs, **count_verdicts(cases)}
     figures["seconds"] = round(time.monotonic() - started)
     print(json.dumps(figures, indent=2))
     if options.figures:
-        print(write_figures("parquet_shapes", measured, figures, options.figures))
+        print(
+            write_figures(
+                "parquet_runs" if options.runs else "parquet_shapes", measured, figures, options.figures
+            )
+        )
     sys.exit(bool(figures["problems"]))
 
 

@@ -1,4 +1,4 @@
-"""Merges that copy row groups of a file with late rows: Java 1.4.2 and 2.0.0 read what a merge without copies leaves,
+"""Merges that copy row groups, or runs of pages, of a file with late rows: Java 1.4.2 and 2.0.0 read what a merge without copies leaves,
 with conditions on every column, and find no damage. Java and lakecore write the large file.
 """
 
@@ -26,6 +26,7 @@ pytestmark = pytest.mark.slow
 
 NAME = "d.t"
 ROWS = 3000
+ONE_GROUP = "java, one row group"
 COLUMNS = (
     "id BIGINT NOT NULL",
     "part STRING NOT NULL",
@@ -83,10 +84,10 @@ def table_of(folder: Path, java: Oracle, by: str, monkeypatch: pytest.MonkeyPatc
     catalog.create_database("d")
     options = {
         "bucket": "1", "write-only": "true", "lakecore.commit.settle-time": "1 ms",
-        "file.block-size": "4 kb", "parquet.page.row.count.limit": "40",
+        "file.block-size": "128 mb" if by == ONE_GROUP else "4 kb", "parquet.page.row.count.limit": "40",
     }  # fmt: skip
     java.create(folder, NAME, {"columns": list(COLUMNS), "primaryKeys": ["id", "part"], "options": options})
-    if by == "java":
+    if by in ("java", ONE_GROUP):
         java.write(folder, NAME, map(as_json, rows(range(ROWS), "old")))
     else:
         monkeypatch.setattr(writer, "_ROW_GROUP_ROWS", 200)
@@ -96,8 +97,8 @@ def table_of(folder: Path, java: Oracle, by: str, monkeypatch: pytest.MonkeyPatc
     return catalog
 
 
-@pytest.mark.parametrize("by", ["java", "lakecore"])
-def test_java_and_others_read_row_groups_that_were_copied(
+@pytest.mark.parametrize("by", ["java", ONE_GROUP, "lakecore"])
+def test_java_and_others_read_row_groups_and_runs_of_pages_that_were_copied(
     by: str, oracles: dict[str, Oracle], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = {}

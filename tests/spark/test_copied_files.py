@@ -4,7 +4,6 @@ condition on each column they read what they read of the files that were there b
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from lakecore.format.parquet.splice import writer as splice_writer
 from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.jobs import compact
 from lakecore.verify.digest.row_groups import GroupFacts
-from tests.fuzz.parquet_shapes import FIXED_OPTIONS, NAME, add_file, file_paths, judge_copies
+from tests.fuzz.parquet_shapes import FIXED_OPTIONS, NAME, Dice, add_file, file_paths, judge_copies, run_case
 from tests.fuzz.parquet_values import KINDS
 from tests.support.oracle import Oracle
 from tests.support.parquet_readers import (
@@ -82,12 +81,23 @@ def test_every_reader_reads_copies_as_it_reads_their_sources(
     name: str, readers: Mapping[str, ReadFiles], java: Oracle, tmp_path: Path
 ) -> None:
     shape, catalog = SHAPES[name], new_table(tmp_path, SHAPES[name], java)
-    verdict = judge_copies(random.Random(1), catalog, (shape.writers, java), readers)
+    verdict = judge_copies(Dice(1), catalog, (shape.writers, java), readers)
     assert (verdict.problem, verdict.copied, verdict.decoded) == ("", len(shape.writers), {})
     if shape.writers == WRITERS:
         assert found_in(catalog) == CHUNKS
     clauses = len(list(conditions_of(catalog.load_table(NAME).scan().to_arrow())))
     assert verdict.reads == {one: clauses for one in readers if one not in shape.unread}
+
+
+@pytest.mark.parametrize("seed", [50007, 50008], ids=["java", "pyarrow"])
+def test_every_reader_reads_runs_of_pages_as_rows_without_copies(
+    seed: int, readers: Mapping[str, ReadFiles], java: Oracle, tmp_path: Path
+) -> None:
+    """A merge by key copies pages of a large row group around late rows."""
+    verdict = run_case(Dice(seed, runs=True), tmp_path, java, readers)
+    assert verdict.problem == ""
+    assert verdict.runs > 0
+    assert set(verdict.reads) == set(readers)
 
 
 def test_readers_of_spark_notice_wrong_places_of_pages(
@@ -116,7 +126,7 @@ def new_table(folder: Path, shape: Shape, java: Oracle) -> FilesystemCatalog:
         "options": FIXED_OPTIONS | {"bucket": "1", "bucket-key": "id"},
     }
     catalog.create_table(NAME, TableDefinition.from_json(definition))
-    dice = random.Random(shape.seed)
+    dice = Dice(shape.seed)
     for number, writer in enumerate(shape.writers):
         add_file(dice, catalog, number, writer, (folder, java))
     return catalog

@@ -1,4 +1,4 @@
-"""This module decides which row groups of the largest run of a merge may be copied: no other file of the
+"""This module decides which blocks of rows of the largest run of a merge may be copied: no other file of the
 merge has keys in their range. It knows blocks of rows by their first keys, and is told the keys of the other
 files. Pure.
 
@@ -9,7 +9,7 @@ what lies between two blocks counts for the one before.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -28,8 +28,8 @@ _LEAST_FREE = 2
 
 @dataclass(frozen=True, slots=True)
 class KeyBlock:
-    """It stands for rows that follow one another in a file of the run: those of a row group, or (`group`
-    None) of a whole file, which must be decoded.
+    """It stands for rows that follow one another in a file of the run: those of a row group or of pages
+    of one, or (`group` None) of a whole file, which must be decoded.
     """
 
     file: int
@@ -81,11 +81,16 @@ class KeyBlocks:
             if number < 0:
                 self.keys_before = True
             elif number in self._free:
-                self._free.discard(number)
-                self._free_size -= self._blocks[number].size
+                self.discard((number,))
             if number + 1 == len(self._blocks):
                 return
             row += max(1, rank(keys.slice(row), self._blocks[number + 1].first_key, self._key_type))
+
+    def discard(self, numbers: Iterable[int]) -> None:
+        """Take away free blocks that are not copied for another reason."""
+        for number in numbers:
+            self._free.discard(number)
+            self._free_size -= self._blocks[number].size
 
     def ranges(self) -> tuple[range, ...]:
         """Return the numbers of free blocks, those that follow one another together."""

@@ -21,7 +21,7 @@ from lakecore.format.parquet.thrift_spans import Fields, Inside, struct_list, wa
 from lakecore.fs.file_io import FileIO, RangeSource
 from lakecore.fs.whole_file import open_small_whole
 
-__all__ = ["ColumnFacts", "GroupFacts", "StoredGroups", "open_groups"]
+__all__ = ["ColumnFacts", "GroupFacts", "GroupPart", "StoredGroups", "open_groups"]
 
 # field ids of parquet.thrift
 _SCHEMA, _GROUPS, _NOTES, _WRITER, _ORDERS = 2, 4, 5, 6, 7
@@ -35,6 +35,13 @@ _IN_GROUP: Inside = {_COLUMNS: struct_list(_IN_CHUNK)}
 _IN_FILE: Inside = {_GROUPS: struct_list(_IN_GROUP)}
 _BLOCK = 4 << 20
 _NAME_BYTES = 10
+
+
+class GroupPart(NamedTuple):
+    """This is a row group of a file, or some rows [start, stop) of it, which are those of whole pages."""
+
+    group: int
+    rows: tuple[int, int] | None = None
 
 
 class ColumnFacts(NamedTuple):
@@ -82,13 +89,13 @@ class GroupFacts(NamedTuple):
 
 
 class StoredGroups:
-    """It shows the row groups of an open parquet file. `metadata` is pyarrow's footer."""
+    """It shows the row groups of an open parquet file `path`. `metadata` is pyarrow's footer."""
 
     def __init__(self, source: RangeSource, path: str) -> None:
         """Read the footer. Raises CorruptDataError."""
         self._source = source
         self._size = source.size()
-        self._path = path
+        self.path = path
         with corrupt_data_errors(path):
             self._thrift = thrift = _footer(source)
             self.metadata = metadata_of(thrift)
@@ -137,7 +144,7 @@ class StoredGroups:
 
     def group(self, number: int) -> GroupFacts:
         """Return what footer and page indexes say of a row group. Raises CorruptDataError."""
-        with corrupt_data_errors(self._path):
+        with corrupt_data_errors(self.path):
             group = self.metadata.row_group(number)
             stored: Fields = self._groups[number]
             chunks = stored[_COLUMNS][3]
@@ -145,6 +152,18 @@ class StoredGroups:
                 raise ValueError("two readers of its footer find other rows or columns")
             columns = tuple(self._column(group.column(leaf), chunk) for leaf, chunk in enumerate(chunks))
             return GroupFacts(group.num_rows, columns, self._raw(stored, _SORTING))
+
+    def rows_of(self, part: GroupPart) -> tuple[int, int] | None:
+        """Return the rows [start, stop) of a part in the file; None where the file does not have it."""
+        if not 0 <= part.group < len(self.group_rows):
+            return None
+        start, count = sum(self.group_rows[: part.group]), self.group_rows[part.group]
+        first, last = (0, count) if part.rows is None else part.rows
+        return (start + first, start + last) if 0 <= first < last <= count else None
+
+    def chunk_start(self, number: int, leaf: int) -> int:
+        """Return where a column chunk begins in the file."""
+        return _start(self.metadata.row_group(number).column(leaf))
 
     def chunk_bytes(self, number: int) -> Iterator[bytes]:
         """Yield the bytes of all column chunks of a row group, in blocks: two row groups with the same facts
@@ -154,9 +173,9 @@ class StoredGroups:
         for leaf in range(group.num_columns):
             column = group.column(leaf)
             start, size = _start(column), column.total_compressed_size
-            with corrupt_data_errors(self._path):
+            with corrupt_data_errors(self.path):
                 for begin in range(start, start + size, _BLOCK):
-                    yield self._read(begin, min(_BLOCK, start + size - begin))
+                    yield self.read(begin, min(_BLOCK, start + size - begin))
 
     def _column(self, column: Any, chunk: Fields) -> ColumnFacts:
         meta: Fields = chunk[_META][3]
@@ -199,9 +218,10 @@ class StoredGroups:
 
     def _index(self, chunk: Fields, offset: int, length: int) -> bytes | None:
         at, size = _value(chunk, offset), _value(chunk, length)
-        return self._read(at, size) if at and size else None
+        return self.read(at, size) if at and size else None
 
-    def _read(self, at: int, size: int) -> bytes:
+    def read(self, at: int, size: int) -> bytes:
+        """Return bytes of the file. Raises ValueError where it ends before."""
         if at < 0 or size < 0 or at + size > self._size:
             raise ValueError(f"the file ends before byte {at + size}")
         data = self._source.read_at(size, at)

@@ -1,10 +1,10 @@
-"""The proof of row groups that were copied from parquet files without decoding them.
+"""This module proves row groups and runs of pages that were copied from parquet files without decoding them.
 
 A copy holds when each row group of an output has the bytes, and all that footer and page indexes say of them,
 that a row group of an input has, at the place of its rows; when every row group of each copied input is there
-once, in order (in a merge by key: every row group that its plan names); and when schema, notes and column
-orders of the output are those of the input. Row groups that were encoded anew are tallied row by row. Nothing
-here knows how a copy was written: outputs are read back.
+once, in order (in a merge by key: every row group and run of pages that its plan names); and when schema,
+notes and column orders of the output are those of the input. Row groups that were encoded anew are tallied
+row by row. Nothing here knows how a copy was written: outputs are read back.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from lakecore.verify.digest.columns import StoredFile, read_covered
 from lakecore.verify.digest.context import ProofContext
 from lakecore.verify.digest.digest import ZERO, Tally
 from lakecore.verify.digest.file_tally import FileTally
-from lakecore.verify.digest.row_groups import StoredGroups, open_groups
+from lakecore.verify.digest.page_runs import RunDifference, compare_run
+from lakecore.verify.digest.row_groups import GroupPart, StoredGroups, open_groups
 from lakecore.verify.digest.rows import tally_rows
 from lakecore.verify.proof.outputs import OutputEvidence, check_size
 from lakecore.verify.proof.pick_proof import tally_input
@@ -104,12 +105,12 @@ def check_row_groups(
     unit: str,
     inputs: Sequence[SpliceInput],
     outputs: Sequence[SpliceOutput],
-    copied: Mapping[int, Sequence[int]],
+    copied: Mapping[int, Sequence[GroupPart]],
 ) -> Mapping[str, Sequence[RowSpan]]:
     """Compare the copied row groups of a merge by key with those of the inputs. `copied` names, by the number
-    of an input, its row groups that must be copied, in order. Keys, and rows that were merged, are proven
-    otherwise. It returns, by path of an output, the rows [start, stop) of row groups that follow each other
-    in output and input alike.
+    of an input, its row groups and runs of pages that must be copied, in order. Keys, and rows that were
+    merged, are proven otherwise. It returns, by path of an output, the rows [start, stop) of row groups that
+    follow each other in output and input alike.
 
     Raises ProofError; CorruptDataError for an input. It reads copied inputs and their copies once.
     """
@@ -149,8 +150,10 @@ class _Comparison:
         self._stack = stack
         self._current: int | None = None
         self._groups: StoredGroups | None = None
-        self._next_group = 0
-        self.expected: Mapping[int, Sequence[int]] = {}
+        self._next_part = 0
+        self._compared: RowSpan = (0, 0)
+        self._follows = False
+        self.expected: Mapping[int, Sequence[GroupPart]] = {}
         self._tallies: dict[int, Tally] = {}
         self._whole: set[int] = set()
         self._partial: set[int] = set()
@@ -197,7 +200,7 @@ class _Comparison:
             for number in numbers:
                 start = whole.rows
                 whole += self._copied_rows(stored, written, number, origin, first_row + start)
-                self._add_copied_rows(stored, origin, (start, whole.rows))
+                self._add_copied_rows(stored, (start, whole.rows))
         self._check_description(output, written)
         return whole
 
@@ -206,47 +209,58 @@ class _Comparison:
     ) -> Tally:
         """Compare a row group with the next one of an input."""
         source = self._source(origin)
-        numbers = self._numbers(origin, source)
-        if self._next_group >= len(numbers):
+        parts = self._parts(origin, source)
+        if self._next_part >= len(parts):
             self._refuse(
                 stored,
                 f"row group {number} was copied from {self._inputs[origin].stored.path}, "
                 "which has no further one",
             )
-        place_in_input = numbers[self._next_group]
-        before, after = source.group(place_in_input), written.group(number)
-        problem = before.difference(after)
-        if problem is not None:
-            self._refuse(stored, f"row group {number}: {problem} ({self._inputs[origin].stored.path})")
-        checksum = self._checksum(stored, source.chunk_bytes(place_in_input), written.chunk_bytes(number))
-        self._next_group += 1
+        part = parts[self._next_part]
+        span = source.rows_of(part)
+        if span is None:
+            raise ProofError(self._unit, f"input {self._inputs[origin].stored.path} has other row groups")
+        self._follows = self._next_part > 0 and self._compared[1] == span[0]
+        self._compared = span
+        try:
+            if part.rows is None:
+                checksum = self._group_checksum(stored, (source, part.group), (written, number))
+            else:
+                checksum = compare_run(source, part, written, number)
+        except RunDifference as err:
+            self._refuse(stored, f"row group {number}: {err} ({self._inputs[origin].stored.path})")
+        rows = span[1] - span[0]
+        self._next_part += 1
         so_far = self._tallies.get(origin, ZERO)
-        self._tallies[origin] = so_far + _tally(before.rows, self._places[origin] + so_far.rows, checksum)
-        if self._next_group == len(numbers):
+        self._tallies[origin] = so_far + _tally(rows, self._places[origin] + so_far.rows, checksum)
+        if self._next_part == len(parts):
             self._whole.add(origin)
-        return _tally(after.rows, place, checksum)
+        return _tally(rows, place, checksum)
 
-    def _add_copied_rows(self, stored: StoredFile, origin: int, rows: RowSpan) -> None:
+    def _group_checksum(
+        self, stored: StoredFile, read: tuple[StoredGroups, int], copy: tuple[StoredGroups, int]
+    ) -> int:
+        """Compare a whole row group with its copy. Raises RunDifference."""
+        problem = read[0].group(read[1]).difference(copy[0].group(copy[1]))
+        if problem is not None:
+            raise RunDifference(problem)
+        return self._checksum(stored, read[0].chunk_bytes(read[1]), copy[0].chunk_bytes(copy[1]))
+
+    def _add_copied_rows(self, stored: StoredFile, rows: RowSpan) -> None:
         """Add the rows of the row group that was compared last."""
         spans = self.copied_rows.setdefault(stored.path, [])
-        numbers = self.expected.get(origin)
-        follows = self._next_group > 1 and (
-            numbers is None or numbers[self._next_group - 2] + 1 == numbers[self._next_group - 1]
-        )
-        if follows and spans and spans[-1][1] == rows[0]:
+        if self._follows and spans and spans[-1][1] == rows[0]:
             rows = spans.pop()[0], rows[1]
         spans.append(rows)
 
-    def _numbers(self, origin: int, source: StoredGroups) -> Sequence[int]:
-        """Return the row groups of an input that must be copied. Raises ProofError where it does not have
-        them.
-        """
-        numbers = self.expected.get(origin, range(len(source.group_rows)))
-        if not set(numbers) <= set(range(len(source.group_rows))):
-            raise ProofError(self._unit, f"input {self._inputs[origin].stored.path} has other row groups")
-        if len(numbers) < len(source.group_rows):
+    def _parts(self, origin: int, source: StoredGroups) -> Sequence[GroupPart]:
+        """Return the parts of an input that must be copied."""
+        parts = self.expected.get(origin)
+        if parts is None:
+            return [GroupPart(number) for number in range(len(source.group_rows))]
+        if [part.group for part in parts if part.rows is None] != list(range(len(source.group_rows))):
             self._partial.add(origin)
-        return numbers
+        return parts
 
     def _checksum(self, stored: StoredFile, read: Iterator[bytes], written: Iterator[bytes]) -> int:
         """Compare the bytes of two row groups, and return the checksum of both."""
@@ -264,7 +278,7 @@ class _Comparison:
                 raise ProofError(self._unit, f"{one.stored.path} was copied, although rows of it are deleted")
             self._stack.close()
             self._groups = self._stack.enter_context(open_groups(self._context.file_io, one.stored.path))
-            self._current, self._next_group = origin, 0
+            self._current, self._next_part = origin, 0
             if sum(self._groups.group_rows) != one.stored.file.row_count or origin in self._tallies:
                 raise ProofError(
                     self._unit,

@@ -1,4 +1,5 @@
-"""This module describes some row groups of a file, which are copied without the others, as a file.
+"""This module describes some row groups of a file, or runs of pages, which are copied without the others, as
+a file.
 
 A footer has bounds of each row group. Those of numbers must be there and be values, because readers take the
 bounds of a file for values. Those of text may be cut, and those of floats leave out NaN and signs of zeros.
@@ -17,6 +18,7 @@ from lakecore.format.corruption import corrupt_data_errors
 from lakecore.format.parquet.footer_bounds import footer_bounds
 from lakecore.format.parquet.footer_bytes import metadata_of
 from lakecore.format.parquet.splice.footer import Footer
+from lakecore.format.parquet.splice.groups_footer import groups_footer
 from lakecore.format.statistics import (
     StatsKind,
     StatsMode,
@@ -38,13 +40,13 @@ GroupBounds: TypeAlias = Mapping[str, ColumnBounds]
 
 
 def group_bounds(file: DataFile, schema: TableSchema, footer: Footer) -> tuple[GroupBounds | None, ...]:
-    """Return the bounds of each row group; None for one of which a number has none, or has bounds that may
-    not be values: it must be decoded. `schema` is that of the file.
+    """Return the bounds of each row group or run of pages; None for one of which a number has none, or has
+    bounds that may not be values: it must be decoded. `schema` is that of the file.
     """
     whole = recorded_bounds(file, schema.row_type) | recorded_key_bounds(file, schema.key_type)
     try:
         with corrupt_data_errors(footer.path):
-            metadata = metadata_of(footer.thrift)
+            metadata = metadata_of(groups_footer(footer))
             return tuple(
                 _with_recorded(footer_bounds(metadata, footer.has_values, [number]), whole, group.rows)
                 for number, group in enumerate(footer.groups)

@@ -1,15 +1,15 @@
-"""This module decides which rows of a unit are copied by whole row groups, and what is merged between them.
-Both are steps in key order.
+"""This module decides which rows of a unit are copied by whole row groups or runs of pages, and what is
+merged between them. Both are steps in key order.
 
 Copied are files whose keys no other file of the unit has among its own; and of the largest run of files that
-do overlap, the row groups in whose range no other file has a key. What cannot be shown from decoded keys is
-merged.
+do overlap, the row groups in whose range no other file has a key, and runs of pages of the others. What
+cannot be shown from decoded keys is merged.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import groupby
 from typing import TypeAlias
@@ -17,58 +17,33 @@ from typing import TypeAlias
 from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError
 from lakecore.format.parquet.splice.footer import Footer
-from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.format.parquet.splice.reasons import SpliceReason
 from lakecore.lsm.sections import largest_run
 from lakecore.metadata.manifest.data_file import DataFile
-from lakecore.read.context import ReadContext
-from lakecore.read.file.group_keys import first_keys, key_at_row, key_batches
-from lakecore.read.file.key_blocks import KeyBlock, KeyBlocks, in_key_order
+from lakecore.read.file.group_keys import key_at_row
 from lakecore.read.file.key_range import KeyRange
 from lakecore.row.binary_row import encode_row
-from lakecore.verify.digest.columns import StoredFile
-from lakecore.write.files.copied_groups import GroupBounds, describe_groups, group_bounds
+from lakecore.verify.digest.row_groups import GroupPart
+from lakecore.write.files.copied_groups import describe_groups
+from lakecore.write.files.copy_blocks import BlockCopies, CopyBlocks, KeyedUnit, Piece, Run
 from lakecore.write.files.copy_plan import CopyInput, CopyPlan, read_footers, settled_plan
-from lakecore.write.files.rolling import FileSpec
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["CopyStep", "KeyedUnit", "MergeStep", "Step", "UnitCopies", "plan_unit"]
-
-Run: TypeAlias = tuple[DataFile, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyedUnit:
-    """It says what a unit of a merge by key reads and writes. `parts` are its runs, in key order; `bounds` is
-    its share of the keys, and `mode` says what may be copied. `deleted` are the names of files of which rows
-    are deleted; with `drop_deletes` the deletes that files have must go.
-    """
-
-    reading: ReadContext
-    bucket_dir: str
-    spec: FileSpec
-    parts: tuple[tuple[Run, ...], ...]
-    bounds: KeyRange | None
-    mode: CopyMode
-    deleted: Collection[str]
-    drop_deletes: bool
-
-    def stored(self, file: DataFile) -> StoredFile:
-        """Return a file of the unit with its path."""
-        return StoredFile(self.reading.paths.data_file(self.bucket_dir, file), file)
+__all__ = ["CopyStep", "MergeStep", "Step", "UnitCopies", "plan_unit"]
 
 
 @dataclass(frozen=True, slots=True)
 class CopyStep:
-    """Row groups of the file with this number are copied: those of `footer`, whose numbers are `groups`.
-    `file` describes their rows. `span` are the positions of these in the file; None: all are copied.
+    """Row groups of the file with this number are copied, or runs of pages: those of `footer`, which are
+    `parts` of the file. `file` describes their rows. `span` are the positions of these in the file; None: all
+    are copied.
     """
 
     number: int
     file: DataFile
     footer: Footer
-    groups: tuple[int, ...]
+    parts: tuple[GroupPart, ...]
     span: tuple[int, int] | None = None
 
 
@@ -120,17 +95,8 @@ def _decision(part: Footer | SpliceReason, copies: Sequence[CopyStep]) -> Footer
     """Return the footer with the row groups of a file that are copied, or why none is."""
     if isinstance(part, SpliceReason):
         return part
-    numbers = [number for step in copies for number in step.groups]
-    return part.with_groups(numbers) if numbers else SpliceReason.OVERLAPS
-
-
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """It has a block, the bounds of its columns where it may be copied, and its rows."""
-
-    keys: KeyBlock
-    bounds: GroupBounds | None
-    rows: int
+    groups = [group for step in copies for group in step.footer.groups]
+    return part.with_groups(groups) if groups else SpliceReason.OVERLAPS
 
 
 class _Planner:
@@ -167,97 +133,57 @@ class _Planner:
         if not any(isinstance(self.footers.parts[member], Footer) for member in members):
             return whole
         try:
-            blocks = self._free_blocks(part, base, members)
+            others = [file for at, run in enumerate(part) if at != base for file in run]
+            free = CopyBlocks(self.unit, self.files, self.footers.parts).copies(members, others)
         except CorruptDataError as err:  # perhaps of an index, which a merge does not read
             logger.warning("%s: no row groups are copied: %s", self.unit.bucket_dir, err)
             return whole
-        return whole if blocks is None else list(self._steps(part, *blocks))
+        return whole if free is None else list(self._steps(part, free))
 
     def _whole_file(self, number: int, footer: Footer) -> CopyStep:
-        return CopyStep(number, self.files[number], footer, tuple(range(len(footer.groups))))
+        parts = tuple(GroupPart(group) for group in range(len(footer.groups)))
+        return CopyStep(number, self.files[number], footer, parts)
 
-    def _free_blocks(
-        self, part: tuple[Run, ...], base: int, members: range
-    ) -> tuple[KeyBlocks, list[_Block]] | None:
-        """Return the blocks of the largest run with the keys of the others marked; None where copies do not
-        pay, or where ranges of keys cannot be read.
-        """
-        unit = self.unit
-        blocks: list[_Block] = []
-        for member in members:
-            blocks_of_file = self._blocks(member)
-            if blocks_of_file is None:
-                return None
-            blocks += blocks_of_file
-        bounds = unit.bounds or KeyRange()
-        if not in_key_order([block.keys for block in blocks]):
-            return None
-        free = KeyBlocks([block.keys for block in blocks], bounds, unit.spec.schema.key_type)
-        others = [file for at, run in enumerate(part) if at != base for file in run]
-        for file in others:
-            batches = key_batches(unit.reading, unit.bucket_dir, file, bounds) if free.has_half else None
-            if batches is None:
-                return None
-            for batch in batches:
-                free.mark(batch)
-                if not free.has_half:
-                    return None
-        return (free, blocks) if free.has_half else None
-
-    def _blocks(self, number: int) -> list[_Block] | None:
-        """Return a block for each row group of a file, or one for a file that is not copied."""
-        unit, file, footer = self.unit, self.files[number], self.footers.parts[number]
-        keys = first_keys(unit.reading, unit.bucket_dir, file)
-        if not keys:
-            return None
-        if not isinstance(footer, Footer):
-            return [_Block(KeyBlock(number, None, keys[0], file.file_size), None, 0)]
-        bounds = group_bounds(file, unit.reading.file_schema(file.schema_id), footer)
-        return [
-            _Block(KeyBlock(number, None if stated is None else at, key, group.size), stated, group.rows)
-            for at, (key, stated, group) in enumerate(zip(keys, bounds, footer.groups, strict=True))
-        ]
-
-    def _steps(self, part: tuple[Run, ...], free: KeyBlocks, blocks: Sequence[_Block]) -> Iterator[Step]:
+    def _steps(self, part: tuple[Run, ...], free: BlockCopies) -> Iterator[Step]:
         """Yield copies of free blocks, and merges of the ranges of keys between them."""
-        bounds = self.unit.bounds or KeyRange()
-        low, begins = bounds.low, free.keys_before or bounds.low is not None
-        for region in free.ranges():
+        bounds, blocks = self.unit.bounds or KeyRange(), free.blocks
+        low, begins = bounds.low, free.keys.keys_before or bounds.low is not None
+        for region in free.keys.ranges():
             first = blocks[region.start].keys.first_key
             if begins or region.start:
                 yield MergeStep(part, KeyRange(low, first))
-            yield from self._copies(blocks[region.start : region.stop])
+            yield from self._copies([free.pieces[number] for number in region if number in free.pieces])
             begins = region.stop < len(blocks)
             low = blocks[region.stop].keys.first_key if begins else None
         if begins:
             yield MergeStep(part, KeyRange(low, bounds.high))
 
-    def _copies(self, blocks: Iterable[_Block]) -> Iterator[CopyStep]:
-        """Yield a copy for each file that has some of these blocks."""
-        for number, members in groupby(blocks, key=lambda block: block.keys.file):
+    def _copies(self, pieces: Iterable[Piece]) -> Iterator[CopyStep]:
+        """Yield a copy for each file that has some of these pieces."""
+        for number, members in groupby(pieces, key=lambda piece: piece.keys.file):
             footer = self.footers.parts[number]
             if not isinstance(footer, Footer):
                 raise TypeError(f"file {number} of the unit is not copied")
-            copied_blocks = tuple(members)
-            groups = tuple(block.keys.group for block in copied_blocks if block.keys.group is not None)
-            if len(groups) == len(footer.groups):
+            pieces_of_file = tuple(members)
+            if sum(piece.group.rows for piece in pieces_of_file) == footer.rows:
                 yield self._whole_file(number, footer)
             else:
-                yield self._part_of_file(number, footer, groups, copied_blocks)
+                yield self._part_of_file(number, footer, pieces_of_file)
 
-    def _part_of_file(
-        self, number: int, footer: Footer, groups: tuple[int, ...], blocks: Sequence[_Block]
-    ) -> CopyStep:
+    def _part_of_file(self, number: int, footer: Footer, pieces: Sequence[Piece]) -> CopyStep:
         unit, file = self.unit, self.files[number]
         reading = unit.reading
-        start = sum(group.rows for group in footer.groups[: groups[0]])
-        span = start, start + sum(block.rows for block in blocks)
+        first = pieces[0].part
+        start = sum(group.rows for group in footer.groups[: first.group])
+        start += 0 if first.rows is None else first.rows[0]
+        span = start, start + sum(piece.group.rows for piece in pieces)
         last = key_at_row(reading, unit.bucket_dir, file, span[1] - 1)
         key_type = unit.spec.schema.key_type
-        ends = encode_row(blocks[0].keys.first_key, key_type), encode_row(last, key_type)
-        described = [(block.rows, block.bounds) for block in blocks if block.bounds is not None]
+        ends = encode_row(pieces[0].keys.first_key, key_type), encode_row(last, key_type)
+        described = [(piece.group.rows, piece.bounds) for piece in pieces]
         entry = describe_groups(file, reading.file_schema(file.schema_id), described, ends)
-        return CopyStep(number, entry, footer.with_groups(groups), groups, span)
+        groups = footer.with_groups(piece.group for piece in pieces)
+        return CopyStep(number, entry, groups, tuple(piece.part for piece in pieces), span)
 
 
 def _refusal(unit: KeyedUnit, part: tuple[Run, ...], file: DataFile) -> SpliceReason | None:

@@ -1,10 +1,10 @@
-"""This module writes files that are made of row groups of others, copied as they are, and of row groups that
-are encoded here.
+"""This module writes files that are made of row groups of others, or of runs of their pages, copied as they
+are, and of row groups that are encoded here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ from lakecore.clock import local_ms
 from lakecore.data_class import dataclass
 from lakecore.format.data_writer import WriterOptions, WrittenFile
 from lakecore.format.parquet.splice.footer import Footer, read_splice_footer
-from lakecore.format.parquet.splice.pages import examine_pages
+from lakecore.format.parquet.splice.pages import RunFacts, examine_pages
 from lakecore.format.parquet.splice.reasons import SpliceRefusal
 from lakecore.format.parquet.splice.rules import mixing_refusal
 from lakecore.format.parquet.splice.writer import SpliceWriter
@@ -68,8 +68,8 @@ class SplicedWriter:
         SpliceRefusal where its pages are not as its footer says.
         """
         with open_small_whole(self._file_io, footer.path) as source:
-            examine_pages(source, footer)
-            current = self._add(number, source, footer)
+            facts = examine_pages(source, footer)
+            current = self._add(number, source, footer, facts)
         current.summary.add_file(file)
         current.bounds.add(footer.rows, recorded_bounds(file, schema.row_type))
         if self._spec.keyed:
@@ -127,11 +127,17 @@ class SplicedWriter:
         current.key_bounds.add(footer.rows, written.column_bounds)
         self._roll_if_full()
 
-    def _add(self, origin: int | None, source: RangeSource, footer: Footer) -> _OpenFile:
+    def _add(
+        self,
+        origin: int | None,
+        source: RangeSource,
+        footer: Footer,
+        facts: Sequence[tuple[RunFacts, ...]] | None = None,
+    ) -> _OpenFile:
         if self._current is None:
             self._current = self._open()
         current = self._current
-        current.writer.add(source, footer)
+        current.writer.add(source, footer, facts)
         current.origins += [origin] * len(footer.groups)
         return current
 

@@ -117,9 +117,9 @@ public class Gen {
             int buckets = keyed ? Integer.parseInt(numbers[0]) : -1;
             int commits = numbers.length > 1 ? Integer.parseInt(numbers[1]) : runs;
             Identifier id = Identifier.create("db", name);
-            boolean based = kind.equals("top") || kind.equals("flat");
+            boolean based = kind.equals("top") || kind.equals("flat") || kind.equals("large");
             if (based && catalog.listTables("db").contains(name)) {
-                updates(catalog.getTable(id), io, rows, commits, kind.equals("top"));
+                updates(catalog.getTable(id), io, rows, commits, !kind.equals("flat"));
                 continue;
             }
             catalog.dropTable(id, true);

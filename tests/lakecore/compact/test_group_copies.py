@@ -28,6 +28,7 @@ from lakecore.read.file.key_range import KeyRange
 from lakecore.row.binary_row import EMPTY_ROW
 from lakecore.types.datatypes import DataField, RowType
 from lakecore.verify.contents.footer_stats import float_problems
+from lakecore.verify.digest.row_groups import GroupPart
 from lakecore.verify.fsck.check import fsck
 from lakecore.verify.mode import ProofMode
 from lakecore.verify.proof.spliced import SpliceOutput, check_row_groups
@@ -404,7 +405,11 @@ def claims(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
     """Let the proof see other claims: `change` makes them of the outputs and of the row groups to be copied."""
 
     def check_groups(
-        context: Any, unit: str, inputs: Any, outputs: list[SpliceOutput], copied: dict[int, tuple[int, ...]]
+        context: Any,
+        unit: str,
+        inputs: Any,
+        outputs: list[SpliceOutput],
+        copied: dict[int, tuple[GroupPart, ...]],
     ) -> None:
         check_row_groups(context, unit, inputs, *change(outputs, copied))
 
@@ -412,9 +417,9 @@ def claims(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
 
 
 WRONG_CLAIMS: dict[str, tuple[Any, str]] = {
-    "another row group": (lambda out, to: (out, {n: (*g[:3], 7, *g[4:]) for n, g in to.items()}), "another"),
-    "one more": (lambda out, to: (out, {n: (*g, 7) for n, g in to.items()}), "not every row group"),
-    "one that is not there": (lambda out, to: (out, {n: (*g[:-1], 10) for n, g in to.items()}), "other row groups"),
+    "another row group": (lambda out, to: (out, {n: (*g[:3], GroupPart(7), *g[4:]) for n, g in to.items()}), "another"),
+    "one more": (lambda out, to: (out, {n: (*g, GroupPart(7)) for n, g in to.items()}), "not every row group"),
+    "one that is not there": (lambda out, to: (out, {n: (*g[:-1], GroupPart(10)) for n, g in to.items()}), "other row groups"),
     "one less": (lambda out, to: (out, {n: g[:-1] for n, g in to.items()}), "no further one"),
     "a hidden one": (
         lambda out, to: ([SpliceOutput(one.stored, (None, *one.origins[1:])) for one in out], to),

@@ -1,5 +1,5 @@
-"""This module writes a unit of a primary-key compaction of which row groups are copied: those of keys that no
-other file of the unit has. What lies between them is merged.
+"""This module writes a unit of a primary-key compaction of which row groups or runs of pages are copied:
+those of keys that no other file of the unit has. What lies between them is merged.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from lakecore.compact.kinds.primary_key.unit import MergeUnit, file_spec, stored
 from lakecore.executor import count_rows
 from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.verify.digest.row_groups import GroupPart
 from lakecore.verify.proof.certificate import UnitEvidence, join_evidence
 from lakecore.verify.proof.spliced import SpliceInput, SpliceOutput, check_row_groups
 from lakecore.verify.sample.choice import RowSpan
 from lakecore.verify.sample.key_marks import Marks, end_keys, marks_of
-from lakecore.write.files.copy_steps import CopyStep, KeyedUnit, MergeStep, Step, UnitCopies, plan_unit
+from lakecore.write.files.copy_blocks import KeyedUnit
+from lakecore.write.files.copy_steps import CopyStep, MergeStep, Step, UnitCopies, plan_unit
 from lakecore.write.files.spliced import SplicedFile, SplicedWriter
 
 __all__ = ["UnitWriter", "planned_copies"]
@@ -83,10 +85,10 @@ class UnitWriter:
         written ones. It returns the rows of these that were copied, by path. Raises ProofError.
         """
         unit = self._unit
-        copied: dict[int, tuple[int, ...]] = {}
+        copied: dict[int, tuple[GroupPart, ...]] = {}
         for step in self._steps:
             if isinstance(step, CopyStep):
-                copied[step.number] = copied.get(step.number, ()) + step.groups
+                copied[step.number] = copied.get(step.number, ()) + step.parts
         return check_row_groups(
             unit.table.proof,
             unit.name,

@@ -12,6 +12,7 @@ from itertools import pairwise
 from lakecore.data_class import dataclass
 from lakecore.format.parquet.footer_bounds import has_exact_bounds
 from lakecore.format.parquet.footer_bytes import MAGIC, TAIL
+from lakecore.format.parquet.page_locations import PagePlace
 from lakecore.format.parquet.splice import fields as f
 from lakecore.format.parquet.splice.fields import raw, required, value
 from lakecore.format.parquet.splice.reasons import SpliceReason, SpliceRefusal
@@ -19,7 +20,7 @@ from lakecore.format.parquet.splice.schema import FileSchema, file_schema
 from lakecore.format.parquet.thrift_spans import Fields, Inside, binary, struct_list, walk
 from lakecore.fs.file_io import RangeSource
 
-__all__ = ["Chunk", "Footer", "RowGroup", "parse_footer", "read_splice_footer"]
+__all__ = ["Chunk", "Footer", "PageRun", "RowGroup", "parse_footer", "read_splice_footer"]
 
 _ENCRYPTED_MAGIC = b"PARE"
 _FIRST_READ = 1 << 16
@@ -49,15 +50,40 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
+class PageRun:
+    """These are pages of a column chunk that follow one another, as a chunk of their own: their places, whose
+    first rows count from that of the run, and the column index and the statistics of the new chunk (thrift
+    structs).
+    """
+
+    places: tuple[PagePlace, ...]
+    bounds: bytes
+    statistics: bytes
+
+    @property
+    def start(self) -> int:
+        """Return where the first page begins in the file."""
+        return self.places[0][0]
+
+    @property
+    def stop(self) -> int:
+        """Return where the last page ends."""
+        return self.places[-1][0] + self.places[-1][1]
+
+
+@dataclass(frozen=True, slots=True)
 class RowGroup:
+    """This is a row group, or (with `runs`, one for each chunk) the one that some pages of it become."""
+
     fields: Fields
     rows: int
     chunks: tuple[Chunk, ...]
+    runs: tuple[PageRun, ...] = ()
 
     @property
     def size(self) -> int:
-        """Return the bytes of its column chunks."""
-        return sum(chunk.stop - chunk.start for chunk in self.chunks)
+        """Return the bytes of its column chunks; of runs of pages, those of the data pages."""
+        return sum(part.stop - part.start for part in self.runs or self.chunks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +106,9 @@ class Footer:
         """Return the bytes of its column chunks."""
         return sum(group.size for group in self.groups)
 
-    def with_groups(self, numbers: Iterable[int]) -> Footer:
-        """Return the footer with some of its row groups only, which count from 0 again."""
-        return replace(self, groups=tuple(self.groups[number] for number in numbers))
+    def with_groups(self, groups: Iterable[RowGroup]) -> Footer:
+        """Return the footer with these row groups only, which are some of it or made of pages of it."""
+        return replace(self, groups=tuple(groups))
 
     @property
     def writer(self) -> bytes:
@@ -107,7 +133,10 @@ class Footer:
 
     def has_values(self, group: int, leaf: int) -> bool:
         """Return whether the bounds of a column in a row group are values of it, not cut ones."""
-        return has_exact_bounds(raw(self.thrift, self.groups[group].chunks[leaf].meta, f.META_STATISTICS))
+        one = self.groups[group]
+        if one.runs:
+            return has_exact_bounds(one.runs[leaf].statistics)
+        return has_exact_bounds(raw(self.thrift, one.chunks[leaf].meta, f.META_STATISTICS))
 
 
 def read_splice_footer(source: RangeSource, path: str, *, empty: bool = False) -> Footer:

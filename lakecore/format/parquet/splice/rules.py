@@ -15,10 +15,31 @@ from lakecore.format.parquet.splice.fields import required
 from lakecore.format.parquet.splice.footer import Footer
 from lakecore.format.parquet.splice.reasons import SpliceReason
 
-__all__ = ["SpliceTarget", "has_large_groups", "is_large_file", "mixing_refusal", "own_refusal"]
+__all__ = [
+    "SpliceTarget",
+    "block_rows",
+    "divides_into_runs",
+    "has_large_groups",
+    "is_large_file",
+    "is_large_run",
+    "mixing_refusal",
+    "own_refusal",
+]
 
 _LEAST_ROWS = 10_000
 _LEAST_BYTES = 4 << 20
+_LEAST_RUN = 4
+"""A run of pages has so many times as many rows or bytes: the merges around it cost, too."""
+_DICTIONARY_SHARE = 4
+"""The dictionaries of a run, which others of the row group may have again, are at most this part of it."""
+_FEW_GROUPS = 8
+"""Where a run of files has more row groups, most of them are copied whole or not at all: to look at the pages
+of each costs more than it saves.
+"""
+_FEW_BLOCKS, _MANY_BLOCKS = 64, 256
+"""A large row group is looked at in blocks of pages: in at least so many, if it has as many pages, and in at
+most so many, because the first key of each is found.
+"""
 _CODECS = {
     "none": 0,
     "uncompressed": 0,
@@ -59,6 +80,27 @@ def has_large_groups(count: int, rows: int, size: int) -> bool:
     mean counts: the last one of a file may be small.
     """
     return rows >= _LEAST_ROWS * count or size >= _LEAST_BYTES * count
+
+
+def block_rows(rows: int, *, small_groups: bool) -> int:
+    """Return how many rows a block of pages has at least, in a row group of `rows` rows: it may be copied
+    without the others.
+    """
+    return 1 if small_groups else max(rows // _MANY_BLOCKS, min(_LEAST_ROWS, rows // _FEW_BLOCKS), 1)
+
+
+def divides_into_runs(rows: int, size: int, file_size: int, *, small_groups: bool) -> bool:
+    """Return whether runs of pages of a row group of so many rows and bytes may be copied. `file_size` are
+    the bytes of all files of the sorted run that it belongs to.
+    """
+    return small_groups or (has_large_groups(2 * _LEAST_RUN, rows, size) and size * _FEW_GROUPS >= file_size)
+
+
+def is_large_run(rows: int, size: int, dictionaries: int, *, small_groups: bool) -> bool:
+    """Return whether a run of pages of so many rows and bytes is worth a row group of its own."""
+    return small_groups or (
+        has_large_groups(_LEAST_RUN, rows, size) and dictionaries * _DICTIONARY_SHARE <= size
+    )
 
 
 def is_large_file(rows: int, size: int, *, small_groups: bool) -> bool:

@@ -1,14 +1,20 @@
-"""This module writes a file that is made of whole row groups of others. It decides nothing: see `rules`."""
+"""This module writes a file that is made of row groups of others, or of runs of their pages. It decides
+nothing: see `rules`.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from lakecore.errors import CorruptDataError
 from lakecore.format.parquet.footer_bytes import MAGIC, ended
 from lakecore.format.parquet.page_locations import encoded_pages, page_list
 from lakecore.format.parquet.splice import fields as f
 from lakecore.format.parquet.splice.fields import changed, value
-from lakecore.format.parquet.splice.footer import Chunk, Footer, RowGroup
-from lakecore.format.parquet.thrift_compact import WireType
+from lakecore.format.parquet.splice.footer import Chunk, Footer, PageRun, RowGroup
+from lakecore.format.parquet.splice.pages import RunFacts
+from lakecore.format.parquet.thrift_compact import Field, ThriftList, WireType, encode_struct
 from lakecore.format.parquet.thrift_spans import Fields, binary_value, encode_changed, list_of
 from lakecore.fs.file_io import OutputFile, RangeSource
 
@@ -18,6 +24,9 @@ _BLOCK = 4 << 20
 _MOST_ORDINALS = 1 << 15
 _WRITER = b"lakecore version 0.0.0 (build splice)"
 """The name of the writer of a file with row groups of several: readers then assume no faults of theirs."""
+_OF_WHOLE_CHUNKS = (f.META_INDEX_PAGE, f.META_LEVEL_SIZES)
+"""What these fields say of a chunk is left out of a chunk of some of its pages."""
+_NO_CHANGES: Mapping[int, tuple[int, bytes]] = {}
 _STRUCT, _LIST, _BINARY = int(WireType.STRUCT), int(WireType.LIST), int(WireType.BINARY)
 
 
@@ -49,10 +58,19 @@ class SpliceWriter:
         """Return how many row groups the file has so far."""
         return len(self._groups)
 
-    def add(self, source: RangeSource, footer: Footer) -> None:
-        """Append all row groups of a file. Raises CorruptDataError for one that became shorter meanwhile."""
-        for group in footer.groups:
-            self._add_group(source, footer, group)
+    def add(
+        self, source: RangeSource, footer: Footer, facts: Sequence[tuple[RunFacts, ...]] | None = None
+    ) -> None:
+        """Append all row groups of a file; `facts` are those of row groups made of runs of pages (see
+        `examine_pages`). Raises CorruptDataError for a file that became shorter meanwhile.
+        """
+        for number, group in enumerate(footer.groups):
+            if not group.runs:
+                self._add_group(source, footer, group)
+            elif facts is None:
+                raise ValueError("runs of pages are copied after they have been examined")
+            else:
+                self._add_runs(source, footer, group, facts[number])
         self._first = self._first or footer
         self._writers.add(footer.writer)
         self._version = max(self._version, value(footer.fields, f.FILE_VERSION, 1))
@@ -83,8 +101,7 @@ class SpliceWriter:
 
     def _add_chunk(self, source: RangeSource, footer: Footer, chunk: Chunk) -> _Chunk:
         moved = self._at - chunk.start
-        for begin in range(chunk.start, chunk.stop, _BLOCK):
-            self._write(_read(source, footer, begin, min(_BLOCK, chunk.stop - begin)))
+        self._copy(source, footer, chunk.start, chunk.stop)
         offsets = (f.META_DATA_PAGE, f.META_INDEX_PAGE, f.META_DICTIONARY_PAGE)
         places = {field: value(chunk.meta, field, 0) for field in offsets}
         changes = {field: changed(WireType.I64, at + moved) for field, at in places.items() if at > 0}
@@ -92,6 +109,46 @@ class SpliceWriter:
         bounds = _index(source, footer, chunk, f.CHUNK_COLUMN_INDEX, f.CHUNK_COLUMN_INDEX_LENGTH)
         meta = encode_changed(footer.thrift, chunk.meta, changes)
         return _Chunk(meta, bounds, None if pages is None else _moved_index(pages, moved))
+
+    def _add_runs(
+        self, source: RangeSource, footer: Footer, group: RowGroup, facts: tuple[RunFacts, ...]
+    ) -> None:
+        start = self._at
+        columns = zip(group.chunks, group.runs, facts, strict=True)
+        chunks = [self._add_run(source, footer, chunk, run, fact) for chunk, run, fact in columns]
+        changes = {
+            f.GROUP_BYTES: changed(WireType.I64, sum(fact.raw_size for fact in facts)),
+            f.GROUP_ROWS: changed(WireType.I64, group.rows),
+        }
+        if f.GROUP_COMPRESSED in group.fields:
+            changes[f.GROUP_COMPRESSED] = changed(WireType.I64, self._at - start)
+        self._groups.append(_Group(footer.thrift, group.fields, start, chunks, changes))
+
+    def _add_run(
+        self, source: RangeSource, footer: Footer, chunk: Chunk, run: PageRun, facts: RunFacts
+    ) -> _Chunk:
+        start = self._at
+        self._copy(source, footer, chunk.start, chunk.start + facts.dictionary)
+        first = self._at
+        self._copy(source, footer, run.start, run.stop)
+        changes: dict[int, tuple[int, bytes] | None] = dict.fromkeys(_OF_WHOLE_CHUNKS)
+        changes |= {
+            f.META_ENCODINGS: (_LIST, _list(WireType.I32, sorted(facts.encodings))),
+            f.META_VALUES: changed(WireType.I64, facts.values),
+            f.META_RAW_SIZE: changed(WireType.I64, facts.raw_size),
+            f.META_SIZE: changed(WireType.I64, self._at - start),
+            f.META_DATA_PAGE: changed(WireType.I64, first),
+            f.META_DICTIONARY_PAGE: changed(WireType.I64, start) if facts.dictionary else None,
+            f.META_STATISTICS: (_STRUCT, run.statistics),
+            f.META_ENCODING_COUNTS: (_LIST, _encoding_counts(facts)),
+        }
+        meta = encode_changed(footer.thrift, chunk.meta, changes)
+        pages = [(offset - run.start + first, size, row) for offset, size, row in run.places]
+        return _Chunk(meta, run.bounds, encoded_pages(pages, b"\0"))
+
+    def _copy(self, source: RangeSource, footer: Footer, start: int, stop: int) -> None:
+        for begin in range(start, stop, _BLOCK):
+            self._write(_read(source, footer, begin, min(_BLOCK, stop - begin)))
 
     def _write_index(self, index: bytes | None) -> int:
         at = self._at
@@ -142,11 +199,21 @@ class _Chunk:
 
 
 class _Group:
-    """A row group of the new file: the group that it is a copy of, where it begins, and its chunks."""
+    """A row group of the new file: the group that it is a copy of, or a part of with `changes`, where it
+    begins, and its chunks.
+    """
 
-    __slots__ = ("_fields", "_start", "_thrift", "chunks")
+    __slots__ = ("_changes", "_fields", "_start", "_thrift", "chunks")
 
-    def __init__(self, thrift: bytes, fields: Fields, start: int, chunks: list[_Chunk]) -> None:
+    def __init__(
+        self,
+        thrift: bytes,
+        fields: Fields,
+        start: int,
+        chunks: list[_Chunk],
+        changes: Mapping[int, tuple[int, bytes]] = _NO_CHANGES,
+    ) -> None:
+        self._changes = changes
         self._thrift = thrift
         self._fields = fields
         self._start = start
@@ -154,12 +221,29 @@ class _Group:
 
     def encoded(self, ordinal: int) -> bytes:
         changes: dict[int, tuple[int, bytes] | None] = {
+            **self._changes,
             f.GROUP_COLUMNS: (_LIST, list_of([chunk.encoded() for chunk in self.chunks])),
             f.GROUP_ORDINAL: changed(WireType.I16, ordinal) if ordinal < _MOST_ORDINALS else None,
         }
         if f.GROUP_OFFSET in self._fields:
             changes[f.GROUP_OFFSET] = changed(WireType.I64, self._start)
         return encode_changed(self._thrift, self._fields, changes)
+
+
+def _list(kind: WireType, values: list[Any]) -> bytes:
+    """Return the bytes of a list."""
+    return encode_struct({1: Field(WireType.LIST, ThriftList(kind, values))})[1:-1]
+
+
+def _encoding_counts(facts: RunFacts) -> bytes:
+    """Return how many pages have each type and encoding, as a list of structs."""
+    return _list(
+        WireType.STRUCT,
+        [
+            {number: Field(WireType.I32, one) for number, one in enumerate((*pages, count), 1)}
+            for pages, count in sorted(facts.counts.items())
+        ],
+    )
 
 
 def _index(source: RangeSource, footer: Footer, chunk: Chunk, offset: int, length: int) -> bytes | None:
