@@ -7,15 +7,17 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakecore.data_class import dataclass
-from lakecore.errors import InvalidInputError, LakeError
+from lakecore.errors import InvalidInputError, LakeError, UnavailableError, UnsupportedError
 from lakecore.executor import Executor
 from lakecore.jobs.compact.follow import CompactionFollower
 from lakecore.jobs.compact.report import Report
 from lakecore.jobs.runner.lake import Lake
+from lakecore.spark.connect.executor import ConnectExecutor
 from lakecore.spark.executor import SparkExecutor
 from lakecore.spark.follow_source import FollowRead, source_class
 from lakecore.spark.versions import FOLLOW_SOURCE, check_feature, refuse_session
@@ -24,11 +26,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-__all__ = ["FollowRequest", "start_following"]
+__all__ = ["FollowRequest", "follow_until", "start_following"]
 
 logger = logging.getLogger(__name__)
 
 _TRIGGER: Mapping[str, Any] = {"processingTime": "10 seconds"}
+_LOOK_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +70,39 @@ def start_following(
     writer = frame.writeStream.option("checkpointLocation", request.checkpoint)
     writer = writer.trigger(**(trigger or _TRIGGER))
     return writer.foreachBatch(_round_of(follower, read, request.on_round)).start()
+
+
+def follow_until(
+    stop: threading.Event, workers: Executor, request: FollowRequest, trigger: Mapping[str, Any]
+) -> None:
+    """Run the query in the session of `workers` until it ends, or `stop` is set: then the round that runs
+    ends first.
+
+    Raises InvalidInputError where the engine is not Spark, UnsupportedError for Spark Connect and for a Spark
+    that is too old, UnavailableError when the query has failed or the session has ended.
+    """
+    if isinstance(workers, ConnectExecutor):
+        raise UnsupportedError(
+            "a checkpoint location starts a query of Spark whose rounds run in this process, and with Spark "
+            "Connect they would run on the server; leave the checkpoint out, or name another master"
+        )
+    if not isinstance(workers, SparkExecutor):
+        raise InvalidInputError(
+            "a checkpoint location starts a query of Spark, and the engine is local; use engine spark "
+            "(--engine spark), or leave the checkpoint out"
+        )
+    query = start_following(workers.session(), request, trigger)
+    try:
+        while query.isActive and not stop.wait(_LOOK_SECONDS):
+            pass
+        query.stop()
+        error = query.exception()
+    except Exception:
+        workers.check()  # py4j raises several types when nobody answers
+        raise
+    if error is not None:
+        problem = str(error).strip().split("\n", 1)[0]
+        raise UnavailableError(f"the streaming query has ended with an error: {problem}")
 
 
 def _round_of(

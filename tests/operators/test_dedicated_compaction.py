@@ -52,8 +52,8 @@ def files(table: Table) -> int:
     return 0 if latest is None else len(table._scanner.live_entries(latest).files())
 
 
-def wait_for(condition: Callable[[], bool], future: Future[Any]) -> None:
-    end = time.monotonic() + 60
+def wait_for(condition: Callable[[], bool], future: Future[Any], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
     while not condition() and not future.done() and time.monotonic() < end:
         time.sleep(0.01)
     assert condition()
@@ -115,6 +115,33 @@ def test_the_task_after_a_killed_one_goes_on(lake: Path, oracle: Oracle) -> None
     assert damage(oracle, lake, "d.t") == set()
 
 
+def test_a_checkpoint_makes_the_task_a_streaming_query(lake: Path, oracle: Oracle, tmp_path: Path) -> None:
+    """The next task goes on with the query: an idle table is not looked at as a new one."""
+    oracle.create(lake, "d.t", WRITE_ONLY)
+    for number in range(2):
+        oracle.write(lake, "d.t", [{"k": k, "v": number} for k in range(3)])
+    table = load_catalog(str(lake)).load_table("d.t")
+    query: dict[str, Any] = {"engine": "spark", "master": "local[1]", "checkpoint": str(tmp_path / "query")}
+    task = operator(**query, interval=0.2)
+    over = threading.Event()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dedicated_compaction, "stopped_after", lambda _: nullcontext(over))
+        with running(task) as future:
+            try:
+                wait_for(lambda: files(table) == 1, future, 300)  # a session and a query start
+                oracle.write(lake, "d.t", [{"k": 2, "v": 7}])
+                wait_for(lambda: files(table) == 1, future, 300)
+            finally:
+                over.set()
+            assert future.result(60)["compactions"] == 2
+    assert list((lake / ".lakecore" / "followers").iterdir())
+    latest = table.latest_snapshot()
+    assert operator(**query, run_for="3 s").execute(context(run_id="next"))["tables"] == 0
+    assert table.latest_snapshot() == latest
+    assert oracle.read(lake, "d.t") == [f'{{"k": {k}, "v": {7 if k == 2 else 1}}}' for k in range(3)]
+    assert damage(oracle, lake, "d.t") == set()
+
+
 def test_a_table_that_fails_does_not_stop_the_others_and_fails_the_task_at_its_end(lake: Path) -> None:
     catalog = load_catalog(str(lake))
     for name in ("d.fine", "d.lost"):
@@ -158,6 +185,7 @@ def test_a_task_that_is_stopped_ends_and_loses_nothing(lake: Path) -> None:
         ({"run_for": "0 h"}, "run_for='0 h'"),
         ({"including_tables": "("}, "is not a regular expression"),
         ({"engine": "flink"}, "engine 'flink': use spark or local"),
+        ({"checkpoint": "/tmp/query"}, "starts a query of Spark, and the engine is local; use engine spark"),
     ],
 )
 def test_wrong_parameters_fail_at_once(lake: Path, wrong: dict[str, str], message: str) -> None:

@@ -73,6 +73,7 @@ OF_THE_TASK = {
     "plan": "whether fsck pushes a plan of repair as XCom",
     "skip_expired": "whether Airflow skips the task when the snapshot has expired",
     "skip_unsupported": "whether Airflow skips the task",
+    "checkpoint": "whether a task that follows tables is a streaming query",
     "interval": "how often a task looks that follows tables",
     "run_for": "how long a task follows tables",
     "on_window_end": "how the task ends when its window is over",

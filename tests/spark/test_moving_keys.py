@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -230,3 +232,51 @@ def test_the_plain_format_refuses_two_tasks(
     with pytest.raises(Exception, match=r"use lakecore\.spark\.write, which shuffles rows"):
         writer.mode("append").option("warehouse", str(catalog.warehouse)).save("d.t")
     assert table.latest_snapshot() is None
+
+
+def test_keys_of_other_types_move(
+    session: SparkSession, oracle: Oracle, catalog: lakecore.FilesystemCatalog
+) -> None:
+    """Java reads the last row of each key, in whatever partition it is."""
+    keys = {
+        "day": "DATE", "price": "DECIMAL(12, 2)", "wide": "DECIMAL(30, 4)", "at": "TIMESTAMP(6)",
+        "zoned": "TIMESTAMP(3) WITH LOCAL TIME ZONE", "raw": "BINARY(3)", "bytes": "BYTES",
+    }  # fmt: skip
+    shape = {
+        "columns": [*(f"{name} {kind}" for name, kind in keys.items()), "p STRING", "v INT"],
+        "primaryKeys": list(keys),
+        "partitionKeys": ["p"],
+    }
+    table = catalog.create_table("d.types", {**shape, "options": TASKS})
+    spark_types = ("DATE", "DECIMAL(12,2)", "DECIMAL(30,4)", "TIMESTAMP_NTZ", "TIMESTAMP", "BINARY", "BINARY")
+    fields = [f"{name} {kind}" for name, kind in zip(keys, spark_types, strict=True)]
+    dice = random.Random(5)
+    last: dict[tuple[Any, ...], tuple[str, int]] = {}
+    for commit in range(3):
+        rows = {
+            _typed_key(number): (dice.choice("abc"), 100 * commit + number)
+            for number in dice.sample(range(60), 40)
+        }
+        last |= rows
+        frame = session.createDataFrame(
+            [(*key, *rest) for key, rest in rows.items()], ", ".join([*fields, "p STRING", "v INT"])
+        )
+        lakecore_spark.write(frame.repartition(3), table, parallelism=2)
+    read = [json.loads(line) for line in oracle.read(catalog.warehouse, "d.types")]
+    assert sorted((row["p"], row["v"]) for row in read) == sorted(last.values())
+    assert len({tuple(row[name] for name in keys) for row in read}) == len(last) > 50
+    assert findings(oracle.fsck(catalog.warehouse, "d.types")) == set()
+
+
+def _typed_key(number: int) -> tuple[Any, ...]:
+    """A key that differs from the others in one column, or in all."""
+    at = datetime(1969, 12, 31, 23, 59, 59, 999_990 + number % 10, UTC)
+    return (
+        date(1969, 12, 20) + timedelta(days=number // 10),
+        Decimal(number // 20 - 1) / 100,
+        Decimal(number // 30 - 1) * 10**20,
+        at.replace(tzinfo=None),
+        datetime(2026, 1, 1, tzinfo=UTC) + timedelta(milliseconds=number % 7),
+        bytes([number % 3, 128, 255]),
+        bytes(number % 2),
+    )

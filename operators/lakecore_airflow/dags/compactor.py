@@ -20,6 +20,7 @@ DEFAULTS = {
     "including_tables": ".*",
     "excluding_tables": "",
     "engine": "spark",
+    "checkpoint": "",
     "interval": 10.0,
     "run_for": "24 h",
     "blackouts": [],
@@ -62,6 +63,7 @@ def build(lake: LakeDag) -> DAG:
             including_tables="{{ params.including_tables }}",
             excluding_tables="{{ params.excluding_tables or '' }}",
             engine="{{ params.engine }}",
+            checkpoint="{{ params.checkpoint or '' }}",
             interval="{{ params.interval }}",
             run_for="{{ params.run_for or '' }}",
             blackouts=BLACKOUTS,
@@ -91,6 +93,11 @@ def _params(settings: Mapping[str, Any]) -> dict[str, Param]:
             type="string",
             enum=list(_ENGINES),
             description="local: in the task's process, for tables too small to be worth a Spark session.",
+        ),
+        "checkpoint": Param(
+            settings["checkpoint"] or None,
+            type=["null", "string"],
+            description="Checkpoint location of a streaming query that does the work (spark). Empty: none.",
         ),
         "interval": Param(settings["interval"], type="number", description="Seconds between two looks."),
         "run_for": Param(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -58,6 +59,10 @@ class DedicatedCompactionOperator(EngineTask, JobTask):
     :param max_concurrent_tables: how many tables are worked on at once. (templated)
     :param max_plan_bytes: memory for the plans of these tables, in this task. (templated)
     :param skip_unsupported: tables that this release cannot compact are skipped. (templated)
+    :param checkpoint: a checkpoint location: the task is then a query of Structured Streaming, and each
+        micro-batch compacts the tables that have changed (`lakecore compact-database --follow --checkpoint`);
+        PySpark 4.2, engine `spark`, and no Spark Connect. The next task goes on with what the query knows of
+        the tables. Empty: no query. (templated)
     :param interval: seconds between two looks at the tables. (templated)
     :param run_for: end after this time, a `timedelta` or a text such as `12 h`; None: run until the task is
         stopped. (templated)
@@ -71,6 +76,7 @@ class DedicatedCompactionOperator(EngineTask, JobTask):
         "engine": "spark",
         "master": None,
         "spark_conf": None,
+        "checkpoint": None,
         "interval": 10.0,
         "run_for": None,
         "blackouts": None,
@@ -80,6 +86,7 @@ class DedicatedCompactionOperator(EngineTask, JobTask):
     operator_extra_links: Sequence[BaseOperatorLink] = (ReportLink(),)
     ui_color = "#dcefe3"
 
+    checkpoint: str | None
     interval: float | str
     run_for: timedelta | str | None
     blackouts: Sequence[Mapping[str, Any]] | str | None
@@ -116,9 +123,12 @@ class DedicatedCompactionOperator(EngineTask, JobTask):
             open_time = timedelta(milliseconds=next_start_ms - clock.now_ms())
             run_for = open_time if run_for is None else min(run_for, open_time)
         started = clock.monotonic()
-        follower = compact_database.follower(job, hook.catalog(), executor)
         with stopped_after(run_for) as stop:
-            follow(follower, executor, stop, tell, interval=interval)
+            if self.checkpoint:
+                self._follow_as_query(job, hook, executor, stop, tell)
+            else:
+                follower = compact_database.follower(job, hook.catalog(), executor)
+                follow(follower, executor, stop, tell, interval=interval)
         report = compact_database.Report(
             tables=tuple(last[name] for name in sorted(last)), seconds=round(clock.monotonic() - started, 3)
         )
@@ -128,6 +138,30 @@ class DedicatedCompactionOperator(EngineTask, JobTask):
             context["ti"].xcom_push("report", summary)
             raise failure_of(raw)
         return summary
+
+    def _follow_as_query(
+        self,
+        job: CompactDatabase,
+        hook: LakeHook,
+        executor: Executor,
+        stop: threading.Event,
+        tell: Callable[[Sequence[compact.Report]], None],
+    ) -> None:
+        """Follow in a streaming query. Its micro-batches run in this process, in threads of the session."""
+        from lakecore.jobs import compact_database
+        from lakecore.spark.follow_query import FollowRequest, follow_until
+
+        lake, rounds = hook.catalog(), compact_database.without_run(job)
+        request = FollowRequest(
+            lake=lake,
+            names=compact_database.PatternNames(rounds, lake),
+            compact=lambda names, workers: compact_database.run_on(names, rounds, lake, workers),
+            job=repr(rounds),
+            checkpoint=self.checkpoint or "",
+            on_round=tell,
+        )
+        interval = f"{round(_seconds(self.interval) * 1000)} milliseconds"
+        follow_until(stop, executor, request, {"processingTime": interval})
 
 
 def _seconds(interval: float | str) -> float:
