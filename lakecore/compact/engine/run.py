@@ -8,9 +8,9 @@ where the first stopped: its commits are numbered, and files that the first did 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import replace
-from functools import partial
 from typing import Protocol
 
 from lakecore.compact.engine.attempt_files import AttemptFiles, EarlierCommits
@@ -34,7 +34,7 @@ __all__ = ["Kind", "RewriteRun"]
 
 logger = logging.getLogger(__name__)
 
-_RunGroup = Callable[[Snapshot | None, ScanFilter], Sequence[PickFailure]]
+_Rounds = Generator[tuple[RoundPlan, VectorUpdates]]
 
 
 class Kind(Protocol):
@@ -275,9 +275,10 @@ class RewriteRun:
         prepared = self.kind.prepare(self, snapshot, names.own, executor)
         self._planned = attempt.plan_for(prepared, executor)
         del attempt  # a plan may be large
-        failures = self._run_groups(
-            groups, prepared, partial(self._run_group, names.own[0], driver, executor)
-        )
+        failures: list[PickFailure] = []
+        with closing(self._rounds_of(groups, prepared, names.own[0], executor, failures)) as rounds:
+            for plan, upkeep in rounds:
+                failures += driver.run(plan, executor, upkeep)
         if failures:
             raise failure_of(target.name, failures)
         if snapshot is not None and not self.outcome.snapshots:
@@ -292,13 +293,18 @@ class RewriteRun:
             self.picks_planned += len(self.refused)
             raise failure_of(target.name, list(self.refused.values()))
 
-    def _run_groups(
-        self, groups: Sequence[ScanFilter], snapshot: Snapshot | None, run_group: _RunGroup
-    ) -> list[PickFailure]:
-        """Run group after group, until the time is over or the units were stopped, and return the failures
-        of picks. A group that was not planned then counts as one pick that is left.
+    def _rounds_of(
+        self,
+        groups: Sequence[ScanFilter],
+        snapshot: Snapshot | None,
+        prefix: str,
+        executor: Executor,
+        failures: Sequence[PickFailure],
+    ) -> _Rounds:
+        """Yield the rounds of group after group, until the time is over or the units were stopped. A group
+        that was not planned then counts as one pick that is left. `failures` are those of the picks so far,
+        to which whoever runs the rounds adds.
         """
-        failures: list[PickFailure] = []
         picks_left, groups_left = 0, len(groups)
         try:
             for where in groups:
@@ -309,31 +315,25 @@ class RewriteRun:
                     self.record.outcome = replace(self.outcome, picks_left=0)
                     snapshot = self.target.stores.snapshots.latest()
                 groups_left -= 1
-                group_failures = run_group(snapshot, where)
-                failures += group_failures
-                if self.outcome.picks_left > len(group_failures):  # its units were stopped
+                failures_before = len(failures)
+                yield from self._group_rounds(
+                    self._rounds(snapshot, where, prefix, executor), where, failures
+                )
+                if self.outcome.picks_left > len(failures) - failures_before:  # its units were stopped
                     break
         finally:
             picks_left += self.outcome.picks_left + groups_left
             stopped = self.commits.stopped
             self.record.outcome = replace(self.outcome, picks_left=picks_left, stopped=stopped)
-        return failures
 
-    def _run_group(
-        self,
-        prefix: str,
-        driver: Driver,
-        executor: Executor,
-        snapshot: Snapshot | None,
-        where: ScanFilter,
-    ) -> tuple[PickFailure, ...]:
-        """Run the rounds of a group, until nothing is left to do or picks failed."""
-        commits_before = len(self.outcome.snapshots)
+    def _group_rounds(self, rounds: _Rounds, where: ScanFilter, failures: Sequence[PickFailure]) -> _Rounds:
+        """Yield the rounds of a group, until nothing is left to do or picks failed."""
+        commits_before, failures_before = len(self.outcome.snapshots), len(failures)
         try:
-            for plan, upkeep in self._rounds(snapshot, where, prefix, executor):
-                if failures := driver.run(plan, executor, upkeep):
-                    return failures
-            return ()
+            for one in rounds:
+                yield one
+                if len(failures) > failures_before:
+                    break
         finally:
             self._close_group(where, changed=len(self.outcome.snapshots) > commits_before)
 
@@ -379,7 +379,7 @@ class RewriteRun:
 
     def _rounds(
         self, snapshot: Snapshot | None, where: ScanFilter, prefix: str, executor: Executor
-    ) -> Iterator[tuple[RoundPlan, VectorUpdates]]:
+    ) -> _Rounds:
         """Yield what each round of a group does, with the index files of the snapshot that it was planned
         from. A round is planned after the one before was run.
         """
