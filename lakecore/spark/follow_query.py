@@ -91,7 +91,11 @@ def follow_until(
             "a checkpoint location starts a query of Spark, and the engine is local; use engine spark "
             "(--engine spark), or leave the checkpoint out"
         )
-    query = start_following(workers.session(), request, trigger)
+    _wait_for_end(start_following(workers.session(), request, trigger), stop, workers)
+
+
+def _wait_for_end(query: StreamingQuery, stop: threading.Event, workers: Executor) -> None:
+    """Wait until the query has ended, or end it when `stop` is set."""
     try:
         while query.isActive and not stop.wait(_LOOK_SECONDS):
             pass

@@ -1,4 +1,4 @@
-"""How `compact --follow --checkpoint` waits for its query."""
+"""How a compactor as a streaming query waits for its end."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from lakecore.cli.maintenance.follow_query import _wait
 from lakecore.errors import UnavailableError
 from lakecore.executor import SerialExecutor
+from lakecore.spark.follow_query import _wait_for_end
 
 
 class Query:
@@ -31,27 +31,26 @@ class DeadSession(SerialExecutor):
         raise UnavailableError("the Spark session has ended")
 
 
-def waited(query: Any, workers: SerialExecutor | None = None, *, stop_after: float = 60) -> str:
+def wait(query: Any, workers: SerialExecutor | None = None, *, stop_after: float = 60) -> None:
     stop = threading.Event()
     timer = threading.Timer(stop_after, stop.set)
     timer.start()
     try:
-        return _wait(query, stop, workers or SerialExecutor())
+        _wait_for_end(query, stop, workers or SerialExecutor())
     finally:
         timer.cancel()
 
 
 def test_a_signal_stops_the_query() -> None:
     query = Query()
-    assert waited(query, stop_after=0.01) == ""
+    wait(query, stop_after=0.01)
     assert query.stopped
 
 
 def test_an_error_of_the_query_is_its_first_line() -> None:
-    assert waited(Query(active=False)) == ""
-    assert (
-        waited(Query(active=False, error=ValueError("no such database\n  at line 1"))) == "no such database"
-    )
+    wait(Query(active=False))
+    with pytest.raises(UnavailableError, match=r"ended with an error: no such database$"):
+        wait(Query(active=False, error=ValueError("no such database\n  at line 1")))
 
 
 def test_a_session_that_has_ended_is_named() -> None:
@@ -60,6 +59,6 @@ def test_a_session_that_has_ended_is_named() -> None:
             raise ConnectionRefusedError
 
     with pytest.raises(UnavailableError, match="has ended"):
-        waited(Lost(active=False), DeadSession())
+        wait(Lost(active=False), DeadSession())
     with pytest.raises(ConnectionRefusedError):
-        waited(Lost(active=False))
+        wait(Lost(active=False))
