@@ -105,11 +105,10 @@ class FileMonitor:
         snapshot = snapshots.find(self._last.id + 1)
         if snapshot is None:
             self._check_position(self._last)
-            return None
-        last = snapshots.find(self._last.id)
+        last = snapshots.find(self._last.id)  # after a rollback, as many commits may have come as were lost
         if last is not None and last != self._last:
             raise self._lost_error(self._last, "was replaced: the table was rolled back or created again")
-        return self._next(snapshot)
+        return None if snapshot is None else self._next(snapshot)
 
     def _first(self) -> FilePlan | None:
         snapshot = self._start or self._scanner.stores.snapshots.latest()

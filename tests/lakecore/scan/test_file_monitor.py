@@ -88,6 +88,13 @@ def test_a_table_that_was_rolled_back_is_noticed() -> None:
     put(table, [{"k": 3, "v": "c"}], [{"k": 4, "v": "d"}])
     with pytest.raises(ExpiredError, match="was replaced"):
         monitor.poll()
+    monitor.restart()
+    assert followed(table, monitor) == {file.file_name for file in live_files(table)}
+    storage.delete(paths.snapshot(3))
+    table._stores.snapshots.write_hints(2)
+    put(table, [{"k": 5, "v": "e"}])  # as many commits as were lost
+    with pytest.raises(ExpiredError, match="was replaced"):
+        monitor.poll()
 
 
 def test_partitions_can_be_left_out() -> None:
