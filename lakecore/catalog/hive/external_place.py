@@ -8,63 +8,27 @@ from lakecore.catalog.hive.entries import is_paimon_table
 from lakecore.catalog.hive.locations import table_location
 from lakecore.catalog.hive.metastore import HiveMetastore
 from lakecore.catalog.hive.places import checked_place, place_of
-from lakecore.catalog.objects.external_tables import (
-    PATH,
-    check_directory,
-    check_parents,
-    check_place,
-    external_path,
-)
+from lakecore.catalog.objects.external_tables import PATH, check_place, external_path
 from lakecore.errors import InvalidOptionError
 from lakecore.fs.allowed_paths import AllowedPaths, is_below
-from lakecore.fs.file_io import FileIO
 
-__all__ = ["external_place", "files_place"]
+__all__ = ["external_place"]
 
 
 def external_place(
-    location: str,
-    file_io: FileIO,
-    allowed: AllowedPaths,
-    databases: Mapping[str, str],
-    metastore: HiveMetastore,
-    in_properties: bool,
-) -> str:
-    """Return the plain path of a new external table, which overlaps neither the warehouse nor a database nor
-    another table. `allowed` are the paths of the catalog, `databases` their plain paths by name.
-
-    It costs a call for 300 tables of the metastore, and listings of the parents. Raises InvalidOptionError,
-    and the errors of `checked_place`.
-    """
-    path, root = _place(location, allowed, databases, metastore, in_properties)
-    check_directory(file_io, path, root)
-    return path
-
-
-def files_place(
-    location: str,
-    file_io: FileIO,
-    allowed: AllowedPaths,
-    databases: Mapping[str, str],
-    metastore: HiveMetastore,
-    in_properties: bool,
-) -> str:
-    """Return the plain path of a new external table without snapshots, which may have files already. It
-    costs and raises as `external_place`.
-    """
-    path, root = _place(location, allowed, databases, metastore, in_properties)
-    check_parents(file_io, path, root)
-    return path
-
-
-def _place(
     location: str,
     allowed: AllowedPaths,
     databases: Mapping[str, str],
     metastore: HiveMetastore,
     in_properties: bool,
 ) -> tuple[str, str]:
-    """Return the path, and the external root in which it is."""
+    """Return the plain path of a new external table, which overlaps neither the warehouse nor a database nor
+    another table, and the external root in which it is. `allowed` are the paths of the catalog, `databases`
+    their plain paths by name.
+
+    It costs a call for 300 tables of the metastore. Raises InvalidOptionError, and the errors of
+    `checked_place`.
+    """
     path = checked_place(external_path(location), "the new table", allowed)
     places = {allowed.warehouse: "the warehouse"}
     for database, place in databases.items():

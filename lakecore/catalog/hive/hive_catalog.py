@@ -16,7 +16,7 @@ from lakecore.catalog.definition import TableDefinition
 from lakecore.catalog.hive.connection import MetastoreConnection
 from lakecore.catalog.hive.databases import DatabaseRecords
 from lakecore.catalog.hive.entries import EntryRules, is_external, is_paimon_table
-from lakecore.catalog.hive.external_place import external_place, files_place
+from lakecore.catalog.hive.external_place import external_place
 from lakecore.catalog.hive.format_entries import check_format_columns, new_format_entry
 from lakecore.catalog.hive.format_tables import FormatTables
 from lakecore.catalog.hive.hive_partitions import HivePartitions
@@ -35,7 +35,13 @@ from lakecore.catalog.hive.partition_options import check_partition_options
 from lakecore.catalog.hive.places import checked_place
 from lakecore.catalog.hive.site_file import WAREHOUSE_DIR
 from lakecore.catalog.names import SYSTEM_DATABASE, TableName, check_data_table, check_name
-from lakecore.catalog.objects.external_tables import PATH, new_external_schema, publish_external
+from lakecore.catalog.objects.external_tables import (
+    PATH,
+    check_directory,
+    check_parents,
+    new_external_schema,
+    publish_external,
+)
 from lakecore.catalog.objects.file_tables import new_file_table
 from lakecore.catalog.objects.new_file_tables import file_table_schema, format_defaults, new_external_objects
 from lakecore.catalog.objects.table_filter import TableFilter
@@ -310,7 +316,7 @@ class HiveCatalog(WarehouseCatalog):
         self._check_name_free(name)
         location = definition.options[PATH]
         objects = definition.options.get("type", "").strip().lower() == OBJECT_TABLE
-        path = self._new_place(location, files_place if objects else external_place)
+        path = self._new_place(location, may_have_files=objects)
         storage = confine(self.file_io, self.allowed_paths.of_table(path, {}))
         schema = publish_external(
             new_external_objects(str(name), definition, self.clock.now_ms())
@@ -323,10 +329,14 @@ class HiveCatalog(WarehouseCatalog):
         self._metastore.create_table(entry)
         self._try_partitions(name)
 
-    def _new_place(self, location: str, choose: Callable[..., str]) -> str:
+    def _new_place(self, location: str, *, may_have_files: bool) -> str:
+        """Return the plain path of a new external table."""
         databases = {one: self._database_path(one) for one in self.list_databases()}
         in_properties = self.hive_options.in_properties
-        return choose(location, self.file_io, self.allowed_paths, databases, self._metastore, in_properties)
+        path, root = external_place(location, self.allowed_paths, databases, self._metastore, in_properties)
+        check = check_parents if may_have_files else check_directory
+        check(self.file_io, path, root)
+        return path
 
     def _create_format_table(
         self, name: TableName, definition: TableDefinition, *, if_not_exists: bool
@@ -356,7 +366,7 @@ class HiveCatalog(WarehouseCatalog):
         self._removal.check_not_half_dropped(str(name), self._table_path(name))
         self._check_name_free(name)
         location = schema.options.get(PATH)
-        path = self._table_path(name) if location is None else self._new_place(location, files_place)
+        path = self._table_path(name) if location is None else self._new_place(location, may_have_files=True)
         if location is None and self.file_io.list(path):
             raise AlreadyExistsError(
                 f"table {str(name)!r}: {path} has files already, which would be rows of the new table; move "
