@@ -1,11 +1,13 @@
 """Merges that copy row groups, or runs of pages, of a file with late rows: Java 1.4.2 and 2.0.0 read what a merge without copies leaves,
-with conditions on every column, and find no damage. Java and lakecore write the large file.
+with conditions on every column, and find no damage; pypaimon and pypaimon-rust read the same rows. Java and lakecore write the
+large file.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -20,6 +22,7 @@ from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.jobs import compact
 from tests.fuzz.parquet_shapes import file_paths
 from tests.support.oracle import Oracle, findings
+from tests.support.paimon_libraries import LIBRARIES, ReadTable, paimon_library
 from tests.support.parquet_readers import conditions_of, local_readers, rows_of_readers
 
 pytestmark = pytest.mark.slow
@@ -97,9 +100,20 @@ def table_of(folder: Path, java: Oracle, by: str, monkeypatch: pytest.MonkeyPatc
     return catalog
 
 
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, ReadTable]]:
+    folder = tmp_path_factory.mktemp("libraries")
+    with ExitStack() as stack:
+        yield {name: stack.enter_context(paimon_library(name, folder)) for name in LIBRARIES}
+
+
 @pytest.mark.parametrize("by", ["java", ONE_GROUP, "lakecore"])
 def test_java_and_others_read_row_groups_and_runs_of_pages_that_were_copied(
-    by: str, oracles: dict[str, Oracle], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    by: str,
+    oracles: dict[str, Oracle],
+    libraries: dict[str, ReadTable],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found = {}
     readers = local_readers()
@@ -120,7 +134,8 @@ def test_java_and_others_read_row_groups_and_runs_of_pages_that_were_copied(
         for java in oracles.values():
             assert findings(java.fsck(folder, NAME)) == set()
         clauses = list(conditions_of(before))
-        found[copy] = java_rows, rows_of_readers(readers, file_paths(catalog), clauses)
-    assert found[CopyMode.ALL][0] == found[CopyMode.NONE][0]
-    assert found[CopyMode.ALL][1] == found[CopyMode.NONE][1]
+        whole = {name: read(folder, NAME).sort_by("id").to_pylist() for name, read in libraries.items()}
+        assert all(whole.values())
+        found[copy] = java_rows, rows_of_readers(readers, file_paths(catalog), clauses), whole
+    assert found[CopyMode.ALL] == found[CopyMode.NONE]
     assert all(len(java_rows) for java_rows in found[CopyMode.ALL][0].values())

@@ -1,14 +1,10 @@
-"""A reader that is neither ours nor Java's: pypaimon reads what lakecore wrote and compacted."""
+"""Readers that are neither ours nor Java's: pypaimon and pypaimon-rust read what lakecore wrote and compacted."""
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.ipc
 import pytest
 
 from lakecore.catalog.filesystem import load_catalog
@@ -17,11 +13,10 @@ from lakecore.row.json_rows import batch_to_json, json_to_batch
 from lakecore.types.arrow import arrow_schema
 from lakecore.types.datatypes import RowType
 from tests.support.golden import GoldenTable, View, canonical
+from tests.support.paimon_libraries import LIBRARIES, paimon_library
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[2]
-PYTHON = ROOT / ".venv-pypaimon" / "bin" / "python"
 LATEST = View("rows.jsonl")
 TABLES = [
     "g1.a_append_part",
@@ -41,33 +36,17 @@ TABLES = [
 Read = Callable[[Path, str, RowType], list[str]]
 
 
-@pytest.fixture(scope="module")
-def pypaimon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Read]:
-    """Rows of a table as canonical lines."""
-    assert PYTHON.exists(), "run `make setup-tests`"
-    log = tmp_path_factory.mktemp("pypaimon") / "log"
-    reader = subprocess.Popen(
-        [PYTHON, "-W", "ignore", Path(__file__).with_name("pypaimon_reader.py")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=log.open("w"),
-        text=True,
-    )
+@pytest.fixture(scope="module", params=LIBRARIES)
+def pypaimon(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Read]:
+    """Rows of a table as canonical lines, read by one of the two libraries."""
+    with paimon_library(request.param, tmp_path_factory.mktemp("pypaimon")) as read_table:
 
-    def read(warehouse: Path, table: str, row_type: RowType) -> list[str]:
-        file = log.with_name("rows.arrow")
-        request = {"warehouse": str(warehouse), "table": table, "file": str(file)}
-        assert reader.stdin is not None
-        assert reader.stdout is not None
-        reader.stdin.write(json.dumps(request) + "\n")
-        reader.stdin.flush()
-        assert reader.stdout.readline().strip(), log.read_text()[-3000:]
-        rows = pa.ipc.open_file(file).read_all().select([field.name for field in row_type.fields])
-        typed = rows.cast(arrow_schema(row_type))
-        return canonical(line for batch in typed.to_batches() for line in batch_to_json(batch, row_type))
+        def read(warehouse: Path, table: str, row_type: RowType) -> list[str]:
+            rows = read_table(warehouse, table).select([field.name for field in row_type.fields])
+            typed = rows.cast(arrow_schema(row_type))
+            return canonical(line for batch in typed.to_batches() for line in batch_to_json(batch, row_type))
 
-    yield read
-    reader.communicate(timeout=60)
+        yield read
 
 
 @pytest.mark.parametrize("name", TABLES)
