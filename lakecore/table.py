@@ -28,6 +28,7 @@ from lakecore.maintain.retention_options import SNAPSHOT_MAX, SNAPSHOT_MIN, SNAP
 from lakecore.metadata.callbacks import callback_warnings
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.option_rules.checks import option_warnings
+from lakecore.metadata.option_rules.reading_options import check_poll_options
 from lakecore.metadata.option_rules.run_options import with_run_options
 from lakecore.metadata.options import BucketMode, TableOptions
 from lakecore.metadata.schema import TableSchema
@@ -37,8 +38,7 @@ from lakecore.options import Option
 from lakecore.predicate.parse import parse_where
 from lakecore.predicate.tree import Predicate
 from lakecore.read.context import ReadContext
-from lakecore.read.source.alignment.rule import refuse_alignment
-from lakecore.read.source.batch import batch_source, named_start
+from lakecore.read.source.batch import batch_source, check_given_options, named_start
 from lakecore.read.source.lineage.read_versions import report_lookup
 from lakecore.read.source.resolve_blobs import with_resolved_blobs
 from lakecore.read.source.scan import Scan
@@ -291,8 +291,8 @@ class Table:
         Give at most one of snapshot, tag, timestamp_ms, watermark (milliseconds) and version (a tag, a
         snapshot id or `watermark-<ms>`). `incremental` reads what changed: `5..9` or two tags or times; see
         `Incremental`. No rows are read yet, but the snapshot is chosen. Raises NotFoundError,
-        InvalidInputError for an unknown column or a malformed `where`, UnsupportedError for tables this
-        release cannot read.
+        InvalidInputError for an unknown column or a malformed `where`, InvalidOptionError for an option
+        of the handle that is for other reads, UnsupportedError for tables this release cannot read.
         """
         self._check_select()
         table = self._on(branch)
@@ -300,8 +300,9 @@ class Table:
             snapshot=snapshot, tag=tag, timestamp_ms=timestamp_ms, watermark=watermark, version=version
         )
         interval = Incremental.parse(incremental) if isinstance(incremental, str) else incremental
-        source = batch_source(table, named_start(table, travel, interval))
-        return Scan.of(source, where, columns, limit)
+        startup = named_start(table, travel, interval)
+        check_given_options(table, startup)
+        return Scan.of(batch_source(table, startup), where, columns, limit)
 
     def stream(
         self,
@@ -322,12 +323,13 @@ class Table:
         It starts with the changes of `snapshot`; or as `mode` (a `scan.mode`) or the options `scan.*` say; by
         default with the whole table, then its changes. Instead it continues at `next_snapshot`, which an
         earlier stream returned, or at the position of `consumer`. Without `update_before` rows of kind `-U`
-        are left out (see `changelog_mode`). Raises InvalidInputError, UnsupportedError for tables whose
+        are left out (see `changelog_mode`). Raises InvalidInputError, InvalidOptionError for an option of the
+        handle that is for other reads, UnsupportedError for tables whose
         changes this release cannot read, and, unless `as_written`, for those that have only parts of rows:
         merge engines partial-update and aggregation without a changelog producer.
         """
-        refuse_alignment(self._overrides)
         table = self._on(branch)
+        check_poll_options(table._overrides, table.schema, consumer)
         return open_stream(
             table,
             stream_startup(table.schema.options, snapshot, mode, timestamp_ms),

@@ -59,6 +59,9 @@ a job) speaks to lakecore. So:
    show rows to people who must not see them.
 3. Other options that lakecore does not obey never prevent reads and maintenance. A write warns of them.
 
+Options of a read: a scan, `Table.stream`, a stream of Spark and a lookup obey different ones. An option that is given for a read of another
+kind is refused there, with the kind that obeys it; `tests/lakecore/spark/data_source/test_reading_options.py` has the table of both.
+
 The options `fields.<columns>.*`, `file-index.*` and `commit.callback.*` have names of columns or classes in their keys and are not
 listed one by one; a key that Paimon does not know is stored, as Paimon stores it, and refused for a run.
 """

@@ -29,6 +29,9 @@ BOUNDED_WATERMARK: Option[int | None] = Option(
 SNAPSHOT_DELAY: Option[int | None] = Option(
     "streaming.read.snapshot.delay", parse_duration_ms, None, "Snapshots younger than this wait (ms)."
 )
+STREAM_INTERVAL = Option(
+    "continuous.discovery-interval", parse_duration_ms, 10_000, "Time between two looks for snapshots (ms)."
+)
 READ_OVERWRITE = Option("streaming-read-overwrite", parse_bool, False, "Read what overwrites change.")
 READ_APPEND_OVERWRITE = Option(
     "streaming-read-append-overwrite", parse_bool, False, "Read what overwrites add to append tables."

@@ -8,7 +8,7 @@ from lakecore.data_class import dataclass
 from lakecore.errors import InvalidOptionError
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.scan.history import History
-from lakecore.scan.startup import Startup, StartupMode
+from lakecore.scan.startup import TAG_NAME, VERSION, WATERMARK, Startup, StartupMode
 from lakecore.scan.time_travel import first_snapshot_since, latest_compacted_snapshot
 
 __all__ = ["StreamStart", "stream_start"]
@@ -63,8 +63,8 @@ def stream_start(
             first = snapshots.earliest()
             return None if first is None else _after(snapshots.load(max(_snapshot_id(startup), first.id)))
     raise InvalidOptionError(
-        f"scan.mode {startup.mode.value}: only a batch read can use this mode; choose another "
-        "mode for the stream"
+        f"scan.mode {startup.mode.value} (incremental-between, incremental-between-timestamp or "
+        "incremental-to-auto-tag): only a batch read can use this mode; choose another mode for the stream"
     )
 
 
@@ -77,5 +77,8 @@ def _snapshot_id(startup: Startup) -> int:
         return startup.snapshot
     if startup.version is not None and startup.version.isascii() and startup.version.isdigit():
         return int(startup.version)
-    choice = startup.tag or startup.version or startup.watermark
-    raise InvalidOptionError(f"a stream starts at a snapshot id, not at a tag or watermark ({choice})")
+    points = {TAG_NAME.key: startup.tag, VERSION.key: startup.version, WATERMARK.key: startup.watermark}
+    text = " and ".join(f"{key}={value!r}" for key, value in points.items() if value is not None)
+    raise InvalidOptionError(
+        f"option {text}: a stream starts at a snapshot id, not at a tag or watermark; give scan.snapshot-id"
+    )

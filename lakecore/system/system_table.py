@@ -11,11 +11,11 @@ from lakecore.data_class import dataclass
 from lakecore.display import one_line
 from lakecore.errors import InvalidInputError, NotFoundError, UnsupportedError
 from lakecore.lsm.options import TreePolicy
+from lakecore.metadata.option_rules.reading_options import check_poll_options
 from lakecore.metadata.options import MergeEngine
 from lakecore.options import Option, parse_bool
 from lakecore.predicate.tree import Predicate
-from lakecore.read.source.alignment.rule import refuse_alignment
-from lakecore.read.source.batch import batch_source, history_of, named_start, schema_at
+from lakecore.read.source.batch import batch_source, check_given_options, history_of, named_start, schema_at
 from lakecore.read.source.changed_rows import ChangedRows, DiffRows
 from lakecore.read.source.fallback_rows import FallbackRows
 from lakecore.read.source.lineage.read_versions import ReadVersion
@@ -99,7 +99,8 @@ def _shows_sequence(table: Readable) -> bool:
 def _with_retracts(rows: RowSource) -> RowSource:
     if isinstance(rows, FallbackRows):
         raise UnsupportedError(
-            "rows of two branches have no common log: unset scan.fallback-branch and read one branch"
+            "rows of two branches have no common log: unset scan.fallback-branch and scan.primary-branch, "
+            "and read one branch"
         )
     if isinstance(rows, ResolvedBlobRows):
         return replace(rows, source=_with_retracts(rows.source))
@@ -132,6 +133,7 @@ _DERIVED: Mapping[str, Callable[[Readable, Startup], RowSource]] = {
     "ro": _read_optimized,
     "row_tracking": _row_tracking,
 }
+_LOGS = ("audit_log", "binlog")
 SYSTEM_TABLES = tuple(sorted((*_LISTINGS, *_DERIVED)))
 """These are the names that may follow the dollar sign."""
 
@@ -165,6 +167,11 @@ class SystemTable:
         """Return the columns of the system table."""
         return self._source(Startup.from_options({})).row_type
 
+    @property
+    def is_log(self) -> bool:
+        """Return whether its rows are changes with their kinds."""
+        return self.kind in _LOGS
+
     def with_options(self, options: Mapping[str, str]) -> SystemTable:
         """Return the same system table with options that hold for this handle only."""
         return replace(self, table=self.table.with_options(options))
@@ -191,7 +198,9 @@ class SystemTable:
             snapshot=snapshot, tag=tag, timestamp_ms=timestamp_ms, watermark=watermark, version=version
         )
         interval = Incremental.parse(incremental) if isinstance(incremental, str) else incremental
-        source = replace(self, table=table)._source(named_start(table, travel, interval))
+        startup = named_start(table, travel, interval)
+        check_given_options(table, startup, is_log=self.is_log)
+        source = replace(self, table=table)._source(startup)
         return Scan.of(source, where, columns, limit)
 
     def stream(
@@ -212,8 +221,8 @@ class SystemTable:
         Raises UnsupportedError for system tables other than `$audit_log`, `$binlog` and `$ro`, and for `$ro`
         of a table with a primary key.
         """
-        refuse_alignment(self.table._overrides)
         table, view = self.stream_source(branch, update_before=update_before)
+        check_poll_options(self.table._overrides, table.schema, consumer, is_log=self.is_log)
         return open_stream(
             table,
             stream_startup(table.schema.options, snapshot, mode, timestamp_ms),

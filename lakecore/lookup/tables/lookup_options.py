@@ -21,10 +21,9 @@ from lakecore.metadata.options import ChangelogProducer, MergeEngine, TableOptio
 from lakecore.metadata.schema import TableSchema
 from lakecore.options import Option, parse_bool, parse_duration_ms, parse_enum
 from lakecore.scan.startup import StartupMode
-from lakecore.scan.stream_policy import READ_OVERWRITE
+from lakecore.scan.stream_policy import READ_OVERWRITE, STREAM_INTERVAL
 
 __all__ = [
-    "STREAM_INTERVAL",
     "CacheMode",
     "LookupOptions",
     "check_changes",
@@ -56,9 +55,6 @@ INTERVAL: Option[int | None] = Option(
     "lookup.continuous.discovery-interval", parse_duration_ms, None, "Time between two refreshes (ms).",
     ("lookup.refresh.interval",),
 )  # fmt: skip
-STREAM_INTERVAL = Option(
-    "continuous.discovery-interval", parse_duration_ms, 10_000, "Time between two looks for snapshots (ms)."
-)
 ASYNC = Option("lookup.refresh.async", parse_bool, False, "Refresh in a thread, while lookups go on.")
 PENDING = Option("lookup.refresh.async.pending-snapshot-count", _count, 5, "More wait for the refresh.")
 PERIODS: Option[Periods] = Option(

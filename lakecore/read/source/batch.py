@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakecore.errors import NotFoundError
+from lakecore.metadata.option_rules.reading_options import check_batch_options, names_interval
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.metadata.time_travel import schema_as_of
@@ -25,7 +26,7 @@ from lakecore.scan.startup import Incremental, Startup, StartupMode
 from lakecore.scan.support import check_streamable
 from lakecore.scan.time_travel import BatchStart, TimeTravel, batch_start, snapshot_at
 
-__all__ = ["batch_source", "history_of", "named_start", "schema_at"]
+__all__ = ["batch_source", "check_given_options", "history_of", "named_start", "schema_at"]
 
 FALLBACK_BRANCH = Option("scan.fallback-branch", str.strip, "", "Stands in for partitions that are missing.")
 PRIMARY_BRANCH = Option("scan.primary-branch", str.strip, "", "Its partitions are read in place of ours.")
@@ -48,6 +49,19 @@ def named_start(table: Readable, travel: TimeTravel, incremental: Incremental | 
         watermark=travel.watermark,
         version=travel.version,
     )
+
+
+def check_given_options(table: Readable, startup: Startup, *, is_log: bool = False) -> None:
+    """Raise InvalidOptionError for an option of the handle that a batch read from this start does not obey.
+
+    `is_log`: `$audit_log` or `$binlog` is read.
+    """
+    by_options = (
+        startup.mode is StartupMode.INCREMENTAL
+        and names_interval(table._overrides)
+        and startup == Startup.from_options(table.schema.options)
+    )
+    check_batch_options(table._overrides, is_log=is_log, is_interval=by_options)
 
 
 def batch_source(table: Readable, startup: Startup, *, deletes: bool = False) -> RowSource:

@@ -13,6 +13,7 @@ from lakecore.catalog.configured.catalog_names import QualifiedName, qualified
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.errors import InvalidInputError, InvalidOptionError, LakeError, UnsupportedError
 from lakecore.metadata.option_rules.event_times import READ_WATERMARK, EventTimeRule
+from lakecore.metadata.option_rules.reading_options import check_micro_batch_options
 from lakecore.read.source.alignment.rule import GROUP, AlignmentRule
 from lakecore.read.source.batch_limits import UNLIMITED
 from lakecore.read.source.readable import Readable
@@ -185,8 +186,11 @@ def _stream_source(request: SourceRequest) -> tuple[Readable, StreamView]:
     table_or_log: Table | SystemTable = load_place(request.place, request.table_options)
     if isinstance(table_or_log, Table):
         table = table_or_log if request.branch is None else table_or_log.at_branch(request.branch)
+        check_micro_batch_options(table._overrides, table.schema)
         return table, TableRows.of_table(table, update_before=request.update_before)
-    return table_or_log.stream_source(request.branch, update_before=request.update_before)
+    log, view = table_or_log.stream_source(request.branch, update_before=request.update_before)
+    check_micro_batch_options(log._overrides, log.schema, is_log=table_or_log.is_log)
+    return log, view
 
 
 def _row_type(request: SourceRequest) -> RowType:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from lakecore.errors import InvalidOptionError
-from lakecore.lookup.tables.lookup_options import STREAM_INTERVAL
 from lakecore.metadata.option_rules.event_times import READ_WATERMARK
 from lakecore.options import Option, parse_bool, parse_size
 from lakecore.read.source.alignment.rule import ALIGNMENT_OPTIONS
@@ -17,6 +16,7 @@ from lakecore.scan.stream_policy import (
     READ_APPEND_OVERWRITE,
     READ_OVERWRITE,
     SNAPSHOT_DELAY,
+    STREAM_INTERVAL,
 )
 
 __all__ = [

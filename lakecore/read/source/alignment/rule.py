@@ -25,7 +25,6 @@ __all__ = [
     "StreamState",
     "Wait",
     "hold_back",
-    "refuse_alignment",
     "wait_of",
 ]
 
@@ -87,18 +86,6 @@ class AlignmentRule:
                 f"option {GROUP.key}={group!r}: it needs {MAX_DRIFT.key}, such as '1 min'; give both"
             )
         return cls(group=group, max_drift_ms=drift, update_interval_ms=interval, idle_timeout_ms=idle)
-
-
-def refuse_alignment(overrides: Mapping[str, str]) -> None:
-    """Raise InvalidOptionError if `overrides` of a stream that waits for no other one have an option of
-    alignment.
-    """
-    for option in ALIGNMENT_OPTIONS:
-        if option.key in overrides:
-            raise InvalidOptionError(
-                f"option {option.key}={overrides[option.key]!r}: a stream of `Table.stream` waits for no "
-                "other stream; read it with Spark (spark.readStream), or leave the option out"
-            )
 
 
 class Standing(Enum):
