@@ -37,7 +37,7 @@ from lakecore.row.partition_path import parse_partitions
 from lakecore.scan.filters import ScanFilter, select_entries
 from lakecore.table import Table
 
-__all__ = ["DropPartition", "ExpirePartitions", "MarkPartitionDone", "run"]
+__all__ = ["DropPartition", "ExpirePartitions", "MarkPartitionDone", "expiry_rule", "run"]
 
 
 _NAMES = {
@@ -75,7 +75,7 @@ def _run(job: ExpirePartitions | DropPartition | MarkPartitionDone, chore: Chore
 
 def _expire(job: ExpirePartitions, chore: Chore) -> ChoreResult | Report:
     target, table = chore.target, chore.table
-    rule = _rule(job, chore)
+    rule = expiry_rule(job, target.schema.options)
     now = target.clock.now_ms()
     offset = zone_offset_ms(job.zone, now)
     latest = table._stores.snapshots.latest()
@@ -105,8 +105,10 @@ def _wall(now_ms: int, offset_ms: int, rule: ExpireRule) -> int:
     return now_ms + offset_ms if rule.strategy is ExpireStrategy.VALUES_TIME else now_ms
 
 
-def _rule(job: ExpirePartitions, chore: Chore) -> ExpireRule:
-    raw = chore.target.schema.options
+def expiry_rule(job: ExpirePartitions, raw: Mapping[str, str]) -> ExpireRule:
+    """Return the rule of a job for a table with these options. Raises InvalidInputError, InvalidOptionError
+    for one that is missing or wrong.
+    """
     time = PARTITION_TIME.read(raw) if job.expiration_ms is None else job.expiration_ms
     if time is None:
         raise InvalidInputError(

@@ -324,6 +324,8 @@ class Walk:
     def backfill(self) -> dict[str, Any]:
         """Thirty days of lakecore_partition at once, and the same again."""
         table = self.lake.place("g1.a_pk_dedup_b3_part", "past.days")
+        self.api.wait("lakecore_partition", lambda: self.api.has_dag("lakecore_partition"), 120)
+        self.api.unpause("lakecore_partition")  # the runs of a backfill of a paused DAG stay queued
         request = {
             "dag_id": "lakecore_partition",
             "from_date": "2024-01-01T00:00:00Z",

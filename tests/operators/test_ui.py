@@ -65,7 +65,7 @@ WINDOW = WindowDag(
 
 @pytest.fixture
 def lake(tmp_path: Path) -> FilesystemCatalog:
-    for name in ("a_pk_runs", "a_append_unaware", "a_pk_postpone", "a_life_empty"):
+    for name in ("a_pk_runs", "a_append_unaware", "a_pk_postpone", "a_life_empty", "a_pk_dedup_b3_part"):
         golden_table(f"g1.{name}").copy_to(tmp_path / "lake")
     return load_catalog(str(tmp_path / "lake"))
 
@@ -143,6 +143,10 @@ def test_a_page_replays_the_history_of_a_table(client: TestClient, lake: Filesys
     assert "&lt;b&gt;" in wrong.text
     assert "<b>" not in wrong.text
     assert "problem" in wrong.text
+    days = client.get("/what-if", params={"name": "g1.a_pk_dedup_b3_part", "partitions": "30 d"}).text
+    assert "Expiry of partitions" in days
+    assert "have no time in their values" in days
+    assert "is not partitioned" in client.get("/what-if?name=g1.a_pk_runs&partitions=30+d").text
     assert client.get("/what-if", params={"name": "g1.nothing"}).status_code == 404
     assert client.get("/what-if", params={"name": "g1.a_append_unaware", "trigger": "2"}).status_code == 200
 

@@ -15,7 +15,12 @@ from lakecore.jobs.definitions.what_if import WhatIf
 
 if TYPE_CHECKING:
     from lakecore.jobs.what_if import Report
-    from lakecore.jobs.what_if.report import CompactionFigures, ExpiryFigures
+    from lakecore.jobs.what_if.report import (
+        CompactionFigures,
+        ExpiryFigures,
+        PartitionFigures,
+        PartitionRun,
+    )
 
 __all__ = ["what_if"]
 
@@ -32,7 +37,21 @@ _COMPACTION = (
     "files",
     "takes s",
 )
+_MOST_RUNS = 5
 _EXPIRY = ("expiry", "snapshots", "files", "size", "average size", "peak size", "removed", "takes s")
+_PARTITIONS = (
+    "partitions",
+    "expired",
+    "left",
+    "files",
+    "size",
+    "rows",
+    "average size",
+    "peak size",
+    "removed",
+    "removed rows",
+    "uncertain",
+)
 
 
 def what_if(context: typer.Context, table: OneTable, options: JobOptions[WhatIf]) -> None:
@@ -48,6 +67,8 @@ def what_if(context: typer.Context, table: OneTable, options: JobOptions[WhatIf]
         return
     if report.expiry:
         session.out.print(table_of(_EXPIRY, map(_expiry_row, report.expiry), whole=1))
+    if report.partitions:
+        session.out.print(table_of(_PARTITIONS, map(_partition_row, report.partitions), whole=1))
     if report.compaction:
         rows = map(_compaction_row, report.compaction)
         session.out.print(table_of(_COMPACTION, rows, whole=1))
@@ -65,6 +86,22 @@ def _expiry_row(one: ExpiryFigures) -> list[Any]:
         size_text(one.peak_bytes),
         size_text(one.removed_bytes) if one.removed_files else None,
         f"{one.seconds:.1f}" if one.removed_files else None,
+    ]
+
+
+def _partition_row(one: PartitionFigures) -> list[Any]:
+    return [
+        one.variant,
+        one.expired if one.options else None,
+        one.partitions,
+        one.files,
+        size_text(one.bytes),
+        one.rows,
+        size_text(one.average_bytes),
+        size_text(one.peak_bytes),
+        size_text(one.removed_bytes) if one.removed_files else None,
+        one.removed_rows if one.removed_files else None,
+        size_text(one.uncertain_bytes) if one.uncertain_bytes else None,
     ]
 
 
@@ -96,5 +133,14 @@ def _remarks(report: Report) -> Iterator[str]:
             f"{one.variant}: {tag} could not have been created, because its snapshot had expired"
             for tag in one.impossible_tags
         )
+    for two in report.partitions[-1:]:
+        yield from (_run_text(run) for run in two.runs[-_MOST_RUNS:])
     yield from report.notes
     yield from (f"assumed: {sentence}" for sentence in report.assumptions)
+
+
+def _run_text(run: PartitionRun) -> str:
+    names = "; ".join(run.partitions[:_MOST_RUNS])
+    more = len(run.partitions) - _MOST_RUNS
+    names += f" and {more} more" if more > 0 else ""
+    return f"{time_text(run.time_ms)}: {names} would have expired: {run.rows} rows, {size_text(run.bytes)}"

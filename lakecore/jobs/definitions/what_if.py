@@ -12,7 +12,7 @@ from lakecore.jobs.definitions.table_job import Definition, TableOptions
 
 __all__ = ["REPLAYED_CHORES", "WhatIf"]
 
-REPLAYED_CHORES = ("expire-snapshots", "compact")
+REPLAYED_CHORES = ("expire-snapshots", "expire-partitions", "compact")
 """These chores can be replayed."""
 
 
@@ -40,8 +40,8 @@ class WhatIf(Definition):
     chores: Annotated[
         tuple[str, ...],
         Parameter(
-            "Replay only these chores, of expire-snapshots and compact; by default the replay takes those "
-            "that the options concern."
+            "Replay only these chores, of expire-snapshots, expire-partitions and compact; by default the "
+            "replay takes those that the options concern."
         ),
     ] = ()
     strategy: Annotated[Strategy | None, Parameter("Compact with this strategy; by default `universal`.")] = (
@@ -55,3 +55,8 @@ class WhatIf(Definition):
             Kind.DURATION,
         ),
     ] = None
+    zone: Annotated[
+        str,
+        Parameter("Partitions were written by the clock of this time zone.", flags=("--time-zone",)),
+    ] = "UTC"
+    """Partition values and file times were written by the clock of this time zone."""

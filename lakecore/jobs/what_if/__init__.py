@@ -17,6 +17,7 @@ from lakecore.jobs.definitions.what_if import WhatIf as Job
 from lakecore.jobs.runner.lake import Lake, target_of
 from lakecore.jobs.what_if.compaction import compaction_options, compaction_variants
 from lakecore.jobs.what_if.expiry import EXPIRY_OPTIONS, expiry_variants
+from lakecore.jobs.what_if.partitions import PARTITION_OPTIONS, expires_partitions, partition_variants
 from lakecore.jobs.what_if.policy_options import with_policy
 from lakecore.jobs.what_if.report import WhatIfReport as Report
 from lakecore.maintain.target import Target
@@ -37,6 +38,7 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
     started = clock.monotonic()
     job, notes = with_policy(job)
     table = lake.load_table(job.table)
+    target = target_of(table, lake, clock)
     chores = _chores(job, table)
     report = Report(
         table=job.table,
@@ -45,11 +47,12 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
         until_ms=clock.now_ms(),
         notes=notes,
     )
-    target = target_of(table, lake, clock)
     other = target_of(lake.load_table(job.table, job.options), lake, clock)
     _check_time(job, report.until_ms - _first_ms(target, report.until_ms))
     if "expire-snapshots" in chores:
         report = expiry_variants(report, target, other)
+    if "expire-partitions" in chores and expires_partitions(job, other):
+        report = partition_variants(report, target, other, job.zone)
     if "compact" in chores:
         try:
             report = compaction_variants(report, lake, clock, job.strategy)
@@ -87,7 +90,11 @@ def _chores(job: Job, table: Table) -> tuple[str, ...]:
         raise InvalidInputError(
             f"chore {strange[0]!r} cannot be replayed; the chores are {', '.join(REPLAYED_CHORES)}"
         )
-    options = {"expire-snapshots": EXPIRY_OPTIONS, "compact": compaction_options(table)}
+    options = {
+        "expire-snapshots": EXPIRY_OPTIONS,
+        "expire-partitions": PARTITION_OPTIONS,
+        "compact": compaction_options(table),
+    }
     concerned = {name for name in REPLAYED_CHORES if options[name].intersection(job.options)}
     concerned |= {"compact"} if job.strategy is not None else set()
     chores = job.chores or tuple(name for name in REPLAYED_CHORES if name in concerned) or REPLAYED_CHORES

@@ -18,6 +18,11 @@ from lakecore.maintain.retention_options import (
     CHANGELOG_MIN,
     CHANGELOG_TIME,
     EXPIRE_LIMIT,
+    PARTITION_FORMATTER,
+    PARTITION_MAX,
+    PARTITION_PATTERN,
+    PARTITION_STRATEGY,
+    PARTITION_TIME,
     SNAPSHOT_MAX,
     SNAPSHOT_MIN,
     SNAPSHOT_TIME,
@@ -30,8 +35,13 @@ def _time(value: Any) -> str:
     return f"{parse_span(str(value), 'older-than')} ms"
 
 
+def _expiration(value: Any) -> str:
+    return f"{parse_span(str(value), 'expiration')} ms"
+
+
 _CHANGELOGS = "expire-changelogs"
 """This chore is replayed in the runs of `expire-snapshots`."""
+_PARTITIONS = "expire-partitions"
 _EXPIRY_KEYS: Mapping[str, Mapping[str, tuple[str, Callable[[Any], str]]]] = {
     "expire-snapshots": {
         "retain-max": (SNAPSHOT_MAX.key, str),
@@ -44,7 +54,16 @@ _EXPIRY_KEYS: Mapping[str, Mapping[str, tuple[str, Callable[[Any], str]]]] = {
         "retain-min": (CHANGELOG_MIN.key, str),
         "older-than": (CHANGELOG_TIME.key, _time),
     },
+    _PARTITIONS: {
+        "expiration": (PARTITION_TIME.key, _expiration),
+        "timestamp-formatter": (PARTITION_FORMATTER.key, str),
+        "timestamp-pattern": (PARTITION_PATTERN.key, str),
+        "expire-strategy": (PARTITION_STRATEGY.key, str),
+        "max-expires": (PARTITION_MAX.key, str),
+    },
 }
+_FIELDS = {"compact": ("strategy",), _PARTITIONS: ("zone",)}
+"""These parameters are fields of the question, not options of the table."""
 _NEUTRAL = ("quarantine", "wait", "engine", "master", "proof", "copy")
 """These parameters change nothing in a replay."""
 
@@ -64,13 +83,15 @@ def with_policy(job: Job) -> tuple[Job, tuple[str, ...]]:
         raise InvalidInputError(f"the policy has no chore for {job.table} that can be replayed")
     options: dict[str, str] = {}
     for name in (*replayed, *beside):
-        options |= _options(name, {key: one for key, one in chores[name].items() if key != "strategy"})
+        fields = _FIELDS.get(name, ())
+        options |= _options(name, {key: one for key, one in chores[name].items() if key not in fields})
     strategy = chores.get("compact", {}).get("strategy")
     notes = (f"not replayed: {', '.join(left_out)}",) if left_out else ()
     job = replace(job, options=options | dict(job.options), chores=job.chores or replayed)
     if strategy is not None and job.strategy is None:
         job = replace(job, strategy=_strategy(strategy))
-    return job, notes
+    zone = chores.get(_PARTITIONS, {}).get("zone")
+    return (job if zone is None else replace(job, zone=str(zone))), notes
 
 
 def _chore_names(rules: Any) -> set[str]:

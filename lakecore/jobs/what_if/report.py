@@ -14,6 +14,8 @@ __all__ = [
     "CompactionRun",
     "ExpiryFigures",
     "ExpiryRun",
+    "PartitionFigures",
+    "PartitionRun",
     "WhatIfReport",
 ]
 
@@ -115,6 +117,51 @@ class CompactionFigures:
     runs: tuple[CompactionRun, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionRun:
+    """In this run partitions would have expired."""
+
+    time_ms: int
+    snapshot: int
+    """It would have been planned from this snapshot."""
+    partitions: tuple[str, ...]
+    """They are in the order of their text, as in `dt=2024-01-01,hh=2`."""
+    files: int
+    bytes: int
+    rows: int
+    uncertain_bytes: int
+    """This part is of files of which the history does not show how many rows would still have been there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionFigures:
+    """These are the figures of one replay of the expiry of partitions. They count data files of the newest
+    snapshot, and `rows` the rows in them: a key counts once in each file that has it.
+    """
+
+    variant: str
+    """It is one of `as it was`, `the table's options` and `the options of the question`."""
+    options: Mapping[str, str]
+    expired: int
+    """So many partitions would have expired; one that got rows later counts again when it expires again."""
+    removed_files: int
+    removed_bytes: int
+    removed_rows: int
+    partitions: int
+    """So many partitions have files at the end."""
+    files: int
+    bytes: int
+    rows: int
+    uncertain_bytes: int
+    """This is the upper bound of how much `bytes` and `removed_bytes` together are too large (see
+    `lakecore.maintain.replay.partition_plan`).
+    """
+    average_bytes: int
+    """This is the average over the whole time of the bytes that the newest snapshot has."""
+    peak_bytes: int
+    runs: tuple[PartitionRun, ...]
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class WhatIfReport(JobReport):
     """This is the result of a replay, which changed nothing."""
@@ -127,6 +174,8 @@ class WhatIfReport(JobReport):
     """This is when the oldest snapshot was committed."""
     until_ms: int = 0
     expiry: tuple[ExpiryFigures, ...] = ()
+    """There is one for each variant."""
+    partitions: tuple[PartitionFigures, ...] = ()
     """There is one for each variant."""
     compaction: tuple[CompactionFigures, ...] = ()
     """There is one for each variant."""

@@ -15,7 +15,7 @@ from lakecore.row.partition_path import partition_text
 from lakecore.types.datatypes import AtomicType, TypeRoot
 from lakecore.types.text import value_text
 
-__all__ = ["aged_partitions", "partition_label"]
+__all__ = ["aged_partitions", "partition_label", "partition_of"]
 
 _NUMBERED = (TypeRoot.DATE, TypeRoot.TIME)
 
@@ -27,18 +27,21 @@ def aged_partitions(
 
     By update time it costs a pass over every file (some 1 us each), else at each partition.
     """
-    partition_type = target.schema.partition_type
     by_update = strategy is ExpireStrategy.UPDATE_TIME
     newest = entries.newest() if by_update else np.zeros(len(entries.partitions), np.int64)
-    out = []
-    for code in np.unique(entries.partition).tolist():
-        row = decode_row(entries.partitions[code], partition_type, target.paths.table_path)
-        texts = tuple(
-            _text(value, field.type) for value, field in zip(row, partition_type.fields, strict=True)
-        )
-        values = dict(zip(partition_type.names, row, strict=True))
-        out.append(AgedPartition(values=values, texts=texts, updated_ms=int(newest[code]) - offset_ms))
-    return out
+    return [
+        partition_of(target, entries.partitions[code], int(newest[code]) - offset_ms)
+        for code in np.unique(entries.partition).tolist()
+    ]
+
+
+def partition_of(target: Target, serialised: bytes, updated_ms: int = 0) -> AgedPartition:
+    """Return a partition from its serialised row. Raises CorruptDataError for bytes that are none."""
+    partition_type = target.schema.partition_type
+    row = decode_row(serialised, partition_type, target.paths.table_path)
+    texts = tuple(_text(value, field.type) for value, field in zip(row, partition_type.fields, strict=True))
+    values = dict(zip(partition_type.names, row, strict=True))
+    return AgedPartition(values=values, texts=texts, updated_ms=updated_ms)
 
 
 def _text(value: Any, kind: Any) -> str | None:

@@ -43,6 +43,7 @@ class WhatIfOperator(JobTask):
     :param chores: which chores are replayed; by default all that can be. (templated)
     :param strategy: `universal` or `full`, for compactions. (templated)
     :param every: how often they run, for example `1 d`; by default after each commit. (templated)
+    :param zone: the time zone of the clock by which partitions were written. (templated)
     """
 
     definition = WhatIf
@@ -59,8 +60,10 @@ class WhatIfOperator(JobTask):
             self.log.info("%s: %s: %d bytes on average", report.table, one.variant, one.average_bytes)
         for two in report.compaction:
             self.log.info("%s: %s: %s runs on average", report.table, two.variant, two.average_runs)
+        for three in report.partitions:
+            self.log.info("%s: %s: %d partitions expired", report.table, three.variant, three.expired)
         raw = report.to_json()
-        for one in (*raw["expiry"], *raw["compaction"]):
+        for one in (*raw["expiry"], *raw["partitions"], *raw["compaction"]):
             del one["runs"]
             one.pop("points", None)
         return raw

@@ -28,6 +28,7 @@ _EXPIRY = {
     "most": "snapshot.num-retained.max",
     "least": "snapshot.num-retained.min",
     "age": "snapshot.time-retained",
+    "partitions": "partition.expiration-time",
 }
 _TRIGGER = {True: "num-sorted-run.compaction-trigger", False: "compaction.min.file-num"}
 """This is the option of tables with and without keys."""
@@ -40,6 +41,7 @@ class WhatIfQuery:
     most: str = ""
     least: str = ""
     age: str = ""
+    partitions: str = ""
     trigger: str = ""
     strategy: str = ""
     every: str = ""
