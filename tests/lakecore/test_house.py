@@ -19,11 +19,11 @@ REPEATED = {
     ("lakecore/catalog/catalog.py", "lakecore/catalog/rest/rest_catalog.py"): "parameters of `create_table`",
     (
         "lakecore/catalog/catalog.py",
-        "lakecore/catalog/warehouse/warehouse_catalog.py",
+        "lakecore/catalog/warehouse/new_tables.py",
     ): "parameters of `create_table`",
     (
         "lakecore/catalog/rest/rest_catalog.py",
-        "lakecore/catalog/warehouse/warehouse_catalog.py",
+        "lakecore/catalog/warehouse/new_tables.py",
     ): "parameters of `create_table`",
     ("lakecore/system/system_table.py", "lakecore/table.py"): "parameters of `scan`",
 }

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lakecore.catalog.hive.connection import thrift_types
-from lakecore.catalog.hive.format_entries import format_schema, kind_of_entry
-from lakecore.catalog.hive.type_texts import paimon_type
+from lakecore.catalog.hive.formats.format_entries import format_schema, kind_of_entry
+from lakecore.catalog.hive.formats.type_texts import paimon_type
 from lakecore.errors import UnsupportedError
 from lakecore.types.sql import type_text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lakecore.catalog.hive.entries import is_paimon_table
-from lakecore.catalog.hive.format_entries import format_schema, is_format_table, kind_of_entry
+from lakecore.catalog.hive.formats.format_entries import format_schema, is_format_table, kind_of_entry
 from lakecore.catalog.hive.metastore import HiveMetastore
 from lakecore.catalog.names import TableName
 from lakecore.catalog.objects.table_filter import TableFilter

@@ -18,7 +18,7 @@ from lakecore.catalog.hive.entries import (
     is_paimon_table,
     one_line_comment,
 )
-from lakecore.catalog.hive.type_texts import paimon_type
+from lakecore.catalog.hive.formats.type_texts import paimon_type
 from lakecore.catalog.names import PAIMON_KIND, TableName
 from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.metadata.schema import TableSchema
