@@ -12,7 +12,15 @@ from typing import Generic, TypeVar
 from lakecore.data_class import dataclass
 from lakecore.errors import MASK, InvalidOptionError, is_secret
 
-__all__ = ["Option", "parse_bool", "parse_duration_ms", "parse_enum", "parse_list", "parse_size"]
+__all__ = [
+    "Option",
+    "option_texts",
+    "parse_bool",
+    "parse_duration_ms",
+    "parse_enum",
+    "parse_list",
+    "parse_size",
+]
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
@@ -79,6 +87,26 @@ def parse_enum(kind: type[E]) -> Callable[[str], E]:
         raise ValueError("it must be one of " + ", ".join(str(member.value) for member in kind))
 
     return parse
+
+
+def option_texts(options: Mapping[str, object]) -> dict[str, str]:
+    """Return options as the texts that schemas store: a boolean is `true` or `false`.
+
+    Raises InvalidOptionError for a value that is neither text nor number nor boolean, and for what is no
+    mapping.
+    """
+    if not isinstance(options, Mapping):
+        raise InvalidOptionError(f"options {options!r}: write a mapping of option to value")
+    for key, value in options.items():
+        if not isinstance(value, str | int | float):
+            raise InvalidOptionError(
+                f"option {key}={value!r}: a value is a text, a number or a boolean; leave the option out to "
+                "have its default"
+            )
+    return {
+        str(key): str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in options.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)

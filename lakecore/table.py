@@ -34,7 +34,7 @@ from lakecore.metadata.options import BucketMode, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.metadata.visibility import visibility_warnings
-from lakecore.options import Option
+from lakecore.options import Option, option_texts
 from lakecore.predicate.parse import parse_where
 from lakecore.predicate.tree import Predicate
 from lakecore.read.context import ReadContext
@@ -251,11 +251,12 @@ class Table:
     def with_options(self, options: Mapping[str, str]) -> Table:
         """Return the same table with options that hold for this handle only.
 
-        Raises InvalidInputError for options that determine the layout of stored rows.
+        Raises InvalidInputError for options that determine the layout of stored rows, InvalidOptionError for
+        unknown options and wrong values.
         """
-        schema = with_run_options(self.schema, options)
-        stores = replace(self._stores, schema=schema)
-        return replace(self, _stores=stores, _overrides={**self._overrides, **options})
+        texts = option_texts(options)
+        stores = replace(self._stores, schema=with_run_options(self.schema, texts))
+        return replace(self, _stores=stores, _overrides={**self._overrides, **texts})
 
     def _at_schema(self, schema: TableSchema) -> Table:
         """Return the table as an earlier schema describes it. It is for reading only."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from lakecore.catalog.column_text import parse_column, parse_type_text
 from lakecore.errors import InvalidInputError
@@ -28,9 +28,20 @@ from lakecore.metadata.schema_change import (
     SetTableComment,
     UnsetOption,
 )
+from lakecore.options import option_texts
 from lakecore.types.datatypes import DataType, parse_type
 
-__all__ = ["changes_from_json", "parse_add", "parse_move", "parse_pair", "parse_path", "parse_type_change"]
+__all__ = [
+    "changes_from_json",
+    "changes_of",
+    "parse_add",
+    "parse_move",
+    "parse_pair",
+    "parse_path",
+    "parse_type_change",
+]
+
+_EXAMPLE = 'write a list such as [{"op": "add", "name": "c", "type": "INT"}]'
 
 _POSITION = re.compile(r"(.*?)\s+(?:(first|last)|(after|before)\s+(\S+))\s*", re.IGNORECASE | re.DOTALL)
 _PART = re.compile(r"`([^`]+)`|([^.`]+)")
@@ -73,6 +84,22 @@ def parse_move(text: str) -> MoveColumn:
     return MoveColumn(name.strip("`"), position)
 
 
+def changes_of(
+    changes: Sequence[SchemaChange] | SchemaChange | Sequence[Mapping[str, Any]],
+) -> tuple[SchemaChange, ...]:
+    """Parse changes, of which some may still be JSON. Raises InvalidInputError naming what is no change."""
+    if isinstance(changes, Mapping) or not isinstance(changes, Sequence):
+        changes = (changes,)
+    if isinstance(changes, str):
+        raise InvalidInputError(f"changes {changes!r}: {_EXAMPLE}")
+    parsed: list[SchemaChange] = []
+    for item in changes:
+        if not isinstance(item, (Mapping, *get_args(SchemaChange))):
+            raise InvalidInputError(f"change {item!r}: {_EXAMPLE}")
+        parsed += changes_from_json(item) if isinstance(item, Mapping) else (item,)
+    return tuple(parsed)
+
+
 def changes_from_json(raw: Any) -> tuple[SchemaChange, ...]:
     """Parse a list of `{"op": …}`: add, drop, rename, type, nullability, move, set, unset, comment, default,
     table-comment, drop-primary-key. `name` is a column, or a list of names into nested types.
@@ -81,7 +108,7 @@ def changes_from_json(raw: Any) -> tuple[SchemaChange, ...]:
     """
     items = [raw] if isinstance(raw, Mapping) else raw
     if not isinstance(items, Sequence) or isinstance(items, str):
-        raise InvalidInputError('changes: write a list such as [{"op": "add", "name": "c", "type": "INT"}]')
+        raise InvalidInputError(f"changes: {_EXAMPLE}")
     return tuple(_change(item) for item in items)
 
 
@@ -95,7 +122,8 @@ def _change(raw: Any) -> SchemaChange:
 def _of(op: str, raw: Mapping[str, Any]) -> SchemaChange:  # noqa: C901 - one line an operation
     match op:
         case "set":
-            return SetOption(str(raw["key"]), _text(raw["value"]))
+            ((key, value),) = option_texts({raw["key"]: raw["value"]}).items()
+            return SetOption(key, value)
         case "unset":
             return UnsetOption(str(raw["key"]))
         case "table-comment":
@@ -151,10 +179,6 @@ def _boolean(value: object) -> bool:
     if not isinstance(value, bool):
         raise TypeError(value)
     return value
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _with_position(text: str) -> tuple[str, Position | None]:

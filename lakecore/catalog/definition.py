@@ -17,7 +17,7 @@ from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError, InvalidOptionError, UnsupportedError
 from lakecore.metadata.option_rules.checks import check_new_option
 from lakecore.metadata.schema import TableSchema
-from lakecore.options import parse_list
+from lakecore.options import option_texts, parse_list
 from lakecore.scan.support import TABLE_TYPES
 from lakecore.types.arrow import row_type_from_arrow
 from lakecore.types.datatypes import DataField, parse_type, with_nullable
@@ -53,12 +53,14 @@ class TableDefinition:
         partition_keys: Sequence[str] = (),
         options: Mapping[str, str] = _EMPTY,
     ) -> TableDefinition:
-        """Take the columns of an Arrow schema. Raises InvalidInputError for a type the format lacks."""
+        """Take the columns of an Arrow schema. Raises InvalidInputError for a type the format lacks and
+        for keys that are no sequence of names, InvalidOptionError.
+        """
         return cls(
             columns=row_type_from_arrow(schema).fields,
-            primary_keys=tuple(primary_keys),
-            partition_keys=tuple(partition_keys),
-            options=dict(options),
+            primary_keys=_key_names("primary_keys", primary_keys),
+            partition_keys=_key_names("partition_keys", partition_keys),
+            options=option_texts(options),
         )
 
     @classmethod
@@ -71,12 +73,26 @@ class TableDefinition:
         options: Mapping[str, str] | None = None,
     ) -> TableDefinition:
         """Return a definition that is one, is its JSON, or an Arrow schema, to which keys and options belong.
-        Raises as `from_arrow` and `from_json`.
+
+        Raises as `from_arrow` and `from_json`; InvalidInputError for keys or options beside a definition that
+        has its own, and for anything else.
         """
         if isinstance(definition, pa.Schema):
             return cls.from_arrow(
                 definition, primary_keys=primary_keys, partition_keys=partition_keys, options=options or {}
             )
+        if not isinstance(definition, (Mapping, TableDefinition)):
+            raise InvalidInputError(
+                f"a table is not defined by a {type(definition).__name__}; write an Arrow schema, a "
+                'TableDefinition or {"columns": ["k INT NOT NULL"], "primaryKeys": ["k"], "options": {}}'
+            )
+        arguments = {"primary_keys": primary_keys, "partition_keys": partition_keys, "options": options}
+        for name, value in arguments.items():
+            if value:
+                raise InvalidInputError(
+                    f"{name} is an argument for an Arrow schema only; write it into the definition, which has "
+                    "keys and options of its own (primaryKeys, partitionKeys, options)"
+                )
         return cls.from_json(definition) if isinstance(definition, Mapping) else definition
 
     @classmethod
@@ -92,7 +108,7 @@ class TableDefinition:
                 f"schema: unknown key {unknown[0]!r}; the known keys are {', '.join(sorted(known_keys))}"
             )
         columns = raw.get("columns", raw.get("fields"))
-        options = raw.get("options") or {}
+        options = option_texts(raw.get("options") or {})
         if (columns is None and "path" in options) or (not columns and options.get("type") == "object-table"):
             columns = []  # those of the table that is there, or of its type
         elif not isinstance(columns, list) or not columns:
@@ -101,7 +117,7 @@ class TableDefinition:
             columns=tuple(_column(column) for column in columns),
             primary_keys=_names(raw, "primaryKeys"),
             partition_keys=_names(raw, "partitionKeys"),
-            options={str(key): _option_text(value) for key, value in (raw.get("options") or {}).items()},
+            options=options,
             comment=raw.get("comment"),
         )
 
@@ -202,11 +218,10 @@ def _column(raw: Any) -> DataField:
 
 
 def _names(raw: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    value = raw.get(key) or []
-    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+    return _key_names(key, raw.get(key) or [])
+
+
+def _key_names(key: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
         raise InvalidInputError(f"schema: {key!r} must be a list of column names, not {value!r}")
     return tuple(value)
-
-
-def _option_text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -89,6 +89,8 @@ class TableName:
         """Parse a name. Raises InvalidInputError saying what is wrong. Names of system tables are not looked
         up.
         """
+        if not isinstance(text, str):
+            raise InvalidInputError(f"table {text!r}: write DATABASE.TABLE, as text")
         database, dot, rest = text.partition(".")
         if not dot or not rest:
             raise InvalidInputError(f"table {text!r}: write DATABASE.TABLE")

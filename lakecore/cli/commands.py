@@ -178,8 +178,10 @@ def similar_commands(arguments: Iterable[str]) -> list[str]:
     command = next((argument for argument in arguments if not argument.startswith("-")), None)
     if command is None or command in every:
         return []
-    parts = [name for name in every if command in name.split("-")]
-    return parts or get_close_matches(command, every, n=3, cutoff=0.75)
+    words = set(command.split("-"))
+    with_all = [name for name in every if words <= set(name.split("-"))]
+    shorter = [name for name in every if set(name.split("-")) < words]  # `create` for `create-table`
+    return with_all or shorter or get_close_matches(command, every, n=3, cutoff=0.75)
 
 
 def _function(name: str, module: str) -> Callable[..., None]:

@@ -91,8 +91,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except typer.Exit as err:
         return err.exit_code
     except _USAGE_ERROR as err:
-        similar = f" Did you mean {', '.join(names)}?" if (names := similar_commands(rest)) else ""
-        return _fail(f"{err.format_message()}{similar} (lakecore --help lists commands and options)")
+        message = err.format_message()
+        if names := similar_commands(rest):  # in place of those that the parser names
+            message = f"{message.partition(' Did you mean')[0]} Did you mean {', '.join(names)}?"
+        return _fail(f"{message} (lakecore --help lists commands and options)")
     except LakeError as err:
         return _fail(explain(err), _ON_HOLD if isinstance(err, OnHoldError) else _ERROR)
     except BrokenPipeError:

@@ -31,6 +31,7 @@ from lakecore.write.many_writers import (
 )
 from lakecore.write.messages import PreparedCommit, encode_commit
 from lakecore.write.options import WriteRules
+from lakecore.write.rows.incoming import batches_of
 from lakecore.write.table_write import TableWrite
 
 __all__ = ["BatchWrite"]
@@ -91,13 +92,14 @@ class BatchWrite:
         """
         return replace(self, _assigned=True)
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Add rows to files that nobody sees before the commit. Raises InvalidInputError naming column and
-        row; nothing of the batch is written then.
+    def write(self, data: Any) -> None:
+        """Add rows, as `Table.write` takes them, to files that nobody sees before the commit. Raises
+        InvalidInputError naming column and row; nothing of that batch is written then.
         """
         if self._open is None:
             self._open = self._new_write()
-        self._open.write(batch)
+        for batch in (data,) if isinstance(data, pa.RecordBatch) else batches_of(data):
+            self._open.write(batch)
 
     def prepare_commit(self) -> bytes:
         """Finish the files of this writer and return what is to be committed, as versioned bytes."""
@@ -113,7 +115,7 @@ class BatchWrite:
         commit the same bytes again then. Raises UnsupportedError when several writers had rows of one bucket,
         CommitConflictError, CommitUncertainError.
         """
-        commits = [decoded(self._table, self._name, one) for one in prepared]
+        commits = decoded(self._table, self._name, prepared)
         try:
             result = self._commit(commits)
         except CommitUncertainError:
@@ -134,7 +136,7 @@ class BatchWrite:
         write, self._open = self._open, None
         if write is not None:
             write.abort()
-        commits = [decoded(self._table, self._name, one) for one in prepared]
+        commits = decoded(self._table, self._name, prepared)
         if commits and self._is_committed():
             raise InvalidInputError(f"{self._table.name}: this write was committed, so its files are kept")
         remove_files(self._table, commits)

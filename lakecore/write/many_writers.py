@@ -100,8 +100,16 @@ def _of_messages(table: Writable, name: CommitName, messages: tuple[CommitMessag
     )
 
 
-def decoded(table: Writable, name: CommitName, data: bytes) -> PreparedCommit:
-    """Decode what a writer prepared. Raises InvalidInputError for bytes of another commit or table."""
+def decoded(table: Writable, name: CommitName, prepared: Iterable[bytes]) -> list[PreparedCommit]:
+    """Decode what all writers prepared. Raises InvalidInputError for bytes of another commit or table, and
+    for those of one writer in place of a list.
+    """
+    if isinstance(prepared, bytes | bytearray):
+        raise InvalidInputError("what one writer prepared is given in place of a list: write [prepared]")
+    return [_decoded_one(table, name, one) for one in prepared]
+
+
+def _decoded_one(table: Writable, name: CommitName, data: bytes) -> PreparedCommit:
     commit = decode_commit(data)
     ours = _of_messages(table, name, ())
     if (commit.table, commit.user, commit.identifier) != (ours.table, ours.user, ours.identifier):

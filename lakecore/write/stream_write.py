@@ -34,6 +34,7 @@ from lakecore.write.many_writers import (
     watermark_of,
 )
 from lakecore.write.messages import PreparedCommit, encode_commit
+from lakecore.write.rows.incoming import batches_of
 from lakecore.write.session import WriteSession
 from lakecore.write.table_write import TableWrite
 
@@ -80,7 +81,7 @@ class StreamWrite:
         """Start. Raises InvalidInputError without a user, UnsupportedError for tables that cannot be written
         to.
         """
-        if not user.strip():
+        if not isinstance(user, str) or not user.strip():
             raise InvalidInputError(
                 f"table {table.name}: a stream needs a commit user that is the same after a restart; give "
                 "it a name"
@@ -96,9 +97,9 @@ class StreamWrite:
             )
         return dict(self.__dict__)
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Add rows to files that nobody sees before the commit. Raises InvalidInputError naming column and
-        row; nothing of the batch is written then.
+    def write(self, data: Any) -> None:
+        """Add rows, as `Table.write` takes them, to files that nobody sees before the commit. Raises
+        InvalidInputError naming column and row; nothing of that batch is written then.
 
         Where keys are assigned to buckets, the rows of a commit are written after the one before is
         committed; InvalidInputError is raised otherwise.
@@ -107,7 +108,8 @@ class StreamWrite:
             session = self._table._session(StreamCommit(self._user, self._prepared or 0))
             self._check_assignable()
             self._open = session.new_write(lambda: self._state(session), None, assigned=self._assigned)
-        self._open.write(batch)
+        for batch in (data,) if isinstance(data, pa.RecordBatch) else batches_of(data):
+            self._open.write(batch)
 
     def with_assigned_buckets(self, assigned_by: AssignedBy) -> StreamWrite:
         """Return a writer of one commit, whose rows come with their dynamic buckets (column `BUCKET_COLUMN`),
@@ -161,7 +163,7 @@ class StreamWrite:
         the same bytes again.
         """
         name = self._name(identifier, watermark, properties)
-        commits = [decoded(self._table, name, one) for one in prepared]
+        commits = decoded(self._table, name, prepared)
         last = last_commit_of(self._table._stores.snapshots, self._user)
         result = self._skip(commits, last, identifier) or self._commit(name, commits)
         return self._table._after_commit(result, ends_input=False)
@@ -177,8 +179,7 @@ class StreamWrite:
         errors of `commit`. It costs a look at each file.
         """
         commits = {
-            number: [decoded(self._table, self._name(number), one) for one in prepared[number]]
-            for number in sorted(prepared)
+            number: decoded(self._table, self._name(number), prepared[number]) for number in sorted(prepared)
         }
         last = last_commit_of(self._table._stores.snapshots, self._user)
         results = {}
@@ -202,7 +203,7 @@ class StreamWrite:
         decides. Raises NotFoundError if it cannot be known: a file of the commit is gone. The cost is that of
         `filter_and_commit`.
         """
-        commits = [decoded(self._table, self._name(identifier), one) for one in prepared]
+        commits = decoded(self._table, self._name(identifier), prepared)
         last = last_commit_of(self._table._stores.snapshots, self._user)
         if last.snapshot is not None or not commits:
             return False
@@ -222,7 +223,7 @@ class StreamWrite:
             write.abort()
         if identifier is None:
             return
-        commits = [decoded(self._table, self._name(identifier), one) for one in prepared]
+        commits = decoded(self._table, self._name(identifier), prepared)
         last = last_commit_of(self._table._stores.snapshots, self._user)
         if _has(last, identifier) or is_in_table(self._table, commits, last):
             raise InvalidInputError(

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lakecore.catalog.catalog import Database
 from lakecore.catalog.catalog_options import check_catalog_options
-from lakecore.catalog.change_text import changes_from_json
+from lakecore.catalog.change_text import changes_of
 from lakecore.catalog.config import CatalogConfig
 from lakecore.catalog.definition import TableDefinition, first_schema
 from lakecore.catalog.names import (
@@ -356,9 +356,7 @@ class RestCatalog:
             raise InvalidInputError(
                 f"table {name!r}: a system table cannot be changed; name the table itself"
             )
-        items = changes if isinstance(changes, Sequence) else (changes,)
-        parts = [changes_from_json(one) if isinstance(one, Mapping) else (one,) for one in items]
-        body = {"changes": [change_to_json(change) for part in parts for change in part]}
+        body = {"changes": [change_to_json(change) for change in changes_of(changes)]}
         before = self._load(parsed).schema
         self._settle(
             partial(self.client.post, f"alter table {name!r}", self._paths.table(parsed), body),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from lakecore.catalog.alter import apply_changes
-from lakecore.catalog.change_text import changes_from_json
+from lakecore.catalog.change_text import changes_of
 from lakecore.clock import Clock
 from lakecore.errors import CommitConflictError, InvalidOptionError
 from lakecore.metadata.options import BucketMode, TableOptions
@@ -34,7 +34,7 @@ def alter_schema(
     When others change the schema at the same time, the changes are applied again on top of theirs. Raises
     InvalidInputError naming what cannot change, CommitConflictError when others won every retry.
     """
-    new_changes = _changes(changes)
+    new_changes = changes_of(changes)
     for _ in range(_ALTER_TRIES):
         old = table._stores.schemas.latest() or table.schema
         has_snapshots = table._stores.snapshots.latest_id() is not None
@@ -70,14 +70,3 @@ def _check_postponed(table: Table, old: TableSchema, new: TableSchema) -> None:
         raise InvalidOptionError(
             f"option bucket={new.options.get('bucket')}: rows of bucket-postpone would be lost; compact first"
         )
-
-
-def _changes(
-    changes: Sequence[SchemaChange] | SchemaChange | Sequence[Mapping[str, Any]],
-) -> tuple[SchemaChange, ...]:
-    """Parse changes, of which some may still be JSON."""
-    items = changes if isinstance(changes, Sequence) else (changes,)
-    parsed: list[SchemaChange] = []
-    for item in items:
-        parsed += changes_from_json(item) if isinstance(item, Mapping) else (item,)
-    return tuple(parsed)

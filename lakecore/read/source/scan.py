@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import field, replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 import pyarrow as pa
 
@@ -85,10 +85,12 @@ class Scan:
         limit: int | None = None,
     ) -> Scan:
         """Check the selection. Raises InvalidInputError for an unknown column, a malformed `where` or a
-        negative limit.
+        wrong limit.
         """
-        if limit is not None and limit < 0:
-            raise InvalidInputError(f"limit {limit}: the limit must not be negative")
+        if limit is not None and (not isinstance(limit, int) or limit < 0):
+            raise InvalidInputError(f"limit {limit!r}: it must be a whole number that is not negative")
+        if not (where is None or isinstance(where, (str, *get_args(Predicate)))):
+            raise InvalidInputError(f'filter {where!r}: write a condition as text, such as "id > 5"')
         predicate = parse_where(where, source.row_type) if isinstance(where, str) else where
         condition = where if isinstance(where, str) else ""
         return cls(source, predicate, checked_columns(columns, source.row_type), limit, condition)
@@ -334,6 +336,8 @@ def checked_columns(columns: Sequence[str] | None, row_type: RowType) -> tuple[s
     names = row_type.names
     if columns is None:
         return names
+    if isinstance(columns, str):
+        raise InvalidInputError(f"columns {columns!r}: write a list of names, such as [{columns!r}]")
     for name in columns:
         if name not in names:
             whole = name.partition(".")[0]

@@ -145,7 +145,13 @@ def test_usage_errors_are_one_line_and_exit_1(
 
 @pytest.mark.parametrize(
     ("command", "names"),
-    [("drop", "drop-table"), ("fsk", "fsck"), ("expire", "expire-snapshots"), ("qqqq", None)],
+    [
+        ("drop", "drop-table"),
+        ("create-table", "Did you mean create?"),
+        ("fsk", "fsck"),
+        ("expire", "expire-snapshots"),
+        ("qqqq", None),
+    ],
 )
 def test_a_command_that_does_not_exist_has_names_like_it(cli: Cli, command: str, names: str | None) -> None:
     ended = cli(command, "d.t")
