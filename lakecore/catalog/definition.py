@@ -90,8 +90,8 @@ class TableDefinition:
         for name, value in arguments.items():
             if value:
                 raise InvalidInputError(
-                    f"{name} is an argument for an Arrow schema only; write it into the definition, which has "
-                    "keys and options of its own (primaryKeys, partitionKeys, options)"
+                    f"{name} is an argument for an Arrow schema only; write it into the definition, which "
+                    "has keys and options of its own (primaryKeys, partitionKeys, options)"
                 )
         return cls.from_json(definition) if isinstance(definition, Mapping) else definition
 
