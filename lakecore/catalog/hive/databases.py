@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from lakecore.catalog.catalog import Database
 from lakecore.catalog.hive.connection import thrift_types
-from lakecore.catalog.hive.entries import is_paimon_table
 from lakecore.catalog.hive.locations import database_location, set_database_location
 from lakecore.catalog.hive.metastore import HiveMetastore
 from lakecore.catalog.hive.names import check_hive_name
@@ -116,13 +115,13 @@ class DatabaseRecords:
         """Set and remove properties of a database, whose record is `old`."""
         self.metastore.alter_database(name, changed_database(old, changed, removed))
 
-    def check_drop(self, name: str) -> None:
+    def check_drop(self, name: str, may_drop: Callable[[Any], bool]) -> None:
         """Raise InvalidInputError for the database that each metastore has, and for one that has views, or
-        tables that are not Paimon's.
+        tables that lakecore does not drop.
         """
         if name == _DEFAULT_DATABASE:
             raise InvalidInputError(f"database {name!r} cannot be dropped: each Hive metastore has it")
-        others = [one.tableName for one in self.metastore.tables(name) if not is_paimon_table(one)]
+        others = [one.tableName for one in self.metastore.tables(name) if not may_drop(one)]
         if others:
             raise InvalidInputError(
                 f"database {name!r} holds {len(others)} views and tables that are not Paimon's, such as "

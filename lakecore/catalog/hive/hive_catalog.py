@@ -11,7 +11,9 @@ from lakecore.catalog.catalog_options import WAREHOUSE_KEYS, check_catalog_optio
 from lakecore.catalog.config import CatalogConfig
 from lakecore.catalog.hive.connection import MetastoreConnection
 from lakecore.catalog.hive.entries import is_external
-from lakecore.catalog.hive.locations import set_location, table_location, with_scheme_of
+from lakecore.catalog.hive.formats.entry_text import entry_of_text, text_of_entry
+from lakecore.catalog.hive.formats.format_places import check_other_tables
+from lakecore.catalog.hive.locations import database_location, set_location, table_location, with_scheme_of
 from lakecore.catalog.hive.metastore import HiveMetastore
 from lakecore.catalog.hive.names import check_hive_name
 from lakecore.catalog.hive.new_hive_tables import NewHiveTables
@@ -91,9 +93,52 @@ class HiveCatalog(NewHiveTables):
 
     @contextmanager
     def _renaming(self, name: TableName, new: TableName) -> Iterator[None]:
+        source = self._table_path(name)
+        self._check_own_directory(name, "rename")
         with super()._renaming(name, new):
             yield
-            self._try_partitions(new)
+            self._try_partitions(new, source)
+
+    def _has_files(self, name: TableName, path: str) -> bool:
+        if self._is_format_table(name):
+            return self.file_io.stat(path) is not None or bool(self.file_io.list(path))
+        return super()._has_files(name, path)
+
+    def _move_renamed(self, name: TableName, source: str, target: str) -> bool:
+        """Move the directory. That of a format table without files may be missing."""
+        if self._is_format_table(name) and not self._has_files(name, source):
+            return True
+        return super()._move_renamed(name, source, target)
+
+    def _is_format_table(self, name: TableName) -> bool:
+        entry = self._entry(name)
+        return entry is not None and self._formats.has(entry)
+
+    def _check_own_directory(self, name: TableName, verb: str) -> None:
+        """Raise UnsupportedError for a format table whose directory is not its own, or not that of Java."""
+        entry = self._entry(name)
+        if entry is None or not self._formats.has(entry):
+            return
+        self._formats.check_change(str(name), verb, in_properties=self.hive_options.in_properties)
+        if is_external(entry):
+            return
+        path, databases = self._place_of(entry, name), {}
+        if path != f"{self._database_path(name.database)}/{name.table}":
+            databases = {one: self._database_path(one) for one in self.list_databases()}
+        check_other_tables(name, path, self._metastore.tables(name.database), databases)
+
+    def _entry_to_keep(self, name: TableName, path: str) -> str:
+        entry = self._entry(name)
+        return "" if entry is None or not self._formats.has(entry) else text_of_entry(entry)
+
+    def _enter_again(self, name: TableName, record: DroppedTable) -> None:
+        """Enter a table by its schemas, a format table by the entry that its drop kept."""
+        if not record.entry:
+            super()._enter_again(name, record)
+        elif self._entry(name) is None:
+            parent = database_location(self._database(name.database), in_properties=False)
+            location = with_scheme_of(self._table_path(name), parent)
+            self._metastore.create_table(entry_of_text(record.entry, name, location))
 
     def _rename_entry(self, name: TableName, new: TableName, path: str) -> None:
         """Change the name and the location at once, so that the metastore itself moves no files."""
@@ -122,6 +167,7 @@ class HiveCatalog(NewHiveTables):
     def _drop_table(self, name: str, *, if_exists: bool, purge: bool) -> DroppedTable | None:
         parsed = check_data_table(name, "dropped")
         entry = self._entry(parsed)
+        self._check_own_directory(parsed, "drop")
         if entry is None or not is_external(entry):
             return super()._drop_table(name, if_exists=if_exists, purge=purge)
         with self._removal.exclusive(name, "drop-table"), self._lock_of(parsed):
@@ -149,7 +195,7 @@ class HiveCatalog(NewHiveTables):
             raise
 
     def _change_entry(self, name: TableName, schema: TableSchema, previous: TableSchema | None) -> None:
-        entry = self._entry(name)
+        entry = self._paimon_entry(name)
         if entry is None:
             raise self._no_table(name)
         options = self.hive_options
@@ -181,15 +227,17 @@ class HiveCatalog(NewHiveTables):
         self._check(Privilege.CREATE_TABLE, parsed.database)
         check_hive_name(parsed.table, "table")
         parsed = self._after_interrupted_rename(parsed)
+        if self._is_format_table(parsed):
+            return
         schema = self._latest_schema(parsed)
         if schema is None:
             raise NotFoundError(f"table {str(parsed)!r} has no files at {self._table_path(parsed)}")
         self._make_database(parsed.database, {})
-        if self._entry(parsed) is None and self._metastore.table(parsed) is not None:
+        if self._paimon_entry(parsed) is None and self._metastore.table(parsed) is not None:
             raise AlreadyExistsError(
                 f"table {name!r}: a view, or a table that is not Paimon's, has this name in the metastore"
             )
-        if self._entry(parsed) is None:
+        if self._paimon_entry(parsed) is None:
             self._enter(parsed)
         else:
             self._change_entry(parsed, schema, None)

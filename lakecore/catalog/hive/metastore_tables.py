@@ -12,6 +12,7 @@ from lakecore.catalog.catalog import Database
 from lakecore.catalog.hive.connection import MetastoreConnection
 from lakecore.catalog.hive.databases import DatabaseRecords
 from lakecore.catalog.hive.entries import EntryRules, is_paimon_table
+from lakecore.catalog.hive.formats.format_places import move_partitions
 from lakecore.catalog.hive.formats.format_tables import FormatTables
 from lakecore.catalog.hive.hive_partitions import HivePartitions
 from lakecore.catalog.hive.locations import table_location
@@ -21,7 +22,7 @@ from lakecore.catalog.hive.options import HiveOptions
 from lakecore.catalog.hive.partition_list import PartitionLists
 from lakecore.catalog.hive.places import checked_place
 from lakecore.catalog.names import SYSTEM_DATABASE, TableName, check_name
-from lakecore.catalog.objects.file_tables import new_file_table
+from lakecore.catalog.objects.file_tables import file_table_of, new_file_table
 from lakecore.catalog.objects.table_filter import TableFilter
 from lakecore.catalog.warehouse.warehouse_catalog import WarehouseCatalog
 from lakecore.data_class import dataclass
@@ -78,7 +79,10 @@ class MetastoreTables(WarehouseCatalog):
         self._databases.change(name, self._database(name), changed, removed)
 
     def _check_droppable(self, name: str, *, cascade: bool) -> None:
-        self._databases.check_drop(name)
+        self._databases.check_drop(name, self._is_ours)
+
+    def _names_to_drop(self, database: str) -> list[str]:
+        return [one.tableName for one in self._metastore.tables(database) if self._is_ours(one)]
 
     def _remove_database(self, name: str) -> None:
         path = self._database_path(name)
@@ -138,7 +142,16 @@ class MetastoreTables(WarehouseCatalog):
         assert table is not None  # the schema says that it is a format table
         return table.with_options(options) if options else table
 
+    def _is_ours(self, record: Any) -> bool:
+        """Return whether an entry is that of a Paimon table or of a format table."""
+        return is_paimon_table(record) or self._formats.has(record)
+
     def _entry(self, name: TableName) -> Any | None:
+        """Return the entry of a Paimon table or a format table, None without one."""
+        record = self._metastore.table(name)
+        return record if record is not None and self._is_ours(record) else None
+
+    def _paimon_entry(self, name: TableName) -> Any | None:
         """Return the entry of a Paimon table, None without one."""
         record = self._metastore.table(name)
         return record if record is not None and is_paimon_table(record) else None
@@ -147,7 +160,7 @@ class MetastoreTables(WarehouseCatalog):
         return self._entry(name) is not None
 
     def _is_listed(self, name: TableName) -> bool:
-        return self._has_table(name)
+        return self._paimon_entry(name) is not None
 
     def _is_entered(self, name: TableName) -> bool:
         return self._has_table(name)
@@ -197,16 +210,21 @@ class MetastoreTables(WarehouseCatalog):
     def _with_partition_list(self, name: TableName, stores: TableStores) -> TableStores:
         return self._lists.in_stores(name, stores)
 
-    def _put_partitions_right(self, name: TableName) -> None:
+    def _put_partitions_right(self, name: TableName, source: str | None = None) -> None:
         """Bring the partitions of the metastore in step with the files, also their locations. It costs a read
-        of the schema where the metastore has none.
+        of the schema where the metastore has none. The partitions of a format table are those of Hive: only
+        their locations change, when it was renamed from `source`.
         """
-        self._lists.repair(self._load(name), self.warehouse)
+        table = self._load(name)
+        if file_table_of(table) is None:
+            self._lists.repair(table, self.warehouse)
+        elif source is not None and table.schema.partition_keys:
+            move_partitions(self._lists.of_name(name, table.schema.partition_keys), source, table.path)
 
-    def _try_partitions(self, name: TableName) -> None:
+    def _try_partitions(self, name: TableName, source: str | None = None) -> None:
         """Bring the partitions in step after a change that has succeeded, whatever becomes of them."""
         try:
-            self._put_partitions_right(name)
+            self._put_partitions_right(name, source)
         except LakeError as err:
             logger.warning(
                 "the partitions of %s in the metastore may be out of step with its files: %s; run "

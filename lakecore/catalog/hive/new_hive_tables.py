@@ -126,7 +126,7 @@ class NewHiveTables(MetastoreTables):
         self._check(Privilege.CREATE_TABLE, name.database)
         if PATH in definition.options:
             self._check(Privilege.ADMIN)
-        self._formats.check_creation(str(name), in_properties=self.hive_options.in_properties)
+        self._formats.check_change(str(name), "create", in_properties=self.hive_options.in_properties)
         self._check_database(name)
         with_defaults = with_table_defaults(definition, format_defaults(self.table_defaults))
         schema = file_table_schema(str(name), with_defaults, self.clock.now_ms())
@@ -168,7 +168,7 @@ class NewHiveTables(MetastoreTables):
 
     def _enter(self, name: TableName) -> None:
         schema = self._latest_schema(name)
-        if schema is None or self._entry(name) is not None:
+        if schema is None or self._paimon_entry(name) is not None:
             return
         parent = database_location(self._database(name.database), self.hive_options.in_properties)
         location = with_scheme_of(self._table_path(name), parent)

@@ -119,7 +119,11 @@ class HivePartitionList:
             set_location(record, location, self.in_properties)
             if record != old:
                 moved.append(record)
-        for batch in _batches(moved):
+        self.replace(moved)
+
+    def replace(self, records: Sequence[Any]) -> None:
+        """Replace the records of these partitions, some hundred a call."""
+        for batch in _batches(records):
             self._call("move", "alter_partitions", list(batch))
 
     def _names(self) -> list[str]:

@@ -129,6 +129,10 @@ class DatabaseCatalog(ABC):
     def _table_names(self, database: str) -> list[str]:
         """List the tables of a database, in any order; none when it does not exist."""
 
+    def _names_to_drop(self, database: str) -> list[str]:
+        """List the tables that are dropped with a database, in any order."""
+        return self._table_names(database)
+
     @abstractmethod
     def _drop_table(self, name: str, *, if_exists: bool, purge: bool) -> DroppedTable | None:
         """Drop a table, whatever the privileges."""
@@ -193,7 +197,7 @@ class DatabaseCatalog(ABC):
                 return
             raise self._no_database(name)
         self._check_droppable(name, cascade=cascade)
-        tables = sorted(self._table_names(name))
+        tables = sorted(self._names_to_drop(name))
         if tables and not cascade:
             raise InvalidInputError(
                 f"database {name!r} holds {len(tables)} tables, such as {tables[0]!r}; drop them first, or "

@@ -116,7 +116,7 @@ class WarehouseCatalog(NewTables):
                 self._renames.begin(rename)
             self._rename_entry(old, new, target)
             try:
-                moved = source == target or self._storage.move_directory(source, target)
+                moved = source == target or self._move_renamed(new, source, target)
             except BaseException:
                 self._take_back(old, new, source, rename)
                 raise
@@ -132,12 +132,20 @@ class WarehouseCatalog(NewTables):
                 self._renames.end(rename)
         logger.info("renamed table %s of %s to %s", name, self.warehouse, new_name)
 
+    def _move_renamed(self, name: TableName, source: str, target: str) -> bool:
+        """Move the directory of a table that has its new name; False where storage cannot in one step."""
+        return self._storage.move_directory(source, target)
+
+    def _has_files(self, name: TableName, path: str) -> bool:
+        """Return whether the files of the table that the catalog has under this name are at `path`."""
+        return bool(SchemaStore(self.file_io, TablePaths(path)).list_ids())
+
     def _take_back(self, old: TableName, new: TableName, source: str, rename: Rename | None) -> None:
         """Give a table its name again, after its directory could not be moved. Where it is not certain that
         the files are still at `source`, the record stays, and a repair completes the rename.
         """
         with suppress(LakeError):
-            if rename is not None and SchemaStore(self.file_io, TablePaths(source)).list_ids():
+            if rename is not None and self._has_files(new, source):
                 self._rename_entry(new, old, source)
                 self._renames.end(rename)
 
@@ -161,7 +169,7 @@ class WarehouseCatalog(NewTables):
 
     def _complete_rename(self, rename: Rename, old: TableName, new: TableName) -> None:
         source, target = self._table_path(old), self._table_path(new)
-        if self._latest_schema(new) is None and self._latest_schema(old) is not None:
+        if not self._has_files(new, target) and self._has_files(new, source):
             if source != rename.path:
                 raise CorruptDataError(
                     rename.path,
@@ -198,13 +206,25 @@ class WarehouseCatalog(NewTables):
         storage = confine(self.file_io, self.allowed_paths.of_table(path, {}))
         with self._removal.exclusive(name, "drop-table"), self._lock_of(parsed):
             self._removal.check_files_inside(name, storage, path)
-            record = self._removal.dropped.drop(name, path, storage, partial(self._strike_table, parsed))
+            entry = self._entry_to_keep(parsed, path)
+            strike = partial(self._strike_table, parsed)
+            record = self._removal.dropped.drop(name, path, storage, strike, entry)
         if self.privileges is not None:
             self.privileges.object_dropped(name)
         if purge and record is not None:
             self._removal.dropped.delete(record)
         logger.info("dropped table %s at %s", name, path)
         return record
+
+    def _entry_to_keep(self, name: TableName, path: str) -> str:
+        """Return what the catalog has of a table that is dropped beside its files, for a restore. It raises
+        for a table whose directory cannot be moved away.
+        """
+        return ""
+
+    def _enter_again(self, name: TableName, record: DroppedTable) -> None:
+        """Enter a table that was restored into the list of names."""
+        self._enter_table(name)
 
     def dropped_tables(self, table: str | None = None) -> tuple[DroppedTable, ...]:
         """List the tables that were dropped and are kept, oldest first; of one name, or all."""
@@ -226,6 +246,6 @@ class WarehouseCatalog(NewTables):
         path = self._table_path(parsed)
         storage = confine(self.file_io, self.allowed_paths.of_table(path, {}))
         with self._removal.exclusive(name, "restore-table"), self._lock_of(parsed):
-            self._removal.dropped.restore(record, path, storage, partial(self._enter_table, parsed))
+            self._removal.dropped.restore(record, path, storage, partial(self._enter_again, parsed, record))
         logger.info("restored table %s at %s", name, path)
         return self.load_table(name)

@@ -43,10 +43,15 @@ class DroppedTable:
     dropped_ms: int
     by: str
     state: DropState
+    entry: str = ""
+    """This is what the catalog had of the table beside its files, in the catalog's own form; empty where the
+    files have everything.
+    """
 
     def encoded(self) -> bytes:
         """Return the bytes of the record."""
-        return json.dumps(asdict(self) | {"state": self.state.value}, indent=2).encode()
+        raw = asdict(self) | {"state": self.state.value}
+        return json.dumps({key: one for key, one in raw.items() if key != "entry" or one}, indent=2).encode()
 
     @classmethod
     def decoded(cls, data: bytes, path: str) -> DroppedTable:
@@ -68,6 +73,8 @@ def _check(record: DroppedTable, raw: Mapping[str, Any]) -> None:
     for name in ("id", "table", "path", "by"):
         if not isinstance(raw[name], str):
             raise TypeError(f"{name} is not a string")
+    if not isinstance(record.entry, str):
+        raise TypeError("entry is not a string")
     checked_name(record.id, "id")
     if type(record.dropped_ms) is not int or not 0 <= record.dropped_ms < LATEST_MS:
         raise ValueError(f"{record.dropped_ms!r} is not a time in milliseconds")

@@ -46,19 +46,21 @@ class DroppedTables(ServiceStore):
 
     clock: Clock
 
-    def drop(self, table: str, path: str, storage: FileIO, strike: Callable[[], None]) -> DroppedTable | None:
-        """Move the table at `path` away, or complete a drop of it that was interrupted. None where it has no
-        files.
+    def drop(
+        self, table: str, path: str, storage: FileIO, strike: Callable[[], None], entry: str = ""
+    ) -> DroppedTable | None:
+        """Move the table at `path` away, or complete a drop of it that was interrupted. None where it has
+        neither files nor an `entry` to be kept.
 
         `strike` removes the name from the catalog; it is called when the drop is recorded, before a file
         moves, and again where a drop is completed.
         """
         record = self.interrupted(table)
-        if record is None and not storage.list(path):
+        if record is None and not entry and not storage.list(path):
             strike()
             return None
         if record is None or self._is_another_table(record, path, storage):
-            record = self._begin(table, path)
+            record = self._begin(table, path, entry)
         strike()
         move_away(storage, path, self.files(record))
         return self._save(replace(record, state=DropState.KEPT))
@@ -146,7 +148,7 @@ class DroppedTables(ServiceStore):
         """Return where the directory of the table is kept."""
         return f"{self._folder(record)}/files"
 
-    def _begin(self, table: str, path: str) -> DroppedTable:
+    def _begin(self, table: str, path: str, entry: str) -> DroppedTable:
         now = self.clock.now_ms()
         stamp = datetime.fromtimestamp(now / 1000, UTC).strftime("%Y%m%dT%H%M%S")
         return self._save(
@@ -157,6 +159,7 @@ class DroppedTables(ServiceStore):
                 dropped_ms=now,
                 by=this_user(),
                 state=DropState.MOVING,
+                entry=entry,
             )
         )
 

@@ -24,8 +24,10 @@ class FormatTables:
     metastore: HiveMetastore
     enabled: bool
 
-    def check_creation(self, table: str, *, in_properties: bool) -> None:
-        """Raise UnsupportedError where no format table can be created that Java then reads."""
+    def check_change(self, table: str, verb: str, *, in_properties: bool) -> None:
+        """Raise UnsupportedError where no format table can be changed that Java then reads. `verb` is
+        `create`, `drop` or `rename`.
+        """
         if not self.enabled:
             raise UnsupportedError(
                 f"table {table!r}: type={FORMAT_TABLE} needs the catalog option format-table.enabled=true"
@@ -33,15 +35,17 @@ class FormatTables:
         if in_properties:
             raise UnsupportedError(
                 f"table {table!r}: with location-in-properties=true Java looks for the files of a table of "
-                f"type={FORMAT_TABLE} at another place; create it in a catalog without this option"
+                f"type={FORMAT_TABLE} at another place; {verb} it in a catalog without this option"
             )
+
+    def has(self, record: Any) -> bool:
+        """Return whether the catalog has the entry as a format table."""
+        return self.enabled and is_format_table(record)
 
     def names(self, database: str, names: TableFilter) -> list[str]:
         """List the names in order. It costs a call for 300 tables."""
         records = self.metastore.tables(database) if self.enabled else ()
-        return sorted(
-            one.tableName for one in records if names.has_name(one.tableName) and is_format_table(one)
-        )
+        return sorted(one.tableName for one in records if names.has_name(one.tableName) and self.has(one))
 
     def kinds(self, database: str) -> dict[str, str]:
         """Return what the tables and views of a database are, by name. It costs a call for 300 of them."""
