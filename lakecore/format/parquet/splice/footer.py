@@ -174,7 +174,7 @@ def parse_footer(path: str, thrift: bytes, begin: int, *, empty: bool = False) -
         groups = tuple(_group(path, thrift, one, schema.paths, begin) for one in stored)
         if sum(group.rows for group in groups) != required(fields, f.FILE_ROWS):
             raise ValueError("its row groups have other rows than the file")
-        _check_other_tables(groups)
+        _check_overlap(groups)
         footer = Footer(path, thrift, fields, begin, schema, groups)
         _ = footer.writer, footer.notes
     except (ValueError, KeyError, AttributeError, TypeError, IndexError, RecursionError) as err:
@@ -215,7 +215,7 @@ def _chunk(path: str, thrift: bytes, fields: Fields, leaf: bytes, end: int) -> C
     return Chunk(fields, meta, start, stop)
 
 
-def _check_other_tables(groups: tuple[RowGroup, ...]) -> None:
+def _check_overlap(groups: tuple[RowGroup, ...]) -> None:
     places = sorted((chunk.start, chunk.stop) for group in groups for chunk in group.chunks)
     if any(before[1] > after[0] for before, after in pairwise(places)):
         raise ValueError("column chunks overlap")
