@@ -244,6 +244,43 @@ class Walk:
             "tables_checked": self.lake.check(),
         }
 
+    def query_stopped(self) -> dict[str, Any]:
+        """Stop a dedicated compaction as a streaming query by hand: in a unit, and after a cleared task has committed."""
+        table, dag = self.lake.place("g1.a_pk_dedup_l0", "kills.query"), "celery_query"
+        before, others, began = self.lake.data_files(table), self._java(), time.monotonic()
+        checkpoint = self.airflow.home / "checkpoint"
+        run_id = self.start(dag, {"tables": table.replace(".", "[.]"), "checkpoint": str(checkpoint)})
+        self.api.wait("a unit's output", lambda: self.lake.data_files(table) - before, 240)
+        figures: dict[str, Any] = {"output_after_s": round(time.monotonic() - began, 1)}
+        assert self._java() - others, "the session runs"
+
+        def stop(name: str) -> None:
+            cut = time.monotonic()
+            task = f"/api/v2/dags/{dag}/dagRuns/{run_id}/taskInstances/follow"
+            self.api.call("PATCH", task, {"new_state": "failed"})
+            self.api.wait("the end of the session", lambda: self._java() <= others, 60)
+            state, _ = self.end(dag, run_id)
+            assert state == "failed", state
+            figures[name] = round(time.monotonic() - cut, 1)
+
+        stop("stopped_in_a_unit_s")
+        assert self.lake.data_files(table) == before, "a unit that was stopped left its output"
+        clear = {"dry_run": False, "dag_run_id": run_id, "task_ids": ["follow"], "only_failed": True}
+        began = time.monotonic()
+        self.api.call("POST", f"/api/v2/dags/{dag}/clearTaskInstances", clear)
+        snapshots = self.lake.folder(table) / "snapshot"
+        count = len(list(snapshots.glob("snapshot-*")))
+        self.api.wait("a compaction", lambda: len(list(snapshots.glob("snapshot-*"))) > count, 240)
+        figures["committed_after_clear_s"] = round(time.monotonic() - began, 1)
+        time.sleep(2)
+        stop("stopped_while_idle_s")
+        assert len(list(snapshots.glob("snapshot-*"))) == count + 1, "one compaction is committed"
+        return {**figures, "tables_checked": self.lake.check()}
+
+    def _java(self) -> set[int]:
+        """The processes of Java that tasks of the worker have started."""
+        return {pid for pid in self.airflow.left_of(self.worker) if "java" in _command(pid)}
+
     def service_killed(self, service: str) -> dict[str, Any]:
         """Kill and restart a service in the middle of a run of lakecore_nightly over tables that need it."""
         names = [
@@ -367,6 +404,7 @@ class Walk:
             "kill -9 of a worker in a compaction": lambda: self.worker_killed("local"),
             "kill -9 of a worker in a compaction on Spark": lambda: self.worker_killed("spark"),
             "kill -9 of a worker's first process alone": self.worker_main_process_killed,
+            "a streaming query that is stopped, cleared and stopped": self.query_stopped,
             "kill -9 of the scheduler": lambda: self.service_killed("scheduler"),
             "kill -9 of Redis": lambda: self.service_killed("redis"),
             "kill -9 of Redis with tasks in its queue": self.redis_loses_its_queue,
@@ -448,6 +486,14 @@ def _walk(home: Path, postgres: Any, only: str, record: Callable[[dict[str, Any]
     finally:
         airflow.stop()
     return figures
+
+
+def _command(pid: int) -> str:
+    """The program of a process; empty if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode()
+    except OSError:
+        return ""
 
 
 def _outcome(step: Callable[[], dict[str, Any]]) -> dict[str, Any]:

@@ -138,6 +138,7 @@ def pages(api: AirflowApi) -> dict[str, str]:
         "lake": "",
         "table": "table?name=shop.orders",
         "what-if": "what-if?name=shop.orders&most=3&least=1&trigger=2",
+        "what-if-partitions": "what-if?name=shop.events&partitions=8+d&every=1+d",
         "history": "history",
         "window": "window?conn=big",
         "quarantine": "quarantine",
