@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import io
 import json
 import logging
+import uuid
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +23,11 @@ import lakecore
 from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.format.parquet.splice.mode import CopyMode
 from lakecore.jobs import compact
+from lakecore.predicate.parse import parse_where
+from lakecore.spark.data_source.parquet.conditions import condition_of
 from lakecore.spark.data_source.parquet.files import parquet_files
 from tests.support.golden import View, canonical, golden_table
+from tests.support.hdfs_cluster import HdfsCluster
 from tests.support.spark_source import canonical_rows
 
 pytestmark = pytest.mark.slow
@@ -33,6 +39,14 @@ WHOLE = (
     "g1.a_pk_first_row", "g1.a_idx_map", "g1.a_old090_append", "g1.a_life_rescaled",
     "g3.h3_append_unaware", "g3.h3_cl_lookup_dedup", "g3.h3_pk_overwrite", "g3.h3_stats_trunc_overflow",
 )  # fmt: skip
+MIXED = (
+    "g1.a_cl_lookup",
+    "g1.a_dv_pk",
+    "g1.a_pk_dynamic",
+    "g3.h3_cl_lookup_part_avro",
+    "g3.h3_pk_dynamic_nopart",
+)
+"""Some splits of these tables need a merge, or have deletion vectors."""
 WITHOUT = {
     "g1.a_types_append_parquet": ("f_time0", "f_time3", "f_ts9", "f_ltz9"),
     "g3.h3_types_append_parquet": ("f_time0", "f_time3", "f_ts9", "f_ltz9"),
@@ -83,14 +97,105 @@ def test_rows_that_java_wrote(session: SparkSession, name: str) -> None:
     assert canonical_rows(rows, scan.row_type) == _expected(name, columns)
 
 
+@pytest.mark.parametrize("name", MIXED)
+def test_splits_of_both_readers_are_united(session: SparkSession, name: str) -> None:
+    table = lakecore.load_catalog(str(golden_table(name).warehouse)).load_table(name)
+    frame = table.scan().to_spark(session)
+    plan = plan_of(frame)
+    assert FILE_SCAN in plan
+    assert "MapInArrow" in plan
+    rows = pa.Table.from_batches(frame._collect_as_arrow())
+    assert canonical_rows(rows, table.schema.row_type) == _expected(name, table.schema.row_type.names)
+    with pytest.raises(UnsupportedError, match=r"splits are merged|deletion vectors"):
+        table.scan().to_spark(session, reader="spark")
+
+
+CONDITIONS = (
+    "i = 3", "i <> 3", "i < 3 or i >= 7", "not (i <= 3)", "i in (1, 2, 99)", "i not in (1, 2)", "i is null",
+    "i is not null and s > 'b'", "s = ''", "s like 'a%'", "s not like '_\\%%'", "s like '%\n%'", "s < 'é'",
+    "s in ('a', '😀')", "d = 1.50", "d > -0.01", "d in (0.00, 1.5)", "day >= '2024-02-29'", "day < '1582-10-15'",
+    "ts = '2024-01-01 00:00:00.123'", "ts < '1900-01-01 00:00:00'", "ts6 > '2024-01-01 00:00:00.123455'",
+    "ltz = '2024-01-01 00:00:00.123456'", "ltz <= '1969-12-31 23:59:59.999999'", "b = true", "b = false or i = 1",
+    "c = 'ab'", "tiny >= 3 and big < 0", "not (s = 'a' and i is null)",
+)  # fmt: skip
+
+
+def test_conditions_mean_the_same_for_both_readers(session: SparkSession, tmp_path: Path) -> None:
+    catalog = lakecore.load_catalog(tmp_path, create_warehouse=True, **{"local.fsync": "false"})
+    table = catalog.create_table("d.t", {"columns": [
+        "id INT", "i INT", "s STRING", "d DECIMAL(10, 2)", "day DATE", "ts TIMESTAMP(3)", "ts6 TIMESTAMP(6)",
+        "ltz TIMESTAMP(6) WITH LOCAL TIME ZONE", "b BOOLEAN", "c CHAR(2)", "tiny TINYINT", "big BIGINT", "f DOUBLE",
+    ]})  # fmt: skip
+    texts = ["a", "b", "", "é", "😀", "a%b", "x%y", "a\nb", "ab", None]
+    dates = [datetime.date(2024, 2, 29), datetime.date(1582, 10, 4), datetime.date(1, 1, 1), None]
+    moments = ("2024-01-01 00:00:00.123456", "1899-12-31 23:00:00", "1969-12-31 23:59:59.999999")
+    times = [*map(datetime.datetime.fromisoformat, moments), None]
+    ids = range(40)
+    values = {
+        "id": list(ids),
+        "i": [n % 11 if n % 7 else None for n in ids],
+        "s": [texts[n % 10] for n in ids],
+        "d": [Decimal(n - 20) / 4 if n % 5 else None for n in ids],
+        "day": [dates[n % 4] for n in ids],
+        "ts": [time and time.replace(microsecond=time.microsecond // 1000 * 1000) for time in times * 10],
+        "ts6": times * 10,
+        "ltz": times * 10,
+        "b": [[True, False, None][n % 3] for n in ids],
+        "c": [["ab", "a", None][n % 3] for n in ids],
+        "tiny": [n % 5 for n in ids],
+        "big": [n - 30 for n in ids],
+        "f": [float(n) for n in ids],
+    }
+    table.append(
+        pa.table(
+            {name: pa.array(column, table.scan().schema.field(name).type) for name, column in values.items()}
+        )
+    )
+    kind = table.schema.row_type
+    conditions = [condition_of(parse_where(text, kind), kind).alias(text) for text in CONDITIONS]
+    rows = table.scan().to_spark(session, reader="spark").select("id", *conditions).collect()
+    for text in CONDITIONS:
+        selected = sorted(row.id for row in rows if row[text])
+        assert selected == sorted(table.scan(where=text).to_arrow().column("id").to_pylist()), text
+    frame = table.scan(where="i = 3", columns=["id"]).to_spark(session, reader="spark")
+    assert frame.columns == ["id"]
+    assert "PushedFilters: [IsNotNull(i), EqualTo(i,3)]" in plan_of(frame)
+    assert sorted(row.id for row in frame.collect()) == [3, 25, 36]
+    for condition in ("f > 1.0", "f = 1.0 or i = 1"):
+        with pytest.raises(
+            UnsupportedError, match="condition on column f of type DOUBLE is read by lakecore"
+        ):
+            table.scan(where=condition).to_spark(session, reader="spark")
+
+
+def test_a_table_on_hdfs(session: SparkSession, hdfs: HdfsCluster, caplog: pytest.LogCaptureFixture) -> None:
+    """Spark has the client of HDFS, but not the names of a cluster that only the catalog knows."""
+    warehouse = f"{hdfs.root}/{uuid.uuid4().hex}"
+    table = lakecore.load_catalog(warehouse, create_warehouse=True).create_table(
+        "d.t", {"columns": ["k INT"]}
+    )
+    table.append(pa.table({"k": pa.array(range(9), pa.int32())}))
+    frame = table.scan(where="k > 5").to_spark(session, reader="spark")
+    assert f"InMemoryFileIndex(1 paths)[{hdfs.root}" in plan_of(frame)
+    assert sorted(row.k for row in frame.collect()) == [6, 7, 8]
+    options = {
+        "dfs.ha.namenodes.prod": "a",
+        "hadoop.dfs.namenode.rpc-address.prod.a": f"127.0.0.1:{hdfs.port}",
+    }
+    named = lakecore.load_catalog(warehouse.replace(hdfs.root, "hdfs://prod"), **options).load_table("d.t")
+    with caplog.at_level(logging.INFO, "lakecore.spark.data_source.frames"):
+        assert named.scan().to_spark(session).count() == 9
+    assert "is read by lakecore: Spark cannot look up hdfs://prod/" in caplog.text
+
+
 def test_who_reads(session: SparkSession, table: lakecore.Table, caplog: pytest.LogCaptureFixture) -> None:
     frame = table.scan().to_spark(session)
     assert FILE_SCAN in plan_of(frame)
     assert "FileScan" not in plan_of(table.scan().to_spark(session, reader="lakecore"))
     assert "FileScan" not in plan_of(table.scan().to_spark(session, parallelism=2))
     with caplog.at_level(logging.INFO, "lakecore.spark.data_source.frames"):
-        assert "FileScan" not in plan_of(table.scan(where="k = 1").to_spark(session))
-    assert "is read by lakecore: conditions on other columns than partition columns" in caplog.text
+        assert "FileScan" not in plan_of(table.scan(limit=1).to_spark(session))
+    assert "is read by lakecore: a scan with a limit" in caplog.text
     with pytest.raises(UnsupportedError, match=r"spark\.sql\.files\.maxPartitionBytes"):
         table.scan().to_spark(session, reader="spark", parallelism=2)
     with pytest.raises(InvalidInputError, match="reader='java': it must be one of auto, spark, lakecore"):
@@ -128,7 +233,7 @@ def test_files_of_many_row_groups_are_divided(
     job = compact.Job(table="d.t", strategy=compact.Strategy.FULL, copy=CopyMode.ALL)
     assert compact.run(job, catalog).picks_done == 1
     table = catalog.load_table("d.t")
-    (path,) = parquet_files(table.scan(), table.scan().plan())
+    (path,) = parquet_files(table.scan(), table.scan().plan()).paths
     assert pq.read_metadata(path).num_row_groups == 4
     session.conf.set("spark.sql.files.maxPartitionBytes", "20000")
     try:

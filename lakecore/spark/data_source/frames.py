@@ -20,15 +20,23 @@ from lakecore.read.source.resolve_blobs import without_resolved_blobs
 from lakecore.read.source.scan import Scan
 from lakecore.read.source.snapshot_rows import SnapshotRows
 from lakecore.spark.data_source.columns import ColumnsForSpark
-from lakecore.spark.data_source.parquet.files import parquet_files
-from lakecore.spark.data_source.parquet.frame import has_file_reader, parquet_frame
-from lakecore.spark.data_source.partitions import plan_partitions, plan_parts, read_parts
-from lakecore.spark.data_source.request import INFER_MAX, NANOSECONDS, PARALLELISM, Parallelism
+from lakecore.spark.data_source.parquet.conditions import condition_of
+from lakecore.spark.data_source.parquet.files import FilePlan, parquet_files
+from lakecore.spark.data_source.parquet.frame import check_file_seen, has_file_reader, parquet_frame
+from lakecore.spark.data_source.partitions import Parts, plan_partitions, plan_parts, read_parts
+from lakecore.spark.data_source.request import (
+    INFER_MAX,
+    NANOSECONDS,
+    PARALLELISM,
+    Nanoseconds,
+    Parallelism,
+)
 from lakecore.spark.data_source.spark_types import spark_schema
 from lakecore.spark.versions import collect_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 __all__ = ["partitions_in", "scan_frame"]
 
@@ -52,12 +60,14 @@ def scan_frame(
 ) -> DataFrame:
     """Plan the scan and return its rows; every use of the DataFrame reads this plan.
 
-    Spark evaluates the conditions of queries after the read: give the scan those that select files. Raises
+    Where Spark's reader and lakecore read parts of the plan, the DataFrame is the union of both. Spark
+    evaluates the conditions of queries after the read: give the scan those that select files. Raises
     the errors of `Scan.plan`, InvalidOptionError, InvalidInputError for an unknown `reader`, and
     UnsupportedError if `reader` is `spark` and Spark's reader of Parquet cannot read the files.
     """
     settings = {} if parallelism is None else {PARALLELISM.key: str(parallelism)}
     requested = PARALLELISM.read(settings)
+    packing = Parallelism(requested, INFER_MAX.default)
     handling = NANOSECONDS.read({NANOSECONDS.key: nanoseconds})
     choice = _reader(reader)
     schema = spark_schema(scan.row_type, handling)
@@ -65,15 +75,33 @@ def scan_frame(
     if not parts:
         report_reads((scan,))
         return spark.createDataFrame([], schema)
-    if (paths := _paths_for_spark(spark, scan, parts, choice, requested)) is not None:
-        report_reads((scan,))
-        return parquet_frame(spark, schema, paths)
-    partitions = plan_partitions(scan, Parallelism(requested, INFER_MAX.default), parts)
+    plan = _plan_for_spark(spark, scan, parts, choice, requested)
+    if plan is None:
+        return _lakecore_frame(spark, scan, schema, handling, plan_partitions(scan, packing, parts))
+    report_reads((scan,))
+    frame = _spark_frame(spark, scan, plan, handling)
+    if not plan.others:
+        return frame
+    tasks = plan_partitions(scan, packing, plan.others)
+    return frame.unionAll(_lakecore_frame(spark, scan, schema, handling, tasks))
+
+
+def _lakecore_frame(
+    spark: SparkSession, scan: Scan, schema: StructType, handling: Nanoseconds, partitions: tuple[Parts, ...]
+) -> DataFrame:
     if not partitions:  # the limit is 0
         return spark.createDataFrame([], schema)
     tasks = tuple(pickle.dumps(parts) for parts in partitions)
     read = _task_reader(scan, ColumnsForSpark(schema, handling), tasks)
     return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(read, schema)
+
+
+def _spark_frame(spark: SparkSession, scan: Scan, plan: FilePlan, handling: Nanoseconds) -> DataFrame:
+    frame = parquet_frame(spark, spark_schema(plan.row_type, handling), plan.paths)
+    if plan.where is None:
+        return frame
+    frame = frame.where(condition_of(plan.where, plan.row_type))
+    return frame.drop(*plan.row_type.names[len(scan.row_type.names) :])
 
 
 def _reader(text: str) -> Reader:
@@ -84,20 +112,14 @@ def _reader(text: str) -> Reader:
         raise InvalidInputError(f"reader={text!r}: it must be one of {names}") from err
 
 
-def _paths_for_spark(
+def _plan_for_spark(
     spark: SparkSession, scan: Scan, parts: Sequence[Any], choice: Reader, parallelism: int | None
-) -> tuple[str, ...] | None:
-    """Return the files that Spark's reader reads, or None if lakecore reads the plan."""
+) -> FilePlan | None:
+    """Return what Spark's reader reads, or None if lakecore reads the whole plan."""
     if choice is Reader.LAKECORE:
         return None
     try:
-        if parallelism is not None:
-            raise UnsupportedError(
-                "Spark's reader packs files as spark.sql.files.maxPartitionBytes says; leave parallelism out"
-            )
-        if not has_file_reader(spark):
-            raise UnsupportedError("a session of Spark Connect may not see the files of this machine")
-        return parquet_files(scan, parts)
+        plan = _checked_plan(spark, scan, parts, parallelism, alone=choice is Reader.SPARK)
     except UnsupportedError as err:
         if choice is Reader.SPARK:
             raise UnsupportedError(
@@ -106,6 +128,26 @@ def _paths_for_spark(
             ) from err
         logger.info("%s is read by lakecore: %s", scan.source.description, err)
         return None
+    if plan.others:
+        count = len(plan.others)
+        logger.info("%s: lakecore reads %d splits: %s", scan.source.description, count, plan.reason)
+    return plan
+
+
+def _checked_plan(
+    spark: SparkSession, scan: Scan, parts: Sequence[Any], parallelism: int | None, *, alone: bool
+) -> FilePlan:
+    if parallelism is not None:
+        raise UnsupportedError(
+            "Spark's reader packs files as spark.sql.files.maxPartitionBytes says; leave parallelism out"
+        )
+    if not has_file_reader(spark):
+        raise UnsupportedError("a session of Spark Connect may not see the files of this machine")
+    plan = parquet_files(scan, parts, alone=alone)
+    if plan.where is not None:
+        condition_of(plan.where, plan.row_type)
+    check_file_seen(spark, plan.paths[0])
+    return plan
 
 
 def _task_reader(

@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from lakecore.errors import UnsupportedError
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["has_file_reader", "parquet_frame"]
+__all__ = ["check_file_seen", "has_file_reader", "parquet_frame"]
 
 _OPTIONS = {
     "mergeSchema": "false",
@@ -31,12 +33,28 @@ def has_file_reader(spark: SparkSession) -> bool:
 
 
 def parquet_frame(spark: SparkSession, schema: StructType, paths: Sequence[str]) -> DataFrame:
-    """Return the rows of local files, which all have the columns of `schema`.
+    """Return the rows of files, which all have the columns of `schema`; paths without a scheme are local.
 
     A file that does not exist any more is an error of Spark, at this call or when the DataFrame is used.
     """
     with _listed_by_driver(spark, len(paths)):
-        return spark.read.schema(schema).options(**_OPTIONS).parquet(*(f"file://{path}" for path in paths))
+        return spark.read.schema(schema).options(**_OPTIONS).parquet(*map(_url, paths))
+
+
+def _url(path: str) -> str:
+    return path if "://" in path else f"file://{path}"
+
+
+def check_file_seen(spark: SparkSession, path: str) -> None:
+    """Raise UnsupportedError if the file is on HDFS and the driver of Spark cannot look it up there."""
+    if "://" not in path:
+        return
+    hadoop = spark.sparkContext._jvm.org.apache.hadoop.fs.Path(path)
+    try:
+        hadoop.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).getFileStatus(hadoop)
+    except Exception as err:  # py4j's, and its class says nothing about the cause
+        text = str(getattr(err, "java_exception", err)).splitlines()[0]
+        raise UnsupportedError(f"Spark cannot look up {path}: {text}") from err
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import pytest
 
 import lakecore
 from lakecore.errors import UnsupportedError
+from lakecore.predicate.parse import parse_where
 from lakecore.read.source.scan import Scan
 from lakecore.scan.filters import EVERYTHING
 from lakecore.spark.data_source.parquet.files import parquet_files
@@ -39,7 +40,7 @@ def rows(first: int) -> pa.Table:
 
 
 def paths(scan: Scan) -> tuple[str, ...]:
-    return parquet_files(scan, plan_parts(scan))
+    return parquet_files(scan, plan_parts(scan), alone=True).paths
 
 
 def only_file(table: lakecore.Table) -> Path:
@@ -59,8 +60,40 @@ def test_conditions_on_partitions_select_files(catalog: lakecore.FilesystemCatal
     table.append(rows(0).append_column("day", pa.array(days)))
     (path,) = paths(table.scan(where="day = '2024-01-02'"))
     assert "/day=19724/" in path or "/day=2024-01-02/" in path
-    with pytest.raises(UnsupportedError, match="conditions on other columns than partition columns"):
-        paths(table.scan(where="day = '2024-01-02' and k = 1"))
+    scan = table.scan(where="day = '2024-01-02' and k = 1", columns=["v"])
+    plan = parquet_files(scan, plan_parts(scan))
+    assert (plan.paths, plan.others) == ((path,), ())
+    assert plan.row_type.names == ("v", "k"), "Spark needs the columns of the condition, too"
+    assert plan.where == parse_where("k = 1", table.schema.row_type), "the plan decides about partitions"
+
+
+def test_conditions_that_file_indexes_answer(catalog: lakecore.FilesystemCatalog) -> None:
+    table = written(catalog, options={"file-index.bitmap.columns": "v"})
+    scan = table.scan(where="v = 2")
+    with pytest.raises(UnsupportedError, match="the file indexes of column v are read by lakecore only"):
+        parquet_files(scan, plan_parts(scan))
+    assert len(paths(scan)) == 1, "Spark reads them where it is asked to"
+    scan = table.with_options({"file-index.read.enabled": "false"}).scan(where="v = 2")
+    assert len(parquet_files(scan, plan_parts(scan)).paths) == 1
+
+
+def test_splits_that_need_a_merge_are_read_by_lakecore(catalog: lakecore.FilesystemCatalog) -> None:
+    definition = {"columns": [*COLUMNS, "p INT"], "primaryKeys": ["p", "k"], "partitionKeys": ["p"]}
+    options = {"bucket": "1", "write-only": "true", "source.split.target-size": "1 b"}
+    table = catalog.create_table("d.m", {**definition, "options": options})
+    for parts in ([0, 1, 2], [1]):
+        for part in parts:
+            table.write(rows(0).append_column("p", pa.array([part] * 3, pa.int32())))
+    scan = table.scan()
+    plan = parquet_files(scan, plan_parts(scan))
+    assert sorted("/p=0/" in path or "/p=2/" in path for path in plan.paths) == [True, True]
+    assert [(len(split.files), split.raw_convertible) for split in plan.others] == [(2, False)]
+    assert plan.reason == "rows of 1 of 3 splits are merged; compact the table"
+    with pytest.raises(UnsupportedError, match="rows of 1 of 3 splits are merged"):
+        paths(scan)
+    damaged = Path(plan.paths[0])
+    damaged.write_bytes(b"PAR1")
+    assert len(parquet_files(scan, plan_parts(scan)).paths) == 1
 
 
 def test_a_keyed_table_is_read_after_its_compaction(catalog: lakecore.FilesystemCatalog) -> None:
@@ -131,7 +164,7 @@ def test_a_table_in_memory() -> None:
     catalog = lakecore.load_catalog("memory://parquet-files/w", create_warehouse=True)
     table = catalog.create_table("d.t", {"columns": COLUMNS})
     table.append(rows(0))
-    with pytest.raises(UnsupportedError, match="is not on a local disk"):
+    with pytest.raises(UnsupportedError, match="is neither on a local disk nor on HDFS"):
         paths(table.scan())
 
 
