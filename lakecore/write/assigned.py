@@ -13,18 +13,24 @@ from dataclasses import replace
 
 from lakecore.commit.preconditions import has_same_identity
 from lakecore.data_class import dataclass
+from lakecore.errors import NotFoundError
 from lakecore.fs.local import LocalFileIO
 from lakecore.metadata.options import BucketMode
 from lakecore.metadata.snapshot import CommitKind, Snapshot
 from lakecore.write.buckets.bucket_state import BucketState, TableBuckets
 from lakecore.write.buckets.cross_partition import CrossPartition, KeyLimits, LiveKeys, OverwrittenPartitions
 from lakecore.write.buckets.dynamic_buckets import DynamicBuckets
+from lakecore.write.buckets.followed_state import FollowedState
 from lakecore.write.buckets.key_moves import KeyMoves, TaskShare
 from lakecore.write.buckets.packed_state import PackedState
 from lakecore.write.buckets.placement import asks_for_buckets
 from lakecore.write.session import WriteSession
 
-__all__ = ["AssignedBy"]
+__all__ = ["AssignedBy", "FollowedBuckets"]
+
+_MOST_FOLLOWED = 50
+"""So many manifests of changes are read one after the other; beyond, the whole state is read."""
+_FOLLOWED_KINDS = frozenset({CommitKind.APPEND, CommitKind.COMPACT, CommitKind.ANALYZE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +98,61 @@ class AssignedBy:
             OverwrittenPartitions(),
             KeyLimits(),
         )
+
+
+class FollowedBuckets:
+    """It has the state of the buckets of one table for commit after commit of one process, and reads only
+    what snapshots changed since the last one.
+    """
+
+    def __init__(self) -> None:
+        self._known: FollowedState | None = None
+
+    def latest(self, session: WriteSession) -> AssignedBy:
+        """Return the state of the latest snapshot, for all processes that get the value.
+
+        It costs the manifests of the changes since the last call, if only appends and compactions came, at
+        most 50; all manifests at the first call, and after a rollback, an overwrite or the expiry of the
+        snapshot that is known.
+        """
+        mode = session.reading.options.bucket_mode
+        if mode not in (BucketMode.HASH_FIXED, BucketMode.HASH_DYNAMIC):
+            return AssignedBy.latest(session)
+        try:
+            self._known = self._followed(session) or session.followed_state()
+        except NotFoundError:  # a snapshot has expired meanwhile
+            self._known = None
+        if self._known is None:
+            return AssignedBy.latest(session)
+        state = self._known.state
+        return AssignedBy(state.snapshot, buckets=PackedState(state))
+
+    def _followed(self, session: WriteSession) -> FollowedState | None:
+        known = self._known
+        if known is None or known.state.snapshot is None:
+            return None
+        newer = _newer_snapshots(known.state.snapshot, session)
+        if newer is None:
+            return None
+        return session.state_after(known, newer) if newer else known
+
+
+def _newer_snapshots(base: Snapshot, session: WriteSession) -> tuple[Snapshot, ...] | None:
+    """Return the snapshots after `base`; None if they cannot be applied to its state, or are too many."""
+    store = session.stores.snapshots
+    latest = store.latest()
+    if latest is None or not 0 <= latest.id - base.id <= _MOST_FOLLOWED:
+        return None
+    same = latest if latest.id == base.id else store.find(base.id)
+    if same is None or not has_same_identity(same, base):
+        return None
+    newer: list[Snapshot] = []
+    for number in range(base.id + 1, latest.id + 1):
+        one = latest if number == latest.id else store.find(number)
+        if one is None or one.commit_kind not in _FOLLOWED_KINDS:
+            return None
+        newer.append(one)
+    return tuple(newer)
 
 
 def _is_outdated(base: Snapshot | None, session: WriteSession) -> bool:

@@ -7,13 +7,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Protocol
 
 from lakecore.commit.request import CommitResult, Overwrite, Preconditions
 from lakecore.data_class import dataclass
 from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError, NotFoundError
 from lakecore.metadata.commit_message import CommitMessage
+from lakecore.metadata.manifest.index_file import IndexFile
 from lakecore.metadata.options import BucketMode
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.read.context import ReadContext
@@ -22,6 +23,7 @@ from lakecore.scan.scanner import Scanner
 from lakecore.store.table_stores import TableStores
 from lakecore.write.buckets.bucket_state import BucketState, TableBuckets
 from lakecore.write.buckets.cross_partition import Emptied, LiveKeys, Occupied, Places, remembers
+from lakecore.write.buckets.followed_state import FollowedState
 from lakecore.write.buckets.key_places import KeyHashes, hash_keys
 from lakecore.write.buckets.placement import WriteTarget
 from lakecore.write.files.upgrade import upgrade_levels
@@ -119,10 +121,31 @@ class WriteSession:
         """Return the state of a snapshot. Raises NotFoundError when it expires while it is read."""
         if snapshot is None:
             return BucketState()
-        dynamic = self.reading.options.bucket_mode is BucketMode.HASH_DYNAMIC
-        index_files = self.scanner.index_files(snapshot) if dynamic else ()
-        state = BucketState.of(self.scanner.live_entries(snapshot), index_files)
+        state = BucketState.of(self.scanner.live_entries(snapshot), self._hash_files(snapshot))
         return replace(state, snapshot=snapshot)
+
+    def followed_state(self) -> FollowedState | None:
+        """Return the state of the latest snapshot, to which later changes can be applied; None for an empty
+        table. Raises NotFoundError when the snapshot expires while it is read.
+        """
+        latest = self.stores.snapshots.latest()
+        if latest is None:
+            return None
+        return FollowedState.of(self.scanner.live_entries(latest), self._hash_files(latest), latest)
+
+    def state_after(self, base: FollowedState, snapshots: Sequence[Snapshot]) -> FollowedState | None:
+        """Return the state of the last of the snapshots, which follow that of `base`, or None where it must
+        be read anew. It costs the manifests of their changes. Raises NotFoundError when one expires
+        meanwhile.
+        """
+        manifests = self.stores.manifests_for_plans
+        lists = (manifests.read_list(snapshot.delta_manifest_list) for snapshot in snapshots)
+        changes = manifests.read(tuple(chain.from_iterable(lists)))
+        return base.after(changes, self._hash_files(snapshots[-1]), snapshots[-1])
+
+    def _hash_files(self, snapshot: Snapshot) -> Sequence[IndexFile]:
+        dynamic = self.reading.options.bucket_mode is BucketMode.HASH_DYNAMIC
+        return self.scanner.index_files(snapshot) if dynamic else ()
 
     def live_keys(
         self, snapshot: Snapshot | None, now_ms: int | None = None, part: tuple[int, int] = (0, 1)

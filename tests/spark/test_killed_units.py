@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
 from lakecore.clock import SystemClock
 from lakecore.errors import UnavailableError
+from lakecore.jobs import remove_orphan_files
 from lakecore.jobs.compact import Job, Report, Strategy, run
+from lakecore.spark import write
 from lakecore.spark.executor import SparkExecutor
 from lakecore.table import Table
 from lakecore.verify.fsck.check import fsck
+from tests.support.chores import FUTURE
+from tests.support.golden import canonical
 from tests.support.killing_fs import KillingFileIO, KillPoint
 from tests.support.lake import key_table, live_files, put, rows_of
+from tests.support.maintained import OWNER
+from tests.support.oracle import Oracle, findings
 
 pytestmark = pytest.mark.slow
 
@@ -99,3 +107,38 @@ def test_a_worker_killed_on_every_try_fails_its_pick(spark: SparkExecutor, lake:
     assert report.error is None
     assert [file.level for file in live_files(table)] == [5, 5, 5]
     check(table, before)
+
+
+@pytest.mark.parametrize("spark", ["local-cluster[2,1,1024]"], indirect=True)
+@pytest.mark.parametrize("keys", [("k", "p"), ("k",)], ids=["dynamic buckets", "keys that move"])
+def test_assigners_after_an_executor_was_killed(
+    spark: SparkExecutor, oracle: Oracle, tmp_path: Path, keys: tuple[str, ...]
+) -> None:
+    """It dies in a writer. What it had shuffled is lost with it, so that assigners run again."""
+    lake = load_catalog(str(tmp_path / "lake"), create_warehouse=True, **{"local.fsync": "false"})
+    parallel = {"dynamic-bucket.assigner-parallelism": "2", "dynamic-bucket.initial-buckets": "2"}
+    definition = {
+        "columns": ["k BIGINT", "p INT", "v INT"],
+        "primaryKeys": list(keys),
+        "partitionKeys": ["p"],
+        "options": {"bucket": "-1", "dynamic-bucket.target-row-num": "20", **parallel},
+    }
+    lake.create_table("d.t", definition).write(
+        pa.table({"k": range(100), "p": [k % 2 for k in range(100)], "v": [0] * 100})
+    )
+    marker = tmp_path / "killed"
+    kill = KillPoint(name="close", part="/bucket-", once=str(marker), grandparent=True, spared=os.getpid())
+    table = replace(lake, file_io=KillingFileIO(kill)).load_table("d.t")
+    rows = [(k, (k + 1) % 2, 1) for k in range(50, 160)]
+    session = spark.session()
+    frame = session.createDataFrame(session.sparkContext.parallelize(rows, 2), "k BIGINT, p INT, v INT")
+    assert len(write(frame, table, parallelism=2).snapshot_ids) == 1
+    assert "CoarseGrainedExecutorBackend" in marker.read_text()
+    before = {(k, k % 2): 0 for k in range(50 if keys == ("k",) else 100)}
+    expected = before | {(k, p): v for k, p, v in rows}
+    java = oracle.read(lake.warehouse, "d.t")
+    assert java == canonical({"k": k, "p": p, "v": v} for (k, p), v in expected.items())
+    assert {line.split(":")[0] for line in findings(oracle.fsck(lake.warehouse, "d.t"))} <= {"orphan"}
+    remove_orphan_files.run(remove_orphan_files.Job(table="d.t", safety=OWNER), lake, clock=FUTURE)
+    assert findings(oracle.fsck(lake.warehouse, "d.t")) == set()
+    check(lake.load_table("d.t"), sorted([(k, p, v) for (k, p), v in expected.items()], key=repr))

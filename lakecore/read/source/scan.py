@@ -274,9 +274,9 @@ class Scan:
         `lakecore` (docs/spark.md). `reader` is `spark` for Spark's own reader of Parquet, `lakecore` for the
         readers of lakecore in Python workers, or `auto`: Spark's reader for splits whose files have exactly
         these rows and are on a local disk or on HDFS, and lakecore for the others. It costs a read of the
-        footer of each file, on the driver; `DataFrame.explain` then shows `FileScan parquet`. Raises the errors of `plan`, InvalidOptionError,
-        InvalidInputError, and UnsupportedError with the reason if `reader` is `spark` and Spark's reader
-        cannot read all files.
+        footer of each file, on the driver; `DataFrame.explain` then shows `FileScan parquet`. Raises the
+        errors of `plan`, InvalidOptionError, InvalidInputError, and UnsupportedError with the reason if
+        `reader` is `spark` and Spark's reader cannot read all files.
         """
         from lakecore.spark.data_source.frames import scan_frame  # of a higher layer, which knows pyspark
 

@@ -10,7 +10,6 @@ from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.metadata.options import MergeEngine
 from lakecore.spark.data_source.batch_commits import (
     abort_batch,
-    buckets_at_start,
     check_writable,
     commit_batch,
     write_batch_task,
@@ -19,6 +18,7 @@ from lakecore.spark.data_source.map_merge import writers_table
 from lakecore.spark.data_source.shuffle import Shuffle
 from lakecore.spark.versions import refuse_session
 from lakecore.table import Table
+from lakecore.write.assigned import FollowedBuckets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -70,8 +70,10 @@ def _check_mode(table: Table, mode: str) -> None:
 
 
 def _batch_writer(table: Table, parallelism: int | None) -> Callable[[DataFrame, int], None]:
+    buckets = FollowedBuckets()
+
     def write(batch: DataFrame, number: int) -> None:
-        base = buckets_at_start(table)
+        base = buckets.latest(table._session(table._with_user(None)))
         rows = Shuffle(table, parallelism, base)
         task = partial(write_batch_task, writers_table(table), base, assigned=rows.assigns)
         commit_batch(table, number, rows.run_writers(batch, task, partial(abort_batch, table, number)))

@@ -136,9 +136,7 @@ def _merge_reason(context: ReadContext, counts: Any) -> str | None:
     return f"rows of {merged} of {len(counts)} splits are merged{remedy}"
 
 
-def _checked_files(
-    context: ReadContext, split: Split, row_type: RowType, check: FooterCheck
-) -> list[str]:
+def _checked_files(context: ReadContext, split: Split, row_type: RowType, check: FooterCheck) -> list[str]:
     if any(split.deletions):
         raise UnsupportedError("the table has deletion vectors")
     paths = []
