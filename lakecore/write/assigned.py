@@ -20,13 +20,13 @@ from lakecore.metadata.snapshot import CommitKind, Snapshot
 from lakecore.write.buckets.bucket_state import BucketState, TableBuckets
 from lakecore.write.buckets.cross_partition import CrossPartition, KeyLimits, LiveKeys, OverwrittenPartitions
 from lakecore.write.buckets.dynamic_buckets import DynamicBuckets
-from lakecore.write.buckets.followed_state import FollowedState
 from lakecore.write.buckets.key_moves import KeyMoves, TaskShare
 from lakecore.write.buckets.packed_state import PackedState
 from lakecore.write.buckets.placement import asks_for_buckets
+from lakecore.write.buckets.state_with_files import BucketStateWithFiles
 from lakecore.write.session import WriteSession
 
-__all__ = ["AssignedBy", "FollowedBuckets"]
+__all__ = ["AssignedBy", "StreamBuckets"]
 
 _MOST_FOLLOWED = 50
 """So many manifests of changes are read one after the other; beyond, the whole state is read."""
@@ -100,13 +100,13 @@ class AssignedBy:
         )
 
 
-class FollowedBuckets:
+class StreamBuckets:
     """It has the state of the buckets of one table for commit after commit of one process, and reads only
     what snapshots changed since the last one.
     """
 
     def __init__(self) -> None:
-        self._known: FollowedState | None = None
+        self._state: BucketStateWithFiles | None = None
 
     def latest(self, session: WriteSession) -> AssignedBy:
         """Return the state of the latest snapshot, for all processes that get the value.
@@ -119,22 +119,21 @@ class FollowedBuckets:
         if mode not in (BucketMode.HASH_FIXED, BucketMode.HASH_DYNAMIC):
             return AssignedBy.latest(session)
         try:
-            self._known = self._followed(session) or session.followed_state()
+            self._state = self._next_state(session) or session.state_with_files()
         except NotFoundError:  # a snapshot has expired meanwhile
-            self._known = None
-        if self._known is None:
+            self._state = None
+        if self._state is None:
             return AssignedBy.latest(session)
-        state = self._known.state
-        return AssignedBy(state.snapshot, buckets=PackedState(state))
+        return AssignedBy(self._state.state.snapshot, buckets=PackedState(self._state.state))
 
-    def _followed(self, session: WriteSession) -> FollowedState | None:
-        known = self._known
-        if known is None or known.state.snapshot is None:
+    def _next_state(self, session: WriteSession) -> BucketStateWithFiles | None:
+        base = self._state
+        if base is None or base.state.snapshot is None:
             return None
-        newer = _newer_snapshots(known.state.snapshot, session)
+        newer = _newer_snapshots(base.state.snapshot, session)
         if newer is None:
             return None
-        return session.state_after(known, newer) if newer else known
+        return session.state_after(base, newer) if newer else base
 
 
 def _newer_snapshots(base: Snapshot, session: WriteSession) -> tuple[Snapshot, ...] | None:

@@ -23,9 +23,9 @@ from lakecore.scan.scanner import Scanner
 from lakecore.store.table_stores import TableStores
 from lakecore.write.buckets.bucket_state import BucketState, TableBuckets
 from lakecore.write.buckets.cross_partition import Emptied, LiveKeys, Occupied, Places, remembers
-from lakecore.write.buckets.followed_state import FollowedState
 from lakecore.write.buckets.key_places import KeyHashes, hash_keys
 from lakecore.write.buckets.placement import WriteTarget
+from lakecore.write.buckets.state_with_files import BucketStateWithFiles
 from lakecore.write.files.upgrade import upgrade_levels
 from lakecore.write.options import WriteRules
 from lakecore.write.rows.incoming import batches_of, is_repeatable
@@ -124,16 +124,18 @@ class WriteSession:
         state = BucketState.of(self.scanner.live_entries(snapshot), self._hash_files(snapshot))
         return replace(state, snapshot=snapshot)
 
-    def followed_state(self) -> FollowedState | None:
+    def state_with_files(self) -> BucketStateWithFiles | None:
         """Return the state of the latest snapshot, to which later changes can be applied; None for an empty
         table. Raises NotFoundError when the snapshot expires while it is read.
         """
         latest = self.stores.snapshots.latest()
         if latest is None:
             return None
-        return FollowedState.of(self.scanner.live_entries(latest), self._hash_files(latest), latest)
+        return BucketStateWithFiles.of(self.scanner.live_entries(latest), self._hash_files(latest), latest)
 
-    def state_after(self, base: FollowedState, snapshots: Sequence[Snapshot]) -> FollowedState | None:
+    def state_after(
+        self, base: BucketStateWithFiles, snapshots: Sequence[Snapshot]
+    ) -> BucketStateWithFiles | None:
         """Return the state of the last of the snapshots, which follow that of `base`, or None where it must
         be read anew. It costs the manifests of their changes. Raises NotFoundError when one expires
         meanwhile.

@@ -22,7 +22,7 @@ from lakecore.read.source.snapshot_rows import SnapshotRows
 from lakecore.spark.data_source.columns import ColumnsForSpark
 from lakecore.spark.data_source.parquet.conditions import condition_of
 from lakecore.spark.data_source.parquet.files import FilePlan, parquet_files
-from lakecore.spark.data_source.parquet.frame import check_file_access, has_file_reader, parquet_frame
+from lakecore.spark.data_source.parquet.frame import check_file_on_hdfs, has_file_reader, parquet_frame
 from lakecore.spark.data_source.partitions import Parts, plan_partitions, plan_parts, read_parts
 from lakecore.spark.data_source.request import (
     INFER_MAX,
@@ -146,7 +146,7 @@ def _checked_plan(
     plan = parquet_files(scan, parts, alone=alone)
     if plan.where is not None:
         condition_of(plan.where, plan.row_type)
-    check_file_access(spark, plan.paths[0])
+    check_file_on_hdfs(spark, plan.paths[0])
     return plan
 
 

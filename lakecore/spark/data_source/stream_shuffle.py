@@ -18,7 +18,7 @@ from lakecore.spark.data_source.map_merge import writers_table
 from lakecore.spark.data_source.shuffle import Shuffle
 from lakecore.spark.versions import refuse_session
 from lakecore.table import Table
-from lakecore.write.assigned import FollowedBuckets
+from lakecore.write.assigned import StreamBuckets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -70,7 +70,7 @@ def _check_mode(table: Table, mode: str) -> None:
 
 
 def _batch_writer(table: Table, parallelism: int | None) -> Callable[[DataFrame, int], None]:
-    buckets = FollowedBuckets()
+    buckets = StreamBuckets()
 
     def write(batch: DataFrame, number: int) -> None:
         base = buckets.latest(table._session(table._with_user(None)))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["check_file_access", "has_file_reader", "parquet_frame"]
+__all__ = ["check_file_on_hdfs", "has_file_reader", "parquet_frame"]
 
 _OPTIONS = {
     "mergeSchema": "false",
@@ -45,7 +45,7 @@ def _url(path: str) -> str:
     return path if "://" in path else f"file://{path}"
 
 
-def check_file_access(spark: SparkSession, path: str) -> None:
+def check_file_on_hdfs(spark: SparkSession, path: str) -> None:
     """Raise UnsupportedError if the file is on HDFS and the driver of Spark cannot look it up there."""
     if "://" not in path:
         return

@@ -1,6 +1,6 @@
 """Benchmark: the state of the buckets that the driver of a stream hands to its tasks, for micro-batch after micro-batch.
 
-    .venv/bin/python -m tests.bench.followed_buckets --files 100000
+    .venv/bin/python -m tests.bench.stream_buckets --files 100000
 
 The table is that of `plan_java`, whose metadata Java Paimon wrote. Before each micro-batch another writer commits some rows.
 The state is read anew, and followed from the micro-batch before, in turns in one process: CPU and wall time (medians).
@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakecore import Table, load_catalog
-from lakecore.write.assigned import AssignedBy, FollowedBuckets
+from lakecore.write.assigned import AssignedBy, StreamBuckets
 from tests.bench.figures import FIGURES, conditions, write_figures
 from tests.bench.plan_java import made
 from tests.bench.tables import PAIMON
@@ -39,13 +39,13 @@ def main() -> None:
         shutil.copytree(warehouse / "db.db" / name, Path(folder) / "db.db" / name)
         table = load_catalog(folder, **{"local.fsync": "false"}).load_table(f"db.{name}")
         figures = {"files": options.files, "runs": options.runs, **measure(table, options.runs)}
-    write_figures("followed_buckets", measured, figures, options.figures)
+    write_figures("stream_buckets", measured, figures, options.figures)
     print(json.dumps(figures, indent=2))
 
 
 def measure(table: Table, runs: int) -> dict[str, Any]:
     """Both ways in turns; the first micro-batch, in which both read everything, is left out."""
-    followed = FollowedBuckets()
+    followed = StreamBuckets()
     ways = {"anew": AssignedBy.latest, "followed": followed.latest}
     costs: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
     for number in range(runs + 1):

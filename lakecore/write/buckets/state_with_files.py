@@ -16,13 +16,13 @@ from lakecore.metadata.manifest.index_file import IndexFile
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.write.buckets.bucket_state import BucketState
 
-__all__ = ["FollowedState"]
+__all__ = ["BucketStateWithFiles"]
 
 Place = tuple[bytes, int]
 
 
 @dataclass(frozen=True, slots=True)
-class FollowedState:
+class BucketStateWithFiles:
     """This is a state of buckets with the number of live files of each. Later changes are applied to both."""
 
     state: BucketState
@@ -30,13 +30,15 @@ class FollowedState:
     """These are the live files of each bucket, by serialised partition and bucket."""
 
     @classmethod
-    def of(cls, live: ManifestEntries, index_files: Sequence[IndexFile], snapshot: Snapshot) -> FollowedState:
+    def of(
+        cls, live: ManifestEntries, index_files: Sequence[IndexFile], snapshot: Snapshot
+    ) -> BucketStateWithFiles:
         """Compute the state from all live files of a snapshot."""
         return cls(replace(BucketState.of(live, index_files), snapshot=snapshot), _file_counts(live))
 
     def after(
         self, changes: ManifestEntries, index_files: Sequence[IndexFile], snapshot: Snapshot
-    ) -> FollowedState | None:
+    ) -> BucketStateWithFiles | None:
         """Return the state at a later snapshot; `changes` are the entries of all manifests of changes since.
         None where the changes do not continue this state, which must be read anew then.
 
@@ -62,7 +64,9 @@ class FollowedState:
             place: max(self.state.next_sequence(*place), newer.next_sequence(*place)) for place in files
         }
         newer_totals = {key: total for key, total in newer.totals.items() if key in partitions}
-        return FollowedState(BucketState(sequences, totals | newer_totals, newer.hash_files, snapshot), files)
+        return BucketStateWithFiles(
+            BucketState(sequences, totals | newer_totals, newer.hash_files, snapshot), files
+        )
 
 
 def _file_counts(entries: ManifestEntries) -> dict[Place, int]:
