@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lakecore.catalog.definition import TableDefinition
 from lakecore.catalog.objects.function import Functions
+from lakecore.catalog.objects.table_page import TablePage
 from lakecore.catalog.objects.view import Views
 from lakecore.catalog.partitions.partition import Partitions
 from lakecore.clock import Clock
@@ -102,6 +103,19 @@ class Catalog(Protocol):
     ) -> list[str]:
         """List the tables of one database, in order: those whose names are like `pattern` (`ods_%`) and whose
         option `type` is `table_type` (`table`, `format-table`, …).
+        """
+
+    def list_tables_page(
+        self,
+        database: str,
+        *,
+        limit: int,
+        token: str | None = None,
+        pattern: str | None = None,
+        table_type: str | None = None,
+    ) -> TablePage:
+        """List one page of at most `limit` of these tables. `token` is the `next_token` of the page before,
+        None for the first page.
         """
 
     def table_kinds(self, database: str) -> dict[str, str]:

@@ -5,7 +5,7 @@ files of lakecore itself are in `.lakecore/`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from lakecore.catalog.catalog import Database
 from lakecore.catalog.catalog_options import WAREHOUSE_KEYS, check_catalog_options
@@ -77,11 +77,13 @@ class FilesystemCatalog(WarehouseCatalog):
         self._remove_empty_directory(self._database_path(name))
 
     def _table_names(self, database: str) -> list[str]:
+        return list(self._existing(database, self._likely_tables(database)))
+
+    def _existing(self, database: str, names: Sequence[str]) -> Iterator[str]:
         directory = self._database_path(database)
-        names = []
-        for name in self._likely_tables(database):
+        for name in names:
             if self._has_schema(directory, name):
-                names.append(name)
+                yield name
             elif self._has_snapshots(directory, name):
                 logger.warning(
                     "%s/%s has snapshots, but no schema: the directory is not listed as a table; bring its "
@@ -89,7 +91,6 @@ class FilesystemCatalog(WarehouseCatalog):
                     directory,
                     name,
                 )
-        return names
 
     def tables_without_schema(self, database: str, tables: Collection[str]) -> list[str]:
         """Return the directories of a database that have snapshots, but no schema, in order. `tables` are

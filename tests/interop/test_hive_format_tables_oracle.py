@@ -90,6 +90,11 @@ def test_rows_are_those_of_java(hive: HiveServer, database: HiveCatalog, kind: s
         assert database.table_kinds("g")[name[2:]] == f"format table of {kind} files"
     assert database.list_tables("g") == database.list_tables("g", table_type="table") == []
     assert database.list_tables("g", pattern="pa%", table_type="format-table") == ["parted"]
+    page = database.list_tables_page("g", limit=1, table_type="format-table")
+    assert (page.tables, page.next_token) == (("parted",), "parted")
+    page = database.list_tables_page("g", limit=1, token="parted", table_type="format-table")
+    assert (page.tables, page.next_token) == (("plain",), None)
+    assert database.list_tables_page("g", limit=1).tables == ()
     assert [one.record_count for one in database.partitions.list("g.parted")] == [-1, -1]
     if kind != "text":
         rows = database.load_table("g.parted").scan(where="q = 1", columns=["p", "q"]).to_arrow().to_pylist()

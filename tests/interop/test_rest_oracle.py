@@ -212,6 +212,14 @@ def test_lists_by_type_and_name_are_those_of_java(
                 assert pattern == "a%b"
                 continue
             assert both.catalog.list_tables("d", pattern=pattern, table_type=kind) == java
+            listed, page = [], both.catalog.list_tables_page("d", limit=1, pattern=pattern, table_type=kind)
+            while page.next_token is not None:
+                listed += page.tables
+                assert len(page.tables) <= 1
+                page = both.catalog.list_tables_page(
+                    "d", limit=1, token=page.next_token, pattern=pattern, table_type=kind
+                )
+            assert sorted([*listed, *page.tables]) == java
             seen.add(tuple(java))
     assert len(seen) > 6
 

@@ -25,6 +25,14 @@ REPEATED = {
         "lakecore/catalog/rest/rest_catalog.py",
         "lakecore/catalog/warehouse/new_tables.py",
     ): "parameters of `create_table`",
+    (
+        "lakecore/catalog/catalog.py",
+        "lakecore/catalog/warehouse/named_tables.py",
+    ): "parameters of `list_tables_page`",
+    (
+        "lakecore/catalog/rest/rest_catalog.py",
+        "lakecore/catalog/warehouse/named_tables.py",
+    ): "parameters of `list_tables_page`",
     ("lakecore/system/system_table.py", "lakecore/table.py"): "parameters of `scan`",
 }
 """Pairs of files that repeat more than 8 lines: a protocol and its classes name the same parameters."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from lakecore.catalog.hive.connection import MetastoreConnection, thrift_types
@@ -70,10 +70,17 @@ class HiveMetastore:
 
     def tables(self, database: str) -> Iterator[Any]:
         """Yield the tables and views of a database, 300 a call."""
-        names, what = self.table_names(database), f"list the tables of {database}"
+        yield from self.records(database, self.table_names(database))
+
+    def records(self, database: str, names: Sequence[str]) -> Iterator[Any]:
+        """Yield the tables and views of these names that exist, in order of the names of each 300, which are
+        one call.
+        """
+        what = f"list the tables of {database}"
         for start in range(0, len(names), _BATCH):
-            batch = names[start : start + _BATCH]
-            yield from self.connection.read(what, "get_table_objects_by_name", database, batch)
+            batch = list(names[start : start + _BATCH])
+            records = self.connection.read(what, "get_table_objects_by_name", database, batch)
+            yield from sorted(records, key=lambda one: str(one.tableName))
 
     def table(self, name: TableName) -> Any | None:
         """Return a table or view, None if it does not exist."""

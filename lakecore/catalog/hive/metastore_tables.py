@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
@@ -110,11 +110,28 @@ class MetastoreTables(WarehouseCatalog):
         """List the tables of Paimon as other catalogs do. Only with the type `format-table` the tables are
         those that Hive made of files, unless the option `format-table.enabled` is false.
         """
-        if table_type != FORMAT_TABLE or database == SYSTEM_DATABASE:
-            return super().list_tables(database, pattern=pattern, table_type=table_type)
-        names = TableFilter.of(pattern, table_type)
+        return super().list_tables(database, pattern=pattern, table_type=table_type)
+
+    def _likely_tables(self, database: str) -> list[str]:
+        return self._metastore.table_names(database)
+
+    def _tables_after(self, database: str, after: str, names: TableFilter) -> Iterator[str]:
+        if names.table_type != FORMAT_TABLE or database == SYSTEM_DATABASE:
+            return super()._tables_after(database, after, names)
         self._database(check_name(database, "database"))
-        return self._formats.names(database, names)
+        likely = self._likely_tables(database)
+        chosen = sorted(one for one in likely if one > after and names.has_name(one))
+        return self._entered_as(database, chosen, self._formats.has)
+
+    def _existing(self, database: str, names: Sequence[str]) -> Iterator[str]:
+        return self._entered_as(database, names, is_paimon_table)
+
+    def _entered_as(
+        self, database: str, names: Sequence[str], is_chosen: Callable[[Any], bool]
+    ) -> Iterator[str]:
+        """Yield the tables whose entries are chosen, in order. It costs a call for 300 names."""
+        records = self._metastore.records(database, names)
+        return (one.tableName for one in records if is_chosen(one))
 
     def table_kinds(self, database: str) -> dict[str, str]:
         """Return what the tables and views of a database are, by name: `Paimon`, `format table of csv files`,

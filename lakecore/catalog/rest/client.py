@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
@@ -93,18 +93,29 @@ class RestClient:
         elements: list[Any] = []
         token = ""
         for _ in range(_MOST_PAGES):
-            page = self.get(what, path, {**(query or {}), **({"pageToken": token} if token else {})})
-            part = page.get(key) or []
-            if not isinstance(part, list):
-                break
+            part, following = self.page(
+                what, path, key, {**(query or {}), **({"pageToken": token} if token else {})}
+            )
             elements += part
-            following = str(page.get("nextPageToken") or "")
             if not following or not part:
                 return elements
             if following == token:
                 break
             token = following
-        raise UnavailableError(f"{what}: the server does not list page after page; look into its log")
+        raise self._no_pages(what)
+
+    def page(
+        self, what: str, path: tuple[str, ...], key: str, query: Mapping[str, str]
+    ) -> tuple[Sequence[Any], str]:
+        """Return the elements of one page of a list, and the token of the next page, empty at the end."""
+        answer = self.get(what, path, query)
+        part = answer.get(key) or []
+        if not isinstance(part, list):
+            raise self._no_pages(what)
+        return part, str(answer.get("nextPageToken") or "")
+
+    def _no_pages(self, what: str) -> UnavailableError:
+        return UnavailableError(f"{what}: the server does not list page after page; look into its log")
 
     def _try(self, what: str, request: RestRequest) -> dict[str, Any]:
         reads, refreshed = request.method == "GET", False

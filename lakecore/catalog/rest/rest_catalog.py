@@ -32,6 +32,7 @@ from lakecore.catalog.objects.external_tables import (
 )
 from lakecore.catalog.objects.new_file_tables import file_table_schema
 from lakecore.catalog.objects.table_filter import TableFilter
+from lakecore.catalog.objects.table_page import TablePage, check_limit, page_of
 from lakecore.catalog.remote.settled import settled
 from lakecore.catalog.rest.answers import MissingResourceError
 from lakecore.catalog.rest.changes import change_to_json, schema_to_json
@@ -250,6 +251,34 @@ class RestCatalog:
                 str(one) for one in self.client.list(f"list tables of {database!r}", path, "tables", query)
             ]
         return sorted(filter(names.has_name, listed))
+
+    def list_tables_page(
+        self,
+        database: str,
+        *,
+        limit: int,
+        token: str | None = None,
+        pattern: str | None = None,
+        table_type: str | None = None,
+    ) -> TablePage:
+        """List one page of the tables as the server chooses and orders them; `limit` and `token` are passed
+        on. It is one request. Raises as `list_tables`, and InvalidInputError for a `limit` below 1.
+        """
+        check_limit(limit)
+        names = TableFilter.of(pattern, table_type)
+        if database == SYSTEM_DATABASE:
+            listed = self.list_tables(database, pattern=pattern, table_type=table_type)
+            return page_of((one for one in listed if one > (token or "")), limit)
+        filters = {
+            "maxResults": str(limit),
+            "pageToken": token,
+            "tableNamePattern": names.pattern,
+            "tableType": names.table_type,
+        }
+        query = {key: value for key, value in filters.items() if value}
+        path = self._paths.database(database, "tables")
+        part, following = self.client.page(f"list tables of {database!r}", path, "tables", query)
+        return TablePage(tuple(filter(names.has_name, map(str, part))), following or None)
 
     def table_kinds(self, database: str) -> dict[str, str]:
         """Return what each table of a database is, by name and in order: `Paimon`, or the option `type` of

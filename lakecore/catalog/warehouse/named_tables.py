@@ -12,6 +12,7 @@ from typing import cast
 from lakecore.catalog.names import PAIMON_KIND, TableName, alternatives, check_name
 from lakecore.catalog.objects.file_tables import new_file_table
 from lakecore.catalog.objects.table_filter import TableFilter, type_of_options
+from lakecore.catalog.objects.table_page import TablePage, check_limit, page_of
 from lakecore.catalog.partitions.file_partitions import FilePartitions
 from lakecore.catalog.partitions.partition import Partitions
 from lakecore.catalog.privileges.grants import ROOT, Grants
@@ -65,26 +66,48 @@ class NamedTables(DatabaseCatalog):
 
         Raises NotFoundError naming existing databases, InvalidInputError for a filter that is invalid.
         """
-        names = TableFilter.of(pattern, table_type)
-        if database == CATALOG_DATABASE:
-            listed = (*CATALOG_TABLES, *RECORD_TABLES) if table_type in (None, "", "table") else ()
-        else:
-            listed = tuple(self._table_names(check_name(database, "database")))
-            if not listed and self._find_database(database) is None:
-                raise self._no_database(database)
-        chosen = sorted(filter(names.has_name, listed))
-        if names.table_type is None or database == CATALOG_DATABASE:
-            return chosen
-        return self._of_type(database, chosen, names.table_type)
+        return list(self._tables_after(database, "", TableFilter.of(pattern, table_type)))
 
-    def _of_type(self, database: str, tables: Sequence[str], table_type: str) -> list[str]:
-        """Return the tables of a type, by their newest schemas. One that is dropped meanwhile is left out."""
-        schemas = {table: self._latest_schema(TableName(database, table)) for table in tables}
-        return [
-            table
-            for table, schema in schemas.items()
-            if schema is not None and type_of_options(schema.options) == table_type
-        ]
+    def list_tables_page(
+        self,
+        database: str,
+        *,
+        limit: int,
+        token: str | None = None,
+        pattern: str | None = None,
+        table_type: str | None = None,
+    ) -> TablePage:
+        """List one page of at most `limit` tables, in order, after the name `token`: tables that are created
+        or dropped between two pages shift no others.
+
+        It costs one list of names, and looks at no table behind the page. Raises as `list_tables`, and
+        InvalidInputError for a `limit` below 1.
+        """
+        check_limit(limit)
+        return page_of(self._tables_after(database, token or "", TableFilter.of(pattern, table_type)), limit)
+
+    def _tables_after(self, database: str, after: str, names: TableFilter) -> Iterator[str]:
+        """Yield the tables that a filter has, in order; each is looked at when it is its turn."""
+        if database == CATALOG_DATABASE:
+            listed = (*CATALOG_TABLES, *RECORD_TABLES) if names.table_type in (None, "table") else ()
+            return (one for one in sorted(listed) if one > after and names.has_name(one))
+        likely = self._likely_tables(check_name(database, "database"))
+        if not likely and self._find_database(database) is None:
+            raise self._no_database(database)
+        chosen = sorted(one for one in likely if one > after and names.has_name(one))
+        tables = self._existing(database, chosen)
+        if names.table_type is None:
+            return tables
+        return (one for one in tables if self._type_of(TableName(database, one)) == names.table_type)
+
+    def _existing(self, database: str, names: Sequence[str]) -> Iterator[str]:
+        """Yield those of likely names that are tables, in their order."""
+        return iter(names)
+
+    def _type_of(self, name: TableName) -> str | None:
+        """Return the type of a table by its newest schema; None for one that is dropped meanwhile."""
+        schema = self._latest_schema(name)
+        return None if schema is None else type_of_options(schema.options)
 
     def _latest_schema(self, name: TableName) -> TableSchema | None:
         """Return the newest schema of the main branch, None where there is none."""

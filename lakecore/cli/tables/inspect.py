@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +12,7 @@ import typer
 from lakecore.cli.output import print_json, print_rows, table_of, time_text
 from lakecore.cli.session import Session, session_of
 from lakecore.clock import SystemClock
+from lakecore.data_class import dataclass
 from lakecore.errors import InvalidInputError
 from lakecore.store.two_writers import other_writers
 from lakecore.types.sql import type_text
@@ -20,11 +22,29 @@ if TYPE_CHECKING:
     from lakecore.metadata.snapshot import Snapshot
     from lakecore.table import Table
 
-__all__ = ["databases", "describe", "partitions", "snapshots", "tables"]
+__all__ = ["Page", "databases", "describe", "partitions", "snapshots", "tables"]
 
 TableArgument = Annotated[
     str, typer.Argument(metavar="DB.TABLE", help="Name the table, or a branch of it: DB.TABLE$branch_B.")
 ]
+
+
+@dataclass(frozen=True)
+class Page:
+    """This is the part of a list that a command prints."""
+
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            help="List one page of at most so many tables; standard error has the token of the next page."
+        ),
+    ] = None
+    page_token: Annotated[
+        str | None, typer.Option(help="List the page after the one that ended with this token.")
+    ] = None
+
+
+_WHOLE = Page()
 
 
 def databases(context: typer.Context) -> None:
@@ -52,6 +72,7 @@ def tables(
             help="List only tables of this type: table, format-table, materialized-table or object-table.",
         ),
     ] = None,
+    page: Page = _WHOLE,
 ) -> None:
     """List tables."""
     from lakecore.catalog.objects.table_filter import TableFilter  # help needs no catalogs
@@ -59,6 +80,18 @@ def tables(
     session = session_of(context)
     if kinds and table_type:
         raise InvalidInputError("--kinds and --type: give one of them")
+    if page.page_token and page.limit is None:
+        raise InvalidInputError("--page-token: give --limit, too, the number of tables of a page")
+    if page.limit is not None:
+        if database is None or kinds:
+            raise InvalidInputError("--limit: give a database, and leave --kinds out")
+        listed = session.catalog.list_tables_page(
+            database, limit=page.limit, token=page.page_token, pattern=like, table_type=table_type
+        )
+        _print_tables(session, [(database, table) for table in listed.tables])
+        if listed.next_token is not None:
+            session.note(f"the next page: --page-token {shlex.quote(listed.next_token)}")
+        return
     chosen = TableFilter.of(like, table_type)
     names = session.catalog.list_databases() if database is None else [database]
     if kinds:
@@ -70,11 +103,18 @@ def tables(
         ]
         print_rows(session, with_kinds, ["database", "table", "kind"])
         return
-    rows = [
-        {"database": name, "table": table, "name": f"{name}.{table}"}
-        for name in names
-        for table in session.catalog.list_tables(name, pattern=like, table_type=table_type)
-    ]
+    _print_tables(
+        session,
+        [
+            (name, table)
+            for name in names
+            for table in session.catalog.list_tables(name, pattern=like, table_type=table_type)
+        ],
+    )
+
+
+def _print_tables(session: Session, tables: Sequence[tuple[str, str]]) -> None:
+    rows = [{"database": name, "table": table, "name": f"{name}.{table}"} for name, table in tables]
     print_rows(session, rows, ["database", "table"])
 
 

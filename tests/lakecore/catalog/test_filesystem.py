@@ -6,12 +6,15 @@ import os
 import pickle
 import shutil
 import threading
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
 
 import lakecore
+from lakecore.catalog.catalog import Catalog
 from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
 from lakecore.errors import (
     AlreadyExistsError,
@@ -22,6 +25,7 @@ from lakecore.errors import (
     UnavailableError,
     UnsupportedError,
 )
+from lakecore.fs.file_io import FileIO, FileStatus
 from lakecore.fs.memory import MemoryFileIO
 from tests.support.s3_server import s3_server
 
@@ -47,6 +51,54 @@ def test_tables_are_found(catalog: FilesystemCatalog) -> None:
     table = catalog.load_table("b.t1")
     assert (table.name, table.path) == ("b.t1", f"{catalog.warehouse}/b.db/t1")
     assert table.schema.primary_keys == ("k",)
+
+
+def pages(catalog: Catalog, database: str, limit: int, **filters: str) -> list[tuple[str, ...]]:
+    listed, token = [], None
+    while not listed or token is not None:
+        page = catalog.list_tables_page(database, limit=limit, token=token, **filters)
+        listed.append(page.tables)
+        token = page.next_token
+    return listed
+
+
+def test_pages_look_at_their_own_tables_only(catalog: FilesystemCatalog) -> None:
+    for number in range(7):
+        kind = {"type": "materialized-table"} if number % 3 == 0 else {}
+        catalog.create_table(f"d.t{number}", {"columns": ["k INT"], "options": kind})
+    assert pages(catalog, "d", 3) == [("t0", "t1", "t2"), ("t3", "t4", "t5"), ("t6",)]
+    assert pages(catalog, "d", 7) == [tuple(catalog.list_tables("d"))]
+    assert pages(catalog, "d", 2, pattern="t%", table_type="materialized-table") == [("t0", "t3"), ("t6",)]
+    assert sum(pages(catalog, "sys", 2), ()) == tuple(catalog.list_tables("sys"))
+    first = catalog.list_tables_page("d", limit=2)
+    catalog.drop_table("d.t1")
+    catalog.create_table("d.t00", KEYED)
+    assert catalog.list_tables_page("d", limit=2, token=first.next_token).tables == ("t2", "t3")
+    counter = Counter(catalog.file_io)
+    assert replace(catalog, file_io=cast("FileIO", counter)).list_tables_page(
+        "d", limit=1, token="t2"
+    ).tables == ("t3",)
+    assert (
+        counter.lists == 3
+    )  # of the database, of the table, and of one more, which says that the list goes on
+    with pytest.raises(InvalidInputError, match="limit 0"):
+        catalog.list_tables_page("d", limit=0)
+    with pytest.raises(NotFoundError, match="database 'z'"):
+        catalog.list_tables_page("z", limit=1)
+
+
+class Counter:
+    """Storage that counts its lists."""
+
+    def __init__(self, inner: FileIO) -> None:
+        self.inner, self.lists = inner, 0
+
+    def list(self, path: str) -> list[FileStatus]:
+        self.lists += 1
+        return self.inner.list(path)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
 
 
 def test_lists_by_name_and_type(catalog: FilesystemCatalog) -> None:

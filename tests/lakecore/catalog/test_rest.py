@@ -149,6 +149,25 @@ def test_pages(script: Script, client: RestClient) -> None:
     assert script.seen == ["GET /v1/V+w", "GET /v1/V+w?pageToken=a+b"]
 
 
+def test_pages_of_tables_are_those_of_the_server(script: Script) -> None:
+    script.answers = [
+        (200, "{}"),
+        (200, '{"tables": ["b", "a"], "nextPageToken": "x y"}'),
+        (200, '{"tables": []}'),
+    ]
+    catalog = load_catalog("lake", metastore="rest", **options(script))
+    page = catalog.list_tables_page("d", limit=2, pattern="%", table_type="table")
+    assert (page.tables, page.next_token) == (("b", "a"), "x y")
+    page = catalog.list_tables_page("d", limit=3, token=page.next_token)
+    assert (page.tables, page.next_token) == ((), None)
+    assert script.seen[1:] == [
+        "GET /v1/databases/d/tables?maxResults=2&tableNamePattern=%25&tableType=table",
+        "GET /v1/databases/d/tables?maxResults=3&pageToken=x+y",
+    ]
+    with pytest.raises(InvalidInputError, match="limit 0"):
+        catalog.list_tables_page("d", limit=0)
+
+
 def test_a_server_that_repeats_a_page(script: Script, client: RestClient) -> None:
     script.answers = [(200, '{"names": ["a"], "nextPageToken": "a"}')] * 3
     with pytest.raises(UnavailableError, match="page after page"):

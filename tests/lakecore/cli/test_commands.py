@@ -20,6 +20,13 @@ def test_lists(cli: Cli, keyed: str, parted: str) -> None:
     assert [row["table"] for row in cli("tables", "--kinds", "--like", "p", "--json").json] == ["p"]
     assert cli("tables", "--type", "object-table", "--json").json == []
     assert [row["table"] for row in cli("tables", "--type", "table", "--json").json] == ["p", "t"]
+    page = cli("tables", "db", "--limit", "1", "--json")
+    assert [row["table"] for row in page.json] == ["p"]
+    assert page.err.strip() == "the next page: --page-token p"
+    page = cli("tables", "db", "--limit", "1", "--page-token", "p", "--json")
+    assert ([row["table"] for row in page.json], page.err) == (["t"], "")
+    assert "give --limit" in cli("tables", "db", "--page-token", "p").err
+    assert "give a database" in cli("tables", "--limit", "1").err
     assert "use one of table" in cli("tables", "--type", "view").err
     assert "give one of them" in cli("tables", "--type", "table", "--kinds").err
     assert "db" in cli("databases").out
