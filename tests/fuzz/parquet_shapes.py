@@ -5,7 +5,7 @@
 A case has a table of random columns, and files by several writers: Java, lakecore, pyarrow and arrow-rs (arro3-io), with
 random encodings, dictionaries, versions of pages, sizes of pages and row groups, indexes, checksums, statistics. Java 1.4.2
 and 2.0.0 in turns are asked for all rows and for two conditions before and after the compaction, and what their `fsck`
-finds. Where all was copied, pyarrow, DuckDB, Polars, arrow-rs, DataFusion (if it is installed) and Spark read what they read
+finds. Where all was copied, pyarrow, DuckDB, Polars, arrow-rs, DataFusion and Spark read what they read
 before, with a condition on each column (`tests/support/parquet_readers.py`). A third of the tables have a key, and most of
 their files other keys than the others; a small file may have some of these again, so that row groups of a file are copied
 without the others, and runs of pages of a row group; with `--runs` all tables have one large row group, most of them with

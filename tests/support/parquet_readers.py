@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import importlib.util
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -27,15 +26,14 @@ ReadOnce = Callable[[Sequence[Path], str], pa.Table]
 
 
 def local_readers() -> dict[str, ReadFiles]:
-    """Those that read in this process; DataFusion (the only one of them that skips pages) where it is installed."""
+    """Those that read in this process. DataFusion is the only one of them that skips pages."""
     readers: dict[str, ReadOnce] = {
         "pyarrow": _by_pyarrow,
         "duckdb": _by_duckdb,
         "polars": _by_polars,
         "arrow-rs": _by_arrow_rs,
+        "datafusion": _by_datafusion,
     }
-    if importlib.util.find_spec("datafusion"):
-        readers["datafusion"] = _by_datafusion
     return {name: _one_by_one(read) for name, read in readers.items()}
 
 

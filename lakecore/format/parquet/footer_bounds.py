@@ -13,10 +13,17 @@ from lakecore.format.bounds import ColumnBounds, has_bounds, internal_value, lea
 from lakecore.format.parquet.thrift_compact import WireType
 from lakecore.format.parquet.thrift_spans import walk
 
-__all__ = ["footer_bounds", "has_exact_bounds"]
+__all__ = ["BOUNDS", "footer_bounds", "has_any_bounds", "has_exact_bounds"]
 
 # field ids of parquet.thrift
-_MAX, _MIN, _MAX_EXACT, _MIN_EXACT = 5, 6, 7, 8
+_OLD_MAX, _OLD_MIN, _MAX, _MIN, _MAX_EXACT, _MIN_EXACT = 1, 2, 5, 6, 7, 8
+BOUNDS = _OLD_MAX, _OLD_MIN, _MAX, _MIN, _MAX_EXACT, _MIN_EXACT
+"""These are the fields of statistics that have bounds, or say what bounds are."""
+
+
+def has_any_bounds(statistics: bytes | None) -> bool:
+    """Return whether statistics of a column chunk (a thrift struct) have a bound of either kind."""
+    return statistics is not None and not walk(statistics, 0)[0].keys().isdisjoint(BOUNDS)
 
 
 def has_exact_bounds(statistics: bytes | None) -> bool:

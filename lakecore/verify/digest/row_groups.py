@@ -8,15 +8,16 @@ by our own reader of thrift fields. What both show must be the same.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from lakecore.format.corruption import corrupt_data_errors
-from lakecore.format.parquet.footer_bounds import has_exact_bounds
+from lakecore.format.parquet.footer_bounds import BOUNDS, has_any_bounds, has_exact_bounds
 from lakecore.format.parquet.footer_bytes import MAGIC, TAIL, metadata_of
 from lakecore.format.parquet.page_locations import page_list
+from lakecore.format.parquet.thrift_compact import decode_struct, encode_struct
 from lakecore.format.parquet.thrift_spans import Fields, Inside, struct_list, walk
 from lakecore.fs.file_io import FileIO, RangeSource
 from lakecore.fs.whole_file import open_small_whole
@@ -65,6 +66,14 @@ class ColumnFacts(NamedTuple):
     description: Mapping[int, bytes]
     """These are all other fields that the footer has of the chunk, such as its statistics."""
 
+    def without_bounds(self) -> ColumnFacts:
+        """Return the column with statistics that have no bounds."""
+        statistics = self.description.get(_STATISTICS)
+        if statistics is None:
+            return self
+        rest = {key: one for key, one in decode_struct(statistics).items() if key not in BOUNDS}
+        return self._replace(description={**self.description, _STATISTICS: encode_struct(rest)})
+
 
 class GroupFacts(NamedTuple):
     """This is what a file stores of a row group."""
@@ -73,6 +82,13 @@ class GroupFacts(NamedTuple):
     columns: tuple[ColumnFacts, ...]
     sorting: bytes | None
     """It says by which columns the rows are sorted."""
+
+    def without_bounds(self, leaves: Set[int]) -> GroupFacts:
+        """Return the row group with statistics that have no bounds of these columns."""
+        columns = (
+            column.without_bounds() if leaf in leaves else column for leaf, column in enumerate(self.columns)
+        )
+        return self._replace(columns=tuple(columns))
 
     def difference(self, other: GroupFacts) -> str | None:
         """Return what another row group has otherwise, in words; None when it has the same."""
@@ -141,6 +157,16 @@ class StoredGroups:
         """Return whether the bounds that the footer has of a column are values of it."""
         meta = self._groups[group][_COLUMNS][3][leaf][_META][3]
         return has_exact_bounds(self._raw(meta, _STATISTICS))
+
+    @cached_property
+    def leaves_without_bounds(self) -> frozenset[int]:
+        """Return the columns whose statistics have bounds in no row group: a writer may leave them out."""
+        chunks = [group[_COLUMNS][3] for group in self._groups]
+        return frozenset(
+            leaf
+            for leaf in range(self.metadata.num_columns)
+            if not any(has_any_bounds(self._raw(chunk[leaf][_META][3], _STATISTICS)) for chunk in chunks)
+        )
 
     def group(self, number: int) -> GroupFacts:
         """Return what footer and page indexes say of a row group. Raises CorruptDataError."""

@@ -8,14 +8,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lakecore.errors import CorruptDataError
+from lakecore.format.parquet.footer_bounds import BOUNDS, has_any_bounds
 from lakecore.format.parquet.footer_bytes import MAGIC, ended
 from lakecore.format.parquet.page_locations import encoded_pages, page_list
 from lakecore.format.parquet.splice import fields as f
-from lakecore.format.parquet.splice.fields import changed, value
+from lakecore.format.parquet.splice.fields import changed, raw, value
 from lakecore.format.parquet.splice.footer import Chunk, Footer, PageRun, RowGroup
 from lakecore.format.parquet.splice.pages import RunFacts
 from lakecore.format.parquet.thrift_compact import Field, ThriftList, WireType, encode_struct
-from lakecore.format.parquet.thrift_spans import Fields, binary_value, encode_changed, list_of
+from lakecore.format.parquet.thrift_spans import Fields, binary_value, encode_changed, list_of, walk
 from lakecore.fs.file_io import OutputFile, RangeSource
 
 __all__ = ["SpliceWriter"]
@@ -80,6 +81,7 @@ class SpliceWriter:
         """Write page indexes and footer, finish the file, and return its size."""
         if self._first is None:
             raise ValueError("no file was added")
+        self._level_bounds()
         for group in self._groups:
             for chunk in group.chunks:
                 chunk.bounds_at = self._write_index(chunk.bounds)
@@ -108,7 +110,9 @@ class SpliceWriter:
         pages = _index(source, footer, chunk, f.CHUNK_OFFSET_INDEX, f.CHUNK_OFFSET_INDEX_LENGTH)
         bounds = _index(source, footer, chunk, f.CHUNK_COLUMN_INDEX, f.CHUNK_COLUMN_INDEX_LENGTH)
         meta = encode_changed(footer.thrift, chunk.meta, changes)
-        return _Chunk(meta, bounds, None if pages is None else _moved_index(pages, moved))
+        statistics = raw(footer.thrift, chunk.meta, f.META_STATISTICS)
+        values = value(chunk.meta, f.META_VALUES, 0)
+        return _Chunk(meta, statistics, values, bounds, None if pages is None else _moved_index(pages, moved))
 
     def _add_runs(
         self, source: RangeSource, footer: Footer, group: RowGroup, facts: tuple[RunFacts, ...]
@@ -144,7 +148,16 @@ class SpliceWriter:
         }
         meta = encode_changed(footer.thrift, chunk.meta, changes)
         pages = [(offset - run.start + first, size, row) for offset, size, row in run.places]
-        return _Chunk(meta, run.bounds, encoded_pages(pages, b"\0"))
+        return _Chunk(meta, run.statistics, facts.values, run.bounds, encoded_pages(pages, b"\0"))
+
+    def _level_bounds(self) -> None:
+        """Leave the bounds of a column out of all row groups where one of them with values has none: some
+        readers take the bounds of the others for those of the file (DataFusion 55 reads wrong rows then).
+        """
+        for chunks in zip(*(group.chunks for group in self._groups), strict=True):
+            if any(chunk.lacks_bounds for chunk in chunks):
+                for chunk in chunks:
+                    chunk.drop_bounds()
 
     def _copy(self, source: RangeSource, footer: Footer, start: int, stop: int) -> None:
         for begin in range(start, stop, _BLOCK):
@@ -177,15 +190,29 @@ class SpliceWriter:
 
 
 class _Chunk:
-    """A chunk of the new file: its metadata, its two page indexes, and where these lie."""
+    """A chunk of the new file: its metadata, the statistics in it and the number of its values, its two page
+    indexes, and where these lie.
+    """
 
-    __slots__ = ("bounds", "bounds_at", "meta", "pages", "pages_at")
+    __slots__ = ("_statistics", "bounds", "bounds_at", "lacks_bounds", "meta", "pages", "pages_at")
 
-    def __init__(self, meta: bytes, bounds: bytes | None, pages: bytes | None) -> None:
+    def __init__(
+        self, meta: bytes, statistics: bytes | None, values: int, bounds: bytes | None, pages: bytes | None
+    ) -> None:
         self.meta = meta
+        self._statistics = statistics
+        self.lacks_bounds = not has_any_bounds(statistics) and _nulls(statistics) != values
         self.bounds = bounds
         self.pages = pages
         self.bounds_at = self.pages_at = 0
+
+    def drop_bounds(self) -> None:
+        """Remove the bounds from the statistics."""
+        if self._statistics is not None and has_any_bounds(self._statistics):
+            fields, _ = walk(self._statistics, 0)
+            rest = encode_changed(self._statistics, fields, dict.fromkeys(BOUNDS))
+            meta, _ = walk(self.meta, 0)
+            self.meta = encode_changed(self.meta, meta, {f.META_STATISTICS: (_STRUCT, rest)})
 
     def encoded(self) -> bytes:
         fields = {f.CHUNK_OFFSET: changed(WireType.I64, 0), f.CHUNK_META: (_STRUCT, self.meta)}
@@ -228,6 +255,13 @@ class _Group:
         if f.GROUP_OFFSET in self._fields:
             changes[f.GROUP_OFFSET] = changed(WireType.I64, self._start)
         return encode_changed(self._thrift, self._fields, changes)
+
+
+def _nulls(statistics: bytes | None) -> int | None:
+    """Return how many nulls statistics count; None where they count none."""
+    fields = {} if statistics is None else walk(statistics, 0)[0]
+    nulls: int | None = value(fields, f.STATISTICS_NULLS)
+    return nulls
 
 
 def _list(kind: WireType, values: list[Any]) -> bytes:

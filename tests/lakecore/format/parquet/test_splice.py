@@ -120,6 +120,28 @@ def test_row_groups_of_several_writers_have_the_name_of_none(tmp_path: Path) -> 
     assert names[1].startswith("lakecore version")
 
 
+def test_bounds_of_a_column_are_those_of_all_row_groups_or_left_out(tmp_path: Path) -> None:
+    """Some readers take the bounds that a few row groups have for those of the file."""
+    others = ["id", "tags.list.element", "place.x", "place.y"]
+    paths = [
+        written(tmp_path / "a"),
+        written(tmp_path / "b", write_statistics=others),
+        written(tmp_path / "c", table().set_column(0, "id", pa.nulls(ROWS, pa.int64()))),
+    ]
+    copied = pq.read_metadata(spliced(tmp_path / "out", paths))
+    stored = [pq.read_metadata(path).row_group(0) for path in paths]
+    for number, group in enumerate(stored):
+        for leaf in range(group.num_columns):
+            before, after = (one.column(leaf).statistics for one in (group, copied.row_group(number)))
+            if group.column(leaf).path_in_schema != "name":
+                assert after == before
+            elif before is not None:
+                assert (after.has_min_max, after.null_count) == (False, before.null_count)
+                assert before.has_min_max
+    assert not copied.row_group(2).column(0).statistics.has_min_max  # which has no values
+    assert copied.row_group(0).column(0).statistics.has_min_max
+
+
 def test_a_copy_can_be_copied_again(tmp_path: Path) -> None:
     once = spliced(tmp_path / "once", [written(tmp_path / "a"), written(tmp_path / "b")])
     twice = spliced(tmp_path / "twice", [once, once])

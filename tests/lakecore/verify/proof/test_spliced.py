@@ -118,6 +118,13 @@ SPOILED: dict[str, tuple[Change, str]] = {
         footer(lambda m: statistics(m, 6, Field(WireType.BINARY, bytes(8)))), "another description"
     ),
     "nulls": (footer(lambda m: statistics(m, 3, number(3))), "another description"),
+    "bounds of one row group left out": (
+        footer(lambda m: [inner(m)[12].value.pop(key) for key in (1, 2, 5, 6)]), "another description"
+    ),
+    "nulls, and bounds of all row groups left out": (
+        footer(lambda m: [inner(m, g)[12].value.pop(key, None) for g in range(3) for key in (1, 2, 3, 5, 6, 7, 8)]),
+        "another description",
+    ),
     "a note of a chunk": (footer(lambda m: inner(m).pop(13)), "another description"),
     "no offset index": (footer(lambda m: (chunk(m).pop(4), chunk(m).pop(5))), "another pages"),
     "no column index": (footer(lambda m: (chunk(m).pop(6), chunk(m).pop(7))), "another bounds"),
@@ -194,6 +201,16 @@ def test_a_copy_that_differs_is_refused(
     with pytest.raises(ProofError, match=message):
         compacted(catalog, proof=ProofMode.KEYS)
     assert catalog.load_table("d.t").latest_snapshot() == before
+
+
+def test_bounds_may_be_left_out_of_all_row_groups(
+    catalog: FilesystemCatalog, spoil: Callable[[Change], None]
+) -> None:
+    """The copy passes; that its size is no longer that of the writer is found later."""
+    fields = (1, 2, 5, 6, 7, 8)
+    spoil(footer(lambda m: [inner(m, g)[12].value.pop(key, None) for g in range(3) for key in fields]))
+    with pytest.raises(ProofError, match="the commit differs from what was proven"):
+        compacted(catalog, proof=ProofMode.KEYS)
 
 
 @pytest.mark.parametrize("mode", ProofMode)
