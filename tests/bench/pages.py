@@ -172,6 +172,12 @@ def ended(api: AirflowApi, dag_id: str, run_id: str) -> str | None:
 def look(browser: Chromium, url: str, paths: Mapping[str, str], folder: Path) -> list[str]:
     """Take pictures of each page; those that are wider than their window."""
     wide = []
+    for path in paths.values():  # an older answer is shown at once, and the next page has the new one
+        browser.open(url + path)
+    time.sleep(_FORGOTTEN_S)
+    for path in paths.values():
+        browser.open(url + path)
+    time.sleep(3)
     for name, path in paths.items():
         for kind, width in _WIDTHS.items():
             browser.look(width=width, dark=kind == "dark")

@@ -124,6 +124,9 @@ def test_the_page_of_a_table_has_its_levels_snapshots_and_what_blocks_expiry(
     assert "Levels over the last snapshots" in answer.text
     assert re.search(r"snapshot \d+ \(COMPACT, [^)]*\), level \d: [1-9]\d* files", answer.text)
     assert "snapshot.num-retained.min=10" in answer.text
+    assert re.search(r"The newest first, read \d{4}-\d\d-\d\d", answer.text), (
+        "attempts may be older than the rest"
+    )
     assert client.get("/table", params={"name": "g1.a_life_empty"}).status_code == 200
     assert client.get("/table", params={"name": "g1.nothing"}).status_code == 404
     assert client.get("/table", params={"name": "../../etc"}).status_code == 404
@@ -330,6 +333,7 @@ def task(state: str, report: Mapping[str, Any] | None, name: str = "compact") ->
         ({"before": {"files": 28}, "after": {"files": 2}}, "28 → 2 files"),
         ({"before": {"files": 28}, "after": {"files": 2}, "dry_run": True}, "would be: 28 → about 2 files"),
         ({"files": 7}, "7 files removed"),
+        ({"names_count": 1}, "1 name"),
         ({"error": "it is damaged"}, "it is damaged"),
         ({"done": [{"job": "compact", "nothing_to_do": True}, {"job": "expire", "files": 2}]},
          "compact: nothing to do, expire: 2 files removed"),

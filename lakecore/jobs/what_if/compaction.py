@@ -92,7 +92,8 @@ def _sizes_assumption(history: CompactionHistory) -> str:
         return (
             f"a merged file is as large as its inputs together, because the history has no compaction{uncut}"
         )
-    share = f"{average.bytes} of the bytes on average, from {average.compactions} compactions"
+    plural = "s" if average.compactions != 1 else ""
+    share = f"{average.bytes} of the bytes on average, from {average.compactions} compaction{plural}"
     if not keyed:
         return f"merged files have the part of their inputs that compactions of the history left ({share})"
     return (

@@ -51,8 +51,9 @@ def _changes(report: Mapping[str, Any]) -> list[str]:
     ):
         about = "about " if report.get("dry_run") else ""
         return [f"{before.get('files')} → {about}{after.get('files')} files"]
-    names = {"files": "files removed", "snapshots_count": "snapshots", "names_count": "names"}
-    return [f"{report[key]} {text}" for key, text in names.items() if report.get(key)][:1]
+    words = {"files": ("file removed", "files removed"), "snapshots_count": ("snapshot", "snapshots")}
+    words["names_count"] = ("name", "names")
+    return [f"{report[key]} {pair[report[key] != 1]}" for key, pair in words.items() if report.get(key)][:1]
 
 
 def _not_done(report: Mapping[str, Any]) -> list[str]:

@@ -240,6 +240,8 @@ def _chart(kind: str, **config: Any) -> Any:
         foreground="var(--text)",
         foreground_strong="var(--text)",
         foreground_subtle="var(--dim)",
+        guide_stroke_color="var(--dim)",
+        major_guide_stroke_color="var(--dim)",
         colors=("var(--blue)", "var(--amber)", "var(--green)"),
         font_family="system-ui, sans-serif",
         label_font_size=11,

@@ -79,6 +79,7 @@ class Pages:
             problems=[*problems, *([attempts.problem] if attempts.problem else [])],
             survey=state.survey,
             history=history_view(own, HistoryQuery(days=_TABLE_DAYS), prices, _day_of),
+            attempts_ms=attempts.read_ms,
             marks=_marks(own),
             quarantined=_quarantine_size(read),
             policy=policy_of(session, dag_id_of("maintenance", conn_id), name),
