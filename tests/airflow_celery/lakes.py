@@ -6,10 +6,14 @@ import hashlib
 import shutil
 import tarfile
 from dataclasses import dataclass
+from datetime import date, timedelta
 from pathlib import Path
+
+import pyarrow as pa
 
 import lakecore
 from lakecore.jobs import fsck
+from lakecore.metadata.snapshot import CommitKind
 from lakecore.row.json_rows import batch_to_json
 from tests.support.environments import ROOT
 from tests.support.golden import View, canonical, golden_table
@@ -41,6 +45,29 @@ class Lake:
         shutil.copytree(source.path, self.folder(name))
         self.rows[name] = _digest(source.rows(View("rows.jsonl")))
         return name
+
+    def make_days(self, name: str, first: date, count: int) -> str:
+        """A table with a partition of three files for each day."""
+        days = [(first + timedelta(days=number)).isoformat() for number in range(count)]
+        definition = {
+            "columns": ["k INT", "dt STRING", "v INT"],
+            "primaryKeys": ["k", "dt"],
+            "partitionKeys": ["dt"],
+            "options": {"bucket": "1", "write-only": "true"},
+        }
+        table = lakecore.load_catalog(str(self.path)).create_table(name, definition)
+        for turn in range(3):
+            table.write(
+                pa.Table.from_pylist([{"k": k, "dt": day, "v": turn} for day in days for k in range(turn, 9)])
+            )
+        self.rows[name] = self.digest(name)
+        return name
+
+    def compactions(self, name: str) -> int:
+        """How many commits of compactions the table has."""
+        stores = lakecore.load_catalog(str(self.path)).load_table(name)._stores
+        kinds = [stores.snapshots.load(number).commit_kind for number in stores.snapshots.list_ids()]
+        return kinds.count(CommitKind.COMPACT)
 
     def folder(self, name: str) -> Path:
         database, _, table = name.partition(".")
