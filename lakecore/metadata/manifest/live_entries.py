@@ -16,10 +16,12 @@ import numpy.typing as npt
 from lakecore.data_class import dataclass
 from lakecore.errors import CorruptDataError
 from lakecore.metadata.manifest.byte_words import mix
-from lakecore.metadata.manifest.data_file import EntryKind
+from lakecore.metadata.manifest.data_file import EntryKind, ManifestEntry
 from lakecore.metadata.manifest.entries import ManifestEntries
 
 __all__ = [
+    "duplicate_adds",
+    "duplicate_problem",
     "entries_only_in",
     "identity_hash",
     "live_and_deletes",
@@ -53,6 +55,26 @@ def live_and_deletes(entries: ManifestEntries) -> tuple[ManifestEntries, Manifes
     """Return `live_entries`, not strict, and `remaining_deletes` for the cost of one."""
     outcome = _outcome(entries, False, "")
     return entries.select(outcome.add), entries.select(outcome.delete)
+
+
+def duplicate_adds(entries: ManifestEntries) -> ManifestEntries:
+    """Return the files that are added more than once, each as its first ADD, in order. It costs what
+    `live_entries` does.
+    """
+    lanes, group = _candidates(identity_hash(entries))
+    if not len(lanes):
+        return entries.select(slice(0, 0))
+    group = _split_collisions(entries, lanes, group)
+    added = lanes[entries.kind[lanes] == EntryKind.ADD]
+    _, first, counts = np.unique(
+        group[entries.kind[lanes] == EntryKind.ADD], return_index=True, return_counts=True
+    )
+    return entries.select(np.sort(added[first[counts > 1]]))
+
+
+def duplicate_problem(entry: ManifestEntry) -> str:
+    """Return what is wrong with manifests that add a file twice."""
+    return f"file {entry.file.file_name} of bucket {entry.bucket}, level {entry.file.level} is added twice"
 
 
 def with_kind(entries: ManifestEntries, kind: EntryKind) -> ManifestEntries:
@@ -97,7 +119,7 @@ def _outcome(entries: ManifestEntries, strict: bool, where: str) -> _Outcome:
     count = int(group.max()) + 1
     added = np.bincount(group, weights=adds[lanes], minlength=count)
     if strict and (added > 1).any():
-        _report_double(entries, lanes, group, int(np.flatnonzero(added > 1)[0]), where)
+        _report_duplicate(entries, lanes, group, int(np.flatnonzero(added > 1)[0]), where)
     deleted = np.bincount(group, weights=~adds[lanes], minlength=count)
     first = np.zeros(len(lanes), bool)
     first[np.unique(group * 2 + adds[lanes], return_index=True)[1]] = True
@@ -158,9 +180,6 @@ def _same_identity(part: ManifestEntries, left: Ints, right: Ints) -> Ints:
     return equal
 
 
-def _report_double(entries: ManifestEntries, lanes: Ints, group: Ints, bad: int, where: str) -> None:
+def _report_duplicate(entries: ManifestEntries, lanes: Ints, group: Ints, bad: int, where: str) -> None:
     entry = entries.row(int(lanes[np.flatnonzero(group == bad)[0]]))
-    raise CorruptDataError(
-        where,
-        f"file {entry.file.file_name} of bucket {entry.bucket}, level {entry.file.level} is added twice",
-    )
+    raise CorruptDataError(where, duplicate_problem(entry))

@@ -1,7 +1,7 @@
 """The directories of a table against what must be there: missing files, other sizes, files nobody refers to.
 
-Each directory is listed once; no file is looked at on its own. Memory: one directory, and the paths of
-metadata files.
+Each directory is listed once; no file is looked at on its own. Memory: one directory, the paths of
+metadata files, and the names of directories.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from dataclasses import field
 
 from lakecore.data_class import dataclass
 from lakecore.fs.file_io import FileIO, FileStatus
@@ -43,15 +44,24 @@ class Inventory:
     findings: Findings
     now_ms: int
     older_than_ms: int | None = None
+    _index: dict[str, dict[str, ExpectedFile]] | None = None
+    _names: set[str] = field(default_factory=set)
+    """These are the directories that were listed."""
 
-    def check(self, references: References, open_file: Callable[[DataReference], None] | None) -> None:
-        """Check data files bucket by bucket, then everything else. `open_file` gets each data file that
-        exists.
+    def check_buckets(
+        self, references: References, open_file: Callable[[DataReference], None] | None
+    ) -> None:
+        """Check the data files that were referred to, bucket by bucket. `open_file` gets each data file that
+        exists. Several calls must have other directories each.
         """
-        names: set[str] = set()
-        index = self._by_directory(references.files)
+        if self._index is None:
+            self._index = self._by_directory(references.files)
         for bucket in references.buckets():
-            self._check_bucket(bucket, index, names, open_file)
+            self._check_bucket(bucket, self._index, self._names, open_file)
+
+    def check_rest(self) -> None:
+        """Check everything else, after all data files."""
+        names, index = self._names, self._index or {}
         for directory, expected in index.items():
             if directory not in names:
                 names.add(directory)

@@ -24,7 +24,12 @@ from lakecore.metadata.key_order import key_order
 from lakecore.metadata.manifest.data_file import EntryKind
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.index_file import IndexFile
-from lakecore.metadata.manifest.live_entries import live_entries, remaining_deletes
+from lakecore.metadata.manifest.live_entries import (
+    duplicate_adds,
+    duplicate_problem,
+    live_entries,
+    remaining_deletes,
+)
 from lakecore.metadata.manifest.manifest_file import ManifestFile
 from lakecore.metadata.options import INDEX_BESIDE_DATA, PK_CLUSTERING_OVERRIDE
 from lakecore.metadata.schema import TableSchema
@@ -32,20 +37,37 @@ from lakecore.metadata.snapshot import CommitKind, Snapshot
 from lakecore.store.manifests import ManifestStore
 from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
-from lakecore.store.snapshots import SnapshotStore
 from lakecore.store.tags import TagStore
 from lakecore.verify.fsck.findings import FindingKind, Findings
 from lakecore.verify.fsck.index_files import IndexFileCheck
+from lakecore.verify.fsck.manifest_reader import ManifestReader
+from lakecore.verify.fsck.passes import CheckPass
 from lakecore.verify.fsck.references import References
+from lakecore.verify.fsck.totals import Totals
 
-__all__ = ["Lineage"]
+__all__ = ["Lineage", "PassState"]
 
 _CHANGELOG = re.compile(r"changelog-([0-9]+)")
 
 
 @dataclass(slots=True)
+class PassState:
+    """It is what the branches of a table share in one pass."""
+
+    check_pass: CheckPass
+    totals: Totals
+    """They are shared by all passes."""
+    states: set[tuple[str, str]] = field(default_factory=set)
+    """The states that are checked already, as pairs of manifest lists: tags and branches share those of
+    snapshots.
+    """
+
+
+@dataclass(slots=True)
 class Lineage:
-    """Checks one branch and adds what it refers to. `paths` are those of the branch."""
+    """Checks one branch and adds what it refers to. `paths` are those of the branch. Entries of data files
+    and index files are those of the buckets of the pass.
+    """
 
     file_io: FileIO
     paths: TablePaths
@@ -53,14 +75,9 @@ class Lineage:
     references: References
     findings: Findings
     deep: bool
-    states: set[tuple[str, str]]
-    """The states that are checked already, as pairs of manifest lists: tags and branches share those of
-    snapshots.
-    """
+    state: PassState
     schemas: SchemaStore = field(init=False)
-    _recent: dict[str, ManifestEntries] = field(default_factory=dict)
-    """The decoded manifests of the snapshot before: the next one shares most of them."""
-    _used: dict[str, ManifestEntries] = field(default_factory=dict)
+    _manifests: ManifestReader = field(init=False)
     _total: int | None = None
     _live: ManifestEntries | None = None
     """What is live at the snapshot that is checked, where that is known."""
@@ -74,12 +91,13 @@ class Lineage:
     def __post_init__(self) -> None:
         self.schemas = SchemaStore(self.file_io, self.paths)
         self._indexes = IndexFileCheck(self.file_io, self.findings)
+        store = ManifestStore(self.file_io, self.paths, self.schema)
+        self._manifests = ManifestReader(store, self.findings, self.state.check_pass)
 
-    def check(self) -> tuple[int, ...]:
-        """Check everything and return the ids of the snapshots that were found."""
-        snapshots = SnapshotStore(self.file_io, self.paths)
-        ids = snapshots.list_ids()
-        self._check_hints(ids)
+    def check(self, ids: tuple[int, ...]) -> None:
+        """Check everything. `ids` are those of the snapshots that were found."""
+        if self.state.check_pass.is_first:
+            self._check_hints(ids)
         before: int | None = None
         for snapshot_id in ids:
             path = self.paths.snapshot(snapshot_id)
@@ -96,8 +114,7 @@ class Lineage:
             self._total = None
             self._check_file(self.paths.tag(tag), f"tag {tag}", whole=True)
         self._check_changelogs()
-        self._recent, self._used = {}, {}
-        return ids
+        self._manifests.close()
 
     def _owner(self, name: str) -> str:
         return name if self.paths.branch == "main" else f"{name} of branch {self.paths.branch}"
@@ -141,7 +158,7 @@ class Lineage:
         self._check_side_files(
             snapshot, owner, changelog=not tagged and not (first and self._lost_changelog(snapshot, path))
         )
-        self._recent, self._used = self._used, {}
+        self._manifests.next_snapshot()
 
     def _lost_changelog(self, snapshot: Snapshot, path: str) -> bool:
         """Return whether the changelog of the first snapshot of a branch is gone, which no reader needs.
@@ -173,8 +190,8 @@ class Lineage:
     def _check_snapshot(self, snapshot: Snapshot, path: str, owner: str, *, whole: bool) -> None:
         self._live = None
         lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
-        is_listed = lists in self.states
-        self.states.add(lists)
+        is_listed = lists in self.state.states
+        self.state.states.add(lists)
         base = self._list(lists[0], snapshot.base_manifest_list_size, owner)
         delta = self._list(lists[1], snapshot.delta_manifest_list_size, owner)
         if base is None or delta is None:
@@ -183,44 +200,25 @@ class Lineage:
         if is_listed and not self.deep:
             self._total = snapshot.total_record_count
             return
-        changes = self._entries(delta, owner)
+        changes = self._manifests.entries(delta, owner)
         if changes is None:
             self._total = None
             return
         added = _signed_rows(changes)
-        self._equal_total(path, "deltaRecordCount", snapshot.delta_record_count, added)
-        replaced = snapshot.commit_kind is CommitKind.OVERWRITE and not len(changes)  # a repair's state
+        totals = self.state.totals
+        totals.add(path, "deltaRecordCount", snapshot.delta_record_count, added)
+        is_empty = not sum(file.entry_count for file in delta)
+        replaced = snapshot.commit_kind is CommitKind.OVERWRITE and is_empty  # a repair's state
         if whole or replaced:
             self._check_state(snapshot, path, owner, (base, changes))
             if not replaced:
-                self._check_follows(snapshot, path, added)
+                previous = self.paths.snapshot(snapshot.id - 1)
+                totals.follow(path, previous, snapshot.total_record_count, self._total, added)
         else:
             self._expect(changes.select(changes.kind == EntryKind.ADD), owner)
             if self._total is not None:
-                self._equal_total(path, "totalRecordCount", snapshot.total_record_count, self._total + added)
+                totals.add(path, "totalRecordCount", snapshot.total_record_count, added, self._total)
         self._total = snapshot.total_record_count
-
-    def _check_follows(self, snapshot: Snapshot, path: str, added: int) -> None:
-        """Check that the count of rows continues from the snapshot before, where both record it and neither
-        is wrong by itself.
-        """
-        if self._total is None or snapshot.total_record_count is None:
-            return
-        pair = (path, self.paths.snapshot(snapshot.id - 1))
-        if any(
-            has_listeners.kind is FindingKind.TOTALS and has_listeners.path in pair
-            for has_listeners in self.findings.items
-        ):
-            return
-        expected = self._total + added
-        if snapshot.total_record_count != expected:
-            problem = (
-                f"totalRecordCount is {snapshot.total_record_count}, but the snapshot before gives "
-                f"{expected}: it was built on another snapshot, which a writer replaced "
-                "afterwards; the changes of "
-                f"the snapshot before are missing in it"
-            )
-            self.findings.add(FindingKind.TOTALS, path, problem)
 
     def _check_state(
         self,
@@ -230,26 +228,28 @@ class Lineage:
         parts: tuple[tuple[ManifestFile, ...], ManifestEntries],
     ) -> None:
         """Check everything live at a snapshot."""
-        before = self._entries(parts[0], owner)
+        before = self._manifests.entries(parts[0], owner)
         if before is None:
             return
         entries = ManifestEntries.concat([before, parts[1]])
         try:
-            files = live_entries(entries, where=path)
+            files, doubles = live_entries(entries, strict=False), duplicate_adds(entries)
+            for entry in doubles.rows():
+                self.findings.add(FindingKind.MANIFEST, path, duplicate_problem(entry))
             for name in remaining_deletes(entries).names():
                 problem = f"it deletes {name.decode(errors='replace')}, which it does not have"
                 self.findings.add(FindingKind.MANIFEST, path, problem)
-            self._equal_total(
-                path, "totalRecordCount", snapshot.total_record_count, int(files.row_count.sum())
-            )
+            if not len(doubles):
+                rows = int(files.row_count.sum())
+                self.state.totals.add(path, "totalRecordCount", snapshot.total_record_count, rows)
             self._expect(files, owner)
             self._live = files
             if self.schema.primary_keys and not PK_CLUSTERING_OVERRIDE.read(self.schema.options):
-                self._check_levels(files, path)
+                self._check_levels(files, path, owner)
         except CorruptDataError as err:
             self.findings.failed(FindingKind.MANIFEST, path, err, owner)
 
-    def _check_levels(self, files: ManifestEntries, path: str) -> None:
+    def _check_levels(self, files: ManifestEntries, path: str, owner: str) -> None:
         """Check that files of a level above 0 share no key. The cost is that of decoding two keys per
         file.
         """
@@ -259,9 +259,13 @@ class Lineage:
         places = np.stack((upper.partition, upper.bucket, upper.level), axis=1)[order]
         cuts = np.flatnonzero((places[1:] != places[:-1]).any(axis=1)) + 1
         for rows in np.split(order, cuts) if len(order) else ():
-            ranges = sorted(
-                (order_of(f.min_key), order_of(f.max_key), f.file_name) for f in upper.files(rows)
-            )
+            try:
+                ranges = sorted(
+                    (order_of(f.min_key), order_of(f.max_key), f.file_name) for f in upper.files(rows)
+                )
+            except CorruptDataError as err:
+                self.findings.failed(FindingKind.MANIFEST, path, err, owner)
+                continue
             where = f"level {int(upper.level[rows[0]])} of bucket {int(upper.bucket[rows[0]])}"
             for left, right in pairwise(ranges):
                 if left[1] >= right[0]:
@@ -287,12 +291,15 @@ class Lineage:
             return
         self.references.expect(path, None, owner)
         try:
+            check_pass = self.state.check_pass
             placed = tuple(
                 (file, self._index_path(file))
                 for file in decode_index_manifest(self.file_io.read(path), path)
+                if check_pass.is_first or check_pass.has(file.partition, file.bucket)
             )
             for file, place in placed:
                 self.references.expect(place, file.file_size, owner)
+            placed = tuple(one for one in placed if check_pass.has(one[0].partition, one[0].bucket))
             self._indexes.check(placed, path, owner, self._live)
             self._placed = placed
         except UnavailableError:
@@ -314,7 +321,7 @@ class Lineage:
 
     def _check_changelog(self, name: str, size: int | None, owner: str) -> None:
         files = self._list(name, size, owner)
-        entries = None if files is None else self._entries(files, owner)
+        entries = None if files is None else self._manifests.entries(files, owner)
         if entries is not None:
             self._expect(entries.select(entries.kind == EntryKind.ADD), owner, changelog=True)
 
@@ -356,12 +363,15 @@ class Lineage:
 
     def _expect(self, files: ManifestEntries, owner: str, *, changelog: bool = False) -> None:
         self._check_schemas(set(np.unique(files.schema_id).tolist()), owner)
-        try:
-            for partition in np.unique(files.partition).tolist():
+        bad = []
+        for partition in np.unique(files.partition).tolist():
+            try:
                 self.references.directory(files.partitions[partition], 0)
-        except CorruptDataError as err:
-            self.findings.failed(FindingKind.MANIFEST, err.path, err, owner)
-            return
+            except CorruptDataError as err:
+                self.findings.failed(FindingKind.MANIFEST, err.path, err, owner)
+                bad.append(partition)
+        if bad:
+            files = files.select(~np.isin(files.partition, bad))
         self.references.expect_data(files, owner, self.schemas, changelog=changelog)
 
     def _list(
@@ -371,7 +381,7 @@ class Lineage:
         path = self.paths.manifest(name)
         self.references.expect(path, size, owner)
         try:
-            files = ManifestStore(self.file_io, self.paths, self.schema).read_list(name)
+            files = self._manifests.store.read_list(name)
             for file in files if whole else ():
                 self.references.expect(self.paths.manifest(file.file_name), file.file_size, owner)
             return files
@@ -380,45 +390,6 @@ class Lineage:
         except LakeError as err:
             self.findings.failed(FindingKind.MANIFEST, path, err, owner)
             return None
-
-    def _entries(self, files: tuple[ManifestFile, ...], owner: str) -> ManifestEntries | None:
-        """Return the entries of manifests, in order, or None when some cannot be read."""
-        parts = [self._manifest(file, owner) for file in files]
-        parts_read = [part for part in parts if part is not None]
-        return ManifestEntries.concat(parts_read) if len(parts_read) == len(parts) else None
-
-    def _manifest(self, file: ManifestFile, owner: str) -> ManifestEntries | None:
-        entries = self._used.get(file.file_name, self._recent.get(file.file_name))
-        if entries is None:
-            entries = self._read(file, owner)
-        if entries is not None:
-            self._used[file.file_name] = entries
-        return entries
-
-    def _read(self, file: ManifestFile, owner: str) -> ManifestEntries | None:
-        path = self.paths.manifest(file.file_name)
-        self.findings.manifests += 1
-        try:
-            entries = ManifestStore(self.file_io, self.paths, self.schema).read([file])
-        except UnavailableError:
-            raise
-        except LakeError as err:
-            self.findings.failed(FindingKind.MANIFEST, path, err, owner)
-            return None
-        added = int((entries.kind == EntryKind.ADD).sum())
-        if (added, len(entries) - added) != (file.num_added_files, file.num_deleted_files):
-            problem = (
-                f"it adds {added} files and deletes {len(entries) - added}, but its list says "
-                f"{file.num_added_files} and {file.num_deleted_files} (needed by {owner})"
-            )
-            self.findings.add(FindingKind.MANIFEST, path, problem)
-        return entries
-
-    def _equal_total(self, path: str, what: str, recorded: int | None, actual: int) -> None:
-        if recorded is not None and recorded != actual:
-            self.findings.add(
-                FindingKind.TOTALS, path, f"{what} is {recorded}, but its files hold {actual} rows"
-            )
 
 
 def _after_gap(text: str, ids: tuple[int, ...]) -> bool:

@@ -13,7 +13,8 @@ from pyroaring import BitMap
 from lakecore.metadata.manifest.data_file import EMPTY_ROW
 from lakecore.metadata.manifest.index_file import IndexFile
 from lakecore.table import Table
-from lakecore.verify.fsck.check import Finding, FindingKind, fsck
+from lakecore.verify.fsck.check import Finding, FindingKind
+from tests.support.fsck_ways import check_both_ways
 from tests.support.lake import append_table, live_files, memory_catalog
 
 Files = tuple[IndexFile, ...]
@@ -30,7 +31,7 @@ def table() -> Table:
 
 
 def found(table: Table) -> list[Finding]:
-    report = fsck(table._stores.file_io, table._stores.paths, now_ms=0)
+    report = check_both_ways(table._stores.file_io, table._stores.paths, now_ms=0)
     return [finding for finding in report.findings if finding.kind is FindingKind.INDEX_FILE]
 
 
