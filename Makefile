@@ -1,7 +1,7 @@
 # lakecore. Every target works on a fresh clone; `make setup` is done once and again when a lock file changes.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests test fast lint format check bench bench-small figures fuzz fuzz-bytes fuzz-paths flink-soak stream-soak kills race side-by-side mutants spark-versions airflow-versions airflow-celery docs demo image sbom compose-test prometheus-test clean
+.PHONY: help setup setup-tests test fast lint format check bench bench-small figures fuzz fuzz-bytes fuzz-paths flink-soak hive-kinds stream-soak kills race side-by-side mutants spark-versions airflow-versions airflow-celery docs demo image sbom compose-test prometheus-test clean
 
 VENV := .venv/bin/python
 # `PYTHON=/path/to/python make setup` names the interpreter of a new .venv (tools/setup.sh)
@@ -58,6 +58,11 @@ fuzz-paths: setup-tests ## hostile paths in every record, and every chore on the
 
 flink-soak: setup-tests ## streaming jobs of Flink, killed and restored, beside maintenance: COUNT=30000 KILLS=2 SEED=1
 	$(VENV) -m tests.fuzz.flink_soak --count $(or $(COUNT),30000) --kills $(or $(KILLS),2) --seed $(or $(SEED),1)
+
+hive-kinds: setup-tests ## Paimon, format and external tables of a Hive catalog by Java and lakecore in turns: COUNT=500
+	for version in 1.4.2 2.0.0; do \
+		LAKECORE_HIVE_VERSION=$$version LAKECORE_HIVE_SEQUENCES=$(or $(COUNT),500) \
+			$(VENV) -m pytest -q -s tests/interop/test_hive_kinds_oracle.py || exit 1; done
 
 stream-soak: setup-tests ## streaming queries of Spark, whose drivers, workers and executors are killed: MINUTES=30 SEED=1
 	$(VENV) -m tests.fuzz.stream_soak --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1)

@@ -84,7 +84,8 @@ def _count(
 
     Cost: a plan, and some 1 us an entry.
     """
-    entries = table._stores.manifests.read(table._stores.manifests.data_manifests(snapshot))
+    manifests = table._stores.manifests_for_plans
+    entries = manifests.read(manifests.data_manifests(snapshot))
     entries = entries.select(entries.bucket >= lowest_bucket)
     bucket = entries.bucket if by_bucket else np.full(len(entries), -1)
     places = np.stack([entries.partition, bucket], axis=1).astype(np.int64)

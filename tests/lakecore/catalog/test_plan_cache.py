@@ -147,6 +147,24 @@ def test_a_second_plan_reads_no_manifest(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(rows_of(copy)) == 3
 
 
+def test_a_second_list_of_partitions_reads_no_manifest(monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = memory_catalog("second-list")
+    table = lake.create_table(
+        "d.t", {"columns": ["k INT", "p STRING"], "partitionKeys": ["p"], "options": {"bucket": "-1"}}
+    )
+    put(table, [{"k": 0, "p": "a"}], [{"k": 1, "p": "b"}])
+    reads, catalog = Reads(monkeypatch), cached(lake)
+    for expected in (2, 0):
+        assert [one.record_count for one in catalog.partitions.list("d.t")] == [1, 1]
+        assert reads.take() == expected
+    put(table, [{"k": 2, "p": "b"}])
+    catalog.partitions.drop("d.t", "p=a")
+    reads.take()
+    assert [(one.spec, one.record_count) for one in catalog.partitions.list("d.t")] == [({"p": "b"}, 2)]
+    assert reads.take() == 2
+    assert catalog.partitions.list("d.t") == lake.partitions.list("d.t")
+
+
 def test_a_snapshot_that_expired_is_no_snapshot() -> None:
     lake = memory_catalog("expired")
     table = lake.create_table("d.t", KEYED)

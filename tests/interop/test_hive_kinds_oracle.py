@@ -1,0 +1,184 @@
+"""Java and lakecore create, rename, drop, restore, alter and fill Paimon tables, format tables and external ones of one Hive
+database in turns: after each step both list the same tables, and read the rows that were written.
+
+LAKECORE_HIVE_SEQUENCES: how many random sequences. LAKECORE_HIVE_VERSION: the version of Java.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakecore.catalog.hive.hive_catalog import HiveCatalog
+from lakecore.errors import LakeError
+from tests.support.hive_metastore import HiveServer, emptied, opened
+from tests.support.oracle import OracleError
+
+pytestmark = pytest.mark.slow
+
+SEQUENCES = int(os.environ.get("LAKECORE_HIVE_SEQUENCES", "3"))
+STEPS = 14
+NAMES = ("t", "ta", "u")
+SCHEMA: dict[str, Any] = {"columns": ["k INT", "v STRING", "p STRING"], "partitionKeys": ["p"]}
+OPTION = [{"op": "set", "key": "snapshot.time-retained", "value": "5 h"}]
+
+
+@dataclass
+class Expected:
+    """A table as both show it. `kind` is `format` or `paimon`."""
+
+    kind: str
+    external: bool
+    rows: int = 0
+
+
+@dataclass
+class Turns:
+    """One database, and what is expected of it."""
+
+    hive: HiveServer
+    catalog: HiveCatalog
+    places: Path
+    tables: dict[str, Expected] = field(default_factory=dict)
+    kept: dict[str, list[Expected]] = field(default_factory=dict)
+    created: int = 0
+    done: Counter[str] = field(default_factory=Counter)
+    """How often each operation succeeded."""
+
+    def java(self, *words: str) -> Callable[[], object]:
+        return lambda: self.hive.oracle.call("catalog", self.hive.java(), *words)
+
+    def definition(self, kind: str, *, external: bool) -> dict[str, Any]:
+        options = {"type": "format-table", "file.format": "csv"} if kind == "format" else {}
+        if external:
+            self.created += 1
+            options["path"] = str(self.places / str(self.created))
+        return {**SCHEMA, "options": options}
+
+    def step(self, chance: random.Random) -> str:
+        """Do one random operation with one of the two, and see that it succeeds when it should."""
+        ours, name, new = chance.random() < 0.5, chance.choice(NAMES), chance.choice(NAMES)
+        operation = chance.choice(
+            ["create", "create", "create", "fill", "rename", "drop", "drop", "restore", "alter"]
+        )
+        candidates = {"create": set(NAMES) - set(self.tables), "restore": self.kept}.get(
+            operation, self.tables
+        )
+        if candidates and chance.random() < 0.85:
+            name = chance.choice(sorted(candidates))
+        old = self.tables.get(name)
+        call: Callable[[], object]
+        match operation:
+            case "create":
+                kind, external = chance.choice(("format", "paimon")), chance.random() < 0.4
+                made, may = self.definition(kind, external=external), old is None
+                call = self.java("create", f"r.{name}", json.dumps(made))
+                if ours:
+                    call = lambda: self.catalog.create_table(f"r.{name}", made)  # noqa: E731
+                if may:
+                    self.tables[name] = Expected(kind, external)
+            case "fill":
+                may, ours = old is not None, False
+                call = lambda: self.append(f"r.{name}", chance)  # noqa: E731
+                if old is not None:
+                    old.rows += 1
+            case "rename":
+                may = old is not None and new not in self.tables
+                call = self.java("rename", f"r.{name}", f"r.{new}")
+                if ours:
+                    call = lambda: self.catalog.rename_table(f"r.{name}", f"r.{new}")  # noqa: E731
+                if may:
+                    self.tables[new] = self.tables.pop(name)
+            case "drop":
+                may = old is not None
+                call = (
+                    (lambda: self.catalog.drop_table(f"r.{name}")) if ours else self.java("drop", f"r.{name}")
+                )
+                if old is not None:
+                    del self.tables[name]
+                    if ours and not old.external:
+                        self.kept.setdefault(name, []).append(old)
+            case "restore":
+                may, ours = old is None and bool(self.kept.get(name)), True
+                call = lambda: self.catalog.restore_table(f"r.{name}")  # noqa: E731
+                if may:
+                    self.tables[name] = self.kept[name].pop()
+            case _:
+                may = old is not None and old.kind == "paimon"
+                call = self.java("alter", f"r.{name}", json.dumps(OPTION))
+                if ours:
+                    call = lambda: self.catalog.alter_table(f"r.{name}", OPTION)  # noqa: E731
+        what = f"{operation} of {name} ({new}) by {'lakecore' if ours else 'Java'}"
+        problem = None
+        try:
+            call()
+        except (LakeError, OracleError) as err:
+            problem = err
+        assert may is (problem is None), f"{what}: {problem}"
+        if may:
+            self.done[f"{operation} by {'lakecore' if ours else 'Java'}"] += 1
+        return what
+
+    def append(self, name: str, chance: random.Random) -> None:
+        with tempfile.NamedTemporaryFile("w", suffix=".jsonl", encoding="utf-8") as file:
+            file.write(json.dumps({"k": 1, "v": "x", "p": chance.choice("ab")}) + "\n")
+            file.flush()
+            self.java("append", name, file.name)()
+
+    def check(self, chance: random.Random) -> None:
+        assert self.java("list", "r", "", "")() == sorted(self.tables)
+        of_kind = {
+            kind: sorted(name for name, one in self.tables.items() if one.kind == kind)
+            for kind in ("paimon", "format")
+        }
+        assert self.catalog.list_tables("r") == of_kind["paimon"]
+        assert self.catalog.list_tables("r", table_type="format-table") == of_kind["format"]
+        like = [name for name in of_kind["format"] if name.startswith("t")]
+        assert list(self.pages(pattern="t%", table_type="format-table")) == like
+        for name, one in self.tables.items():
+            assert self.catalog.load_table(f"r.{name}").scan().to_arrow().num_rows == one.rows, name
+        if self.tables:
+            name = chance.choice(sorted(self.tables))
+            assert len(self.hive.oracle.read(self.hive.java(), f"r.{name}")) == self.tables[name].rows, name
+
+    def pages(self, **filters: str) -> Iterator[str]:
+        page = self.catalog.list_tables_page("r", limit=1, **filters)
+        yield from page.tables
+        while page.next_token is not None:
+            page = self.catalog.list_tables_page("r", limit=1, token=page.next_token, **filters)
+            yield from page.tables
+
+
+def test_both_see_the_same_kinds_after_each_step(hive: HiveServer, tmp_path: Path) -> None:
+    total = Counter[str]()
+    for number in range(SEQUENCES):
+        chance = random.Random(f"kinds {number}")
+        places = tmp_path / str(number)
+        catalog = opened(hive, **{"external-roots": str(places)})
+        catalog.create_database("r")
+        turns, done = Turns(hive, catalog, places), list[str]()
+        for _ in range(STEPS):
+            try:
+                done.append(turns.step(chance))
+                turns.check(chance)
+            except AssertionError as err:
+                raise AssertionError(f"sequence {number} after {done}: {err}") from err
+        total += turns.done
+        for name, one in turns.tables.items():
+            catalog.drop_table(f"r.{name}", purge=not one.external)
+        emptied(catalog)
+        catalog.close()
+        for left in (places, hive.warehouse / "r.db", hive.warehouse / ".lakecore"):
+            shutil.rmtree(left, ignore_errors=True)
+    print(f"{SEQUENCES} sequences of {STEPS} operations, of which succeeded: {dict(sorted(total.items()))}")
+    assert len(total) >= 9 or SEQUENCES < 20
