@@ -62,7 +62,7 @@ flink-soak: setup-tests ## streaming jobs of Flink, killed and restored, beside 
 hive-kinds: setup-tests ## Paimon, format and external tables of a Hive catalog by Java and lakecore in turns: COUNT=500
 	for version in 1.4.2 2.0.0; do \
 		LAKECORE_HIVE_VERSION=$$version LAKECORE_HIVE_SEQUENCES=$(or $(COUNT),500) \
-			$(VENV) -m pytest -q -s tests/interop/test_hive_kinds_oracle.py || exit 1; done
+			$(VENV) -m pytest -q -s --timeout 0 tests/interop/test_hive_kinds_oracle.py || exit 1; done
 
 stream-soak: setup-tests ## streaming queries of Spark, whose drivers, workers and executors are killed: MINUTES=30 SEED=1
 	$(VENV) -m tests.fuzz.stream_soak --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1)
