@@ -381,10 +381,12 @@ def compare_readers(
     before: Mapping[tuple[str, str], Counter[str] | None],
     after: Mapping[tuple[str, str], Counter[str] | None],
 ) -> str:
-    """Return what another reader reads otherwise of the new files, with the same condition."""
+    """Return what another reader reads otherwise of the new files, with the same condition. One that reads what
+    pyarrow reads of them was wrong before (DataFusion reads NaN as the only bound of a column).
+    """
     for (name, condition), rows in before.items():
         found = after[name, condition]
-        if rows is not None and found != rows:
+        if rows is not None and found not in (rows, after.get(("pyarrow", condition))):
             odd = "nothing" if found is None else sorted((found - rows).keys())[:3]
             return f"{name} reads other rows where {condition}: {odd}"
     return ""
