@@ -21,6 +21,7 @@ def main() -> None:
         ["plan_java", "--files", "10000" if small else "1000000", "--runs", "1" if small else "3"],
         ["proof", "200000" if small else "2000000"],
         ["read", "--rows", "500000" if small else "5000000", "--runs", "2" if small else "5"],
+        ["write", "--rows", "500000" if small else "5000000", "--runs", "2" if small else "5"],
         ["command", "--rows", "500000" if small else "5000000", "--runs", "1" if small else "3"],
         ["spark_io", "--rows", "100000" if small else "5000000", "--runs", "1" if small else "3"],
         ["index", "--rows", "500000" if small else "5000000", "--runs", "2" if small else "3"],

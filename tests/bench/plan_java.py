@@ -2,8 +2,8 @@
 
     .venv/bin/python -m tests.bench.plan_java --files 1000000
 
-The table (`GenPlan.java`) has a primary key, 100 partitions of 100 buckets and ten commits, and no data files. Java and
-lakecore plan in turns, each in a process of its own: from process start, again in the warm process (median), and the
+The table (`GenPlan.java`) has a primary key, 100 partitions of 100 buckets and ten commits, and no data files. Java,
+pypaimon-rust and lakecore plan in turns, each in a process of its own: from process start, again in the warm process (median), and the
 scan of one partition. Commands of lakecore run on the same table from process start, with time, CPU and peak memory.
 """
 
@@ -21,7 +21,7 @@ from typing import Any
 
 from tests.bench.figures import FIGURES, conditions, write_figures
 from tests.bench.processes import Contestant, Measured
-from tests.bench.tables import CACHE, PAIMON, ROOT, compile_java, java
+from tests.bench.tables import CACHE, PAIMON, ROOT, RUST, compile_java, java, rust
 
 PARTITIONS, BUCKETS = 100, 100
 DAY = "day-000042"
@@ -45,7 +45,7 @@ def main() -> None:
         serve(options.serve)
         return
     warehouse, table = made(options.files)
-    measured = conditions([PAIMON])
+    measured = conditions([PAIMON, RUST])
     figures: dict[str, Any] = {
         "files": options.files,
         "runs": options.runs,
@@ -71,29 +71,39 @@ def made(files: int) -> tuple[Path, str]:
 
 
 def compare(warehouse: Path, table: str, options: argparse.Namespace) -> dict[str, Any]:
-    """Both sides in turns. Raises AssertionError where they plan other files or splits."""
+    """All sides in turns. Raises AssertionError where they plan other files or splits (Rust names no files of a split)."""
     ours = [sys.executable, "-m", "tests.bench.plan_java", "--serve", str(warehouse)]
     sides = {
         "java": Contestant("java", [*java("PlanPeer"), str(warehouse)], warehouse / "java.log"),
+        "rust": Contestant("rust", rust(warehouse), warehouse / "rust.log"),
         "lakecore": Contestant("lakecore", ours, warehouse / "lakecore.log"),
     }
-    cold = {name: side.first(table) for name, side in sides.items()}
-    warm = [{name: side.ask(table) for name, side in sides.items()} for _ in range(options.runs)]
-    one = [{name: side.ask(f"{table} {DAY}") for name, side in sides.items()} for _ in range(options.runs)]
+    cold = {name: side.first(_task(name, table)) for name, side in sides.items()}
+    warm = [{name: side.ask(_task(name, table)) for name, side in sides.items()} for _ in range(options.runs)]
+    one = [
+        {name: side.ask(_task(name, f"{table} {DAY}")) for name, side in sides.items()}
+        for _ in range(options.runs)
+    ]
     for turn in (cold, *warm, *one):
         for key in ("files", "splits"):
             assert turn["java"].report[key] == turn["lakecore"].report[key], turn
+        assert turn["rust"].report["splits"] == turn["lakecore"].report["splits"], turn
     found = {}
     for name, side in sides.items():
         found[name] = {
             **cold[name].report,
             "cold": _cost([cold[name]]),
             "warm": _cost([turn[name] for turn in warm]),
-            "partition": {"files": one[0][name].report["files"], **_cost([turn[name] for turn in one])},
+            "partition": {"files": one[0]["java"].report["files"], **_cost([turn[name] for turn in one])},
             "peak_mb": max(side.peaks().values()) / (1 << 20),
         }
         side.close()
     return found
+
+
+def _task(side: str, scan: str) -> str:
+    """The line that a peer is given: the one in Rust also reads, so that it is told what to do."""
+    return f"plan {scan}" if side == "rust" else scan
 
 
 def _cost(runs: list[Measured]) -> dict[str, float]:

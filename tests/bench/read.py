@@ -1,10 +1,10 @@
-"""Benchmark: reading tables, next to Java Paimon, on the same files.
+"""Benchmark: reading tables, next to Java Paimon and its library in Rust, on the same files.
 
     .venv/bin/python -m tests.bench.read [--rows 5000000] [--runs 5] [--figures DIRECTORY]
 
-Every row and column of a table, merged, on two cores (the peer: a thread a split): an append table, primary-key tables with one, three and five
-sorted runs, and the merge engines. The peer decodes all columns and counts rows; lakecore makes Arrow batches and
-counts theirs. Each is one process that reads in turn; the first read of each is not counted.
+Every row and column of a table, merged, on two cores (the peers: a thread a split): an append table, primary-key tables with one, three and five
+sorted runs, and the merge engines. Java decodes all columns and counts rows; lakecore and pypaimon-rust make Arrow
+batches and count theirs. Each is one process that reads in turn; the first read of each is not counted.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from tests.bench.figures import FIGURES, conditions, write_figures
 from tests.bench.processes import Contestant
-from tests.bench.tables import PAIMON, java, prepare
+from tests.bench.tables import PAIMON, RUST, java, prepare, rust
 
 CASES = {
     "app": "append, 400 files",
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parser.parse_args(argv)
     if options.work:
         return work(options.work)
-    cases, measured = options.cases.split(","), conditions([PAIMON])
+    cases, measured = options.cases.split(","), conditions([PAIMON, RUST])
     warehouse = prepare(options.rows, cases)
     figures = [compare(warehouse, case, options.runs) for case in cases]
     show(figures, options.rows)
@@ -54,10 +54,11 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def compare(warehouse: Path, case: str, runs: int) -> dict[str, Any]:
-    """Both sides read one table in turn."""
+    """All sides read one table in turn."""
     ours = [sys.executable, "-m", "tests.bench.read", "--work", str(warehouse)]
     sides = {
         "java": Contestant("java", [*java("Peer"), str(warehouse), "2"], warehouse / "java.log"),
+        "rust": Contestant("rust", rust(warehouse), warehouse / "rust.log"),
         "lakecore": Contestant("lakecore", ours, warehouse / "lakecore.log"),
     }
     for side in sides.values():
@@ -67,8 +68,8 @@ def compare(warehouse: Path, case: str, runs: int) -> dict[str, Any]:
         for name, side in sides.items():
             measured[name].append(side.ask(f"read {case}"))
     rows = {name: {one.report["rows_out"] for one in found} for name, found in measured.items()}
-    if rows["java"] != rows["lakecore"]:
-        raise RuntimeError(f"{case}: the two sides disagree on the rows: {rows}")
+    if len(set.union(*rows.values())) > 1:
+        raise RuntimeError(f"{case}: the sides disagree on the rows: {rows}")
     size = sum(path.stat().st_size for path in (warehouse / "db.db" / case).glob("bucket-*/data-*"))
     figures = {
         name: {
@@ -86,6 +87,7 @@ def compare(warehouse: Path, case: str, runs: int) -> dict[str, Any]:
         "case": case,
         "bytes": size,
         "ratio": figures["java"]["seconds"] / figures["lakecore"]["seconds"],
+        "ratio_to_rust": figures["rust"]["seconds"] / figures["lakecore"]["seconds"],
         "load_after": os.getloadavg(),
         **figures,
     }
@@ -106,23 +108,32 @@ def work(warehouse: Path) -> None:
 
 
 def show(figures: Sequence[dict[str, Any]], rows: int) -> None:
+    table_of_sides(f"reading {rows:,} rows: Java Paimon {PAIMON}, {RUST} and lakecore", figures, CASES)
+
+
+def table_of_sides(title: str, figures: Sequence[dict[str, Any]], cases: Mapping[str, str]) -> None:
+    """Print what Java, Rust and lakecore took for each case."""
     from rich.console import Console
     from rich.table import Table
 
-    title = f"reading {rows:,} rows: Java Paimon {PAIMON} and lakecore"
-    table = Table("", "s", "MB/s", "lakecore : Java", "CPU s", "peak MB", title=title)
+    table = Table("", "s", "MB/s", "lakecore : Java", ": Rust", "CPU s", "peak MB", title=title)
     for one in figures:
-        java_side, ours = one["java"], one["lakecore"]
+        sides = [one[name] for name in ("java", "rust", "lakecore")]
         table.add_row(
-            CASES[one["case"]],
-            f"{java_side['seconds']:.2f} / {ours['seconds']:.2f}",
-            f"{one['bytes'] / java_side['seconds'] / 1e6:.0f} / {one['bytes'] / ours['seconds'] / 1e6:.0f}",
-            f"{java_side['seconds'] / ours['seconds']:.2f}x",
-            f"{java_side['cpu']:.2f} / {ours['cpu']:.2f}",
-            f"{java_side['peak_bytes'].get('jvm', 0) / 1e6:.0f} / {ours['peak_bytes'].get('python', 0) / 1e6:.0f}",
+            cases[one["case"]],
+            _beside(side["seconds"] for side in sides),
+            _beside((one["bytes"] / side["seconds"] / 1e6 for side in sides), digits=0),
+            f"{one['ratio']:.2f}x",
+            f"{one['ratio_to_rust']:.2f}x",
+            _beside(side["cpu"] for side in sides),
+            _beside((max(side["peak_bytes"].values()) / 1e6 for side in sides), digits=0),
         )
-    Console(width=110).print(table)
+    Console(width=130).print(table)
     print("load average at the end of each:", *(f"{one['load_after'][0]:.1f}" for one in figures))
+
+
+def _beside(values: Iterable[float], digits: int = 2) -> str:
+    return " / ".join(f"{value:.{digits}f}" for value in values)
 
 
 if __name__ == "__main__":

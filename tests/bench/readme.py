@@ -33,16 +33,18 @@ COMPACTIONS = {
 """Title of each case and the ratio of rows per second that is aimed at."""
 READS = {
     "app": ("append", 1.0),
-    "pk1": ("one bucket, 5 runs", 2.0),
+    "pk1": ("one bucket, 5 runs", 2.5),
     "pk4_1": ("one run", 1.0),
-    "pk4_3": ("3 runs", 2.0),
-    "pk4": ("5 runs", 2.0),
+    "pk4_3": ("3 runs", 2.5),
+    "pk4": ("5 runs", 2.5),
     "app_12": ("append, 12 files", 2.5),
     "seq1_10": ("keys in order of time", 2.5),
     "late1_10": ("the same, late updates", 2.5),
-    "pu4": ("partial-update, 5 runs", 2.0),
-    "agg4": ("aggregation, 5 runs", 2.0),
+    "pu4": ("partial-update, 5 runs", 2.5),
+    "agg4": ("aggregation, 5 runs", 2.5),
 }
+WRITES = {"app": ("append", 1.0), "pk4_1": ("primary key, four buckets", 1.0)}
+SIDES = ("java", "rust", "lakecore")
 SPARK_IO = {
     "app": ("reading: append, 400 files", 1.0),
     "pk1": ("one bucket, 5 runs", 1.5),
@@ -135,18 +137,33 @@ def _compaction_title(one: Case) -> str:
 
 
 def reads() -> str:
-    found = _load("read")
+    return _of_three_sides("read", READS, "reading", "aim 1, merging 2.5")
+
+
+def writes() -> str:
+    return _of_three_sides("write", WRITES, "writing", "aim 1")
+
+
+def _of_three_sides(name: str, titles: Mapping[str, tuple[str, float]], doing: str, aim: str) -> str:
+    """What a bench measured of Java, Rust and lakecore on the same rows."""
+    found = _load(name)
     cases = found["figures"]["cases"]
+
+    def ratio(one: Case, key: str) -> str:
+        return _met(one[key] >= titles[one["case"]][1], f"{one[key]:.2f}")
+
+    def peaks(one: Case) -> str:
+        return " / ".join(f"{max(one[side]['peak_bytes'].values()) / 1e6:.0f}" for side in SIDES)
+
     lines = [
-        _row("reading", (READS[one["case"]][0] for one in cases)),
+        _row(doing, (titles[one["case"]][0] for one in cases)),
         "|---" * (len(cases) + 1) + "|",
-        _row("MB/s: Java / lakecore", (_pair(one, "mb_per_second", 0) for one in cases)),
-        _row("lakecore : Java (aim 1, merging 2)", (_read_ratio(one, "ratio") for one in cases)),
+        _row("wall s: Java / Rust / lakecore", (_beside(one, "seconds", 2) for one in cases)),
+        _row(f"lakecore : Java ({aim})", (ratio(one, "ratio") for one in cases)),
+        _row(f"lakecore : Rust ({aim})", (ratio(one, "ratio_to_rust") for one in cases)),
+        _row("CPU s: Java / Rust / lakecore", (_beside(one, "cpu", 2) for one in cases)),
+        _row("peak MB: Java / Rust / lakecore", map(peaks, cases)),
     ]
-    if "ratio_of_another_series" in cases[0]:
-        lines.append(
-            _row("… in another series", (_read_ratio(one, "ratio_of_another_series") for one in cases))
-        )
     return "\n".join([*lines, "", _measured(found)])
 
 
@@ -220,6 +237,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "compact": compactions,
     "command": commands,
     "read": reads,
+    "write": writes,
     "spark-io": spark_io,
     "others": others,
 }
@@ -243,6 +261,10 @@ def _pair(one: Case, key: str, digits: int = 1) -> str:
     return f"{one['java'][key]:.{digits}f} / {one['lakecore'][key]:.{digits}f}"
 
 
+def _beside(one: Case, key: str, digits: int) -> str:
+    return " / ".join(f"{one[side][key]:.{digits}f}" for side in SIDES)
+
+
 def _cpu_to_floor(one: Case) -> str:
     text = _met(one["cpu_to_floor"] <= AIMED_CPU, f"{one['cpu_to_floor']:.2f}")
     among = one.get("cpu_to_floor_of_all_series")
@@ -255,10 +277,6 @@ def _peaks(one: Case) -> str:
     return f"{one['java']['peak_bytes'].get('jvm', 0) / 1e6:.0f} / {' + '.join(parts)}"
 
 
-def _read_ratio(one: Case, key: str) -> str:
-    return _met(one[key] >= READS[one["case"]][1], f"{one[key]:.2f}")
-
-
 def _plans_of_java() -> list[str]:
     """Plans through the front door, of a table that Java wrote; no lines before they were measured."""
     if not (FIGURES / "plan_java.json").exists():
@@ -268,7 +286,8 @@ def _plans_of_java() -> list[str]:
     titles = {"cold": "from process start", "warm": "warm", "partition": "of one partition"}
     lines = []
     for key, how in titles.items():
-        cells = [f"{both[side][key]['seconds']:.1f} s" for side in ("java", "lakecore")]
+        java, rust, ours = (f"{both[side][key]['seconds']:.1f} s" for side in ("java", "rust", "lakecore"))
+        cells = [f"{java} (Rust {rust})", ours]
         title = f"planning a scan of {both['files']:,} files that Java wrote, {how}"
         lines.append(_row(title, (*cells, _when(found))))
     dry = f"{both['dry_run']['seconds']:.1f} s"

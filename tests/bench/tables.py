@@ -1,4 +1,4 @@
-"""The tables of the benches, written by Java Paimon, and the command that starts the Java peer."""
+"""The tables of the benches, written by Java Paimon, and the commands that start the peers in Java and in Rust."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["CACHE", "PAIMON", "ROOT", "compile_java", "fresh_copy", "java", "prepare"]
+__all__ = ["CACHE", "PAIMON", "ROOT", "RUST", "compile_java", "fresh_copy", "java", "prepare", "rust"]
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache" / "bench"
 SORTED_RUNS = 5
 PAIMON = "1.4.2"
 """The release of Java Paimon that the benches compare with."""
+RUST = "pypaimon-rust 0.4.0"
+"""The release of Paimon's library in Rust, as tests/interop/pypaimon.lock pins it."""
 JARS = Path(os.environ.get("PAIMON_JARS", f"~/.cache/paimon-oracle/{PAIMON}/jars")).expanduser()
 OPENS = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in ("nio", "lang", "util")]
 
@@ -72,6 +74,14 @@ def java(main_class: str) -> list[str]:
     classes = f"{CACHE}/classes:{JARS}/*"
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
     return ["java", "-Xmx4g", quiet, *OPENS, "-cp", classes, main_class]
+
+
+def rust(warehouse: Path) -> list[str]:
+    """The command of the peer in Rust. Raises FileNotFoundError where `make setup-tests` was not run."""
+    python = ROOT / ".venv-pypaimon" / "bin" / "python"
+    if not python.exists():
+        raise FileNotFoundError(f"{python} is missing: run `make setup-tests`")
+    return [str(python), str(ROOT / "tests/bench/rust_peer.py"), str(warehouse)]
 
 
 @contextmanager

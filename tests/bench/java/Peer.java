@@ -22,6 +22,7 @@ import org.apache.paimon.table.sink.CommitMessageImpl;
 import org.apache.paimon.table.source.DataSplit;
 import org.apache.paimon.table.source.ReadBuilder;
 import org.apache.paimon.table.source.Split;
+import org.apache.paimon.utils.CloseableIterator;
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -29,7 +30,9 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import java.util.Queue;
 import java.util.TreeSet;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -37,7 +40,7 @@ import java.util.concurrent.atomic.AtomicLong;
 
 /**
  * The Java peer: compacts the tables named on stdin, one thread per bucket or task, or reads them (`read TABLE`), one thread per
- * split. Arguments: WAREHOUSE THREADS. One JSON line each.
+ * split, or copies their rows (`copy TABLE TARGET`). Arguments: WAREHOUSE THREADS. One JSON line each.
  */
 public class Peer {
     interface Work {
@@ -52,6 +55,12 @@ public class Peer {
             long start = System.nanoTime();
             if (name.startsWith("read ")) {
                 read(catalog.getTable(Identifier.create("db", name.substring(5))), Integer.parseInt(args[1]), start);
+                continue;
+            }
+            if (name.startsWith("copy ")) {
+                String[] names = name.split(" ");
+                Table source = catalog.getTable(Identifier.create("db", names[1]));
+                copy(source, catalog.getTable(Identifier.create("db", names[2])), io, Integer.parseInt(args[1]), start);
                 continue;
             }
             FileStoreTable stored = (FileStoreTable) catalog.getTable(Identifier.create("db", name));
@@ -96,6 +105,45 @@ public class Peer {
         }
         pool.shutdown();
         System.out.printf("{\"seconds\":%.3f,\"rows_in\":%d,\"rows_out\":%d}%n", (System.nanoTime() - start) / 1e9, rows.get(), rows.get());
+        System.out.flush();
+    }
+
+    /** All rows of a table are written to another in one commit; each thread has a writer, and takes split after split: those of a
+     * table with a key are whole buckets, and both tables have the same. */
+    static void copy(Table source, Table target, IOManager io, int threads, long start) throws Exception {
+        ReadBuilder read = source.newReadBuilder();
+        BatchWriteBuilder builder = target.newBatchWriteBuilder();
+        Queue<Split> splits = new ConcurrentLinkedQueue<>(read.newScan().plan().splits());
+        List<CommitMessage> messages = Collections.synchronizedList(new ArrayList<>());
+        AtomicLong rows = new AtomicLong();
+        ExecutorService pool = Executors.newFixedThreadPool(threads);
+        List<Future<?>> running = new ArrayList<>();
+        for (int thread = 0; thread < threads; thread++) {
+            running.add(pool.submit(() -> {
+                try (BatchTableWrite write = builder.newWrite()) {
+                    write.withIOManager(io);
+                    for (Split split = splits.poll(); split != null; split = splits.poll()) {
+                        try (RecordReader<InternalRow> reader = read.newRead().createReader(split);
+                                CloseableIterator<InternalRow> all = reader.toCloseableIterator()) {
+                            while (all.hasNext()) {
+                                write.write(all.next());
+                                rows.incrementAndGet();
+                            }
+                        }
+                    }
+                    messages.addAll(write.prepareCommit());
+                }
+                return null;
+            }));
+        }
+        for (Future<?> one : running) {
+            one.get();
+        }
+        pool.shutdown();
+        try (BatchTableCommit commit = builder.newCommit()) {
+            commit.commit(messages);
+        }
+        System.out.printf("{\"seconds\":%.3f,\"rows_out\":%d}%n", (System.nanoTime() - start) / 1e9, rows.get());
         System.out.flush();
     }
 
