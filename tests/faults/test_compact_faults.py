@@ -86,7 +86,7 @@ class Scenario:
         """Lines of the change stream that compactions made."""
         if self.table.options.changelog_producer is not ChangelogProducer.LOOKUP:
             return []
-        changes = self.table.stream(snapshot=1)
+        changes = self.catalog.load_table(self.table.name).stream(snapshot=1)
         return [row for change in changes for batch in change.to_batches() for row in batch.to_pylist()]
 
     def shape(self) -> list[Shape]:

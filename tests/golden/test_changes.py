@@ -66,11 +66,12 @@ def test_a_folded_stream_is_every_snapshot(table: GoldenTable) -> None:
     overwrite = "streaming-read-overwrite" if keys else "streaming-read-append-overwrite"
     producer = table.options.get("changelog-producer", "none")
     options = {overwrite: "true"} if producer in ("none", "input") and keys else {}
-    reader = lakecore.load_catalog(str(table.warehouse)).load_table(table.name, options)
+    catalog = lakecore.load_catalog(str(table.warehouse))
+    reader = catalog.load_table(table.name)
     state: dict[str, dict[str, Any]] = {}
     kept = {snapshot["id"] for snapshot in table.facts["snapshots"]}
     overwritten = {s["id"] for s in table.facts["snapshots"] if s["kind"] == "OVERWRITE"}
-    for changes in reader.stream(snapshot=1):
+    for changes in catalog.load_table(table.name, options).stream(snapshot=1):
         for number, row in enumerate(told(changes.rows, changes.to_batches())):
             key = json.dumps([row[name] for name in keys] or [changes.snapshot.id, number])
             if row.pop("_kind") in ("-U", "-D"):
