@@ -17,10 +17,10 @@ setup: ## .venv from requirements.lock, and a Java runtime when there is none
 setup-tests: setup
 	@tools/setup.sh tests
 
-test: setup-tests ## all tests with three processes, for they often wait; those of Airflow beside those of Spark at the end
+test: setup-tests ## all tests: three processes, for many wait for Java or storage; at the end those of Airflow beside those of Spark
 	@failed=0; \
 	$(VENV) -m pytest -n 3 --dist worksteal -m "not alone" || failed=1; \
-	$(VENV) -m pytest -n 3 --dist loadgroup --no-loadscope-reorder -m alone || failed=1; \
+	$(VENV) -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -m alone || failed=1; \
 	exit $$failed
 
 fast: setup ## the fast tests alone
