@@ -25,7 +25,7 @@ _TRIES = 3
 
 
 class BusyError(RuntimeError):
-    """Airflow answered 503: it did nothing, and may be asked again."""
+    """Airflow answered that its database was busy: it may be asked again."""
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -47,12 +47,12 @@ class AirflowApi:
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
         """The decoded answer; `path` begins with /api/v2, /ui or /auth. What may be repeated is sent again when there
-        was no answer: on SQLite, Airflow may wait for itself.
+        was no answer, or none of the database: on SQLite, Airflow may wait for itself.
         """
         for _ in range(_TRIES - 1 if method in _REPEATABLE else 0):
             try:
                 return self._send(method, path, body)
-            except TimeoutError:
+            except (TimeoutError, BusyError):
                 continue
         return self._send(method, path, body)
 
@@ -67,7 +67,8 @@ class AirflowApi:
                 return json.loads(answer.read() or b"null")
         except urllib.error.HTTPError as err:
             text = err.read().decode(errors="replace")[:1000]
-            kind = BusyError if err.code == 503 else RuntimeError
+            locked = err.code == 500 and '"Database error"' in text  # SQLite, when two write at once
+            kind = BusyError if err.code == 503 or locked else RuntimeError
             raise kind(f"{method} {path}: {err.code} {text}") from err
 
     def page(self, path: str) -> tuple[int, str]:

@@ -114,7 +114,8 @@ def _by_polars(paths: Sequence[Path], condition: str) -> pa.Table:
 def _by_datafusion(paths: Sequence[Path], condition: str) -> pa.Table:
     import datafusion
 
-    context = datafusion.SessionContext()
+    settings = datafusion.SessionConfig().set("datafusion.sql_parser.parse_float_as_decimal", "true")
+    context = datafusion.SessionContext(settings)
     for option in ("pushdown_filters", "reorder_filters"):
         context.sql(f"SET datafusion.execution.parquet.{option} = true")
     tables = []
