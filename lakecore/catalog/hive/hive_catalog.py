@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from lakecore.catalog.catalog_options import WAREHOUSE_KEYS, check_catalog_options
 from lakecore.catalog.config import CatalogConfig
@@ -29,6 +30,7 @@ from lakecore.display import one_line
 from lakecore.errors import AlreadyExistsError, InvalidOptionError, LakeError, NotFoundError, UnsupportedError
 from lakecore.maintain.dropped.record import DroppedTable
 from lakecore.maintain.holds.user import this_user
+from lakecore.maintain.interrupted_renames import Rename
 from lakecore.metadata.schema import TableSchema
 
 __all__ = ["HiveCatalog"]
@@ -93,30 +95,43 @@ class HiveCatalog(NewHiveTables):
 
     @contextmanager
     def _renaming(self, name: TableName, new: TableName) -> Iterator[None]:
-        source = self._table_path(name)
-        self._check_own_directory(name, "rename")
+        self._check_own_directory(name, self._entry(name), "rename")
         with super()._renaming(name, new):
             yield
-            self._try_partitions(new, source)
+            if self._format_entry(new) is None:
+                self._try_partitions(new)
 
     def _has_files(self, name: TableName, path: str) -> bool:
-        if self._is_format_table(name):
-            return self.file_io.stat(path) is not None or bool(self.file_io.list(path))
-        return super()._has_files(name, path)
+        if self._format_entry(name) is None:
+            return super()._has_files(name, path)
+        return self._has_directory(path)
+
+    def _has_directory(self, path: str) -> bool:
+        return self.file_io.stat(path) is not None or bool(self.file_io.list(path))
 
     def _move_renamed(self, name: TableName, source: str, target: str) -> bool:
-        """Move the directory. That of a format table without files may be missing."""
-        if self._is_format_table(name) and not self._has_files(name, source):
-            return True
-        return super()._move_renamed(name, source, target)
+        """Move the directory, which may be missing if a format table has no files, then the locations of its
+        partitions: where these fail, the record of the rename stays, and a repair completes it.
+        """
+        if self._format_entry(name) is None:
+            return super()._move_renamed(name, source, target)
+        moved = not self._has_directory(source) or super()._move_renamed(name, source, target)
+        if moved:
+            self._move_format_partitions(name, source)
+        return moved
 
-    def _is_format_table(self, name: TableName) -> bool:
+    def _complete_rename(self, rename: Rename, old: TableName, new: TableName) -> None:
+        super()._complete_rename(rename, old, new)
+        if self._format_entry(new) is not None:
+            self._move_format_partitions(new, rename.path)
+
+    def _format_entry(self, name: TableName) -> Any | None:
+        """Return the entry of a format table, None without one."""
         entry = self._entry(name)
-        return entry is not None and self._formats.has(entry)
+        return entry if entry is not None and self._formats.has(entry) else None
 
-    def _check_own_directory(self, name: TableName, verb: str) -> None:
+    def _check_own_directory(self, name: TableName, entry: Any | None, verb: str) -> None:
         """Raise UnsupportedError for a format table whose directory is not its own, or not that of Java."""
-        entry = self._entry(name)
         if entry is None or not self._formats.has(entry):
             return
         self._formats.check_change(str(name), verb, in_properties=self.hive_options.in_properties)
@@ -128,8 +143,8 @@ class HiveCatalog(NewHiveTables):
         check_other_tables(name, path, self._metastore.tables(name.database), databases)
 
     def _entry_to_keep(self, name: TableName, path: str) -> str:
-        entry = self._entry(name)
-        return "" if entry is None or not self._formats.has(entry) else text_of_entry(entry)
+        entry = self._format_entry(name)
+        return "" if entry is None else text_of_entry(entry)
 
     def _enter_again(self, name: TableName, record: DroppedTable) -> None:
         """Enter a table by its schemas, a format table by the entry that its drop kept."""
@@ -167,7 +182,7 @@ class HiveCatalog(NewHiveTables):
     def _drop_table(self, name: str, *, if_exists: bool, purge: bool) -> DroppedTable | None:
         parsed = check_data_table(name, "dropped")
         entry = self._entry(parsed)
-        self._check_own_directory(parsed, "drop")
+        self._check_own_directory(parsed, entry, "drop")
         if entry is None or not is_external(entry):
             return super()._drop_table(name, if_exists=if_exists, purge=purge)
         with self._removal.exclusive(name, "drop-table"), self._lock_of(parsed):
@@ -227,7 +242,7 @@ class HiveCatalog(NewHiveTables):
         self._check(Privilege.CREATE_TABLE, parsed.database)
         check_hive_name(parsed.table, "table")
         parsed = self._after_interrupted_rename(parsed)
-        if self._is_format_table(parsed):
+        if self._format_entry(parsed) is not None:  # its partitions are those of Hive
             return
         schema = self._latest_schema(parsed)
         if schema is None:

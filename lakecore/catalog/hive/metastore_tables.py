@@ -227,21 +227,26 @@ class MetastoreTables(WarehouseCatalog):
     def _with_partition_list(self, name: TableName, stores: TableStores) -> TableStores:
         return self._lists.in_stores(name, stores)
 
-    def _put_partitions_right(self, name: TableName, source: str | None = None) -> None:
+    def _put_partitions_right(self, name: TableName) -> None:
         """Bring the partitions of the metastore in step with the files, also their locations. It costs a read
-        of the schema where the metastore has none. The partitions of a format table are those of Hive: only
-        their locations change, when it was renamed from `source`.
+        of the schema where the metastore has none. Those of a table of files are left alone.
         """
         table = self._load(name)
         if file_table_of(table) is None:
             self._lists.repair(table, self.warehouse)
-        elif source is not None and table.schema.partition_keys:
+
+    def _move_format_partitions(self, name: TableName, source: str) -> None:
+        """Change the locations of the partitions of a format table that was renamed, and was at `source`:
+        its partitions are those of Hive. It can be repeated.
+        """
+        table = self._load(name)
+        if table.schema.partition_keys:
             move_partitions(self._lists.of_name(name, table.schema.partition_keys), source, table.path)
 
-    def _try_partitions(self, name: TableName, source: str | None = None) -> None:
+    def _try_partitions(self, name: TableName) -> None:
         """Bring the partitions in step after a change that has succeeded, whatever becomes of them."""
         try:
-            self._put_partitions_right(name, source)
+            self._put_partitions_right(name)
         except LakeError as err:
             logger.warning(
                 "the partitions of %s in the metastore may be out of step with its files: %s; run "

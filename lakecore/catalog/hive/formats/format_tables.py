@@ -8,7 +8,6 @@ from lakecore.catalog.hive.entries import is_paimon_table
 from lakecore.catalog.hive.formats.format_entries import format_schema, is_format_table, kind_of_entry
 from lakecore.catalog.hive.metastore import HiveMetastore
 from lakecore.catalog.names import TableName
-from lakecore.catalog.objects.table_filter import TableFilter
 from lakecore.data_class import dataclass
 from lakecore.errors import NotFoundError, UnsupportedError
 from lakecore.metadata.schema import TableSchema
@@ -41,11 +40,6 @@ class FormatTables:
     def has(self, record: Any) -> bool:
         """Return whether the catalog has the entry as a format table."""
         return self.enabled and is_format_table(record)
-
-    def names(self, database: str, names: TableFilter) -> list[str]:
-        """List the names in order. It costs a call for 300 tables."""
-        records = self.metastore.tables(database) if self.enabled else ()
-        return sorted(one.tableName for one in records if names.has_name(one.tableName) and self.has(one))
 
     def kinds(self, database: str) -> dict[str, str]:
         """Return what the tables and views of a database are, by name. It costs a call for 300 of them."""
