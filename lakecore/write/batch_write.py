@@ -8,8 +8,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import pyarrow as pa
-
 from lakecore.commit.request import CommitResult, Overwrite, Preconditions
 from lakecore.data_class import dataclass
 from lakecore.errors import CommitUncertainError, InvalidInputError, LakeError, UnsupportedError
@@ -31,7 +29,7 @@ from lakecore.write.many_writers import (
 )
 from lakecore.write.messages import PreparedCommit, encode_commit
 from lakecore.write.options import WriteRules
-from lakecore.write.rows.incoming import batches_of
+from lakecore.write.rows.incoming import whole_batches_of
 from lakecore.write.table_write import TableWrite
 
 __all__ = ["BatchWrite"]
@@ -98,7 +96,7 @@ class BatchWrite:
         """
         if self._open is None:
             self._open = self._new_write()
-        for batch in (data,) if isinstance(data, pa.RecordBatch) else batches_of(data):
+        for batch in whole_batches_of(data):
             self._open.write(batch)
 
     def prepare_commit(self) -> bytes:

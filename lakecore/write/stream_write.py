@@ -11,8 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
-import pyarrow as pa
-
 from lakecore.commit.duplicates import LastCommit, last_commit_of
 from lakecore.commit.request import CommitResult, Preconditions
 from lakecore.data_class import dataclass
@@ -34,7 +32,7 @@ from lakecore.write.many_writers import (
     watermark_of,
 )
 from lakecore.write.messages import PreparedCommit, encode_commit
-from lakecore.write.rows.incoming import batches_of
+from lakecore.write.rows.incoming import whole_batches_of
 from lakecore.write.session import WriteSession
 from lakecore.write.table_write import TableWrite
 
@@ -108,7 +106,7 @@ class StreamWrite:
             session = self._table._session(StreamCommit(self._user, self._prepared or 0))
             self._check_assignable()
             self._open = session.new_write(lambda: self._state(session), None, assigned=self._assigned)
-        for batch in (data,) if isinstance(data, pa.RecordBatch) else batches_of(data):
+        for batch in whole_batches_of(data):
             self._open.write(batch)
 
     def with_assigned_buckets(self, assigned_by: AssignedBy) -> StreamWrite:

@@ -65,11 +65,9 @@ def duplicate_adds(entries: ManifestEntries) -> ManifestEntries:
     if not len(lanes):
         return entries.select(slice(0, 0))
     group = _split_collisions(entries, lanes, group)
-    added = lanes[entries.kind[lanes] == EntryKind.ADD]
-    _, first, counts = np.unique(
-        group[entries.kind[lanes] == EntryKind.ADD], return_index=True, return_counts=True
-    )
-    return entries.select(np.sort(added[first[counts > 1]]))
+    is_add = entries.kind[lanes] == EntryKind.ADD
+    _, first, counts = np.unique(group[is_add], return_index=True, return_counts=True)
+    return entries.select(np.sort(lanes[is_add][first[counts > 1]]))
 
 
 def duplicate_problem(entry: ManifestEntry) -> str:

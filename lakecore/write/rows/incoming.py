@@ -30,6 +30,7 @@ __all__ = [
     "batches_of",
     "column_of_table",
     "is_repeatable",
+    "whole_batches_of",
 ]
 
 KIND_COLUMN = "_kind"
@@ -75,6 +76,11 @@ def batches_of(data: Any) -> Iterator[pa.RecordBatch]:
     raise InvalidInputError(
         f"cannot write {type(data).__name__}; pass an Arrow table, batches or a pandas frame"
     )
+
+
+def whole_batches_of(data: Any) -> Iterable[pa.RecordBatch]:
+    """Return a batch as it is, whatever its size, and the batches of other data. Raises as `batches_of`."""
+    return (data,) if isinstance(data, pa.RecordBatch) else batches_of(data)
 
 
 def is_repeatable(data: Any) -> bool:
