@@ -11,17 +11,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from tests.bench.figures import FIGURES, conditions, write_figures
-from tests.bench.processes import Contestant
-from tests.bench.tables import PAIMON, RUST, java, prepare, rust
+from tests.bench.tables import PAIMON, RUST, prepare
+from tests.bench.three_sides import beside, contestants, table_of_sides
 
 CASES = {
     "app": "append, 400 files",
@@ -55,12 +54,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def compare(warehouse: Path, case: str, runs: int) -> dict[str, Any]:
     """All sides read one table in turn."""
-    ours = [sys.executable, "-m", "tests.bench.read", "--work", str(warehouse)]
-    sides = {
-        "java": Contestant("java", [*java("Peer"), str(warehouse), "2"], warehouse / "java.log"),
-        "rust": Contestant("rust", rust(warehouse), warehouse / "rust.log"),
-        "lakecore": Contestant("lakecore", ours, warehouse / "lakecore.log"),
-    }
+    sides = contestants(warehouse, "tests.bench.read")
     for side in sides.values():
         side.first(f"read {case}")
     measured = {name: [] for name in sides}  # type: dict[str, list[Any]]
@@ -83,14 +77,7 @@ def compare(warehouse: Path, case: str, runs: int) -> dict[str, Any]:
     }
     for side in sides.values():
         side.close()
-    return {
-        "case": case,
-        "bytes": size,
-        "ratio": figures["java"]["seconds"] / figures["lakecore"]["seconds"],
-        "ratio_to_rust": figures["rust"]["seconds"] / figures["lakecore"]["seconds"],
-        "load_after": os.getloadavg(),
-        **figures,
-    }
+    return beside(case, size, figures)
 
 
 def work(warehouse: Path) -> None:
@@ -109,31 +96,6 @@ def work(warehouse: Path) -> None:
 
 def show(figures: Sequence[dict[str, Any]], rows: int) -> None:
     table_of_sides(f"reading {rows:,} rows: Java Paimon {PAIMON}, {RUST} and lakecore", figures, CASES)
-
-
-def table_of_sides(title: str, figures: Sequence[dict[str, Any]], cases: Mapping[str, str]) -> None:
-    """Print what Java, Rust and lakecore took for each case."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("", "s", "MB/s", "lakecore : Java", ": Rust", "CPU s", "peak MB", title=title)
-    for one in figures:
-        sides = [one[name] for name in ("java", "rust", "lakecore")]
-        table.add_row(
-            cases[one["case"]],
-            _beside(side["seconds"] for side in sides),
-            _beside((one["bytes"] / side["seconds"] / 1e6 for side in sides), digits=0),
-            f"{one['ratio']:.2f}x",
-            f"{one['ratio_to_rust']:.2f}x",
-            _beside(side["cpu"] for side in sides),
-            _beside((max(side["peak_bytes"].values()) / 1e6 for side in sides), digits=0),
-        )
-    Console(width=130).print(table)
-    print("load average at the end of each:", *(f"{one['load_after'][0]:.1f}" for one in figures))
-
-
-def _beside(values: Iterable[float], digits: int = 2) -> str:
-    return " / ".join(f"{value:.{digits}f}" for value in values)
 
 
 if __name__ == "__main__":

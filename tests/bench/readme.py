@@ -145,7 +145,7 @@ def writes() -> str:
 
 
 def _of_three_sides(name: str, titles: Mapping[str, tuple[str, float]], doing: str, aim: str) -> str:
-    """What a bench measured of Java, Rust and lakecore on the same rows."""
+    """Return the table of what a bench measured of Java, Rust and lakecore on the same rows."""
     found = _load(name)
     cases = found["figures"]["cases"]
 

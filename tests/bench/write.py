@@ -23,9 +23,8 @@ from typing import Any
 
 import lakecore
 from tests.bench.figures import FIGURES, conditions, write_figures
-from tests.bench.processes import Contestant
-from tests.bench.read import table_of_sides
-from tests.bench.tables import PAIMON, RUST, java, prepare, rust
+from tests.bench.tables import PAIMON, RUST, prepare
+from tests.bench.three_sides import beside, contestants, table_of_sides
 
 CASES = {"app": "append", "pk4_1": "primary key, four buckets"}
 
@@ -52,12 +51,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def compare(warehouse: Path, case: str, runs: int) -> dict[str, Any]:
     """All sides copy one table in turn, each to new tables."""
-    ours = [sys.executable, "-m", "tests.bench.write", "--work", str(warehouse)]
-    sides = {
-        "java": Contestant("java", [*java("Peer"), str(warehouse), "2"], warehouse / "java.log"),
-        "rust": Contestant("rust", rust(warehouse), warehouse / "rust.log"),
-        "lakecore": Contestant("lakecore", ours, warehouse / "lakecore.log"),
-    }
+    sides = contestants(warehouse, "tests.bench.write")
     catalog = lakecore.load_catalog(str(warehouse))
     source = catalog.load_table(f"db.{case}")
     rows, measured = source.scan().count(), {name: [] for name in sides}  # type: dict[str, list[Any]]
@@ -86,15 +80,7 @@ def compare(warehouse: Path, case: str, runs: int) -> dict[str, Any]:
     }
     for side in sides.values():
         side.close()
-    seconds = {name: one["seconds"] for name, one in figures.items()}
-    return {
-        "case": case,
-        "bytes": figures["lakecore"]["bytes"],
-        "ratio": seconds["java"] / seconds["lakecore"],
-        "ratio_to_rust": seconds["rust"] / seconds["lakecore"],
-        "load_after": os.getloadavg(),
-        **figures,
-    }
+    return beside(case, figures["lakecore"]["bytes"], figures)
 
 
 def new_table(catalog: Any, source: Any, name: str) -> None:
