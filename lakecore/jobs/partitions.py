@@ -9,21 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from lakecore.clock import Clock
 from lakecore.commit.duplicates import commits_of
-from lakecore.commit.request import CommitRequest, Overwrite
+from lakecore.commit.request import CommitRequest, Examine, Overwrite
 from lakecore.errors import InvalidInputError
 from lakecore.executor import Executor
 from lakecore.jobs.definitions.rows import DropPartition, ExpirePartitions, MarkPartitionDone
 from lakecore.jobs.runner.chore import Chore, ChoreKind, ChoreResult, Lake, Report, run_on_table
-from lakecore.jobs.runner.counts import Change, Counts, counts_of_entries
+from lakecore.jobs.runner.counts import Change, counts_of_shape
 from lakecore.jobs.versions.tags import zone_offset_ms
-from lakecore.maintain.partitions.apply import aged_partitions, partition_label
+from lakecore.maintain.partitions.apply import partition_label
 from lakecore.maintain.partitions.in_step import remove_dropped
+from lakecore.maintain.partitions.late_writes import Expiry, LateWritesError
+from lakecore.maintain.partitions.live_files import LiveFiles
 from lakecore.maintain.partitions.mark_done import check_actions, mark_done
-from lakecore.maintain.partitions.plan import ExpireRule, ExpireStrategy, expired_partitions
+from lakecore.maintain.partitions.plan import ExpireRule, ExpireStrategy
 from lakecore.maintain.retention_options import (
     PARTITION_BATCH,
     PARTITION_FORMATTER,
@@ -32,13 +34,15 @@ from lakecore.maintain.retention_options import (
     PARTITION_STRATEGY,
     PARTITION_TIME,
 )
-from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.bucket_counts import GROUP_FILES, in_groups
 from lakecore.row.partition_path import parse_partitions
-from lakecore.scan.filters import ScanFilter, select_entries
+from lakecore.scan.filters import ScanFilter
 from lakecore.table import Table
 
 __all__ = ["DropPartition", "ExpirePartitions", "MarkPartitionDone", "expiry_rule", "run"]
 
+
+_Batch: TypeAlias = Sequence[Mapping[str, Any]]
 
 _NAMES = {
     ExpirePartitions: "expire-partitions",
@@ -67,7 +71,9 @@ def _run(job: ExpirePartitions | DropPartition | MarkPartitionDone, chore: Chore
             return _expire(job, chore)
         case DropPartition():
             partitions = _parse(job, chore)
-            dropped = _drop(job, chore, partitions)
+            size = _batch_size(chore)
+            batches = [partitions[low : low + size] for low in range(0, len(partitions), size)]
+            dropped = _drop(job, chore, batches)
             return _look(chore, partitions, dropped) if job.dry_run and partitions else dropped
         case MarkPartitionDone():
             return _mark(job, chore)
@@ -81,20 +87,29 @@ def _expire(job: ExpirePartitions, chore: Chore) -> ChoreResult | Report:
     latest = table._stores.snapshots.latest()
     if latest is None:
         return replace(chore.report, nothing_to_do=True)
-    live = table._scanner.live_entries(latest)
-    old, timeless = expired_partitions(
-        aged_partitions(target, live, rule.strategy, offset), rule, _wall(now, offset, rule)
-    )
-    result = _drop(job, chore, [one.values for one in old])
+    live = LiveFiles(table._scanner, latest)
+    expiry = Expiry(target, table._scanner, rule, _wall(now, offset, rule), offset)
+    old, timeless = expiry.of(live)
+    batches = [
+        [one.values for one in batch[low : low + _batch_size(chore)]]
+        for batch in in_groups(((one, one.files) for one in old), GROUP_FILES)
+        for low in range(0, len(batch), _batch_size(chore))
+    ]
     if job.dry_run and old:
-        old_partitions = ScanFilter(partitions=tuple(one.values for one in old))
-        commits = -(-len(old) // _batch_size(chore))
-        after = _without(chore, select_entries(live, old_partitions, target.schema.partition_type), commits)
-        result = replace(result, before=counts_of_entries(target, live), after=after)
+        dropped = live.shape(tuple(one.values for one in old))
+        after = Change.removing(dropped, snapshots=len(batches)).of
+        result = replace(
+            _drop(job, chore, batches), before=counts_of_shape(target, live.shape()), after=after
+        )
+    else:
+        del live  # it may be large
+        result = _drop(job, chore, batches, partial(expiry.examine, latest))
     if not timeless:
         return result
     labels = "; ".join(partition_label(target, one.values) for one in timeless[:3])
-    note = f"{len(timeless)} partitions have no time in their values and never expire: {labels}"
+    by_values = rule.strategy is ExpireStrategy.VALUES_TIME
+    reason = "have no time in their values" if by_values else "have files whose time of creation is unknown"
+    note = f"{len(timeless)} partitions {reason} and never expire: {labels}"
     return replace(result, report=replace(result.report, notes=(*result.report.notes, note)))
 
 
@@ -134,52 +149,65 @@ def expiry_rule(job: ExpirePartitions, raw: Mapping[str, str]) -> ExpireRule:
 
 
 def _drop(
-    job: ExpirePartitions | DropPartition, chore: Chore, partitions: Sequence[Mapping[str, Any]]
+    job: ExpirePartitions | DropPartition,
+    chore: Chore,
+    batches: Sequence[_Batch],
+    examine_for: Callable[[_Batch], Examine] | None = None,
 ) -> ChoreResult:
-    """Drop partitions in batches, with one commit each."""
+    """Drop batches of partitions, with one commit each. `examine_for` returns the check of a batch before it
+    is published; partitions that the check refuses are kept.
+    """
     table, target = chore.table, chore.target
-    names = tuple(
+    latest = table._stores.snapshots.latest() if batches else None
+    work = None if latest is None else chore.manifest_work(latest)
+    if not batches or job.dry_run:
+        names = _names(chore, batches)
+        return ChoreResult(replace(chore.report, names=names, nothing_to_do=not names), work=work)
+    user = job.commit_user or f"lakecore-{chore.report.job}-{target.clock.fresh_id()}"
+    last: int | None = None
+    fresh = False
+    notes: tuple[str, ...] = ()
+    first = _next_identifier(job, table) if isinstance(job, ExpirePartitions) else job.commit_identifier
+    dropped: list[_Batch] = []
+    for number, whole in enumerate(batches):
+        batch = whole
+        while batch:
+            chore.sweeper.gate.check(quarantine=False)
+            request = CommitRequest(
+                user=user,
+                identifier=first + number,
+                overwrite=Overwrite.static(*batch),
+                examine=examine_for and examine_for(batch),
+            )
+            try:
+                result = table._committer().commit((), request)
+            except LateWritesError as err:
+                batch = [spec for spec in batch if spec not in err.partitions]
+                notes += (f"{err}; they are kept",)
+                continue
+            last = result.snapshot_ids[-1] if result.snapshot_ids else last
+            fresh |= bool(result.snapshot_ids) and not result.duplicate
+            dropped.append(batch)
+            break
+    notes += remove_dropped(target, [spec for batch in dropped for spec in batch])
+    report = replace(chore.report, names=_names(chore, dropped), snapshot=last, nothing_to_do=not fresh)
+    return ChoreResult(replace(report, notes=(*report.notes, *notes)), work=work)
+
+
+def _names(chore: Chore, batches: Sequence[_Batch]) -> tuple[str, ...]:
+    target = chore.target
+    return tuple(
         ",".join(f"{name}={value}" for name, value in spec.items())
         if len(spec) < len(target.schema.partition_keys)
         else partition_label(target, spec)
-        for spec in partitions
+        for batch in batches
+        for spec in batch
     )
-    report = replace(chore.report, names=names, nothing_to_do=not names)
-    latest = table._stores.snapshots.latest() if partitions else None
-    work = None if latest is None else chore.manifest_work(latest)
-    if not partitions or job.dry_run:
-        return ChoreResult(report, work=work)
-    user = job.commit_user or f"lakecore-{chore.report.job}-{target.clock.fresh_id()}"
-    size = _batch_size(chore)
-    last: int | None = None
-    fresh = False
-    first = _next_identifier(job, table) if isinstance(job, ExpirePartitions) else job.commit_identifier
-    for number, low in enumerate(range(0, len(partitions), size)):
-        chore.sweeper.gate.check(quarantine=False)
-        result = table._committer().commit(
-            (),
-            CommitRequest(
-                user=user,
-                identifier=first + number,
-                overwrite=Overwrite.static(*partitions[low : low + size]),
-            ),
-        )
-        last = result.snapshot_ids[-1] if result.snapshot_ids else last
-        fresh |= bool(result.snapshot_ids) and not result.duplicate
-    notes = (*report.notes, *remove_dropped(target, partitions))
-    report = replace(report, snapshot=last, nothing_to_do=not fresh, notes=notes)
-    return ChoreResult(report, work=work)
 
 
 def _batch_size(chore: Chore) -> int:
     """Return how many partitions one commit drops."""
     return max(PARTITION_BATCH.read(chore.target.schema.options), 1)
-
-
-def _without(chore: Chore, entries: ManifestEntries, commits: int | None) -> Callable[[Counts], Counts]:
-    """Return the change of counts when the files `entries` are dropped with `commits` commits."""
-    keyed = bool(chore.target.schema.primary_keys)
-    return Change.removing(entries, keyed=keyed, snapshots=commits).of
 
 
 def _look(chore: Chore, partitions: Sequence[Mapping[str, Any]], result: ChoreResult) -> ChoreResult:
@@ -189,9 +217,9 @@ def _look(chore: Chore, partitions: Sequence[Mapping[str, Any]], result: ChoreRe
     latest = chore.table._stores.snapshots.latest()
     if latest is None:
         return replace(result, report=replace(result.report, nothing_to_do=True))
-    entries = chore.table._scanner.live_entries(latest, ScanFilter(partitions=tuple(partitions)))
-    after = _without(chore, entries, 1 if len(partitions) <= _batch_size(chore) else None)
-    return replace(result, report=replace(result.report, nothing_to_do=not len(entries)), after=after)
+    files = LiveFiles(chore.table._scanner, latest, ScanFilter(partitions=tuple(partitions))).shape()
+    after = Change.removing(files, snapshots=1 if len(partitions) <= _batch_size(chore) else None).of
+    return replace(result, report=replace(result.report, nothing_to_do=not files.files), after=after)
 
 
 def _next_identifier(job: ExpirePartitions, table: Table) -> int:

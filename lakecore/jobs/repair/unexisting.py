@@ -22,6 +22,7 @@ from lakecore.maintain.unexisting.manifests import (
     remove_missing_manifests,
 )
 from lakecore.maintain.unexisting.plan import AcceptedLoss
+from lakecore.metadata.manifest.shape import Shape
 from lakecore.metadata.snapshot import CommitKind
 
 __all__ = ["RemoveUnexistingFiles", "RemoveUnexistingManifests", "run"]
@@ -69,7 +70,7 @@ def _files(
     if missing is None or not len(missing.entries):
         return replace(chore.report, nothing_to_do=True)
     keyed = bool(chore.target.schema.primary_keys)
-    change = Change.removing(missing.entries, keyed=keyed, snapshots=1)
+    change = Change.removing(Shape.of(missing.entries, keyed=keyed), snapshots=1)
     change = replace(change, sorted_runs=None) if keyed else change  # a run may lose a part only
     rest = len(missing.losses) - _MOST_PATHS
     notes = [f"these rows are lost: {loss}" for loss in missing.losses[:_MOST_PATHS]]

@@ -12,7 +12,7 @@ from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.shape import Shape
 from lakecore.metadata.snapshot import Snapshot
 
-__all__ = ["UNKNOWN", "Change", "Counts", "counts_of", "counts_of_entries", "snapshots_of"]
+__all__ = ["UNKNOWN", "Change", "Counts", "counts_of", "counts_of_entries", "counts_of_shape", "snapshots_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,15 +52,14 @@ class Change:
     sorted_runs: int | None = 0
 
     @classmethod
-    def adding(cls, entries: ManifestEntries, *, keyed: bool, snapshots: int | None) -> Change:
-        """Count live entries that are added, as whole sorted runs, in `snapshots` commits."""
-        return cls(snapshots=snapshots, **_figures(Shape.of(entries, keyed=keyed)))
+    def adding(cls, files: Shape, *, snapshots: int | None) -> Change:
+        """Count live files that are added, as whole sorted runs, in `snapshots` commits."""
+        return cls(snapshots=snapshots, **_figures(files))
 
     @classmethod
-    def removing(cls, entries: ManifestEntries, *, keyed: bool, snapshots: int | None) -> Change:
-        """Count live entries that are removed, as whole sorted runs."""
-        removed_figures = _figures(Shape.of(entries, keyed=keyed))
-        return cls(snapshots=snapshots, **{name: -count for name, count in removed_figures.items()})
+    def removing(cls, files: Shape, *, snapshots: int | None) -> Change:
+        """Count live files that are removed, as whole sorted runs."""
+        return cls(snapshots=snapshots, **{name: -count for name, count in _figures(files).items()})
 
     def of(self, before: Counts) -> Counts:
         """Return the counts after the change."""
@@ -96,8 +95,12 @@ def counts_of(target: Target, snapshot: Snapshot | None = None) -> Counts:
 
 def counts_of_entries(target: Target, entries: ManifestEntries) -> Counts:
     """Return the counts from all live entries of the latest snapshot, when they were read already."""
-    figures = _figures(Shape.of(entries, keyed=bool(target.schema.primary_keys)))
-    return Counts(snapshots=snapshots_of(target), **figures)
+    return counts_of_shape(target, Shape.of(entries, keyed=bool(target.schema.primary_keys)))
+
+
+def counts_of_shape(target: Target, files: Shape) -> Counts:
+    """Return the counts from the shape of all live files of the latest snapshot. It costs one listing."""
+    return Counts(snapshots=snapshots_of(target), **_figures(files))
 
 
 def _figures(shape: Shape) -> dict[str, int]:

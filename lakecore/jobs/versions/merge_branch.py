@@ -12,6 +12,7 @@ from lakecore.jobs.runner.chore import Chore, ChoreKind, ChoreResult, Lake, Repo
 from lakecore.jobs.runner.counts import Change, counts_of
 from lakecore.maintain.branches.merge import Merge, merge, plan_merge
 from lakecore.maintain.target import Target
+from lakecore.metadata.manifest.shape import Shape
 from lakecore.metadata.snapshot import CommitKind
 
 __all__ = ["Job", "run"]
@@ -33,7 +34,7 @@ def _merge(job: Job, chore: Chore) -> ChoreResult | Report:
         return landed
     if job.dry_run:
         merged = plan_merge(source, target)
-        after = Change.adding(merged.files, keyed=False, snapshots=1).of
+        after = Change.adding(Shape.of(merged.files, keyed=False), snapshots=1).of
         return replace(_result(job, chore, merged, None), before=counts_of(target), after=after)
     return _result(job, chore, *merge(source, target, author, target.clock))
 

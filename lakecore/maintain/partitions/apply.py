@@ -3,45 +3,72 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from lakecore.maintain.partitions.plan import AgedPartition, ExpireStrategy
 from lakecore.maintain.target import Target
-from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.entries import NO_TIME, ManifestEntries
 from lakecore.row.binary_row import decode_row
 from lakecore.row.partition_path import partition_text
 from lakecore.types.datatypes import AtomicType, TypeRoot
 from lakecore.types.text import value_text
 
-__all__ = ["aged_partitions", "partition_label", "partition_of"]
+__all__ = ["PartitionAges", "partition_label", "partition_of"]
 
 _NUMBERED = (TypeRoot.DATE, TypeRoot.TIME)
 
 
-def aged_partitions(
-    target: Target, entries: ManifestEntries, strategy: ExpireStrategy, offset_ms: int
-) -> list[AgedPartition]:
-    """Return the partitions that have files. `offset_ms` is that of the writers' wall clock to UTC.
+class PartitionAges:
+    """It collects which partitions have files, and how old they are, from groups of live entries.
 
-    By update time it costs a pass over every file (some 1 us each), else at each partition.
+    By update time it costs a pass over every file (some 1 us each), else at each partition. Memory: some
+    500 bytes a partition.
     """
-    by_update = strategy is ExpireStrategy.UPDATE_TIME
-    newest = entries.newest() if by_update else np.zeros(len(entries.partitions), np.int64)
-    return [
-        partition_of(target, entries.partitions[code], int(newest[code]) - offset_ms)
-        for code in np.unique(entries.partition).tolist()
-    ]
+
+    def __init__(self, target: Target, strategy: ExpireStrategy) -> None:
+        self._target, self._by_update = target, strategy is ExpireStrategy.UPDATE_TIME
+        self._updated: dict[bytes, int] = {}
+        self._files: dict[bytes, int] = {}
+        self._untimed: set[bytes] = set()
+
+    def add(self, entries: ManifestEntries) -> None:
+        """Add live entries, none of which was added before. A partition may be in several groups."""
+        partitions = entries.partitions
+        newest = entries.newest() if self._by_update else np.zeros(len(partitions), np.int64)
+        codes, files = np.unique(entries.partition, return_counts=True)
+        for code, count in zip(codes.tolist(), files.tolist(), strict=True):
+            place, time = partitions[code], int(newest[code])
+            self._updated[place] = max(time, self._updated.get(place, time))
+            self._files[place] = self._files.get(place, 0) + count
+        if self._by_update:
+            untimed = np.unique(entries.partition[entries.times() == NO_TIME])
+            self._untimed.update(partitions[code] for code in untimed.tolist())
+
+    def partitions(self, offset_ms: int) -> list[AgedPartition]:
+        """Return the partitions. `offset_ms` is that of the writers' wall clock to UTC. By update time, a
+        partition with a file of unknown time has no time. Raises CorruptDataError for bytes that are no
+        partition.
+        """
+        return [
+            replace(
+                partition_of(self._target, place),
+                updated_ms=None if place in self._untimed else time - offset_ms,
+                files=self._files[place],
+            )
+            for place, time in self._updated.items()
+        ]
 
 
-def partition_of(target: Target, serialised: bytes, updated_ms: int = 0) -> AgedPartition:
+def partition_of(target: Target, serialised: bytes) -> AgedPartition:
     """Return a partition from its serialised row. Raises CorruptDataError for bytes that are none."""
     partition_type = target.schema.partition_type
     row = decode_row(serialised, partition_type, target.paths.table_path)
     texts = tuple(_text(value, field.type) for value, field in zip(row, partition_type.fields, strict=True))
     values = dict(zip(partition_type.names, row, strict=True))
-    return AgedPartition(values=values, texts=texts, updated_ms=updated_ms)
+    return AgedPartition(values=values, texts=texts, updated_ms=None)
 
 
 def _text(value: Any, kind: Any) -> str | None:

@@ -42,25 +42,27 @@ class ExpireRule:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgedPartition:
     """This partition has files. `values` are internal values by column, `texts` as rules see them, and
-    `updated_ms` is the time of its youngest file.
+    `updated_ms` is the time of its youngest file, None where it is unknown. `files` is their number, where it
+    was counted.
     """
 
     values: Mapping[str, Any]
     texts: tuple[str | None, ...]
-    updated_ms: int
+    updated_ms: int | None
+    files: int = 0
 
 
 def expired_partitions(
     partitions: Sequence[AgedPartition], rule: ExpireRule, now_ms: int
 ) -> tuple[list[AgedPartition], list[AgedPartition]]:
-    """Return the partitions to drop, in order of their text, and those whose values stand for no time, which
-    never expire.
+    """Return the partitions to drop, in order of their text, and those that have no time by the strategy of
+    the rule, which never expire.
     """
     end = now_ms - rule.expiration_ms
     timeless: list[AgedPartition] = []
     old: list[AgedPartition] = []
     for one in partitions:
-        time: int | None = one.updated_ms
+        time = one.updated_ms
         if rule.strategy is ExpireStrategy.VALUES_TIME:
             time = time_of(list(one.values), one.texts, rule.pattern, rule.formatter)
         if time is None:
