@@ -54,8 +54,8 @@ class Expiry:
     def check(
         self, planned_at: Snapshot, base: Snapshot | None, partitions: Sequence[Mapping[str, Any]]
     ) -> None:
-        """Raise LateWritesError if partitions that were too old at snapshot `planned_at` are not at `base`, which
-        is the newest. By the time in their values they are. It costs a read of their manifests.
+        """Raise LateWritesError if partitions that were too old at snapshot `planned_at` are not at `base`,
+        which is the newest. By the time in their values they are. It costs a read of their manifests.
         """
         if base is None or base == planned_at or self.rule.strategy is ExpireStrategy.VALUES_TIME:
             return
