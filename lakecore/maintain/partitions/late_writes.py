@@ -43,9 +43,9 @@ class Expiry:
 
     def of(self, live: LiveFiles) -> tuple[list[AgedPartition], list[AgedPartition]]:
         """Return what `expired_partitions` says of the live files. It costs a pass over them."""
-        return expired_partitions(self._aged(live), self.rule, self.now_ms)
+        return expired_partitions(self._partitions_of(live), self.rule, self.now_ms)
 
-    def _aged(self, live: LiveFiles) -> list[AgedPartition]:
+    def _partitions_of(self, live: LiveFiles) -> list[AgedPartition]:
         ages = PartitionAges(self.target, self.rule.strategy)
         for entries in live.groups():
             ages.add(entries)
@@ -59,7 +59,7 @@ class Expiry:
         """
         if base is None or base == planned_at or self.rule.strategy is ExpireStrategy.VALUES_TIME:
             return
-        aged = self._aged(LiveFiles(self.scanner, base, ScanFilter(partitions=tuple(partitions))))
+        aged = self._partitions_of(LiveFiles(self.scanner, base, ScanFilter(partitions=tuple(partitions))))
         end = self.now_ms - self.rule.expiration_ms
         late = [one.values for one in aged if one.updated_ms is None or one.updated_ms >= end]
         if late:
