@@ -60,7 +60,7 @@ MASK = "****"
 """This text replaces a secret."""
 _SECRET = (
     r"secret|authorization|cookie|passw(?:or)?d|passphrase|credential|token"
-    r"|(?:private|access|account|api|sas)[-_.]?key"
+    r"|(?:private|access|account|api|sas)[-_.]?key|fsspec\.(?:\w+_(?:kwargs|options)|headers|auth)"
 )
 _SECRET_KEY = re.compile(_SECRET, re.IGNORECASE)
 _USERINFO = re.compile(r"(\w://[^/@\s:]*:)([^/@\s]+)@")

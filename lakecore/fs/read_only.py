@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from lakecore.data_class import dataclass
 from lakecore.errors import UnsupportedError
-from lakecore.fs.file_io import FileIO, FileStatus, OutputFile, RangeSource
+from lakecore.fs.file_io import FileStatus, OutputFile, RangeSource
 
-__all__ = ["ReadOnlyFileIO"]
+__all__ = ["FileReads", "ReadOnlyFileIO"]
+
+
+class FileReads(Protocol):
+    """These are the reads of `FileIO`, with its promises."""
+
+    def open_input(self, path: str) -> Any: ...
+
+    def open_ranges(self, path: str) -> RangeSource: ...
+
+    def read(self, path: str) -> bytes: ...
+
+    def list(self, path: str) -> list[FileStatus]: ...
+
+    def stat(self, path: str) -> FileStatus | None: ...
 
 
 @dataclass(frozen=True)
 class ReadOnlyFileIO:
     """This is `inner` without changes: each raises UnsupportedError. It pickles when `inner` does."""
 
-    inner: FileIO
+    inner: FileReads
     reason: str
     """It says why nothing can be changed, and what to do instead."""
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from lakecore.options import Option, parse_duration_ms
 
-__all__ = ["SETTLE_TIME", "is_replaceable", "settle_ms"]
+__all__ = ["SETTLE_TIME", "is_read_only", "is_replaceable", "settle_ms"]
 
 _LOCAL_MS = 200
 _OBJECT_STORE_MS = 1000
@@ -31,6 +31,13 @@ def is_replaceable(path: str) -> bool:
     from lakecore.fs.stores.registry import is_remote, store_of  # the help of commands loads no stores
 
     return not is_remote(path) or store_of(path.partition("://")[0], path).is_replaceable
+
+
+def is_read_only(path: str) -> bool:
+    """Return whether lakecore changes nothing in the storage of a plain path."""
+    from lakecore.fs.stores import registry  # the help of commands loads no stores
+
+    return registry.is_read_only(path)
 
 
 def settle_ms(options: Mapping[str, str], path: str) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lakecore.data_class import dataclass
-from lakecore.store.settle_time import is_replaceable, settle_ms
+from lakecore.store.settle_time import is_read_only, is_replaceable, settle_ms
 
 __all__ = ["OtherWriters", "other_writers"]
 
@@ -34,6 +34,8 @@ def other_writers(options: Mapping[str, str], path: str) -> OtherWriters:
         return OtherWriters("memory", settle, _NOTHING_LOST, "cannot open the table")
     if not is_replaceable(path):
         return OtherWriters("HDFS", settle, _NOTHING_LOST, _NOTHING_LOST)
+    if is_read_only(path):
+        return OtherWriters("file system of fsspec", settle, "only reads there", "is not watched")
     store = "object store" if "://" in path else "local disk"
     if settle == 0:
         java = f"may replace a commit of lakecore unnoticed: {_UNWATCHED}"

@@ -1,5 +1,5 @@
 """This module finds the store of a scheme: lakecore's own ones, and those that other packages register as
-entry points of the group `lakecore.stores`.
+entry points of the group `lakecore.stores`. Any other scheme that fsspec knows is read only.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from lakecore.errors import InvalidInputError, UnsupportedError, reason
 from lakecore.fs.s3 import S3_STORE
 from lakecore.fs.stores.azure import AZURE_STORE
 from lakecore.fs.stores.cosn import COSN_STORE
+from lakecore.fs.stores.fsspec.store import fsspec_store, is_fsspec_option
 from lakecore.fs.stores.gcs import GCS_STORE
 from lakecore.fs.stores.hdfs import HDFS_STORE
 from lakecore.fs.stores.obs import OBS_STORE
 from lakecore.fs.stores.oss import OSS_STORE
 from lakecore.fs.stores.store import Store
 
-__all__ = ["OWN_STORES", "accepts_option", "is_object_store", "is_remote", "store_of"]
+__all__ = ["OWN_STORES", "accepts_option", "is_object_store", "is_read_only", "is_remote", "store_of"]
 
 _GROUP = "lakecore.stores"
 
@@ -35,15 +36,23 @@ def store_of(scheme: str, location: str) -> Store:
     others = _others()
     if scheme in others:
         return _load(others[scheme])
+    if store := fsspec_store(scheme):
+        return store
     schemes = ", ".join(f"{name}://" for name in (*_OWN, *sorted(others)))
     raise UnsupportedError(
-        f"{location}: lakecore has no storage for scheme {scheme!r}; use a local path, or one of {schemes}"
+        f"{location}: lakecore has no storage for scheme {scheme!r}; use a local path, or one of {schemes}; "
+        "schemes of fsspec are read with pip install 'lakecore[fsspec]'"
     )
 
 
 def is_object_store(path: str) -> bool:
     """Return whether a plain path is in a store in which Java Paimon publishes by a copy."""
     return is_remote(path) and store_of(path.partition("://")[0], path).is_object_store
+
+
+def is_read_only(path: str) -> bool:
+    """Return whether a plain path is in a store in which lakecore changes nothing."""
+    return is_remote(path) and store_of(path.partition("://")[0], path).is_read_only
 
 
 def is_remote(path: str) -> bool:
@@ -55,7 +64,7 @@ def accepts_option(key: str) -> bool:
     """Return whether a store obeys an option that `STORAGE_OPTIONS` does not list: its key names an account,
     or the store is one of another package.
     """
-    if any(store.accepts(key) for store in OWN_STORES):
+    if is_fsspec_option(key) or any(store.accepts(key) for store in OWN_STORES):
         return True
     return any(key in store.option_keys() or store.accepts(key) for store in _stores_of_others())
 

@@ -36,6 +36,8 @@ class Store:
     """It tells whether Java Paimon may replace a snapshot that another writer published a moment ago; it
     cannot where the store itself refuses a name that exists.
     """
+    is_read_only: bool = False
+    """It tells whether lakecore refuses every change there, whatever the options say."""
 
     def option_keys(self) -> frozenset[str]:
         """Return the keys of `options`, with their old names."""
