@@ -25,6 +25,7 @@ _DISK = "local disks have no scheme; write the path of the directory"
 _FTP = "fsspec reports failures of FTP as missing files, so that a table may look empty; use sftp://"
 _REFUSED = {
     "ftp": _FTP,
+    "viewfs": "mount tables of Hadoop are not read; write hdfs://nameservice/path",
     **dict.fromkeys(("blockcache", "cached", "filecache", "simplecache"), _COPY),
     **dict.fromkeys(("asynclocal", "file", "local"), _DISK),
 }
@@ -41,7 +42,7 @@ def fsspec_store(scheme: str) -> Store | None:
     """Return the store of a scheme that fsspec knows, or None. `fsspec+SCHEME` means fsspec's file system of
     a scheme that another store has, too. It costs the import of fsspec.
 
-    Raises UnsupportedError for the file systems that keep copies of files, for local disks and for FTP.
+    Raises UnsupportedError for the file systems that keep copies of files, for local disks, FTP and mount tables.
     """
     name = name_of(scheme)
     try:
