@@ -42,7 +42,8 @@ def fsspec_store(scheme: str) -> Store | None:
     """Return the store of a scheme that fsspec knows, or None. `fsspec+SCHEME` means fsspec's file system of
     a scheme that another store has, too. It costs the import of fsspec.
 
-    Raises UnsupportedError for the file systems that keep copies of files, for local disks, FTP and mount tables.
+    Raises UnsupportedError for the file systems that keep copies of files, for local disks, FTP and mount
+    tables.
     """
     name = name_of(scheme)
     try:
