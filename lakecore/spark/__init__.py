@@ -5,6 +5,7 @@ package that imports pyspark, and it does so where it is used.
   plans, proves and commits; executors read and write data files.
 - `data_source/` is the format `lakecore` for reads, streams and their sinks; `write` and `write_stream`
   shuffle rows by bucket first, so that one task writes a bucket. A save commits once, on the driver.
+- `checkpoints/` has checkpoints of queries; `tag_checkpoint` tags the snapshot of one.
 - `follow` compacts the tables to which others write, as a streaming query.
 - `lookup_join` joins a DataFrame with a table that changes; `query_service` runs lookup servers as a job.
 - `class_archive`, `daemon` and `stderr_capture` make a session start sooner and write less.
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from lakecore.jobs.compact_database import ListedLake
     from lakecore.jobs.definitions.compaction import CompactDatabase
     from lakecore.read.source.scan import Scan
+    from lakecore.spark.checkpoints.tags import TaggedCheckpoint
     from lakecore.table import Commit, Table
 
 __all__ = [
@@ -36,6 +38,7 @@ __all__ = [
     "partitions_in",
     "register",
     "stream_metrics",
+    "tag_checkpoint",
     "with_watermark",
     "write",
     "write_stream",
@@ -168,6 +171,35 @@ def stream_metrics(progress: Mapping[str, Any] | None) -> list[dict[str, Any]]:
 
     check_feature(SOURCE_REPORTS, "metrics of streams")
     return metrics_of(progress)
+
+
+def tag_checkpoint(
+    spark: SparkSession,
+    table: Table,
+    checkpoint: str,
+    name: str | None = None,
+    *,
+    batch: int | None = None,
+    time_retained_ms: int | None = None,
+) -> TaggedCheckpoint:
+    """Tag the snapshot that has the rows of a checkpoint of a streaming query, so that expiry keeps it: the
+    table as a query that starts again from the checkpoint continues it.
+
+    The query writes to `table`, by `write_stream` or the format `lakecore`; it may run, or have ended.
+    `checkpoint` is its checkpoint location, or better a copy that stays as it is. The tag is named `name`, by
+    default `savepoint-` and the number of the micro-batch, which is `batch`, by default the last that the
+    checkpoint has as committed. A micro-batch without rows has the snapshot of the one before. The tag
+    expires after `time_retained_ms`, by default after the option `tag.default-time-retained` of the table.
+
+    A second call for the same micro-batch creates nothing. Raises InvalidInputError for a location without a
+    checkpoint, or without that micro-batch; NotFoundError if its snapshot has expired; AlreadyExistsError if
+    a tag of this name has another snapshot. It costs two small queries of Spark, and a read of each snapshot
+    that is newer.
+    """
+    from lakecore.spark.checkpoints.tags import TagRequest, tag_for
+
+    request = TagRequest(checkpoint=checkpoint, name=name, batch=batch, time_retained_ms=time_retained_ms)
+    return tag_for(spark, table, request)
 
 
 def with_watermark(frame: DataFrame, table: Table) -> DataFrame:

@@ -14,7 +14,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 import lakecore
 from lakecore import spark as lakecore_spark
-from lakecore.errors import InvalidInputError, InvalidOptionError, UnsupportedError
+from lakecore.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    InvalidOptionError,
+    NotFoundError,
+    UnsupportedError,
+)
+from lakecore.jobs import expire_snapshots
 from lakecore.table import Table
 from tests.support.golden import canonical
 from tests.support.oracle import Oracle, findings
@@ -77,6 +84,8 @@ def test_each_micro_batch_is_one_commit(
     query = json.loads((tmp_path / "checkpoint/metadata").read_text())["id"]
     assert {one.commit_user for one in snapshots} == {f"spark-{query}"}
     files = files_of(table)
+    tagged = lakecore_spark.tag_checkpoint(session, table, str(tmp_path / "checkpoint"), "all", batch=1)
+    assert (tagged.batch, tagged.snapshot) == (1, 2)
     uncommit(tmp_path, 2)  # killed after the commit
     drop(tmp_path / "in", 3, [{"k": 3, "v": "a"}])
     sink(frame, table, tmp_path)
@@ -84,6 +93,9 @@ def test_each_micro_batch_is_one_commit(
     assert len(files_of(table)) == len(files) + 1
     assert oracle.read(catalog.warehouse, "d.t") == canonical(
         [{"k": k, "v": v} for k, v in [*expected, (3, "a")]]
+    )
+    assert oracle.read(catalog.warehouse, "d.t", tag="all") == canonical(
+        [{"k": k, "v": v} for k, v in expected[:4]]
     )
     assert findings(oracle.fsck(catalog.warehouse, "d.t")) == set()
 
@@ -254,3 +266,47 @@ def test_refused_options(
     with pytest.raises(StreamingQueryException, match=message):
         sink(stream_of(session, tmp_path / "in"), table, tmp_path, **options)
     assert table.latest_snapshot() is None
+
+
+def test_a_tag_and_a_copied_checkpoint_continue_together(
+    session: SparkSession, oracle: Oracle, catalog: lakecore.FilesystemCatalog, tmp_path: Path
+) -> None:
+    """As Flink's savepoint with its tag: both are there after the snapshots of the query have expired."""
+    definition = {"columns": ["k INT", "v STRING"], "options": {"bucket": "1", "bucket-key": "k"}}
+    table = catalog.create_table("d.t", definition)
+    own, copy = str(tmp_path / "query [1]"), str(tmp_path / "copy")
+    drop(tmp_path / "in", 0, [{"k": 0, "v": "a"}])
+    drop(tmp_path / "in", 1, [{"k": 1, "v": "a"}])
+    frame = stream_of(session, tmp_path / "in")
+
+    def run(checkpoint: str) -> None:
+        lakecore_spark.write_stream(frame, table, checkpoint, availableNow=True).awaitTermination()
+
+    with pytest.raises(InvalidInputError, match="no checkpoint of a streaming query"):
+        lakecore_spark.tag_checkpoint(session, table, own)
+    run(own)
+    shutil.copytree(own, copy)
+    drop(tmp_path / "in", 2, [{"k": 2, "v": "later"}])
+    run(own)
+    tagged = lakecore_spark.tag_checkpoint(session, table, copy)
+    assert (tagged.tag, tagged.batch, tagged.created) == ("savepoint-1", 1, True)
+    assert not lakecore_spark.tag_checkpoint(session, table, copy).created
+    with pytest.raises(AlreadyExistsError, match="savepoint-1"):
+        lakecore_spark.tag_checkpoint(session, table, own, "savepoint-1")
+    with pytest.raises(InvalidInputError, match="micro-batch 2 is committed; choose one that it has: 0 to 1"):
+        lakecore_spark.tag_checkpoint(session, table, copy, batch=2)
+    job = expire_snapshots.Job(table="d.t", retain_max=1, retain_min=1)
+    expire_snapshots.run(job, catalog)
+    with pytest.raises(NotFoundError, match="it has expired"):
+        lakecore_spark.tag_checkpoint(session, table, own, "before", batch=0)
+    first = [{"k": 0, "v": "a"}, {"k": 1, "v": "a"}]
+    assert oracle.read(catalog.warehouse, "d.t", tag="savepoint-1") == canonical(first)
+    oracle.call("rollback", catalog.warehouse, "d.t", "--tag", "savepoint-1")
+    drop(tmp_path / "in", 3, [{"k": 3, "v": "new"}])
+    run(copy)
+    expected = [*first, {"k": 2, "v": "later"}, {"k": 3, "v": "new"}]
+    assert oracle.read(catalog.warehouse, "d.t") == canonical(expected)
+    complaints = findings(oracle.fsck(catalog.warehouse, "d.t"))
+    assert {
+        one for one in complaints if not one.startswith("orphan: ")
+    } == set()  # Java's rollback leaves some

@@ -41,7 +41,7 @@ _GROUPS: Mapping[str, str] = {
         source.checkpoint-align.timeout source.operator-uid.suffix
         sink.operator-uid.suffix sink.use-managed-memory-allocator sink.managed.writer-buffer-memory
         sink.cross-partition.managed-memory sink.writer-cpu sink.writer-memory sink.committer-cpu
-        sink.committer-memory sink.committer-operator-chaining sink.savepoint.auto-tag
+        sink.committer-memory sink.committer-operator-chaining
         sink.clustering.sort-in-cluster sink.clustering.sample-factor precommit-compact
         changelog.precommit-compact changelog.precommit-compact.thread-num
         changelog.precommit-compact.buffer-size sink.coordinator-commit.enabled
@@ -105,6 +105,8 @@ _GROUPS: Mapping[str, str] = {
         data-evolution.row-sidecar.enabled data-evolution.row-sidecar.max-selected-rows
         data-evolution.row-sidecar.max-selection-ratio data-evolution.merge-into.file-pruning
         data-evolution.merge-into.source-persist""",
+    "Spark has no savepoints; lakecore.spark.tag_checkpoint tags a checkpoint of a query": """
+        sink.savepoint.auto-tag""",
     "names of Avro records are for other readers; those of Paimon go by fields": "avro.row-name-mapping",
     "data files of Avro are compressed as file.compression says": "avro.codec",
     "it is part of scan.fallback-branch, with which a read here fails at once": (

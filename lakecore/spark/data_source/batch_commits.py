@@ -22,7 +22,15 @@ from lakecore.table import Table
 from lakecore.write.assigned import AssignedBy
 from lakecore.write.messages import decode_commit
 
-__all__ = ["abort_batch", "buckets_at_start", "check_writable", "commit_batch", "user_of", "write_batch_task"]
+__all__ = [
+    "abort_batch",
+    "buckets_at_start",
+    "check_writable",
+    "commit_batch",
+    "stream_user",
+    "user_of",
+    "write_batch_task",
+]
 
 _QUERY_ID = "sql.streaming.queryId"
 """This property of a task has the id of its query, which is in the checkpoint."""
@@ -30,7 +38,7 @@ _BATCH_ID = "streaming.sql.batchId"
 """This property of a task has the number of its micro-batch."""
 
 
-def _stream_user(query_id: str) -> str:
+def stream_user(query_id: str) -> str:
     """Return the commit user of a streaming query."""
     return f"spark-{query_id}"
 
@@ -53,7 +61,7 @@ def write_batch_task(
             f"table {table.name}: the task has no properties of a streaming query, which name its "
             "commit; write rows of a batch with lakecore.spark.write"
         )
-    write = table.new_stream_write(_stream_user(query))
+    write = table.new_stream_write(stream_user(query))
     write = write.with_assigned_buckets(base) if assigned else write.with_buckets_of(base)
     return write_task(write, batches, int(number))
 

@@ -1,0 +1,1 @@
+"""This package has checkpoints of streaming queries as Spark stores them, and tags for them."""
