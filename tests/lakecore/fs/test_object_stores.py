@@ -298,8 +298,8 @@ def test_other_packages_register_stores(monkeypatch: pytest.MonkeyPatch) -> None
     check_catalog_options({"cloudy.key": "x"})
     with pytest.raises(InvalidInputError, match="cannot be imported"):
         plain_path("broken://b/x")
-    with pytest.raises(UnsupportedError, match=r"'ftp'.*gs://.*broken://, cloudy://"):
-        plain_path("ftp://b/x")
+    with pytest.raises(UnsupportedError, match=r"'nosuch'.*gs://.*broken://, cloudy://"):
+        plain_path("nosuch://b/x")
 
 
 def _missing() -> None:
